@@ -1,0 +1,62 @@
+# Functions that turn folders into object targets and object targets into the library.
+
+add_library(tconv_flags INTERFACE)
+target_include_directories(tconv_flags INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include
+                                                 ${PROJECT_BINARY_DIR}/generated)
+# -ffp-contract=off: the same bits from every compiler and SIMD target; kernels ask for FMA by name.
+target_compile_options(tconv_flags INTERFACE
+  # -Wno-restrict: GCC 12 warns falsely on std::string sums (its bug 105329).
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall> $<$<COMPILE_LANGUAGE:CXX>:-Wextra> $<$<COMPILE_LANGUAGE:CXX>:-Wshadow>
+  $<$<COMPILE_LANGUAGE:CXX>:-Wconversion> $<$<COMPILE_LANGUAGE:CXX>:-Wno-sign-conversion>
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict> $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
+if(TCONV_SANITIZE)
+  target_compile_options(tconv_flags INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${TCONV_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>)
+  target_link_options(tconv_flags INTERFACE -fsanitize=${TCONV_SANITIZE})
+endif()
+
+set_property(GLOBAL PROPERTY TCONV_OBJECT_TARGETS "")
+
+# tconv_folder(src/core): every source of the folder becomes the object target tconv_src_core.
+function(tconv_folder folder)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
+  string(REPLACE "/" "_" name tconv_${folder})
+  add_library(${name} OBJECT ${sources})
+  target_link_libraries(${name} PRIVATE tconv_flags hwy::hwy Threads::Threads)
+  set_property(GLOBAL APPEND PROPERTY TCONV_OBJECT_TARGETS ${name})
+endfunction()
+
+# Every src/cpu/<family> with sources, beside threads.
+function(tconv_cpu_kernel_folders)
+  file(GLOB families LIST_DIRECTORIES true RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src/cpu/*)
+  foreach(family ${families})
+    file(GLOB sources ${PROJECT_SOURCE_DIR}/${family}/*.cpp)
+    if(sources AND NOT family STREQUAL src/cpu/threads)
+      tconv_folder(${family})
+    endif()
+  endforeach()
+endfunction()
+
+# The shared library that users link, and the static one that the tools and tests look into.
+function(tconv_library)
+  get_property(targets GLOBAL PROPERTY TCONV_OBJECT_TARGETS)
+  set(objects "")
+  foreach(target ${targets})
+    list(APPEND objects $<TARGET_OBJECTS:${target}>)
+  endforeach()
+
+  add_library(tconv_internal STATIC ${objects})
+  target_link_libraries(tconv_internal PUBLIC tconv_flags hwy::hwy Threads::Threads ${TCONV_CUDA_LIBRARIES})
+
+  add_library(tconv SHARED ${objects})
+  add_library(tconv::tconv ALIAS tconv)
+  target_include_directories(tconv PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                                          $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_link_libraries(tconv PRIVATE hwy::hwy Threads::Threads ${TCONV_CUDA_LIBRARIES})
+  if(TCONV_SANITIZE)
+    target_link_options(tconv PRIVATE -fsanitize=${TCONV_SANITIZE})
+  endif()
+  target_link_options(tconv PRIVATE -Wl,-z,nodelete)  # detached pool threads outlive a dlclose
+  set_target_properties(tconv PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
+  include(TconvInstall)
+endfunction()

@@ -1,0 +1,196 @@
+// tconv: transposed 1-D convolution. The C++20 API: a header over the C API (tconv.h has shapes, units and
+// the formula), so that one binary serves every compiler. Standard library only.
+//
+//   tconv::Problem problem = tconv::Problem::parse("n1 ci512 co256 l800 k16 s8 p4 bias f32");
+//   tconv::Plan plan(problem);
+//   std::vector<std::byte> packed = ...;                     // or hand raw weights to run()
+//   plan.run<float>({.x = x, .weight = w, .bias = b, .output = y}, workspace);
+//
+// Errors are exceptions: InvalidProblem (the problem breaks a rule), InvalidArgument (a span or option does),
+// Error for the rest; each carries the library's one-line text. A Plan may be run from many threads at once,
+// each with its own workspace.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tconv/tconv.h"
+
+namespace tconv {
+
+class Error : public std::runtime_error {
+ public:
+  Error(tconv_status status, const std::string& what) : std::runtime_error(what), status_(status) {}
+  tconv_status status() const noexcept { return status_; }
+
+ private:
+  tconv_status status_;
+};
+struct InvalidArgument : Error {
+  using Error::Error;
+};
+struct InvalidProblem : Error {
+  using Error::Error;
+};
+
+// Throws what a status other than TCONV_OK stands for, with tconv_last_error() as its text.
+inline void check(tconv_status status) {
+  switch (status) {
+    case TCONV_OK:
+      return;
+    case TCONV_INVALID_ARGUMENT:
+      throw InvalidArgument(status, tconv_last_error());
+    case TCONV_INVALID_PROBLEM:
+      throw InvalidProblem(status, tconv_last_error());
+    case TCONV_OUT_OF_MEMORY:
+      throw std::bad_alloc();
+    default:
+      throw Error(status, tconv_last_error());
+  }
+}
+
+// tconv_problem with its defaults set; all fields are those of the C struct.
+struct Problem : tconv_problem {
+  Problem() noexcept : tconv_problem() { tconv_problem_init(this); }
+
+  static Problem parse(std::string_view line) {
+    Problem problem;
+    check(tconv_problem_parse(std::string(line).c_str(), &problem));
+    return problem;
+  }
+  std::string text() const {
+    std::size_t length = 0;
+    check(tconv_problem_text(this, nullptr, 0, &length));
+    std::string line(length + 1, '\0');
+    check(tconv_problem_text(this, line.data(), line.size(), &length));
+    line.resize(length);
+    return line;
+  }
+  void validate() const { check(tconv_problem_check(this)); }
+  std::int64_t output_length() const {
+    std::int64_t lout = 0;
+    check(tconv_output_length(this, &lout));
+    return lout;
+  }
+  std::int64_t x_elements() const { return n * cin * l; }
+  std::int64_t weight_elements() const { return cin * (cout / groups) * k; }
+  std::int64_t output_elements() const { return n * cout * output_length(); }
+};
+
+struct PlanOptions : tconv_plan_options {
+  PlanOptions() noexcept : tconv_plan_options() { tconv_plan_options_init(this); }
+};
+
+// Memory aligned as tconv_pack and the workspace need it; host memory.
+class Buffer {
+ public:
+  explicit Buffer(std::size_t bytes)
+      : bytes_(bytes),
+        data_(bytes == 0 ? nullptr : static_cast<std::byte*>(::operator new(bytes, kAlignment))) {}
+  std::span<std::byte> span() const { return {data_.get(), bytes_}; }
+  std::byte* data() const { return data_.get(); }
+  std::size_t size() const { return bytes_; }
+
+ private:
+  static constexpr std::align_val_t kAlignment{TCONV_BUFFER_ALIGNMENT};
+  struct Free {
+    void operator()(std::byte* p) const { ::operator delete(p, kAlignment); }
+  };
+  std::size_t bytes_;
+  std::unique_ptr<std::byte, Free> data_;
+};
+
+// Operands of one forward run on the host. 16-bit types are std::uint16_t holding the format's bits. Exactly
+// one of weight and packed is given.
+template <class T>
+struct Forward {
+  std::span<const T> x = {};
+  std::span<const T> weight = {};
+  std::span<const std::byte> packed = {};
+  std::span<const T> bias = {};
+  std::span<T> output = {};
+};
+
+class Plan {
+ public:
+  explicit Plan(const Problem& problem, const PlanOptions& options = {}) : problem_(problem) {
+    tconv_plan* plan = nullptr;
+    check(tconv_plan_create(&problem, &options, &plan));
+    plan_.reset(plan);
+  }
+
+  const Problem& problem() const { return problem_; }
+  std::string_view kernel() const { return tconv_plan_kernel(plan_.get()); }
+  std::string_view explain() const { return tconv_plan_explain(plan_.get()); }
+  std::string_view pack_key() const { return tconv_plan_pack_key(plan_.get()); }
+  std::size_t packed_bytes() const { return tconv_plan_packed_bytes(plan_.get()); }
+  std::size_t workspace_bytes(bool packed_weights) const {
+    return tconv_plan_workspace_bytes(plan_.get(), packed_weights ? 1 : 0);
+  }
+
+  void pack(const void* weight, std::span<std::byte> packed, void* stream = nullptr) const {
+    check(tconv_pack(plan_.get(), weight, packed.data(), packed.size(), stream));
+  }
+
+  // Any device and operation: pointers, unchecked sizes.
+  void run(const tconv_arguments& arguments) const { check(tconv_run(plan_.get(), &arguments)); }
+
+  // Forward on the host, sizes checked. x may be longer where it has strides.
+  template <class T>
+  void run(const Forward<T>& operands, std::span<std::byte> workspace) const {
+    check_spans(operands);
+    tconv_arguments a;
+    tconv_arguments_init(&a);
+    a.x = operands.x.data();
+    a.weight = operands.weight.data();
+    a.packed_weight = operands.packed.data();
+    a.bias = operands.bias.data();
+    a.output = operands.output.data();
+    a.workspace = workspace.data();
+    a.workspace_bytes = workspace.size();
+    run(a);
+  }
+
+ private:
+  struct Destroy {
+    void operator()(tconv_plan* plan) const { tconv_plan_destroy(plan); }
+  };
+
+  static void check_size(const char* name, std::size_t have, std::int64_t need) {
+    if (have == static_cast<std::size_t>(need)) return;
+    throw InvalidArgument(TCONV_INVALID_ARGUMENT, std::string(name) + " has " + std::to_string(have) +
+                                                      " elements: the problem needs " + std::to_string(need));
+  }
+
+  template <class T>
+  void check_spans(const Forward<T>& f) const {
+    static constexpr std::size_t kSizes[] = {4, 8, 2, 2};
+    if (problem_.operation != TCONV_FORWARD) {
+      throw InvalidArgument(TCONV_INVALID_ARGUMENT,
+                            "operation is not forward: run(tconv_arguments) takes it");
+    }
+    if (sizeof(T) != kSizes[problem_.dtype]) {
+      throw InvalidArgument(TCONV_INVALID_ARGUMENT, "the spans' element type is not the problem's dtype");
+    }
+    if (problem_.x_contiguous != 0) check_size("x", f.x.size(), problem_.x_elements());
+    if (f.packed.empty()) check_size("weight", f.weight.size(), problem_.weight_elements());
+    if (!f.packed.empty() && f.packed.size() < packed_bytes()) {
+      check_size("packed", f.packed.size(), static_cast<std::int64_t>(packed_bytes()));
+    }
+    check_size("bias", f.bias.size(), problem_.has_bias != 0 ? problem_.cout : 0);
+    check_size("output", f.output.size(), problem_.output_elements());
+  }
+
+  Problem problem_;
+  std::unique_ptr<tconv_plan, Destroy> plan_;
+};
+
+}  // namespace tconv

@@ -1,0 +1,163 @@
+#include <charconv>
+
+#include "core/problem.hpp"
+
+namespace tconv::core {
+namespace {
+
+struct Word {
+  std::string_view text;
+  std::size_t column;  // from 1
+};
+
+Status refuse(const Word& word, const std::string& why) {
+  return {Code::invalid_argument,
+          "column " + std::to_string(word.column) + ": '" + std::string(word.text) + "' " + why};
+}
+
+// The number that is all of digits, refused by word otherwise.
+Status read_number(const Word& word, std::string_view digits, int64_t& value) {
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  const bool starts_with_digit = !digits.empty() && digits.front() >= '0' && digits.front() <= '9';
+  if (starts_with_digit && error == std::errc::result_out_of_range) {
+    return refuse(word, "does not fit in 63 bits");
+  }
+  if (!starts_with_digit || error != std::errc() || end != digits.data() + digits.size()) {
+    return refuse(word, "needs digits alone behind its letters");
+  }
+  return {};
+}
+
+struct NumberField {
+  std::string_view key;
+  int64_t Problem::*field;
+};
+
+// Longer keys before their own beginnings.
+constexpr NumberField kNumbers[] = {
+    {"ci", &Problem::cin},   {"co", &Problem::cout},   {"op", &Problem::output_padding},
+    {"n", &Problem::n},      {"l", &Problem::l},       {"k", &Problem::k},
+    {"s", &Problem::stride}, {"p", &Problem::padding}, {"d", &Problem::dilation},
+    {"g", &Problem::groups}};
+
+class Parser {
+ public:
+  Result<Problem> parse(std::string_view line) {
+    std::size_t at = 0;
+    while (true) {
+      at = line.find_first_not_of(" \t", at);
+      if (at == std::string_view::npos) break;
+      const std::size_t end = std::min(line.find_first_of(" \t", at), line.size());
+      Status status = take({line.substr(at, end - at), at + 1});
+      if (!status.ok()) return status;
+      at = end;
+    }
+    for (const char* needed : {"ci", "co", "l", "k"}) {
+      if (!seen(needed)) {
+        return Status(Code::invalid_argument,
+                      "column " + std::to_string(line.size() + 1) + ": the word " + needed + "# is missing");
+      }
+    }
+    return problem_;
+  }
+
+ private:
+  Status take(const Word& word) {
+    if (word.text == "bias") {
+      problem_.has_bias = true;
+      return once(word, "bias");
+    }
+    for (Operation o :
+         {Operation::forward, Operation::grad_input, Operation::grad_weight, Operation::grad_bias}) {
+      if (word.text == name_of(o)) {
+        problem_.operation = o;
+        return once(word, "operation");
+      }
+    }
+    for (DType d : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
+      if (word.text == name_of(d)) {
+        problem_.dtype = d;
+        return once(word, "dtype");
+      }
+    }
+    for (Precision p : {Precision::ieee, Precision::tf32}) {
+      if (word.text == name_of(p)) {
+        problem_.precision = p;
+        return once(word, "precision");
+      }
+    }
+    if (word.text.starts_with("xs")) return take_strides(word);
+    return take_number(word);
+  }
+
+  Status take_number(const Word& word) {
+    for (const NumberField& number : kNumbers) {
+      if (!word.text.starts_with(number.key)) continue;
+      const std::string_view digits = word.text.substr(number.key.size());
+      // "nonsense" is an unknown word, "n" and "n-3" are bad numbers.
+      const bool letters = !digits.empty() && digits.front() >= 'a' && digits.front() <= 'z';
+      if (letters) continue;
+      Status status = read_number(word, digits, problem_.*number.field);
+      return status.ok() ? once(word, number.key) : status;
+    }
+    return refuse(word, "is not a word of a problem");
+  }
+
+  Status take_strides(const Word& word) {
+    std::string_view rest = word.text.substr(2);
+    for (int i = 0; i < 3; ++i) {
+      const std::size_t comma = i < 2 ? rest.find(',') : rest.size();
+      if (comma == std::string_view::npos) return refuse(word, "needs three numbers, xs#,#,#");
+      Status status = read_number(word, rest.substr(0, comma), problem_.x_stride[i]);
+      if (!status.ok()) return status;
+      rest.remove_prefix(std::min(comma + 1, rest.size()));
+    }
+    problem_.x_contiguous = false;
+    return once(word, "xs");
+  }
+
+  bool seen(std::string_view key) const {
+    return seen_.find(" " + std::string(key) + " ") != std::string::npos;
+  }
+
+  Status once(const Word& word, std::string_view key) {
+    if (seen(key)) return refuse(word, "repeats a word that was already given");
+    seen_ += std::string(key) + " ";
+    return {};
+  }
+
+  Problem problem_;
+  std::string seen_ = " ";  // keys met so far, each between blanks
+};
+
+}  // namespace
+
+Result<Problem> parse(std::string_view line) {
+  return Parser().parse(line);
+}
+
+std::string text(const Problem& p) {
+  std::string out;
+  auto number = [&](const char* key, int64_t value) { out += key + std::to_string(value) + " "; };
+  if (p.operation != Operation::forward) out += std::string(name_of(p.operation)) + " ";
+  number("n", p.n);
+  number("ci", p.cin);
+  number("co", p.cout);
+  number("l", p.l);
+  number("k", p.k);
+  number("s", p.stride);
+  number("p", p.padding);
+  if (p.output_padding != 0) number("op", p.output_padding);
+  if (p.dilation != 1) number("d", p.dilation);
+  if (p.groups != 1) number("g", p.groups);
+  if (p.has_bias) out += "bias ";
+  if (!p.x_contiguous) {
+    out += "xs" + std::to_string(p.x_stride[0]) + "," + std::to_string(p.x_stride[1]) + "," +
+           std::to_string(p.x_stride[2]) + " ";
+  }
+  out += name_of(p.dtype);
+  if (p.precision != Precision::ieee) out += std::string(" ") + name_of(p.precision);
+  return out;
+}
+
+}  // namespace tconv::core

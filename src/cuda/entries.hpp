@@ -1,0 +1,22 @@
+// What the CUDA slice offers to the rest: its kernels in order and the devices that are here. A build without
+// nvcc links no_cuda.cpp, which offers neither.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "plan/kernel_entry.hpp"
+
+namespace tconv::cuda {
+
+std::span<const plan::KernelEntry* const> entries();
+
+// The CUDA device of that ordinal, or why there is none (no CUDA in the build, no driver, no such device).
+core::Result<core::DeviceInfo> device_info(int index);
+std::vector<core::DeviceInfo> devices();
+
+// "CUDA 13.0, sm_90a" or "without CUDA".
+const char* build_text();
+
+}  // namespace tconv::cuda

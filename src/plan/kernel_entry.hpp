@@ -1,0 +1,71 @@
+// What a kernel family shows to the planner: one KernelEntry, named once in registry.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/device_info.hpp"
+#include "core/executor.hpp"
+#include "core/problem.hpp"
+#include "core/status.hpp"
+
+namespace tconv::plan {
+
+struct PlanOptions {
+  std::string force_kernel;  // empty: choose
+  int threads = 0;           // CPU; 0: device's
+  bool batch_invariant = false;
+};
+
+// Operands of one run; what the operation does not read is null. weight is what the kernel asked for:
+// packed where packed_bytes() > 0, else raw.
+struct Operands {
+  const void* x = nullptr;
+  const void* weight = nullptr;
+  const void* bias = nullptr;
+  const void* grad_output = nullptr;
+  void* output = nullptr;
+};
+
+struct RunContext {
+  std::byte* workspace = nullptr;  // workspace_bytes() of the kernel, 256-byte aligned
+  core::Executor executor;         // CPU kernels
+  void* stream = nullptr;          // CUDA kernels: cudaStream_t
+};
+
+// A kernel configured for one problem. Immutable, hence safe from many threads at once. Constructors compute
+// the configuration (tile sizes, splits, residue tables); run() only launches.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  virtual std::size_t packed_bytes() const { return 0; }
+  // Names the packed layout; equal keys mean interchangeable buffers. Never depends on n or l.
+  virtual std::string pack_key() const { return "raw"; }
+  virtual std::size_t workspace_bytes() const { return 0; }  // beside the packed weights
+  virtual std::string describe() const = 0;  // the configuration in words, one line, for explain
+  virtual core::Status pack(const void* weight, void* packed, const RunContext& context) const;
+  virtual core::Status run(const Operands& operands, const RunContext& context) const = 0;
+};
+
+// Says whether a kernel takes a problem; where not, why (one clause, e.g. "dtype f64: tensor cores hold
+// f32").
+struct Support {
+  bool ok = true;
+  std::string reason;
+  static Support yes() { return {}; }
+  static Support no(std::string reason) { return {false, std::move(reason)}; }
+};
+
+struct KernelEntry {
+  const char* name;     // "cpu.dense", "cuda.simt.dense", "reference"
+  const char* summary;  // one line for `tconv info`
+  core::DeviceKind device;
+  // A cheap test of validity for this kernel and of worth: an entry refuses what a later one does faster
+  // unless it is forced. Pure.
+  Support (*supports)(const core::Problem&, const core::DeviceInfo&, const PlanOptions&);
+  std::unique_ptr<const Kernel> (*make)(const core::Problem&, const core::DeviceInfo&, const PlanOptions&);
+};
+
+}  // namespace tconv::plan

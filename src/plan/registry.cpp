@@ -1,0 +1,20 @@
+#include "plan/registry.hpp"
+
+#include <vector>
+
+#include "cuda/entries.hpp"
+#include "reference/reference.hpp"
+
+namespace tconv::plan {
+
+std::span<const KernelEntry* const> registry() {
+  static const std::vector<const KernelEntry*> list = [] {
+    std::vector<const KernelEntry*> entries;
+    for (const KernelEntry* entry : cuda::entries()) entries.push_back(entry);
+    entries.push_back(&reference::kEntry);
+    return entries;
+  }();
+  return list;
+}
+
+}  // namespace tconv::plan
