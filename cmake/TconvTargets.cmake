@@ -58,5 +58,8 @@ function(tconv_library)
   endif()
   target_link_options(tconv PRIVATE -Wl,-z,nodelete)  # detached pool threads outlive a dlclose
   set_target_properties(tconv PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
+  # The C API and nothing else, not even the standard library's inline type infos.
+  target_link_options(tconv PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/tconv.map)
+  set_target_properties(tconv PROPERTIES LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/tconv.map)
   include(TconvInstall)
 endfunction()

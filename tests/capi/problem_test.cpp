@@ -1,0 +1,114 @@
+// The C API's problem calls: text, checks, lengths, and refusals by name.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <thread>
+
+#include "tconv/tconv.h"
+
+namespace {
+
+tconv_problem parsed(const char* text) {
+  tconv_problem problem;
+  EXPECT_EQ(tconv_problem_parse(text, &problem), TCONV_OK) << tconv_last_error();
+  return problem;
+}
+
+std::string text_of(const tconv_problem& problem) {
+  char text[256];
+  std::size_t length = 0;
+  EXPECT_EQ(tconv_problem_text(&problem, text, sizeof text, &length), TCONV_OK) << tconv_last_error();
+  EXPECT_EQ(length, std::strlen(text));
+  return text;
+}
+
+TEST(ProblemTest, InitSetsDefaults) {
+  tconv_problem problem;
+  std::memset(&problem, 0xff, sizeof problem);
+  tconv_problem_init(&problem);
+  problem.cin = problem.cout = problem.l = problem.k = 1;
+  EXPECT_EQ(tconv_problem_check(&problem), TCONV_OK) << tconv_last_error();
+  EXPECT_EQ(text_of(problem), "n1 ci1 co1 l1 k1 s1 p0 f32");
+}
+
+TEST(ProblemTest, TextRoundTrip) {
+  for (const char* text :
+       {"n64 ci128 co128 l65536 k3 s1 p0 f32 tf32", "gw n0 ci4 co8 l7 k5 s3 p2 op1 d2 g4 f64",
+        "n2 ci4 co8 l7 k5 s3 p2 bias xs0,7,1 bf16", "gx n1 ci1 co1 l1 k1 s1 p0 f16"}) {
+    EXPECT_EQ(text_of(parsed(text)), text);
+  }
+}
+
+TEST(ProblemTest, TextTellsLengthAndRefusesShortBuffers) {
+  const tconv_problem problem = parsed("n1 ci1 co1 l1 k1 s1 p0 f32");
+  std::size_t length = 0;
+  EXPECT_EQ(tconv_problem_text(&problem, nullptr, 0, &length), TCONV_OK);
+  EXPECT_EQ(length, 26u);
+  char text[26];
+  EXPECT_EQ(tconv_problem_text(&problem, text, sizeof text, &length), TCONV_INVALID_ARGUMENT);
+  EXPECT_STREQ(tconv_last_error(), "capacity is 26: the text needs 27");
+}
+
+TEST(ProblemTest, RefusalsNameTheArgument) {
+  tconv_problem problem = parsed("n1 ci4 co6 l5 k3 s2 p0 f32");
+  problem.groups = 4;
+  EXPECT_EQ(tconv_problem_check(&problem), TCONV_INVALID_PROBLEM);
+  EXPECT_STREQ(tconv_last_error(), "groups is 4: must divide cout, which is 6");
+  problem.groups = 1;
+  problem.dtype = 9;
+  EXPECT_EQ(tconv_problem_check(&problem), TCONV_INVALID_PROBLEM);
+  EXPECT_STREQ(tconv_last_error(), "dtype is 9: must be 0 to 3");
+  int64_t lout = -7;
+  EXPECT_EQ(tconv_output_length(&problem, &lout), TCONV_INVALID_PROBLEM);
+  EXPECT_EQ(lout, -7) << "a refused call must not touch its output";
+}
+
+TEST(ProblemTest, NullPointersAreRefusedByName) {
+  tconv_problem problem;
+  EXPECT_EQ(tconv_problem_parse(nullptr, &problem), TCONV_INVALID_ARGUMENT);
+  EXPECT_STREQ(tconv_last_error(), "text is null");
+  EXPECT_EQ(tconv_problem_parse("n1", nullptr), TCONV_INVALID_ARGUMENT);
+  EXPECT_STREQ(tconv_last_error(), "problem is null");
+  EXPECT_EQ(tconv_problem_check(nullptr), TCONV_INVALID_ARGUMENT);
+  problem = parsed("ci1 co1 l1 k1");
+  EXPECT_EQ(tconv_output_length(&problem, nullptr), TCONV_INVALID_ARGUMENT);
+  EXPECT_STREQ(tconv_last_error(), "lout is null");
+  tconv_problem_init(nullptr);
+}
+
+TEST(ProblemTest, WrongStructSizeIsRefused) {
+  tconv_problem problem = parsed("ci1 co1 l1 k1");
+  problem.struct_size = 4;
+  EXPECT_EQ(tconv_problem_check(&problem), TCONV_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(tconv_last_error()).find("struct_size is 4"), std::string::npos);
+}
+
+TEST(ProblemTest, MessagesBelongToTheirThread) {
+  EXPECT_EQ(tconv_problem_check(nullptr), TCONV_INVALID_ARGUMENT);
+  std::string other;
+  std::thread([&] {
+    tconv_problem problem;
+    EXPECT_NE(tconv_problem_parse("q", &problem), TCONV_OK);
+    other = tconv_last_error();
+  }).join();
+  EXPECT_STREQ(tconv_last_error(), "problem is null");
+  EXPECT_EQ(other, "column 1: 'q' is not a word of a problem");
+}
+
+TEST(ProblemTest, OutputLength) {
+  const tconv_problem problem = parsed("ci1 co1 l10 k3 s2 p1 op1 f32");
+  int64_t lout = 0;
+  EXPECT_EQ(tconv_output_length(&problem, &lout), TCONV_OK);
+  EXPECT_EQ(lout, 20);
+}
+
+TEST(StatusTest, EveryStatusHasAName) {
+  for (int status = TCONV_OK; status <= TCONV_INTERNAL_ERROR; ++status) {
+    EXPECT_STRNE(tconv_status_name(static_cast<tconv_status>(status)), "unknown status");
+  }
+  EXPECT_STREQ(tconv_version(), "0.1.0");
+  EXPECT_NE(std::string(tconv_build_info()).find("0.1.0"), std::string::npos);
+}
+
+}  // namespace

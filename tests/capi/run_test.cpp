@@ -1,0 +1,288 @@
+// Plans and runs through the C API: ownership, refusals by name, packed weights, executors, threads.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tconv/tconv.hpp"
+
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+// A layer with data, and its expected output by the formula in float64.
+struct Layer {
+  tconv::Problem problem;
+  std::vector<float> x, weight, bias, expected;
+
+  explicit Layer(const char* text) : problem(tconv::Problem::parse(text)) {
+    auto small = [state = 12345u]() mutable {
+      state = state * 1664525u + 1013904223u;
+      return static_cast<float>(static_cast<int>(state >> 24) % 7 - 3);
+    };
+    for (int64_t i = 0; i < problem.x_elements(); ++i) x.push_back(small());
+    for (int64_t i = 0; i < problem.weight_elements(); ++i) weight.push_back(small());
+    for (int64_t i = 0; i < problem.cout && problem.has_bias; ++i) bias.push_back(small());
+    scatter();
+  }
+
+  // By scattering, the other way round than the library's gather.
+  void scatter() {
+    const tconv::Problem& p = problem;
+    const int64_t lout = p.output_length(), cin_g = p.cin / p.groups, cout_g = p.cout / p.groups;
+    expected.assign(static_cast<std::size_t>(p.n * p.cout * lout), 0);
+    for (int64_t n = 0; n < p.n; ++n)
+      for (int64_t ci = 0; ci < p.cin; ++ci)
+        for (int64_t c = 0; c < cout_g; ++c)
+          for (int64_t i = 0; i < p.l; ++i)
+            for (int64_t k = 0; k < p.k; ++k) {
+              const int64_t o = i * p.stride - p.padding + k * p.dilation;
+              if (o < 0 || o >= lout) continue;
+              expected[(n * p.cout + ci / cin_g * cout_g + c) * lout + o] +=
+                  x[(n * p.cin + ci) * p.l + i] * weight[(ci * cout_g + c) * p.k + k];
+            }
+    for (std::size_t i = 0; i < expected.size() && p.has_bias; ++i) {
+      expected[i] += bias[i / static_cast<std::size_t>(lout) % static_cast<std::size_t>(p.cout)];
+    }
+  }
+};
+
+std::vector<float> run_raw(const Layer& layer, const tconv::Plan& plan) {
+  std::vector<float> y(layer.expected.size(), kNaN);
+  const tconv::Buffer workspace(plan.workspace_bytes(false));
+  plan.run<float>({.x = layer.x, .weight = layer.weight, .bias = layer.bias, .output = y}, workspace.span());
+  return y;
+}
+
+const char* const kLayers[] = {"n2 ci8 co16 l37 k4 s2 p1 bias f32", "n1 ci6 co6 l19 k5 s3 p2 op2 g6 f32",
+                               "n3 ci3 co1 l50 k9 s4 p0 d2 bias f32", "n1 ci64 co48 l5 k16 s8 p4 f32"};
+
+TEST(RunTest, RawAndPackedWeightsGiveTheFormulasNumbers) {
+  for (const char* text : kLayers) {
+    const Layer layer(text);
+    const tconv::Plan plan(layer.problem);
+    EXPECT_EQ(run_raw(layer, plan), layer.expected) << text;
+    if (plan.packed_bytes() == 0) continue;
+    const tconv::Buffer packed(plan.packed_bytes()), workspace(plan.workspace_bytes(true));
+    plan.pack(layer.weight.data(), packed.span());
+    std::vector<float> y(layer.expected.size(), kNaN);
+    plan.run<float>({.x = layer.x, .packed = packed.span(), .bias = layer.bias, .output = y},
+                    workspace.span());
+    EXPECT_EQ(y, layer.expected) << text;
+  }
+}
+
+TEST(RunTest, OnePlanFromManyThreads) {
+  const Layer layer(kLayers[0]);
+  const tconv::Plan plan(layer.problem);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int repeat = 0; repeat < 20; ++repeat) EXPECT_EQ(run_raw(layer, plan), layer.expected);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(RunTest, CallersExecutor) {
+  struct Count {
+    int64_t tasks = 0;
+  } count;
+  tconv::PlanOptions options;
+  options.threads = 3;
+  options.executor_context = &count;
+  options.parallel_for = [](void* context, int64_t tasks, tconv_task task, void* task_context) {
+    for (int64_t i = tasks - 1; i >= 0; --i) task(task_context, i, static_cast<int32_t>(i % 3));  // backwards
+    static_cast<Count*>(context)->tasks += tasks;
+  };
+  const Layer layer("n4 ci64 co64 l700 k4 s2 p1 bias f32");
+  EXPECT_EQ(run_raw(layer, tconv::Plan(layer.problem, options)), layer.expected);
+  EXPECT_GT(count.tasks, 1);
+}
+
+TEST(RunTest, GradientsWork) {
+  // sum(y) has gradient one everywhere: the bias gradient is n*lout, the input gradient a sum of taps.
+  auto problem = tconv::Problem::parse("gb n2 ci1 co2 l5 k3 s2 p0 f32");
+  const auto lout = static_cast<std::size_t>(problem.output_length());
+  const std::vector<float> ones(2 * 2 * lout, 1.0f), weight = {1, 2, 4, 8, 16, 32};
+  std::vector<float> bias_gradient(2, kNaN), input_gradient(2 * 5, kNaN);
+  tconv_arguments a;
+  tconv_arguments_init(&a);
+  a.grad_output = ones.data();
+  a.output = bias_gradient.data();
+  tconv::Plan(problem).run(a);
+  EXPECT_EQ(bias_gradient, std::vector<float>(2, static_cast<float>(2 * lout)));
+  problem.operation = TCONV_GRAD_INPUT;
+  const tconv::Plan plan(problem);
+  const tconv::Buffer workspace(plan.workspace_bytes(false));
+  a.weight = weight.data();
+  a.output = input_gradient.data();
+  a.workspace = workspace.data();
+  a.workspace_bytes = workspace.size();
+  plan.run(a);
+  EXPECT_EQ(input_gradient, std::vector<float>(10, 63.0f));
+}
+
+TEST(RunTest, EmptyOutputsNeedNoPointers) {
+  tconv_arguments a;
+  tconv_arguments_init(&a);
+  const float weight[2] = {1, 2};
+  a.weight = weight;
+  const tconv::Plan plan(tconv::Problem::parse("n0 ci1 co1 l3 k2 s1 p0 f32"));
+  const tconv::Buffer workspace(plan.workspace_bytes(false));
+  a.workspace = workspace.data();
+  a.workspace_bytes = workspace.size();
+  EXPECT_NO_THROW(plan.run(a));
+}
+
+// Runs with one argument spoilt and returns the refusal's text.
+template <class Spoil>
+std::string refusal(const Layer& layer, Spoil&& spoil) {
+  const tconv::Plan plan(layer.problem);
+  const tconv::Buffer workspace(plan.workspace_bytes(false) + 512);
+  std::vector<float> y(layer.expected.size() + 1, kNaN);
+  tconv_arguments a;
+  tconv_arguments_init(&a);
+  a.x = layer.x.data();
+  a.weight = layer.weight.data();
+  a.bias = layer.bias.data();
+  a.output = y.data();
+  a.workspace = workspace.data();
+  a.workspace_bytes = workspace.size();
+  spoil(a);
+  try {
+    plan.run(a);
+  } catch (const tconv::InvalidArgument& e) {
+    for (float value : y) EXPECT_TRUE(std::isnan(value)) << "a refused call must not write";
+    return e.what();
+  }
+  return "not refused";
+}
+
+TEST(RefusalTest, PointersByName) {
+  const Layer layer(kLayers[0]);
+  using A = tconv_arguments;
+  auto odd = [](const void* p) { return static_cast<const char*>(p) + 1; };
+  EXPECT_EQ(refusal(layer, [](A& a) { a.x = nullptr; }), "x is null");
+  EXPECT_EQ(refusal(layer, [](A& a) { a.bias = nullptr; }), "bias is null");
+  EXPECT_EQ(refusal(layer, [](A& a) { a.output = nullptr; }), "output is null");
+  EXPECT_EQ(refusal(layer, [](A& a) { a.weight = nullptr; }), "weight is null, and packed_weight too");
+  EXPECT_EQ(refusal(layer, [&](A& a) { a.x = odd(a.x); }),
+            "x is misaligned: it must be a multiple of its element's 4 bytes");
+  EXPECT_EQ(refusal(layer, [&](A& a) { a.weight = odd(a.weight); }),
+            "weight is misaligned: it must be a multiple of its element's 4 bytes");
+  EXPECT_EQ(refusal(layer, [](A& a) { a.workspace = static_cast<char*>(a.workspace) + 8; }),
+            "workspace is misaligned: it must be a multiple of 256 bytes");
+  EXPECT_EQ(refusal(layer, [](A& a) { a.packed_weight = a.weight; }),
+            "weight and packed_weight are both given: one of them");
+  EXPECT_NE(refusal(layer, [](A& a) { a.struct_size = 1; }).find("struct_size is 1"), std::string::npos);
+}
+
+TEST(RefusalTest, SmallWorkspace) {
+  const Layer layer(kLayers[0]);
+  const std::size_t needed = tconv::Plan(layer.problem).workspace_bytes(false);
+  if (needed == 0) return;  // a kernel that needs none cannot be given too little
+  EXPECT_EQ(
+      refusal(layer, [&](tconv_arguments& a) { a.workspace_bytes = needed - 1; }),
+      "workspace_bytes is " + std::to_string(needed - 1) + ": the plan needs " + std::to_string(needed));
+  EXPECT_EQ(refusal(layer, [](tconv_arguments& a) { a.workspace = nullptr; }),
+            "workspace is null: the plan needs " + std::to_string(needed) + " bytes");
+}
+
+TEST(RefusalTest, SpansOfTheWrongSize) {
+  const Layer layer(kLayers[0]);
+  const tconv::Plan plan(layer.problem);
+  std::vector<float> y(layer.expected.size());
+  const tconv::Buffer workspace(plan.workspace_bytes(false));
+  std::vector<float> longer = layer.x;
+  longer.push_back(0);
+  EXPECT_THROW(plan.run<float>({.x = longer, .weight = layer.weight, .bias = layer.bias, .output = y},
+                               workspace.span()),
+               tconv::InvalidArgument);
+  EXPECT_THROW(plan.run<float>({.x = layer.x, .weight = layer.weight, .output = y}, workspace.span()),
+               tconv::InvalidArgument);
+  std::vector<double> wide(y.size());
+  EXPECT_THROW(plan.run<double>({.output = wide}, workspace.span()), tconv::InvalidArgument);
+}
+
+TEST(RefusalTest, Plans) {
+  const auto problem = tconv::Problem::parse(kLayers[0]);
+  auto refused = [&](auto&& set) {
+    tconv::PlanOptions options;
+    set(options);
+    try {
+      tconv::Plan plan(problem, options);
+    } catch (const tconv::Error& e) {
+      return std::string(e.what());
+    }
+    return std::string("not refused");
+  };
+  using O = tconv::PlanOptions;
+  EXPECT_NE(refused([](O& o) { o.force_kernel = "nonsense"; }).find("force_kernel is 'nonsense'"),
+            std::string::npos);
+  EXPECT_NE(refused([](O& o) { o.threads = -1; }).find("threads is -1"), std::string::npos);
+  EXPECT_NE(refused([](O& o) { o.device = 7; }).find("device is 7"), std::string::npos);
+  EXPECT_NE(refused([](O& o) { o.device_name = "h200"; }).find("device_name"), std::string::npos);
+  EXPECT_NE(refused([](O& o) { o.struct_size = 3; }).find("struct_size is 3"), std::string::npos);
+  EXPECT_EQ(tconv_plan_create(&problem, nullptr, nullptr), TCONV_INVALID_ARGUMENT);
+  tconv_plan* plan = nullptr;
+  EXPECT_EQ(tconv_plan_create(nullptr, nullptr, &plan), TCONV_INVALID_ARGUMENT);
+  EXPECT_EQ(plan, nullptr);
+  EXPECT_THROW(tconv::Plan(tconv::Problem()), tconv::InvalidProblem);
+}
+
+TEST(RefusalTest, NullPlans) {
+  tconv_plan_destroy(nullptr);
+  EXPECT_STREQ(tconv_plan_kernel(nullptr), "");
+  EXPECT_EQ(tconv_plan_packed_bytes(nullptr), 0u);
+  EXPECT_EQ(tconv_run(nullptr, nullptr), TCONV_INVALID_ARGUMENT);
+  EXPECT_EQ(tconv_pack(nullptr, nullptr, nullptr, 0, nullptr), TCONV_INVALID_ARGUMENT);
+}
+
+TEST(RefusalTest, Packing) {
+  const Layer layer("n1 ci64 co64 l700 k4 s2 p1 f32");
+  const tconv::Plan plan(layer.problem);
+  if (plan.packed_bytes() == 0) return;
+  const tconv::Buffer packed(plan.packed_bytes());
+  EXPECT_THROW(plan.pack(nullptr, packed.span()), tconv::InvalidArgument);
+  EXPECT_THROW(plan.pack(layer.weight.data(), packed.span().first(packed.size() - 1)),
+               tconv::InvalidArgument);
+  EXPECT_THROW(plan.pack(layer.weight.data(), {}), tconv::InvalidArgument);
+}
+
+TEST(KernelListTest, ReferenceIsLast) {
+  int32_t count = 0;
+  while (tconv_kernel_name(count) != nullptr) ++count;
+  ASSERT_GT(count, 0);
+  EXPECT_STREQ(tconv_kernel_name(count - 1), "reference");
+  EXPECT_EQ(tconv_kernel_name(-1), nullptr);
+}
+
+TEST(PlanTest, ForcedKernelIsTaken) {
+  tconv::PlanOptions options;
+  options.force_kernel = "reference";
+  const Layer layer(kLayers[0]);
+  const tconv::Plan plan(layer.problem, options);
+  EXPECT_EQ(plan.kernel(), "reference");
+  EXPECT_NE(plan.explain().find("forced"), std::string::npos);
+  EXPECT_EQ(run_raw(layer, plan), layer.expected);
+}
+
+TEST(PlanTest, NamedGpuIsPlannedOrRefusedInWords) {
+  tconv::PlanOptions options;
+  options.device = TCONV_CUDA;
+  options.device_name = "gtx9";
+  const auto problem = tconv::Problem::parse(kLayers[0]);
+  try {
+    tconv::Plan plan(problem, options);
+    FAIL() << "not refused";
+  } catch (const tconv::InvalidArgument& e) {
+    EXPECT_NE(std::string(e.what()).find("device 'gtx9' is not known"), std::string::npos);
+  }
+}
+
+}  // namespace
