@@ -42,6 +42,10 @@ function(tconv_cuda_folders)
     tconv_cuda_target(tconv_src_cuda src/cuda/no_cuda.cpp)
     return()
   endif()
+  string(REGEX REPLACE "([0-9]+a?)(-real)?" "sm_\\1" targets "${CMAKE_CUDA_ARCHITECTURES}")
+  string(REPLACE ";" " " targets "${targets}")
+  set_source_files_properties(src/cuda/host/entries.cpp PROPERTIES COMPILE_DEFINITIONS
+                              "TCONV_CUDA_TARGETS=\"${targets}\"")
   foreach(folder host simt sm80 sm90)
     file(GLOB sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
          ${PROJECT_SOURCE_DIR}/src/cuda/${folder}/*.cpp ${PROJECT_SOURCE_DIR}/src/cuda/${folder}/*.cu)

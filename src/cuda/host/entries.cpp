@@ -1,0 +1,23 @@
+// The ordered list of CUDA kernels: special families first, the ones that take every problem last.
+#include "cuda/entries.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include <string>
+#include <vector>
+
+namespace tconv::cuda {
+
+std::span<const plan::KernelEntry* const> entries() {
+  // One line a family: its header src/cuda/<folder>/<family>.hpp declares the entry, its .cpp defines it.
+  static const std::vector<const plan::KernelEntry*> list = {};
+  return list;
+}
+
+const char* build_text() {
+  static const std::string words = "CUDA " + std::to_string(CUDART_VERSION / 1000) + "." +
+                                   std::to_string(CUDART_VERSION % 1000 / 10) + " for " TCONV_CUDA_TARGETS;
+  return words.c_str();
+}
+
+}  // namespace tconv::cuda

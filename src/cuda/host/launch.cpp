@@ -1,0 +1,79 @@
+#include "cuda/host/launch.hpp"
+
+namespace tconv::cuda {
+
+using core::Code;
+using core::Status;
+
+Launcher::Launcher(const char* kernel, const core::Problem& problem, const core::DeviceInfo& device,
+                   const plan::RunContext& context)
+    : kernel_(kernel),
+      problem_(problem),
+      device_(device),
+      stream_(static_cast<cudaStream_t>(context.stream)),
+      guard_(device.present ? device.index : 0) {}
+
+std::string Launcher::what() const {
+  return std::string("kernel ") + kernel_ + " on " + text(problem_);
+}
+
+Status Launcher::ready() const {
+  if (!device_.present) {
+    return {Code::unsupported,
+            "the plan was made for a named device (" + device_.name + "): it can be explained, not run"};
+  }
+  return guard_.error() == cudaSuccess ? Status() : status_of(guard_.error(), what());
+}
+
+Status Launcher::check(const plan::Operands& operands) const {
+  if (Status status = ready(); !status.ok()) return status;
+  Status status = operands.x != nullptr ? check_pointer("x", operands.x)
+                                        : check_pointer("grad_output", operands.grad_output);
+  return status.ok() ? check_pointer("output", operands.output) : status;
+}
+
+Status Launcher::check_pointer(const char* name, const void* pointer) const {
+  cudaPointerAttributes attributes{};
+  const cudaError_t error = cudaPointerGetAttributes(&attributes, pointer);
+  if (error != cudaSuccess) return status_of(error, what());
+  const std::string argument(name);
+  if (attributes.type == cudaMemoryTypeDevice && attributes.device != device_.index) {
+    return {Code::invalid_argument, argument + " is memory of CUDA device " +
+                                        std::to_string(attributes.device) + ": the plan is for device " +
+                                        std::to_string(device_.index)};
+  }
+  if (attributes.type == cudaMemoryTypeUnregistered) {
+    int pageable = 0;
+    (void)cudaDeviceGetAttribute(&pageable, cudaDevAttrPageableMemoryAccess, device_.index);
+    if (pageable == 0) {
+      return {Code::invalid_argument, argument + " is host memory: the plan is for " + device_.name};
+    }
+  }
+  return {};
+}
+
+Status Launcher::run_erased(const void* function, const Grid& grid, void** arguments) const {
+  if (Status status = ready(); !status.ok()) return status;
+  if (grid.blocks <= 0) return {};
+  if (grid.blocks > kMaxBlocks) {
+    return {Code::internal_error, what() + ": " + std::to_string(grid.blocks) + " blocks do not fit a grid"};
+  }
+  constexpr std::size_t kWithoutAsking = 48 * 1024;
+  if (grid.shared > kWithoutAsking) {
+    const cudaError_t raised = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                    static_cast<int>(grid.shared));
+    if (raised != cudaSuccess) return status_of(raised, what());
+  }
+  const cudaError_t error =
+      cudaLaunchKernel(function, dim3(static_cast<unsigned>(grid.blocks)),
+                       dim3(static_cast<unsigned>(grid.threads)), arguments, grid.shared, stream_);
+  return error == cudaSuccess ? Status() : status_of(error, what());
+}
+
+Status Launcher::zero(void* output, std::size_t bytes) const {
+  if (Status status = ready(); !status.ok()) return status;
+  const cudaError_t error = cudaMemsetAsync(output, 0, bytes, stream_);
+  return error == cudaSuccess ? Status() : status_of(error, what());
+}
+
+}  // namespace tconv::cuda

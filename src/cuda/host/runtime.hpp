@@ -1,0 +1,35 @@
+// Between the CUDA runtime and core::Status. Nothing here synchronises, allocates or links the driver
+// library.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <string>
+
+#include "core/status.hpp"
+
+namespace tconv::cuda {
+
+// Words for an error that `what` met, e.g. "kernel cuda.simt.dense on n1 ci8 ...". Clears the runtime's last
+// error, so that the next good call works. Errors that no call can clear (an earlier kernel broke the
+// context) are reported as such.
+core::Status status_of(cudaError_t error, const std::string& what);
+
+// True where the context is lost: an earlier kernel failed, and only a new process helps.
+bool is_sticky(cudaError_t error);
+
+// Makes a device current for a scope. Leaves a device that is current already alone.
+class DeviceGuard {
+ public:
+  explicit DeviceGuard(int index);
+  ~DeviceGuard();
+  DeviceGuard(const DeviceGuard&) = delete;
+  DeviceGuard& operator=(const DeviceGuard&) = delete;
+  cudaError_t error() const { return error_; }
+
+ private:
+  int previous_ = -1;  // -1: nothing to restore
+  cudaError_t error_ = cudaSuccess;
+};
+
+}  // namespace tconv::cuda
