@@ -1,6 +1,15 @@
 # Functions that turn folders into object targets and object targets into the library.
 
+# Whatever is compiled or linked in a sanitized build takes this one.
+add_library(tconv_sanitize INTERFACE)
+if(TCONV_SANITIZE)
+  target_compile_options(tconv_sanitize INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${TCONV_SANITIZE}>
+    $<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer> $<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize-recover=all>)
+  target_link_options(tconv_sanitize INTERFACE -fsanitize=${TCONV_SANITIZE})
+endif()
+
 add_library(tconv_flags INTERFACE)
+target_link_libraries(tconv_flags INTERFACE tconv_sanitize)
 target_include_directories(tconv_flags INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include
                                                  ${PROJECT_BINARY_DIR}/generated)
 # -ffp-contract=off: the same bits from every compiler and SIMD target; kernels ask for FMA by name.
@@ -9,11 +18,6 @@ target_compile_options(tconv_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall> $<$<COMPILE_LANGUAGE:CXX>:-Wextra> $<$<COMPILE_LANGUAGE:CXX>:-Wshadow>
   $<$<COMPILE_LANGUAGE:CXX>:-Wconversion> $<$<COMPILE_LANGUAGE:CXX>:-Wno-sign-conversion>
   $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict> $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
-if(TCONV_SANITIZE)
-  target_compile_options(tconv_flags INTERFACE
-    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${TCONV_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>)
-  target_link_options(tconv_flags INTERFACE -fsanitize=${TCONV_SANITIZE})
-endif()
 
 set_property(GLOBAL PROPERTY TCONV_OBJECT_TARGETS "")
 
@@ -52,10 +56,7 @@ function(tconv_library)
   add_library(tconv::tconv ALIAS tconv)
   target_include_directories(tconv PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                           $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-  target_link_libraries(tconv PRIVATE hwy::hwy Threads::Threads ${TCONV_CUDA_LIBRARIES})
-  if(TCONV_SANITIZE)
-    target_link_options(tconv PRIVATE -fsanitize=${TCONV_SANITIZE})
-  endif()
+  target_link_libraries(tconv PRIVATE $<BUILD_INTERFACE:tconv_sanitize> hwy::hwy Threads::Threads ${TCONV_CUDA_LIBRARIES})
   target_link_options(tconv PRIVATE -Wl,-z,nodelete)  # detached pool threads outlive a dlclose
   set_target_properties(tconv PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
   # The C API and nothing else, not even the standard library's inline type infos.
