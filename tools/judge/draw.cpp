@@ -1,0 +1,171 @@
+#include "judge/draw.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace tconv::judge {
+namespace {
+
+using core::DType;
+using core::Operation;
+using core::Precision;
+using core::Problem;
+
+// Channels within a group: small, or about a tile's edge.
+int64_t draw_channels(Rng& rng) {
+  const int64_t kind = rng.between(0, 9);
+  if (kind < 4) return rng.between(1, 9);
+  if (kind < 8) return std::max<int64_t>(1, rng.pick({8, 16, 24, 32, 48, 64, 96, 128}) + rng.between(-1, 1));
+  return rng.log_between(1, 520);
+}
+
+void draw_shape(Rng& rng, Problem& p) {
+  p.n = rng.chance(3) ? 0 : rng.chance(65) ? 1 : rng.between(2, 5);
+  p.stride = rng.chance(40) ? 1 : rng.chance(85) ? rng.between(2, 8) : rng.log_between(9, 120);
+  p.dilation = rng.chance(65) ? 1 : rng.chance(85) ? rng.between(2, 6) : rng.log_between(7, 60);
+  p.k = rng.chance(15) ? 1 : rng.chance(75) ? rng.between(2, 9) : rng.log_between(10, 400);
+  if (rng.chance(25)) p.k = std::min<int64_t>(400, p.stride * rng.between(1, 3));  // what upsamplers use
+  p.l = rng.chance(8) ? 1 : rng.chance(40) ? rng.between(2, 40) : rng.log_between(20, 4000);
+  int64_t cin = draw_channels(rng), cout = draw_channels(rng);
+  p.groups = 1;
+  if (rng.chance(15)) {  // depthwise, some with a multiplier on either side
+    p.groups = draw_channels(rng);
+    cin = rng.chance(85) ? 1 : rng.between(2, 3);
+    cout = rng.chance(70) ? 1 : rng.between(2, 4);
+  } else if (rng.chance(20)) {
+    p.groups = rng.between(2, 8);
+  }
+  p.cin = cin * p.groups;
+  p.cout = cout * p.groups;
+}
+
+int64_t full_length(const Problem& p) {  // lout with neither padding nor output_padding
+  return (p.l - 1) * p.stride + p.dilation * (p.k - 1) + 1;
+}
+
+// What a plain loop over outputs, channels and taps costs.
+double cost(const Problem& p) {
+  return static_cast<double>(std::max<int64_t>(p.n, 1)) * static_cast<double>(p.cout) *
+         static_cast<double>(full_length(p)) * static_cast<double>(p.cin_per_group()) *
+         static_cast<double>(p.k);
+}
+
+// Lessens one size at random until the problem is affordable.
+void shrink(Rng& rng, Problem& p, double budget) {
+  while (cost(p) > budget) {
+    const int64_t cin = p.cin_per_group(), cout = p.cout_per_group();
+    const int64_t which = rng.between(0, 6);
+    if (which <= 1) p.l = std::max<int64_t>(1, p.l * 2 / 3);
+    if (which == 2) p.cin = std::max<int64_t>(1, cin * 2 / 3) * p.groups;
+    if (which == 3) p.cout = std::max<int64_t>(1, cout * 2 / 3) * p.groups;
+    if (which == 4) p.k = std::max<int64_t>(1, p.k * 2 / 3);
+    if (which == 5) p.n = std::min<int64_t>(p.n, std::max<int64_t>(1, p.n - 1));
+    if (which == 6 && p.groups > 1 && cost(p) > budget * 4) {
+      const int64_t groups = std::max<int64_t>(1, p.groups * 2 / 3);
+      p.cin = cin * groups;
+      p.cout = cout * groups;
+      p.groups = groups;
+    }
+    if (which == 6) p.stride = std::max<int64_t>(1, p.stride * 3 / 4);
+    if (which == 6) p.dilation = std::max<int64_t>(1, p.dilation * 3 / 4);
+  }
+}
+
+void draw_padding(Rng& rng, Problem& p) {
+  if (rng.chance(35)) p.output_padding = rng.between(0, std::max(p.stride, p.dilation) - 1);
+  const int64_t most = (full_length(p) + p.output_padding) / 2;  // leaves an output length of 0 or 1
+  const int64_t usual = std::min(most, p.dilation * (p.k - 1));
+  p.padding = rng.chance(40)   ? 0
+              : rng.chance(85) ? rng.between(0, usual)
+              : rng.chance(90) ? rng.between(0, most)
+                               : most;
+}
+
+void draw_strides(Rng& rng, Problem& p) {
+  p.x_contiguous = false;
+  switch (rng.between(0, 4)) {
+    case 0:  // channels-last
+      p.x_stride = {p.l * p.cin, 1, p.cin};
+      break;
+    case 1:  // one dimension expanded
+      p.x_stride = {p.cin * p.l, p.l, 1};
+      p.x_stride[static_cast<std::size_t>(rng.between(0, 2))] = 0;
+      break;
+    case 2:  // a slice of a longer tensor
+      p.x_stride = {p.cin * (p.l + 3) + rng.between(0, 40), p.l + 3, 1};
+      break;
+    case 3: {  // every other position
+      const int64_t step = rng.between(2, 3);
+      p.x_stride = {p.cin * p.l * step, p.l * step, step};
+      break;
+    }
+    default:  // anything, overlaps too
+      p.x_stride = {rng.between(0, 9), rng.between(0, 50), rng.between(0, 5)};
+  }
+}
+
+}  // namespace
+
+Problem draw_valid(Rng& rng, const DrawOptions& options) {
+  Problem p;
+  draw_shape(rng, p);
+  const int64_t largest = options.typical * (rng.chance(2) ? 40 : 4);
+  shrink(rng, p, static_cast<double>(rng.log_between(200, largest)));
+  draw_padding(rng, p);
+  p.has_bias = rng.chance(50);
+  p.dtype = rng.pick({DType::f32, DType::f32, DType::f32, DType::f64, DType::f16, DType::bf16});
+  if (options.tf32 && p.dtype == DType::f32 && rng.chance(30)) p.precision = Precision::tf32;
+  if (options.gradients && rng.chance(10)) {
+    p.operation = rng.pick({Operation::grad_input, Operation::grad_weight, Operation::grad_bias});
+  }
+  const bool reads_x = p.operation == Operation::forward || p.operation == Operation::grad_weight;
+  if (reads_x && rng.chance(20)) draw_strides(rng, p);
+  return p;
+}
+
+Invalid draw_invalid(Rng& rng) {
+  constexpr int64_t kHuge = std::numeric_limits<int64_t>::max();
+  Problem p = draw_valid(rng, {.gradients = false});
+  const int64_t bad = -rng.log_between(1, kHuge / 2);
+  switch (rng.between(0, 15)) {
+    case 0:
+      return p.n = bad, Invalid{p, "n"};
+    case 1:
+      return p.cin = rng.chance(30) ? 0 : bad, Invalid{p, "cin"};
+    case 2:
+      return p.cout = rng.chance(30) ? 0 : bad, Invalid{p, "cout"};
+    case 3:
+      return p.l = rng.chance(30) ? 0 : bad, Invalid{p, "l"};
+    case 4:
+      return p.k = rng.chance(30) ? 0 : bad, Invalid{p, "k"};
+    case 5:
+      return p.stride = rng.chance(30) ? 0 : bad, Invalid{p, "stride"};
+    case 6:
+      return p.padding = bad, Invalid{p, "padding"};
+    case 7:
+      return p.output_padding = bad, Invalid{p, "output_padding"};
+    case 8:
+      return p.dilation = rng.chance(30) ? 0 : bad, Invalid{p, "dilation"};
+    case 9:
+      return p.groups = rng.chance(30) ? 0 : bad, Invalid{p, "groups"};
+    case 10:
+      return p.groups = p.cin + rng.between(1, 9), Invalid{p, "groups"};
+    case 11:
+      return p.groups = p.cin, p.cout = p.cin * 2 + (p.cin > 1 ? 1 : 0),
+             p.cin == 1 ? (p.groups = 2, Invalid{p, "groups"}) : Invalid{p, "groups"};
+    case 12:
+      return p.output_padding = std::max(p.stride, p.dilation) + rng.between(0, 5),
+             Invalid{p, "output_padding"};
+    case 13:
+      return p.padding = (full_length(p) + p.output_padding) / 2 + rng.between(1, 9), Invalid{p, "padding"};
+    case 14:
+      return p.dtype = DType::f16, p.precision = Precision::tf32, Invalid{p, "precision"};
+    default:
+      p.x_contiguous = false;
+      p.x_stride = {1, 1, 1};
+      const auto i = static_cast<std::size_t>(rng.between(0, 2));
+      return p.x_stride[i] = bad, Invalid{p, "x_stride[" + std::to_string(i) + "]"};
+  }
+}
+
+}  // namespace tconv::judge

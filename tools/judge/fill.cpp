@@ -1,0 +1,149 @@
+#include "judge/fill.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/polyphase.hpp"
+#include "cpu/threads/pool.hpp"
+#include "judge/rng.hpp"
+#include "reference/reference.hpp"
+
+namespace tconv::judge {
+namespace {
+
+using core::DType;
+using core::Operation;
+using core::Problem;
+
+enum Role { kX, kWeight, kBias, kGradOutput };
+
+// How one operand's values are made from random bits.
+struct Maker {
+  Fill fill;
+  double scale = 1;   // uniform, positive
+  int64_t whole = 1;  // integers: values in [-whole, whole]
+  int powers = 0;     // spread: exponents in [-powers, powers]
+  bool specials = false;
+
+  double operator()(uint64_t bits) const {
+    const double unit = unit_of(bits);
+    switch (fill) {
+      case Fill::integers:
+        return static_cast<double>(static_cast<int64_t>(bits % static_cast<uint64_t>(2 * whole + 1)) - whole);
+      case Fill::positive:
+        return scale * unit;
+      case Fill::spread: {
+        const double magnitude =
+            scale * std::ldexp(1 + unit, static_cast<int>(bits % (2 * powers + 1)) - powers);
+        return (bits & 512) != 0 ? -magnitude : magnitude;
+      }
+      case Fill::special:
+        if (specials && bits % 97 == 0) return special(bits / 97 % 3);
+        [[fallthrough]];
+      case Fill::uniform:
+        return scale * (2 * unit - 1);
+    }
+    return 0;
+  }
+
+  static double special(uint64_t which) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    return which == 0 ? std::numeric_limits<double>::quiet_NaN() : which == 1 ? kInfinity : -kInfinity;
+  }
+};
+
+Maker maker_for(const Problem& p, Fill fill, int role) {
+  const double terms = static_cast<double>(std::max<int64_t>(1, most_terms(p)));
+  Maker maker{fill};
+  // Integers: terms*whole^2 stays below half of what float32 counts exactly, and of float16's largest.
+  const double most = p.dtype == DType::f16 ? 3e4 : 8e6;
+  maker.whole = std::clamp<int64_t>(static_cast<int64_t>(std::sqrt(most / terms)), 1, 8);
+  maker.powers = p.dtype == DType::f16 ? 3 : 12;
+  maker.specials = role == kX || role == kGradOutput;
+  // The second factor is made small enough for sums of order one to sixty-four, also in float16.
+  if (role == kWeight || (p.operation == Operation::grad_weight && role == kGradOutput)) {
+    maker.scale = fill == Fill::positive ? std::min(1.0, 64 / terms) : 1 / std::sqrt(terms);
+  }
+  if (p.operation == Operation::grad_bias) maker.scale = std::min(1.0, 64 / terms);
+  return maker;
+}
+
+// f(first, last) over [0, count) in parallel.
+template <class F>
+void in_parts(int64_t count, F&& f) {
+  constexpr int64_t kPart = 1 << 15;
+  const core::Executor executor = cpu::pool_executor(count > kPart ? cpu::host_device().threads : 1);
+  executor.run(core::ceil_div(count, kPart),
+               [&](int64_t part, int32_t) { f(part * kPart, std::min(count, (part + 1) * kPart)); });
+}
+
+void fill_dense(DType dtype, const Maker& maker, uint64_t key, void* data, int64_t count) {
+  in_parts(count, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      reference::store(dtype, data, i, maker(mix(key + static_cast<uint64_t>(i))));
+    }
+  });
+}
+
+void fill_strided(const Problem& p, const Maker& maker, uint64_t key, void* data) {
+  const auto steps = p.x_steps();
+  // A dimension of step 0 has one place in memory.
+  const int64_t n = steps[0] == 0 ? std::min<int64_t>(p.n, 1) : p.n;
+  const int64_t cin = steps[1] == 0 ? 1 : p.cin, l = steps[2] == 0 ? 1 : p.l;
+  for (int64_t b = 0; b < n; ++b) {
+    for (int64_t c = 0; c < cin; ++c) {
+      for (int64_t i = 0; i < l; ++i) {
+        const int64_t at = b * steps[0] + c * steps[1] + i * steps[2];
+        reference::store(p.dtype, data, at, maker(mix(key + static_cast<uint64_t>(at))));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+const char* name_of(Fill fill) {
+  switch (fill) {
+    case Fill::integers:
+      return "integers";
+    case Fill::uniform:
+      return "uniform data";
+    case Fill::positive:
+      return "positive data";
+    case Fill::spread:
+      return "data of many magnitudes";
+    case Fill::special:
+      return "data with NaN and Inf";
+  }
+  return "?";
+}
+
+int64_t most_terms(const Problem& p) {
+  if (p.n == 0 || p.lout() == 0) return 0;
+  switch (p.operation) {
+    case Operation::forward: {
+      // Taps of one residue: its k differ by stride/gcd(stride, dilation).
+      int64_t a = p.stride, b = p.dilation;
+      while (b != 0) std::swap(a %= b, b);
+      return p.cin_per_group() * std::min(core::ceil_div(p.k, p.stride / a), p.l);
+    }
+    case Operation::grad_input:
+      return p.cout_per_group() * std::min(p.k, p.lout());
+    case Operation::grad_weight:
+      return p.n * p.l;
+    case Operation::grad_bias:
+      return p.n * p.lout();
+  }
+  return 0;
+}
+
+void fill_operand(const Problem& p, Fill fill, uint64_t seed, int role, void* data) {
+  const Maker maker = maker_for(p, fill, role);
+  const uint64_t key = mix(seed * 4 + static_cast<uint64_t>(role)) << 1;
+  if (role == kX && !p.x_contiguous) return fill_strided(p, maker, key, data);
+  const int64_t counts[] = {p.x_elements(), p.weight_elements(), p.has_bias ? p.cout : 0, p.y_elements()};
+  fill_dense(p.dtype, maker, key, data, counts[role]);
+}
+
+}  // namespace tconv::judge

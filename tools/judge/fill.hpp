@@ -1,0 +1,27 @@
+// What the operands hold. A value is a function of (seed, place in memory), so that a problem's data are the
+// same whatever the number of threads.
+#pragma once
+
+#include <cstdint>
+
+#include "core/problem.hpp"
+
+namespace tconv::judge {
+
+enum class Fill {
+  integers,  // small: every sum is exact in the accumulation, so the result must be the rounded exact one
+  uniform,   // x in [-1, 1), weights of a usual initialisation's size
+  positive,  // all above zero: errors that lean to one side add up
+  spread,    // magnitudes over many powers of two: small operands count as much as large ones
+  special    // uniform, with a few NaN and infinities in x
+};
+const char* name_of(Fill fill);
+
+// The most products that an element of the operation's output sums up.
+int64_t most_terms(const core::Problem& problem);
+
+// Fills one operand. role: 0 x, 1 weight, 2 bias, 3 grad_output; data point at its first element. Elements of
+// a strided x that no index reaches stay as they are.
+void fill_operand(const core::Problem& problem, Fill fill, uint64_t seed, int role, void* data);
+
+}  // namespace tconv::judge

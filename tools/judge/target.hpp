@@ -1,0 +1,59 @@
+// Where a judged kernel runs. The judge knows no device: it asks a Target for memory, for a context to run in
+// and for the arithmetic that it may expect there.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "core/device_info.hpp"
+#include "plan/kernel_entry.hpp"
+
+namespace tconv::judge {
+
+// Memory that the host and the device see; on a CPU both are the same bytes, on a GPU the host's are a copy.
+class Block {
+ public:
+  virtual ~Block() = default;
+  virtual std::byte* host() = 0;
+  virtual std::byte* device() = 0;
+  virtual core::Status push() = 0;  // host -> device
+  virtual core::Status pull() = 0;  // device -> host, after everything that was queued
+};
+
+// What rounding an accumulation does, for the error bound (bound.hpp).
+struct Arithmetic {
+  double unit = 0x1p-24;    // relative error of one addition
+  bool unbiased = true;     // rounds to nearest: errors cancel as in a random walk
+  bool tf32 = false;        // operands may have been rounded at 10 mantissa bits
+  double floor = 0x1p-149;  // absolute error of one addition among subnormals
+};
+
+class Target {
+ public:
+  virtual ~Target() = default;
+  virtual const core::DeviceInfo& info() const = 0;
+
+  // At least `bytes` bytes, aligned to 256; refused where memory does not suffice.
+  virtual core::Result<std::unique_ptr<Block>> allocate(std::size_t bytes) = 0;
+  virtual std::size_t memory_limit() const = 0;  // bytes that one judged problem may take
+
+  // A problem is run more than once, and the bits must be the same. What differs between run 0 and run 1 is
+  // the target's choice: threads and the order of tasks on a CPU.
+  virtual plan::PlanOptions options(int run) const = 0;
+  virtual plan::RunContext context(int run) = 0;
+  virtual core::Status finish() = 0;  // waits for the run, carries its late errors
+
+  // Around a run: memory that it may not read (margins). Nothing by default.
+  virtual void forbid(std::byte*, std::size_t) {}
+  virtual void allow(std::byte*, std::size_t) {}
+
+  virtual Arithmetic arithmetic(const core::Problem& problem) const = 0;
+};
+
+// This machine. threads: of run 0, 0 for all cores. memory_limit 0: half of what is free now.
+std::unique_ptr<Target> cpu_target(int threads = 0, std::size_t memory_limit = 0);
+
+// The CUDA device of that ordinal, or why it cannot be used.
+core::Result<std::unique_ptr<Target>> cuda_target(int index = 0, std::size_t memory_limit = 0);
+
+}  // namespace tconv::judge

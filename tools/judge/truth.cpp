@@ -1,0 +1,232 @@
+#include "judge/truth.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/polyphase.hpp"
+#include "cpu/threads/pool.hpp"
+#include "reference/reference.hpp"
+
+namespace tconv::judge {
+
+using core::Operation;
+using core::Problem;
+using plan::Operands;
+
+namespace {
+
+// An operand as contiguous float64, and rounded to tf32 where that counts.
+struct Wide {
+  std::vector<double> value, rounded;
+
+  template <class Index>  // Index: position in value -> element of the tensor
+  Wide(const Problem& p, const void* data, int64_t count, bool tf32, Index&& index)
+      : value(static_cast<std::size_t>(count)) {
+    for (int64_t i = 0; i < count; ++i) {
+      value[static_cast<std::size_t>(i)] = reference::load(p.dtype, data, index(i));
+    }
+    if (!tf32) return;
+    rounded.resize(value.size());
+    std::transform(value.begin(), value.end(), rounded.begin(), round_tf32);
+  }
+};
+
+Wide widen(const Problem& p, const void* data, int64_t count, bool tf32) {
+  return Wide(p, data, count, tf32, [](int64_t i) { return i; });
+}
+
+Wide widen_x(const Problem& p, const void* data, bool tf32) {
+  const auto steps = p.x_steps();
+  return Wide(p, data, p.x_elements(), tf32, [&](int64_t i) {
+    return i / (p.cin * p.l) * steps[0] + i / p.l % p.cin * steps[1] + i % p.l * steps[2];
+  });
+}
+
+// Three running sums over a row of elements; deviation is null where it does not count.
+struct Row {
+  double *value, *magnitude, *deviation;
+};
+
+// row[i] += a[i*step] * b: what a tap adds to `count` elements.
+void add_products(const Row& row, int64_t count, const double* a, int64_t step, double b) {
+  double* __restrict value = row.value;
+  double* __restrict magnitude = row.magnitude;
+  if (step == 1) {
+    for (int64_t i = 0; i < count; ++i) {
+      const double product = a[i] * b;
+      value[i] += product;
+      magnitude[i] += std::fabs(product);
+    }
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    const double product = a[i * step] * b;
+    value[i] += product;
+    magnitude[i] += std::fabs(product);
+  }
+}
+
+void add_deviations(const Row& row, int64_t count, const double* a, const double* ra, int64_t step, double b,
+                    double rb) {
+  for (int64_t i = 0; i < count; ++i) row.deviation[i] += std::fabs(a[i * step] * b - ra[i * step] * rb);
+}
+
+void add_tap(const Row& row, int64_t first, int64_t count, const Wide& a, int64_t a_at, int64_t step,
+             const Wide& b, int64_t b_at) {
+  const Row part{row.value + first, row.magnitude + first, row.deviation};
+  add_products(part, count, a.value.data() + a_at, step, b.value[static_cast<std::size_t>(b_at)]);
+  if (row.deviation == nullptr) return;
+  add_deviations({nullptr, nullptr, row.deviation + first}, count, a.value.data() + a_at,
+                 a.rounded.data() + a_at, step, b.value[static_cast<std::size_t>(b_at)],
+                 b.rounded[static_cast<std::size_t>(b_at)]);
+}
+
+// Positions i of [0, l) for which stride*i - padding + k*dilation lies in [0, lout).
+struct Range {
+  int64_t first, count;
+};
+Range inputs_of_tap(const Problem& p, int64_t k) {
+  const int64_t offset = k * p.dilation - p.padding;
+  const int64_t first = std::max<int64_t>(0, core::ceil_div(-offset, p.stride));
+  const int64_t last = std::min(p.l - 1, core::floor_div(p.lout() - 1 - offset, p.stride));
+  return {first, std::max<int64_t>(0, last - first + 1)};
+}
+
+}  // namespace
+
+struct TruthMaker {
+  const Problem& p;
+  const Operands& in;
+  bool tf32;
+  Truth truth;
+
+  void resize() {
+    const auto count = static_cast<std::size_t>(p.output_elements());
+    truth.value_.assign(count, 0);
+    truth.magnitude_.assign(count, 0);
+    if (tf32) truth.deviation_.assign(count, 0);
+  }
+  Row row_at(int64_t index) {
+    return {truth.value_.data() + index, truth.magnitude_.data() + index,
+            tf32 ? truth.deviation_.data() + index : nullptr};
+  }
+  template <class F>
+  static void each(int64_t count, F&& f) {
+    cpu::pool_executor(count > 1 ? cpu::host_device().threads : 1).run(count, f);
+  }
+
+  // A residue's outputs lie stride apart: sums are kept side by side, residue after residue, and spread at
+  // the end of the row.
+  void forward() {
+    const Wide x = widen_x(p, in.x, tf32), w = widen(p, in.weight, p.weight_elements(), tf32);
+    const auto residues = core::residues_of(p);
+    const int64_t lout = p.lout();
+    each(p.n * p.cout, [&](int64_t index, int32_t) {
+      const int64_t n = index / p.cout, co = index % p.cout;
+      std::vector<double> sums(static_cast<std::size_t>(3 * lout));
+      int64_t start = 0;
+      for (const core::Residue& r : residues) {
+        const Row row{sums.data() + start, sums.data() + lout + start,
+                      tf32 ? sums.data() + 2 * lout + start : nullptr};
+        forward_residue(row, r, x, w, n, co);
+        spread(sums.data() + start, r, row_at(index * lout), co);
+        start += r.count;
+      }
+    });
+  }
+  void forward_residue(const Row& row, const core::Residue& r, const Wide& x, const Wide& w, int64_t n,
+                       int64_t co) const {
+    const int64_t cin_g = p.cin_per_group(), cout_g = p.cout_per_group();
+    const int64_t first_ci = co / cout_g * cin_g;
+    for (int64_t ci = first_ci; ci < first_ci + cin_g; ++ci) {
+      for (const core::Tap& tap : r.taps) {
+        const int64_t origin = r.q_first + tap.shift;  // input of the residue's first output
+        const int64_t first = std::max<int64_t>(0, -origin), last = std::min(r.count, p.l - origin);
+        if (first >= last) continue;
+        add_tap(row, first, last - first, x, (n * p.cin + ci) * p.l + origin + first, 1, w,
+                (ci * cout_g + co % cout_g) * p.k + tap.k);
+      }
+    }
+  }
+  void spread(const double* sums, const core::Residue& r, const Row& out, int64_t co) const {
+    const double bias = p.has_bias ? reference::load(p.dtype, in.bias, co) : 0;
+    const int64_t lout = p.lout();
+    for (int64_t t = 0; t < r.count; ++t) {
+      const int64_t o = r.first + p.stride * t;
+      out.value[o] = sums[t] + bias;
+      out.magnitude[o] = sums[lout + t] + std::fabs(bias);
+      if (tf32) out.deviation[o] = sums[2 * lout + t];
+    }
+  }
+
+  void grad_input() {
+    const Wide dy = widen(p, in.grad_output, p.y_elements(), tf32);
+    const Wide w = widen(p, in.weight, p.weight_elements(), tf32);
+    const int64_t cout_g = p.cout_per_group(), lout = p.lout();
+    each(p.n * p.cin, [&](int64_t index, int32_t) {
+      const int64_t n = index / p.cin, ci = index % p.cin, first_co = ci / p.cin_per_group() * cout_g;
+      for (int64_t c = 0; c < cout_g; ++c) {
+        for (int64_t k = 0; k < p.k; ++k) {
+          const Range range = inputs_of_tap(p, k);
+          if (range.count == 0) continue;
+          const int64_t o = p.stride * range.first - p.padding + k * p.dilation;
+          add_tap(row_at(index * p.l), range.first, range.count, dy, (n * p.cout + first_co + c) * lout + o,
+                  p.stride, w, (ci * cout_g + c) * p.k + k);
+        }
+      }
+    });
+  }
+
+  void grad_weight() {
+    const Wide x = widen_x(p, in.x, tf32), dy = widen(p, in.grad_output, p.y_elements(), tf32);
+    const int64_t cout_g = p.cout_per_group(), lout = p.lout();
+    each(p.cin * cout_g, [&](int64_t index, int32_t) {
+      const int64_t ci = index / cout_g, co = ci / p.cin_per_group() * cout_g + index % cout_g;
+      for (int64_t k = 0; k < p.k; ++k) {
+        const Range range = inputs_of_tap(p, k);
+        const int64_t o = p.stride * range.first - p.padding + k * p.dilation;
+        for (int64_t n = 0; n < p.n; ++n) {
+          for (int64_t i = 0; i < range.count; ++i) {
+            add_tap(row_at(index * p.k + k), 0, 1, x, (n * p.cin + ci) * p.l + range.first + i, 1, dy,
+                    (n * p.cout + co) * lout + o + i * p.stride);
+          }
+        }
+      }
+    });
+  }
+
+  void grad_bias() {
+    const int64_t lout = p.lout();
+    each(p.cout, [&](int64_t co, int32_t) {
+      for (int64_t n = 0; n < p.n; ++n) {
+        for (int64_t o = 0; o < lout; ++o) {
+          const double v = reference::load(p.dtype, in.grad_output, (n * p.cout + co) * lout + o);
+          truth.value_[static_cast<std::size_t>(co)] += v;
+          truth.magnitude_[static_cast<std::size_t>(co)] += std::fabs(v);
+        }
+      }
+    });
+  }
+
+  void run() {
+    resize();
+    switch (p.operation) {
+      case Operation::forward:
+        return forward();
+      case Operation::grad_input:
+        return grad_input();
+      case Operation::grad_weight:
+        return grad_weight();
+      case Operation::grad_bias:
+        return grad_bias();
+    }
+  }
+};
+
+Truth Truth::all(const Problem& problem, const Operands& raw, bool tf32) {
+  TruthMaker maker{problem, raw, tf32, {}};
+  if (problem.output_elements() > 0) maker.run();
+  return std::move(maker.truth);
+}
+
+}  // namespace tconv::judge

@@ -1,0 +1,21 @@
+#include "devices.hpp"
+
+#include "cpu/threads/pool.hpp"
+#include "cuda/entries.hpp"
+
+namespace tconv::cli {
+
+core::Result<core::DeviceInfo> device_of(const std::string& name) {
+  if (name == "cpu") return cpu::host_device();
+  if (name == "cuda") return cuda::device_info(0);
+  return core::named_device(name);
+}
+
+core::Result<std::unique_ptr<judge::Target>> target_of(const std::string& name, int threads,
+                                                       std::size_t memory_limit) {
+  if (name == "cpu") return judge::cpu_target(threads, memory_limit);
+  if (name == "cuda") return judge::cuda_target(0, memory_limit);
+  return core::Status(core::Code::invalid_argument, "device '" + name + "' cannot run kernels: cpu or cuda");
+}
+
+}  // namespace tconv::cli

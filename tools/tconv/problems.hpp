@@ -1,0 +1,29 @@
+// Problems from the command line and from files.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/problem.hpp"
+
+namespace tconv::cli {
+
+struct NamedProblem {
+  core::Problem problem;
+  std::string name;  // a layer's name, or empty
+};
+
+// One problem in its text form, valid.
+core::Problem read_problem(const std::string& text);
+
+// A file of problem lines (# begins a comment; a comment behind a problem is its name), or a table with tab
+// characters whose first line names the columns, as tests/shapes/layers.tsv: n (batch), cin, cout, k, stride,
+// padding, output_padding, dilation, groups, bias, length, dtype (fp32, fp16, bf16, fp64). A refusal names
+// the file and the line.
+std::vector<NamedProblem> read_problems(const std::string& path);
+
+// The parts of read_problems: of the file's whole text.
+std::vector<NamedProblem> parse_problem_lines(const std::string& path, const std::string& text);
+std::vector<NamedProblem> parse_layer_table(const std::string& path, const std::string& text);
+
+}  // namespace tconv::cli

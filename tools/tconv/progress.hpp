@@ -1,0 +1,35 @@
+// A line of progress on a terminal's standard error; nothing where that is no terminal.
+#pragma once
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <string>
+
+namespace tconv::cli {
+
+class Progress {
+ public:
+  ~Progress() { clear(); }
+  void show(const std::string& line) {
+    const auto now = std::chrono::steady_clock::now();
+    if (!terminal_ || now - last_ < std::chrono::milliseconds(100)) return;
+    last_ = now;
+    shown_ = true;
+    fmt::print(stderr, "\r\x1b[K{}", line);
+    std::fflush(stderr);
+  }
+  // Before anything else is printed.
+  void clear() {
+    if (shown_) fmt::print(stderr, "\r\x1b[K");
+    shown_ = false;
+  }
+
+ private:
+  bool terminal_ = isatty(STDERR_FILENO) == 1;
+  bool shown_ = false;
+  std::chrono::steady_clock::time_point last_{};
+};
+
+}  // namespace tconv::cli
