@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "cpu/depthwise/contract.hpp"
 #include "cuda/entries.hpp"
 #include "reference/reference.hpp"
 
@@ -11,6 +12,7 @@ std::span<const KernelEntry* const> registry() {
   static const std::vector<const KernelEntry*> list = [] {
     std::vector<const KernelEntry*> entries;
     for (const KernelEntry* entry : cuda::entries()) entries.push_back(entry);
+    entries.push_back(&cpu::depthwise::kEntry);
     entries.push_back(&reference::kEntry);
     return entries;
   }();

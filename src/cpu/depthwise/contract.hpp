@@ -1,0 +1,53 @@
+// cpu.depthwise: groups of so few channels that a group's product is no matrix product. Bound by memory.
+//
+//   x (N, G*ci, L)   w (G*ci, co, K)   y (N, G*co, Lout)      ci, co: channels in and out per group
+//
+//   for each unit (n, group, tile of t), units spread over threads:
+//     w[group] -> accumulators in scratch; x[n, group, tile and its halo] -> in place, or a padded copy
+//     for co:
+//       for t in the tile, `lanes` at a time:
+//         acc[f] = bias[co]                                            f: residues, o = f + stride*t
+//         for ci, for f, for j in taps(f):
+//           acc[f] += w[ci, co, k0[f] + j*k_step] * x[ci, t + offset[f] - j*x_step]
+//         y[co, stride*t ...] = acc interleaved in registers           strides 1 to 4
+//       other strides: a tile of rows f in scratch, interleaved from there
+//
+// Raw weights. x is read in place where it is contiguous, of the accumulator's type and away from its ends.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/problem.hpp"
+#include "cpu/simd/rows.hpp"
+#include "plan/kernel_entry.hpp"
+
+namespace tconv::cpu::depthwise {
+
+struct Config {
+  int64_t tile = 0;            // values of t per unit
+  int64_t tiles = 0;           // per channel
+  int64_t units_per_task = 0;  // consecutive units
+  bool in_registers = true;    // residues interleaved there
+  bool operator==(const Config&) const = default;
+  std::string text() const;
+};
+
+// Everything that the SIMD code reads.
+struct Job {
+  core::Problem problem;
+  Config config;
+  Rows rows;
+  int64_t lout = 0, pitch = 0;  // pitch: accumulators per staged row of x
+  int64_t units() const { return problem.n * problem.groups * config.tiles; }
+  int64_t tasks() const { return (units() + config.units_per_task - 1) / config.units_per_task; }
+  int64_t weights_per_group() const { return problem.cin_per_group() * problem.cout_per_group() * problem.k; }
+  std::size_t scratch_bytes() const;  // a thread's
+};
+
+// Runs one task. Returns false where it met a weight that is not finite.
+bool run_task(const Job& job, const plan::Operands& operands, int64_t task, void* scratch);
+
+extern const plan::KernelEntry kEntry;
+
+}  // namespace tconv::cpu::depthwise

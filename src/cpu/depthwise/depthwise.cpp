@@ -1,0 +1,201 @@
+#include <algorithm>
+
+#include "core/polyphase.hpp"
+#include "cpu/depthwise/contract.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/depthwise/depthwise.cpp"
+#include "cpu/simd/targets.hpp"
+//
+#include "hwy/foreach_target.h"
+//
+#include "cpu/simd/tiles-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tconv::cpu::depthwise::HWY_NAMESPACE {
+using namespace simd::HWY_NAMESPACE;  // NOLINT: the helpers of this target
+namespace hn = hwy::HWY_NAMESPACE;
+
+// One (n, group, tile) with its operands as accumulators.
+template <class A>
+struct Unit {
+  const A* x;       // position t0 + rows.lowest of the group's first channel
+  int64_t x_pitch;  // to the next channel
+  const A* w;       // raw order
+  int64_t t0, count;
+};
+
+template <int S, int V, class D, class A, class T>
+HWY_INLINE void Block(D d, const Job& job, const Unit<A>& unit, int64_t co, int64_t t, A bias, T* y) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const core::Problem& p = job.problem;
+  const int64_t cin = p.cin_per_group(), w_pitch = p.cout_per_group() * p.k;
+  const int64_t k_step = job.rows.k_step, x_step = job.rows.x_step;
+  const Row* rows = job.rows.rows.data();
+  hn::Vec<D> acc[V][S];
+  for (int v = 0; v < V; ++v) {
+    for (int f = 0; f < S; ++f) acc[v][f] = hn::Set(d, bias);
+  }
+  for (int64_t ci = 0; ci < cin; ++ci) {
+    const A* x = unit.x + ci * unit.x_pitch + t - job.rows.lowest;
+    const A* w = unit.w + ci * w_pitch + co * p.k;
+#pragma GCC unroll 4
+    for (int f = 0; f < S; ++f) {
+      const A* wf = w + rows[f].k0;
+      const A* xf = x + rows[f].offset;
+      for (int64_t j = rows[f].count; j > 0; --j, wf += k_step, xf -= x_step) {
+        const auto weight = hn::Set(d, *wf);
+#pragma GCC unroll 8
+        for (int v = 0; v < V; ++v) {
+          acc[v][f] = hn::MulAdd(weight, hn::LoadU(d, xf + v * lanes), acc[v][f]);
+        }
+      }
+    }
+  }
+  const int64_t end = std::min(job.lout, S * (unit.t0 + unit.count));
+  for (int v = 0; v < V; ++v) {
+    const int64_t o = S * (unit.t0 + t + v * lanes);
+    if (o + S * lanes <= end) {
+      StoreInterleaved<S>(d, acc[v], y + o);
+    } else {
+      StoreInterleavedPart<S>(d, acc[v], 0, end - o, y + o);
+    }
+  }
+}
+
+template <int S, class D, class A, class T>
+HWY_INLINE void Channel(D d, const Job& job, const Unit<A>& unit, int64_t co, A bias, T* y) {
+  constexpr int kV = S == 1 ? 4 : 2;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t t = 0;
+  for (; t + kV * lanes <= unit.count; t += kV * lanes) Block<S, kV>(d, job, unit, co, t, bias, y);
+  for (; t < unit.count; t += lanes) Block<S, 1>(d, job, unit, co, t, bias, y);
+}
+
+// Any stride: rows one after another into a tile, then interleaved.
+template <class D, class A, class T>
+HWY_NOINLINE void ChannelByTile(D d, const Job& job, const Unit<A>& unit, int64_t co, A bias, A* tile, T* y) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const core::Problem& p = job.problem;
+  const int64_t w_pitch = p.cout_per_group() * p.k, pitch = job.config.tile + HWY_MAX_LANES_D(D);
+  const int64_t residues = static_cast<int64_t>(job.rows.rows.size());
+  for (int64_t f = 0; f < residues; ++f) {
+    const Row row = job.rows.rows[static_cast<std::size_t>(f)];
+    for (int64_t t = 0; t < unit.count; t += lanes) {
+      auto acc = hn::Set(d, bias);
+      for (int64_t ci = 0; ci < p.cin_per_group(); ++ci) {
+        const A* w = unit.w + ci * w_pitch + co * p.k + row.k0;
+        const A* x = unit.x + ci * unit.x_pitch + t - job.rows.lowest + row.offset;
+        for (int64_t j = 0; j < row.count; ++j) {
+          acc = hn::MulAdd(hn::Set(d, w[j * job.rows.k_step]), hn::LoadU(d, x - j * job.rows.x_step), acc);
+        }
+      }
+      hn::StoreU(acc, d, tile + f * pitch + t);
+    }
+  }
+  const int64_t o = p.stride * unit.t0;
+  InterleaveRows(tile, pitch, p.stride, std::min(job.lout - o, p.stride * unit.count), y + o);
+}
+
+template <class T, class D, class A>
+Unit<A> PrepareX(D d, const Job& job, const T* x, int64_t t0, A* staged) {
+  const core::Problem& p = job.problem;
+  const auto steps = p.x_steps();
+  const int64_t count = std::min(job.config.tile, core::ceil_div(job.lout, p.stride) - t0);
+  const int64_t first = t0 + job.rows.lowest;
+  const int64_t reach = hwy::RoundUpTo(static_cast<std::size_t>(count), hn::Lanes(d)) + job.rows.highest;
+  if constexpr (std::is_same_v<T, A>) {
+    if (steps[2] == 1 && first >= 0 && t0 + reach <= p.l) return {x + first, steps[1], nullptr, t0, count};
+  }
+  const int64_t positions = reach - job.rows.lowest;
+  for (int64_t ci = 0; ci < p.cin_per_group(); ++ci) {
+    StageRow(d, x + ci * steps[1], steps[2], p.l, first, positions, staged + ci * job.pitch);
+  }
+  return {staged, job.pitch, nullptr, t0, count};
+}
+
+template <class T>
+bool RunTask(const Job& job, const plan::Operands& in, int64_t task, void* scratch) {
+  using A = Accumulator<T>;
+  const hn::ScalableTag<A> d;
+  const core::Problem& p = job.problem;
+  const auto steps = p.x_steps();
+  const int64_t cin = p.cin_per_group(), cout = p.cout_per_group(), tiles = job.config.tiles;
+  A* staged = static_cast<A*>(scratch);
+  A* weights = staged + cin * job.pitch;
+  A* tile = weights + job.weights_per_group();
+  const int64_t begin = task * job.config.units_per_task;
+  const int64_t end = std::min(job.units(), begin + job.config.units_per_task);
+  bool finite = true;
+  int64_t loaded = -1;
+  for (int64_t u = begin; u < end; ++u) {
+    const int64_t n = u / (p.groups * tiles), group = u / tiles % p.groups;
+    if (group != loaded) {
+      WidenRow(d, static_cast<const T*>(in.weight) + group * job.weights_per_group(), 1,
+               job.weights_per_group(), weights);
+      finite = AllFinite(weights, job.weights_per_group()) && finite;
+      loaded = group;
+    }
+    const T* x = static_cast<const T*>(in.x) + n * steps[0] + group * cin * steps[1];
+    Unit<A> unit = PrepareX<T>(d, job, x, u % tiles * job.config.tile, staged);
+    unit.w = weights;
+    for (int64_t co = 0; co < cout; ++co) {
+      const int64_t channel = group * cout + co;
+      T* y = static_cast<T*>(in.output) + (n * p.cout + channel) * job.lout;
+      const A bias = p.has_bias ? widen(static_cast<const T*>(in.bias)[channel]) : A{0};
+      if (!job.config.in_registers) {
+        ChannelByTile(d, job, unit, co, bias, tile, y);
+      } else if (p.stride == 1) {
+        Channel<1>(d, job, unit, co, bias, y);
+      } else if (p.stride == 2) {
+        Channel<2>(d, job, unit, co, bias, y);
+      } else if (p.stride == 3) {
+        Channel<3>(d, job, unit, co, bias, y);
+      } else {
+        Channel<4>(d, job, unit, co, bias, y);
+      }
+    }
+  }
+  return finite;
+}
+
+bool RunF32(const Job& job, const plan::Operands& in, int64_t task, void* scratch) {
+  return RunTask<float>(job, in, task, scratch);
+}
+bool RunF64(const Job& job, const plan::Operands& in, int64_t task, void* scratch) {
+  return RunTask<double>(job, in, task, scratch);
+}
+bool RunF16(const Job& job, const plan::Operands& in, int64_t task, void* scratch) {
+  return RunTask<F16>(job, in, task, scratch);
+}
+bool RunBF16(const Job& job, const plan::Operands& in, int64_t task, void* scratch) {
+  return RunTask<BF16>(job, in, task, scratch);
+}
+
+}  // namespace tconv::cpu::depthwise::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tconv::cpu::depthwise {
+
+HWY_EXPORT(RunF32);
+HWY_EXPORT(RunF64);
+HWY_EXPORT(RunF16);
+HWY_EXPORT(RunBF16);
+
+bool run_task(const Job& job, const plan::Operands& operands, int64_t task, void* scratch) {
+  switch (job.problem.dtype) {
+    case core::DType::f64:
+      return HWY_DYNAMIC_DISPATCH(RunF64)(job, operands, task, scratch);
+    case core::DType::f16:
+      return HWY_DYNAMIC_DISPATCH(RunF16)(job, operands, task, scratch);
+    case core::DType::bf16:
+      return HWY_DYNAMIC_DISPATCH(RunBF16)(job, operands, task, scratch);
+    case core::DType::f32:
+      break;
+  }
+  return HWY_DYNAMIC_DISPATCH(RunF32)(job, operands, task, scratch);
+}
+
+}  // namespace tconv::cpu::depthwise
+#endif

@@ -1,0 +1,124 @@
+// Loads of any storage type as a vector of accumulators, and the way back, rounded to nearest even.
+// NaN stays NaN. Compiled once per SIMD target.
+#include "cpu/simd/storage.hpp"
+#include "cpu/simd/targets.hpp"
+#include "hwy/highway.h"
+
+#if defined(TCONV_CPU_SIMD_CONVERT_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef TCONV_CPU_SIMD_CONVERT_INL_H
+#undef TCONV_CPU_SIMD_CONVERT_INL_H
+#else
+#define TCONV_CPU_SIMD_CONVERT_INL_H
+#endif
+
+// Highway emulates float16 without infinities and NaN where the hardware does not convert.
+#undef TCONV_HAVE_F16C
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_AVX2 || \
+    (HWY_TARGET == HWY_NEON && HWY_ARCH_ARM_A64)
+#define TCONV_HAVE_F16C 1
+#else
+#define TCONV_HAVE_F16C 0
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace tconv::cpu::simd::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class D>
+HWY_INLINE hn::Vec<D> LoadAs(D d, const hn::TFromD<D>* p) {
+  return hn::LoadU(d, p);
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> LoadAs(D d, const BF16* p) {
+  const hn::Rebind<uint16_t, D> d16;
+  const hn::RebindToUnsigned<D> d32;
+  const auto bits = hn::LoadU(d16, reinterpret_cast<const uint16_t*>(p));
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d32, bits)));
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> LoadAs(D d, const F16* p) {
+#if TCONV_HAVE_F16C
+  const hn::Rebind<hwy::float16_t, D> d16;
+  return hn::PromoteTo(d, hn::LoadU(d16, reinterpret_cast<const hwy::float16_t*>(p)));
+#else
+  const hn::Rebind<uint16_t, D> d16;
+  const hn::RebindToUnsigned<D> d32;
+  const auto bits = hn::PromoteTo(d32, hn::LoadU(d16, reinterpret_cast<const uint16_t*>(p)));
+  const auto magnitude = hn::ShiftLeft<13>(hn::And(bits, hn::Set(d32, 0x7fffu)));
+  const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(d32, 0x8000u)));
+  // 2^112 moves the exponent's bias and makes subnormals normal, exactly.
+  const auto scaled = hn::Mul(hn::BitCast(d, magnitude), hn::Set(d, 0x1p112f));
+  const auto special = hn::BitCast(d, hn::Or(magnitude, hn::Set(d32, 0x7f800000u)));
+  const hn::RebindToSigned<D> di;
+  const auto is_special = hn::Gt(hn::BitCast(di, magnitude), hn::Set(di, 0x0f7fffff));
+  return hn::Or(hn::IfThenElse(hn::RebindMask(d, is_special), special, scaled), hn::BitCast(d, sign));
+#endif
+}
+
+// The storage bits of a vector of accumulators: the vector itself, or a half vector of 16-bit lanes.
+template <class T, class D>
+struct Narrow {
+  static HWY_INLINE hn::Vec<D> Bits(D, hn::Vec<D> v) { return v; }
+  static HWY_INLINE D Tag(D d) { return d; }
+  using Lane = hn::TFromD<D>;
+};
+
+template <class D>
+struct Narrow<BF16, D> {
+  using D16 = hn::Rebind<uint16_t, D>;
+  using Lane = uint16_t;
+  static HWY_INLINE D16 Tag(D) { return D16(); }
+  static HWY_INLINE hn::Vec<D16> Bits(D, hn::Vec<D> v) {
+    const hn::RebindToUnsigned<D> d32;
+    const auto u = hn::BitCast(d32, v);
+    const auto odd = hn::And(hn::ShiftRight<16>(u), hn::Set(d32, 1u));
+    const auto rounded = hn::Add(hn::Add(u, hn::Set(d32, 0x7fffu)), odd);
+    const auto quiet = hn::Or(u, hn::Set(d32, 0x400000u));
+    const auto is_nan = hn::RebindMask(d32, hn::Ne(v, v));
+    return hn::TruncateTo(D16(), hn::ShiftRight<16>(hn::IfThenElse(is_nan, quiet, rounded)));
+  }
+};
+
+template <class D>
+struct Narrow<F16, D> {
+  using D16 = hn::Rebind<uint16_t, D>;
+  using Lane = uint16_t;
+  static HWY_INLINE D16 Tag(D) { return D16(); }
+  static HWY_INLINE hn::Vec<D16> Bits(D d, hn::Vec<D> v) {
+#if TCONV_HAVE_F16C
+    (void)d;
+    return hn::BitCast(D16(), hn::DemoteTo(hn::Rebind<hwy::float16_t, D>(), v));
+#else
+    // As core::float_to_f16, lane by lane.
+    const hn::RebindToUnsigned<D> d32;
+    const hn::RebindToSigned<D> di;
+    const auto u = hn::BitCast(d32, v);
+    const auto a = hn::And(u, hn::Set(d32, 0x7fffffffu));
+    const auto sign = hn::And(hn::ShiftRight<16>(u), hn::Set(d32, 0x8000u));
+    const auto rebased = hn::Sub(a, hn::Set(d32, 0x38000000u));
+    const auto odd = hn::And(hn::ShiftRight<13>(rebased), hn::Set(d32, 1u));
+    auto h = hn::ShiftRight<13>(hn::Add(hn::Add(rebased, hn::Set(d32, 0xfffu)), odd));
+    const auto half = hn::Add(hn::BitCast(d, a), hn::Set(d, 0.5f));
+    const auto subnormal = hn::Sub(hn::BitCast(d32, half), hn::Set(d32, 0x3f000000u));
+    const auto quiet =
+        hn::Or(hn::Set(d32, 0x7e00u), hn::And(hn::ShiftRight<13>(a), hn::Set(d32, 0x1ffu)));
+    const auto ai = hn::BitCast(di, a);
+    h = hn::IfThenElse(hn::RebindMask(d32, hn::Lt(ai, hn::Set(di, 0x38800000))), subnormal, h);
+    h = hn::IfThenElse(hn::RebindMask(d32, hn::Gt(ai, hn::Set(di, 0x477fefff))), hn::Set(d32, 0x7c00u), h);
+    h = hn::IfThenElse(hn::RebindMask(d32, hn::Gt(ai, hn::Set(di, 0x7f800000))), quiet, h);
+    return hn::TruncateTo(D16(), hn::Or(sign, h));
+#endif
+  }
+};
+
+template <class T, class D>
+HWY_INLINE void StoreAs(D d, hn::Vec<D> v, T* p) {
+  using N = Narrow<T, D>;
+  hn::StoreU(N::Bits(d, v), N::Tag(d), reinterpret_cast<typename N::Lane*>(p));
+}
+
+}  // namespace tconv::cpu::simd::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif

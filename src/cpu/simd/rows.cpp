@@ -1,0 +1,82 @@
+#include "cpu/simd/rows.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/polyphase.hpp"
+#include "cpu/simd/storage.hpp"
+
+namespace tconv::cpu {
+namespace {
+
+using core::Problem;
+
+template <class T>
+void repair_output(const Problem& p, const Rows& rows, const Row& row, const plan::Operands& raw, int64_t n,
+                   int64_t co, int64_t t, int64_t o) {
+  using A = Accumulator<T>;
+  const auto steps = p.x_steps();
+  const int64_t cout_g = p.cout_per_group(), cin_g = p.cin_per_group(), group = co / cout_g;
+  const T* x = static_cast<const T*>(raw.x) + n * steps[0];
+  const T* w = static_cast<const T*>(raw.weight) + co % cout_g * p.k;
+  A sum = p.has_bias ? widen(static_cast<const T*>(raw.bias)[co]) : A{0};
+  for (int64_t ci = group * cin_g; ci < (group + 1) * cin_g; ++ci) {
+    for (int64_t j = 0; j < row.count; ++j) {
+      const int64_t i = t + row.offset - j * rows.x_step;
+      if (i < 0 || i >= p.l) continue;
+      sum = std::fma(widen(x[ci * steps[1] + i * steps[2]]),
+                     widen(w[ci * cout_g * p.k + row.k0 + j * rows.k_step]), sum);
+    }
+  }
+  static_cast<T*>(raw.output)[(n * p.cout + co) * p.lout() + o] = narrow<T>(sum);
+}
+
+template <class T>
+void repair_channel(const Problem& p, const Rows& rows, const plan::Operands& raw, int64_t n, int64_t co) {
+  const int64_t lout = p.lout();
+  for (int64_t f = 0; f < static_cast<int64_t>(rows.rows.size()); ++f) {
+    const Row& row = rows.rows[static_cast<std::size_t>(f)];
+    if (row.count == 0) continue;
+    const int64_t outputs = core::ceil_div(lout - f, p.stride);
+    // Taps of t lie inside x where t is in [inner, outer).
+    const int64_t inner = std::clamp<int64_t>((row.count - 1) * rows.x_step - row.offset, 0, outputs);
+    const int64_t outer = std::clamp<int64_t>(p.l - row.offset, inner, outputs);
+    for (int64_t t = 0; t < inner; ++t) repair_output<T>(p, rows, row, raw, n, co, t, f + p.stride * t);
+    for (int64_t t = outer; t < outputs; ++t) {
+      repair_output<T>(p, rows, row, raw, n, co, t, f + p.stride * t);
+    }
+  }
+}
+
+}  // namespace
+
+Rows rows_of(const Problem& p) {
+  const int64_t g = std::gcd(p.stride, p.dilation);
+  Rows result{p.stride / g, p.dilation / g, 0, 0, {}};
+  bool any = false;
+  for (const core::Residue& residue : core::residues_of(p)) {
+    Row row;
+    if (!residue.taps.empty()) {
+      row = {residue.taps.front().k, residue.q_first + residue.taps.front().shift,
+             static_cast<int64_t>(residue.taps.size())};
+      const int64_t last = row.offset - (row.count - 1) * result.x_step;
+      result.lowest = any ? std::min(result.lowest, last) : last;
+      result.highest = any ? std::max(result.highest, row.offset) : row.offset;
+      any = true;
+    }
+    result.rows.push_back(row);
+  }
+  return result;
+}
+
+void repair_ends(const Problem& p, const Rows& rows, const plan::Operands& raw,
+                 const core::Executor& executor) {
+  executor.run(p.n * p.cout, [&](int64_t index, int32_t) {
+    with_storage(p.dtype, [&](auto tag) {
+      repair_channel<decltype(tag)>(p, rows, raw, index / p.cout, index % p.cout);
+    });
+  });
+}
+
+}  // namespace tconv::cpu

@@ -1,0 +1,39 @@
+// The taps of one residue in closed form, and the repair of outputs at the ends of x.
+//
+// Residue f in [0, min(stride, lout)), outputs o = f + stride*t (core/polyphase.hpp):
+//   y[co, f + stride*t] = bias[co] + sum over ci, j in [0, count) of
+//                         x[ci, t + offset - j*x_step] * w[ci, co, k0 + j*k_step]
+// k_step and x_step are the same for all residues: stride/g and dilation/g, g = gcd(stride, dilation).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/executor.hpp"
+#include "core/problem.hpp"
+#include "plan/kernel_entry.hpp"
+
+namespace tconv::cpu {
+
+struct Row {
+  int64_t k0 = 0;
+  int64_t offset = 0;
+  int64_t count = 0;
+  bool operator==(const Row&) const = default;
+};
+
+struct Rows {
+  int64_t k_step = 1, x_step = 1;
+  int64_t lowest = 0, highest = 0;  // of x position minus t over all taps
+  std::vector<Row> rows;            // by f
+};
+
+Rows rows_of(const core::Problem& problem);
+
+// Kernels stage x with zeros around it; a zero times an infinite or NaN weight is a NaN that the operation
+// does not have. Where weights are not finite this recomputes, with raw weights, the outputs that have a tap
+// outside x. A rare path: scalar.
+void repair_ends(const core::Problem& problem, const Rows& rows, const plan::Operands& raw,
+                 const core::Executor& executor);
+
+}  // namespace tconv::cpu

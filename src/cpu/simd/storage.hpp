@@ -1,0 +1,75 @@
+// Storage types of the CPU kernels and the type that they are summed in.
+#pragma once
+
+#include <cstdint>
+
+#include "core/float16.hpp"
+#include "core/problem.hpp"
+
+namespace tconv::cpu {
+
+struct F16 {
+  uint16_t bits;
+};
+struct BF16 {
+  uint16_t bits;
+};
+
+template <class T>
+struct AccumulatorOf {
+  using type = float;
+};
+template <>
+struct AccumulatorOf<double> {
+  using type = double;
+};
+template <class T>
+using Accumulator = typename AccumulatorOf<T>::type;
+
+inline float widen(float v) {
+  return v;
+}
+inline double widen(double v) {
+  return v;
+}
+inline float widen(F16 v) {
+  return core::f16_to_float(v.bits);
+}
+inline float widen(BF16 v) {
+  return core::bf16_to_float(v.bits);
+}
+
+template <class T>
+T narrow(Accumulator<T> v) {
+  return v;
+}
+template <>
+inline F16 narrow<F16>(float v) {
+  return {core::float_to_f16(v)};
+}
+template <>
+inline BF16 narrow<BF16>(float v) {
+  return {core::float_to_bf16(v)};
+}
+
+inline std::size_t accumulator_size(core::DType dtype) {
+  return dtype == core::DType::f64 ? sizeof(double) : sizeof(float);
+}
+
+// Calls f with a value of the dtype's storage type.
+template <class F>
+auto with_storage(core::DType dtype, F&& f) {
+  switch (dtype) {
+    case core::DType::f64:
+      return f(double{});
+    case core::DType::f16:
+      return f(F16{});
+    case core::DType::bf16:
+      return f(BF16{});
+    case core::DType::f32:
+      break;
+  }
+  return f(float{});
+}
+
+}  // namespace tconv::cpu

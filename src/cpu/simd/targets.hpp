@@ -1,0 +1,8 @@
+// Include before hwy/highway.h in every file that is compiled once per SIMD target.
+// SSSE3 and the Ice Lake variant of AVX-512 are left out: SSE4 and plain AVX-512 serve those machines, and
+// each target is one more pass of the compiler.
+#pragma once
+
+#ifndef HWY_DISABLED_TARGETS
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
+#endif

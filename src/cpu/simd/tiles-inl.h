@@ -1,0 +1,97 @@
+// Moves between tensors and tiles of accumulators: rows of x into padded tiles, rows of a tile interleaved
+// into y. Compiled once per SIMD target.
+#include <algorithm>
+#include <cstring>
+
+#include "cpu/simd/convert-inl.h"
+
+#if defined(TCONV_CPU_SIMD_TILES_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef TCONV_CPU_SIMD_TILES_INL_H
+#undef TCONV_CPU_SIMD_TILES_INL_H
+#else
+#define TCONV_CPU_SIMD_TILES_INL_H
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace tconv::cpu::simd::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// out[i] = x[i*step], widened, for i in [0, count).
+template <class D, class T, class A = hn::TFromD<D>>
+HWY_INLINE void WidenRow(D d, const T* x, int64_t step, int64_t count, A* HWY_RESTRICT out) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  if (step == 1) {
+    for (; i + lanes <= count; i += lanes) hn::StoreU(LoadAs(d, x + i), d, out + i);
+  }
+  for (; i < count; ++i) out[i] = widen(x[i * step]);
+}
+
+// out[i] = x at position first + i of a row of l positions; zero outside the row.
+template <class D, class T, class A = hn::TFromD<D>>
+HWY_INLINE void StageRow(D d, const T* row, int64_t step, int64_t l, int64_t first, int64_t count,
+                         A* HWY_RESTRICT out) {
+  const int64_t from = std::clamp<int64_t>(-first, 0, count);
+  const int64_t to = std::clamp<int64_t>(l - first, from, count);
+  std::fill(out, out + from, A{0});
+  if (to > from) WidenRow(d, row + (first + from) * step, step, to - from, out + from);
+  std::fill(out + to, out + count, A{0});
+}
+
+// out[i] = narrowed tile[i].
+template <class D, class T, class A = hn::TFromD<D>>
+HWY_INLINE void NarrowRow(D d, const A* tile, int64_t count, T* HWY_RESTRICT out) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) StoreAs(d, hn::LoadU(d, tile + i), out + i);
+  for (; i < count; ++i) out[i] = narrow<T>(tile[i]);
+}
+
+// out[S*t + s] = lane t of v[s].
+template <int S, class D, class T>
+HWY_INLINE void StoreInterleaved(D d, const hn::Vec<D> (&v)[S], T* out) {
+  static_assert(S >= 1 && S <= 4);
+  using N = Narrow<T, D>;
+  const auto tag = N::Tag(d);
+  auto* p = reinterpret_cast<typename N::Lane*>(out);
+  if constexpr (S == 1) {
+    hn::StoreU(N::Bits(d, v[0]), tag, p);
+  } else if constexpr (S == 2) {
+    hn::StoreInterleaved2(N::Bits(d, v[0]), N::Bits(d, v[1]), tag, p);
+  } else if constexpr (S == 3) {
+    hn::StoreInterleaved3(N::Bits(d, v[0]), N::Bits(d, v[1]), N::Bits(d, v[2]), tag, p);
+  } else {
+    hn::StoreInterleaved4(N::Bits(d, v[0]), N::Bits(d, v[1]), N::Bits(d, v[2]), N::Bits(d, v[3]), tag, p);
+  }
+}
+
+// The same, elements [from, to) of the S*lanes alone.
+template <int S, class D, class T>
+HWY_NOINLINE void StoreInterleavedPart(D d, const hn::Vec<D> (&v)[S], int64_t from, int64_t to, T* out) {
+  T buffer[S * HWY_MAX_LANES_D(D)];
+  StoreInterleaved<S>(d, v, buffer);
+  if (to > from) std::memcpy(out + from, buffer + from, static_cast<std::size_t>(to - from) * sizeof(T));
+}
+
+// Any number of rows: out[s*t + r] = narrowed tile[r*pitch + t] where that is below `elements`.
+template <class T, class A>
+HWY_INLINE void InterleaveRows(const A* HWY_RESTRICT tile, int64_t pitch, int64_t s, int64_t elements,
+                               T* HWY_RESTRICT out) {
+  const int64_t whole = elements / s;
+  for (int64_t t = 0; t < whole; ++t) {
+    for (int64_t r = 0; r < s; ++r) out[s * t + r] = narrow<T>(tile[r * pitch + t]);
+  }
+  for (int64_t r = 0; r < elements - s * whole; ++r) out[s * whole + r] = narrow<T>(tile[r * pitch + whole]);
+}
+
+// Whether no element is infinite or NaN. A kernel that pads x with zeros may do so under finite weights only.
+template <class A>
+HWY_INLINE bool AllFinite(const A* w, int64_t count) {
+  A sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += w[i] * A{0};
+  return sum == A{0};
+}
+
+}  // namespace tconv::cpu::simd::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
