@@ -77,7 +77,8 @@ template <class D, class A, class T>
 HWY_NOINLINE void ChannelByTile(D d, const Job& job, const Unit<A>& unit, int64_t co, A bias, A* tile, T* y) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const core::Problem& p = job.problem;
-  const int64_t w_pitch = p.cout_per_group() * p.k, pitch = job.config.tile + HWY_MAX_LANES_D(D);
+  const int64_t w_pitch = p.cout_per_group() * p.k,
+                pitch = job.config.tile + static_cast<int64_t>(hn::MaxLanes(d));
   const int64_t residues = static_cast<int64_t>(job.rows.rows.size());
   for (int64_t f = 0; f < residues; ++f) {
     const Row row = job.rows.rows[static_cast<std::size_t>(f)];

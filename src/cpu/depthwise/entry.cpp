@@ -1,9 +1,10 @@
+#include "cpu/simd/entry.hpp"
+
 #include <algorithm>
 #include <atomic>
 
 #include "core/polyphase.hpp"
 #include "cpu/depthwise/contract.hpp"
-#include "cpu/simd/entry.hpp"
 #include "cpu/simd/storage.hpp"
 
 namespace tconv::cpu::depthwise {
@@ -16,7 +17,8 @@ constexpr int64_t kLanes = 16;  // of the widest vector; smaller vectors need le
 // t per unit: long enough to hide a unit's set-up, short enough that x, w and a tile of rows stay in L1/L2.
 int64_t tile_of(const Problem& p, bool in_registers) {
   const int64_t per_channel = core::ceil_div(p.lout(), p.stride);
-  const int64_t room = in_registers ? 4096 / p.cin_per_group() : 16384 / std::min(p.stride, p.lout());
+  const int64_t room =
+      in_registers ? 4096 / p.cin_per_group() : 16384 / std::clamp<int64_t>(p.lout(), 1, p.stride);
   return std::clamp<int64_t>(room / kLanes * kLanes, kLanes, std::max(kLanes, per_channel));
 }
 
@@ -25,7 +27,7 @@ Job job_of(const Problem& p) {
   Config& c = job.config;
   c.in_registers = p.stride <= 4 && static_cast<int64_t>(job.rows.rows.size()) == p.stride;
   c.tile = tile_of(p, c.in_registers);
-  c.tiles = core::ceil_div(core::ceil_div(job.lout, p.stride), c.tile);
+  c.tiles = core::ceil_div(core::ceil_div(job.lout, p.stride), c.tile);  // 0 where y is empty
   // Tasks of about 64K outputs.
   const int64_t outputs = std::min(c.tile * p.stride, job.lout) * p.cout_per_group();
   c.units_per_task = std::max<int64_t>(1, 65536 / std::max<int64_t>(1, outputs));
@@ -36,7 +38,9 @@ Job job_of(const Problem& p) {
 class DepthwiseKernel final : public plan::Kernel {
  public:
   DepthwiseKernel(const Problem& problem, int threads)
-      : job_(job_of(problem)), scratch_(round_up<std::size_t>(job_.scratch_bytes(), 256)), threads_(threads) {}
+      : job_(job_of(problem)),
+        scratch_(round_up<std::size_t>(job_.scratch_bytes(), 256)),
+        threads_(threads) {}
 
   std::size_t workspace_bytes() const override { return scratch_ * static_cast<std::size_t>(threads_); }
   std::string describe() const override { return job_.config.text(); }

@@ -102,8 +102,7 @@ struct Narrow<F16, D> {
     auto h = hn::ShiftRight<13>(hn::Add(hn::Add(rebased, hn::Set(d32, 0xfffu)), odd));
     const auto half = hn::Add(hn::BitCast(d, a), hn::Set(d, 0.5f));
     const auto subnormal = hn::Sub(hn::BitCast(d32, half), hn::Set(d32, 0x3f000000u));
-    const auto quiet =
-        hn::Or(hn::Set(d32, 0x7e00u), hn::And(hn::ShiftRight<13>(a), hn::Set(d32, 0x1ffu)));
+    const auto quiet = hn::Or(hn::Set(d32, 0x7e00u), hn::And(hn::ShiftRight<13>(a), hn::Set(d32, 0x1ffu)));
     const auto ai = hn::BitCast(di, a);
     h = hn::IfThenElse(hn::RebindMask(d32, hn::Lt(ai, hn::Set(di, 0x38800000))), subnormal, h);
     h = hn::IfThenElse(hn::RebindMask(d32, hn::Gt(ai, hn::Set(di, 0x477fefff))), hn::Set(d32, 0x7c00u), h);

@@ -68,7 +68,7 @@ HWY_INLINE void StoreInterleaved(D d, const hn::Vec<D> (&v)[S], T* out) {
 // The same, elements [from, to) of the S*lanes alone.
 template <int S, class D, class T>
 HWY_NOINLINE void StoreInterleavedPart(D d, const hn::Vec<D> (&v)[S], int64_t from, int64_t to, T* out) {
-  T buffer[S * HWY_MAX_LANES_D(D)];
+  T buffer[S * hn::MaxLanes(D())];
   StoreInterleaved<S>(d, v, buffer);
   if (to > from) std::memcpy(out + from, buffer + from, static_cast<std::size_t>(to - from) * sizeof(T));
 }
