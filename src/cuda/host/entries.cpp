@@ -6,11 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "cuda/simt/dense.hpp"
+
 namespace tconv::cuda {
 
 std::span<const plan::KernelEntry* const> entries() {
   // One line a family: its header src/cuda/<folder>/<family>.hpp declares the entry, its .cpp defines it.
-  static const std::vector<const plan::KernelEntry*> list = {};
+  static const std::vector<const plan::KernelEntry*> list = {&kSimtDense};
   return list;
 }
 

@@ -24,7 +24,7 @@ Phases phases_of(const core::Problem& p) {
   // Interleaved rows need every u whose slots meet the output; skewed ones every u of a phase's output.
   const int64_t reach = f.interleaved ? 0 : (f.count - 1) * p.dilation;
   f.first = f.interleaved ? p.padding / p.stride : core::ceil_div(p.padding - reach, p.stride);
-  const int64_t last = (p.lout() - 1 + p.padding) / p.stride;
+  const int64_t last = core::floor_div(p.lout() - 1 + p.padding, p.stride);
   f.positions = std::max<int64_t>(0, last - f.first + 1);
   return f;
 }

@@ -1,0 +1,181 @@
+#include "cuda/simt/dense.hpp"
+
+#include <algorithm>
+
+#include "core/polyphase.hpp"
+#include "cuda/host/launch.hpp"
+#include "cuda/simt/dense_plan.hpp"
+
+namespace tconv::cuda {
+namespace {
+
+using core::DType;
+using core::Problem;
+using core::Status;
+
+DenseFunctions functions_of(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return dense_f64();
+    case DType::f16:
+      return dense_f16();
+    case DType::bf16:
+      return dense_bf16();
+    case DType::f32:
+      break;
+  }
+  return dense_f32();
+}
+
+constexpr int kThreads = 256;  // of the helper kernels
+int64_t blocks_for(int64_t elements) {
+  return std::min<int64_t>(core::ceil_div(elements, kThreads), 1 << 16);
+}
+
+class DenseKernel final : public plan::Kernel {
+ public:
+  DenseKernel(const Problem& problem, const core::DeviceInfo& device, bool batch_invariant)
+      : problem_(problem),
+        device_(device),
+        plan_(plan_dense(problem, device, batch_invariant)),
+        functions_(functions_of(problem.dtype)) {}
+
+  std::size_t packed_bytes() const override {
+    return static_cast<std::size_t>(problem_.cin * plan_.phases.taps * plan_.pitch) * size_of(problem_.dtype);
+  }
+
+  std::string pack_key() const override {
+    return std::string(kSimtDense.name) + " " + name_of(problem_.dtype) + " ci" +
+           std::to_string(problem_.cin) + " co" + std::to_string(problem_.cout) + " k" +
+           std::to_string(problem_.k) + " g" + std::to_string(problem_.groups) + " phases" +
+           std::to_string(plan_.phases.count) + "," + std::to_string(plan_.phases.tap_stride);
+  }
+
+  std::size_t workspace_bytes() const override {
+    if (plan_.splits == 1) return 0;
+    const int64_t element = problem_.dtype == DType::f64 ? 8 : 4;
+    return static_cast<std::size_t>(plan_.splits * problem_.y_elements() * element);
+  }
+
+  std::string describe() const override { return cuda::describe(plan_, problem_); }
+
+  Status pack(const void* weight, void* packed, const plan::RunContext& context) const override {
+    const Launcher launcher(kSimtDense.name, problem_, device_, context);
+    const DensePackParams params{weight,
+                                 packed,
+                                 plan_.phases,
+                                 problem_.cin,
+                                 problem_.cin_per_group(),
+                                 problem_.cout_per_group(),
+                                 problem_.k,
+                                 plan_.columns,
+                                 plan_.pitch};
+    return launcher.run(functions_.pack, {blocks_for(problem_.cin * plan_.pitch), kThreads}, params);
+  }
+
+  Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
+    const Launcher launcher(kSimtDense.name, problem_, device_, context);
+    Status status = launcher.check(operands);
+    if (status.ok() && plan_.phases.gaps) status = fill(launcher, operands);
+    if (status.ok()) status = multiply(launcher, operands, context);
+    if (status.ok() && plan_.splits > 1) status = sum(launcher, operands, context);
+    return status;
+  }
+
+ private:
+  Status fill(const Launcher& launcher, const plan::Operands& operands) const {
+    const int64_t elements = problem_.y_elements();
+    const DenseFillParams params{problem_.has_bias ? operands.bias : nullptr, operands.output, elements,
+                                 problem_.lout(), problem_.cout};
+    return launcher.run(functions_.fill, {blocks_for(elements), kThreads}, params);
+  }
+
+  Status multiply(const Launcher& launcher, const plan::Operands& operands,
+                  const plan::RunContext& context) const {
+    DenseParams params = shape();
+    const bool split = plan_.splits > 1;
+    params.x = operands.x;
+    params.packed = operands.weight;
+    params.bias = problem_.has_bias && !split ? operands.bias : nullptr;
+    params.output = split ? context.workspace : operands.output;
+    const auto tile = static_cast<std::size_t>(plan_.tile);
+    const int threads = dense_tiles(problem_.dtype)[tile].threads;
+    const int64_t blocks = plan_.blocks(problem_);
+    for (; params.first_block < blocks; params.first_block += kMaxBlocks) {
+      const int64_t count = std::min(kMaxBlocks, blocks - params.first_block);
+      Status status = launcher.run(functions_.tiles[tile], {count, threads}, params);
+      if (!status.ok()) return status;
+    }
+    return {};
+  }
+
+  Status sum(const Launcher& launcher, const plan::Operands& operands,
+             const plan::RunContext& context) const {
+    const int64_t elements = problem_.y_elements();
+    const DenseSumParams params{context.workspace, problem_.has_bias ? operands.bias : nullptr,
+                                operands.output,   plan_.splits,
+                                elements,          problem_.lout(),
+                                problem_.cout};
+    return launcher.run(functions_.sum, {blocks_for(elements), kThreads}, params);
+  }
+
+  DenseParams shape() const {
+    const auto steps = problem_.x_steps();
+    const Phases& f = plan_.phases;
+    DenseParams p{};
+    p.phases = f;
+    if (f.interleaved) p.stride = Divisor::of(static_cast<uint32_t>(problem_.stride));
+    p.rows = plan_.rows;
+    p.cin_group = static_cast<int>(problem_.cin_per_group());
+    p.cout_group = problem_.cout_per_group();
+    p.cout = problem_.cout;
+    p.l = problem_.l;
+    p.lout = problem_.lout();
+    for (std::size_t i = 0; i < 3; ++i) p.x_step[i] = steps[i];
+    p.taps = static_cast<int>(f.taps);
+    p.columns = static_cast<int>(plan_.columns);
+    p.pitch = static_cast<int>(plan_.pitch);
+    p.slabs = static_cast<int>(plan_.slabs);
+    p.splits = static_cast<int>(plan_.splits);
+    p.split_size = problem_.y_elements();
+    const int64_t tap_rows = problem_.cin_per_group() * plan_.pitch, back = (f.taps - 1) * f.step;
+    p.next_tap = {-f.step, -f.step * steps[2], tap_rows};
+    p.next_channels = {back, kSlabChannels * steps[1] + back * steps[2],
+                       kSlabChannels * plan_.pitch - (f.taps - 1) * tap_rows};
+    p.row_tiles = plan_.row_tiles;
+    p.column_tiles = plan_.column_tiles;
+    p.rows_first = plan_.rows_first;
+    return p;
+  }
+
+  Problem problem_;
+  core::DeviceInfo device_;
+  DensePlan plan_;
+  DenseFunctions functions_;
+};
+
+plan::Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions&) {
+  if (p.operation != core::Operation::forward) {
+    return plan::Support::no(std::string("operation ") + name_of(p.operation) + ": this kernel is for fwd");
+  }
+  // Counts inside a group are 32-bit in the kernel; positions, samples and all addresses are 64-bit.
+  constexpr int64_t kCount = int64_t{1} << 30;
+  if (p.k >= kCount || p.cin_per_group() >= kCount || p.cout_per_group() >= kCount / p.k ||
+      p.cin_per_group() >= kCount / p.k) {
+    return plan::Support::no("a group's channels times k reach 2^30");
+  }
+  if (device.sm < 70) return plan::Support::no("compute capability below 7.0");
+  return plan::Support::yes();
+}
+
+std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,
+                                         const plan::PlanOptions& options) {
+  return std::make_unique<DenseKernel>(problem, device, options.batch_invariant);
+}
+
+}  // namespace
+
+const plan::KernelEntry kSimtDense = {"cuda.simt.dense", "implicit matrix product in fused multiply-adds",
+                                      core::DeviceKind::cuda, supports, make};
+
+}  // namespace tconv::cuda

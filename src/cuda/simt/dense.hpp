@@ -1,0 +1,93 @@
+// cuda.simt.dense: the forward pass of every problem as one matrix product over the polyphase form
+// (cuda/device/phases.hpp), in fused multiply-adds.
+//
+//   for each group g, tile of rows m = (n, u), tile of columns c = (cout in g, phase a):
+//     for each slab = (channels ci..ci+7, tap j):                                 one shared-memory stage
+//       acc[m][c] += x[n, ci, u - j*step] * packed[g][j][ci][c]                   a thread: TM x TN of acc
+//     y[n, cout, stride*u + a*dilation - padding] = acc[m][c] + bias[cout]
+//
+//   packed (groups, taps, cin/groups, pitch): w[ci, cout, a + j*tap_stride] at column cout*count + a, zero
+//   where there is no such tap; pitch = columns rounded up to 16 bytes.
+//
+// Few rows leave SMs idle, so the slabs can be split over blocks: each split writes its sums, laid out as y,
+// to the workspace, and a second kernel adds them in order. No atomics: the same bits on every run. The order
+// of one split's sum depends on the slabs alone, not on the tile.
+#pragma once
+
+#include "cuda/device/divisor.hpp"
+#include "cuda/device/phases.hpp"
+#include "plan/kernel_entry.hpp"
+
+namespace tconv::cuda {
+
+extern const plan::KernelEntry kSimtDense;
+
+inline constexpr int kSlabChannels = 8;
+
+// Steps in elements to a slab's inputs and weights from those of the slab before.
+struct DenseStep {
+  int64_t position, input, weight;
+};
+
+struct DenseParams {
+  const void* x;
+  const void* packed;
+  const void* bias;  // null: none
+  void* output;      // y, or the splits' sums
+  Phases phases;
+  Divisor stride;  // of interleaved rows
+  int64_t rows;    // n * positions
+  int64_t cout_group, cout, l, lout;
+  int64_t x_step[3];
+  int taps, cin_group;  // counts of one group stay below 2^31
+  int columns, pitch;   // of its packed weights
+  int slabs, splits;
+  int64_t split_size;  // output elements from one split's sums to the next
+  DenseStep next_tap, next_channels;
+  int64_t row_tiles, column_tiles;
+  bool rows_first;  // neighbouring blocks share weights, else inputs
+  int64_t first_block;
+};
+
+struct DensePackParams {
+  const void* weight;
+  void* packed;
+  Phases phases;
+  int64_t cin, cin_group, cout_group, k, columns, pitch;
+};
+
+struct DenseSumParams {  // y = bias + sums of the splits
+  const void* sums;
+  const void* bias;
+  void* output;
+  int64_t splits, elements, lout, cout;
+};
+
+struct DenseFillParams {  // y = bias, before skewed phases with gaps write theirs
+  const void* bias;
+  void* output;
+  int64_t elements, lout, cout;
+};
+
+// A tile shape as the planner sees it; kernels for it exist in every storage type that it names.
+struct DenseTile {
+  const char* name;
+  int rows, columns, threads;
+  double efficiency;  // share of the FMA rate with two or more blocks on an SM
+  bool operator==(const DenseTile&) const = default;
+};
+
+struct DenseFunctions {
+  void (*tiles[4])(DenseParams);  // by index into the type's list of tiles
+  void (*pack)(DensePackParams);
+  void (*sum)(DenseSumParams);
+  void (*fill)(DenseFillParams);
+};
+
+// One source file a storage type.
+DenseFunctions dense_f32();
+DenseFunctions dense_f64();
+DenseFunctions dense_f16();
+DenseFunctions dense_bf16();
+
+}  // namespace tconv::cuda

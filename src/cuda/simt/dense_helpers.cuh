@@ -1,0 +1,54 @@
+// The small kernels around dense_kernel: packing, the sum of the splits, the fill of skewed outputs.
+#pragma once
+
+#include "cuda/device/scalar.cuh"
+#include "cuda/simt/dense.hpp"
+
+namespace tconv::cuda {
+
+__device__ inline int64_t grid_index() {
+  return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+__device__ inline int64_t grid_step() {
+  return static_cast<int64_t>(gridDim.x) * blockDim.x;
+}
+
+// A thread packs one (channel, column) for every tap: the taps of a weight lie side by side, so the block
+// reads each line once, and neighbouring threads write neighbouring columns.
+template <class T>
+__global__ void dense_pack_kernel(const __grid_constant__ DensePackParams p) {
+  const T* weight = static_cast<const T*>(p.weight);
+  for (int64_t i = grid_index(); i < p.cin * p.pitch; i += grid_step()) {
+    const int64_t ci = i / p.pitch, column = i - ci * p.pitch;
+    const int64_t group = ci / p.cin_group, channel = ci - group * p.cin_group;
+    const int64_t co = column / p.phases.count, phase = column - co * p.phases.count;
+    const T* from = weight + (ci * p.cout_group + co) * p.k;
+    T* to = static_cast<T*>(p.packed) + (group * p.phases.taps * p.cin_group + channel) * p.pitch + column;
+    for (int64_t tap = 0; tap < p.phases.taps; ++tap) {
+      const int64_t k = phase + tap * p.phases.tap_stride;
+      to[tap * p.cin_group * p.pitch] = column < p.columns && k < p.k ? __ldg(from + k) : T(0.0f);
+    }
+  }
+}
+
+template <class T>
+__global__ void dense_sum_kernel(const __grid_constant__ DenseSumParams p) {
+  using Sum = Accumulator<T>;
+  const Sum* sums = static_cast<const Sum*>(p.sums);
+  for (int64_t i = grid_index(); i < p.elements; i += grid_step()) {
+    Sum sum = sums[i];
+    for (int64_t split = 1; split < p.splits; ++split) sum += sums[split * p.elements + i];
+    if (p.bias != nullptr) sum += widen(__ldg(static_cast<const T*>(p.bias) + i / p.lout % p.cout));
+    static_cast<T*>(p.output)[i] = narrow<T>(sum);
+  }
+}
+
+template <class T>
+__global__ void dense_fill_kernel(const __grid_constant__ DenseFillParams p) {
+  for (int64_t i = grid_index(); i < p.elements; i += grid_step()) {
+    static_cast<T*>(p.output)[i] =
+        p.bias == nullptr ? T(0.0f) : __ldg(static_cast<const T*>(p.bias) + i / p.lout % p.cout);
+  }
+}
+
+}  // namespace tconv::cuda

@@ -1,0 +1,30 @@
+// Which tile and how many splits: a pure function of problem, device and options.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "cuda/simt/dense.hpp"
+
+namespace tconv::cuda {
+
+struct DensePlan {
+  Phases phases;
+  int tile = 0;  // index into dense_tiles(dtype)
+  int64_t splits = 1;
+  int64_t rows = 0, columns = 0, pitch = 0, slabs = 0;
+  int64_t row_tiles = 0, column_tiles = 0;
+  bool rows_first = false;
+
+  int64_t blocks(const core::Problem& problem) const {
+    return problem.groups * row_tiles * column_tiles * splits;
+  }
+};
+
+std::span<const DenseTile> dense_tiles(core::DType dtype);
+
+DensePlan plan_dense(const core::Problem& problem, const core::DeviceInfo& device, bool batch_invariant);
+
+std::string describe(const DensePlan& plan, const core::Problem& problem);
+
+}  // namespace tconv::cuda
