@@ -1,0 +1,40 @@
+#include "cpu_family.hpp"
+
+namespace tconv::tests {
+namespace {
+
+constexpr const char* kKernel = "cpu.depthwise";
+
+TEST(CpuDepthwise, ShapesOfModels) {
+  judge_lines(kKernel, {"n2 ci5 co5 g5 l32 k6 s3 p2 op1 bias",  // as PyTorch's issue 47341
+                        "ci3 co3 g3 l5000 k12 s2 p5",           // alias-free upsampling
+                        "ci2 co2 g2 l2049 k4 s2 p1 bias",       // tile edges
+                        "ci4 co4 g4 l333 k4 s1", "ci6 co12 g6 l77 k8 s4 p2 op3"});
+}
+
+TEST(CpuDepthwise, EveryStrideDilationAndMultiplier) {
+  judge_lines(kKernel, {"ci4 co8 g4 l100 k5 s5 p2", "ci8 co4 g4 l61 k7 s7 d3 bias",
+                        "ci2 co2 g2 l40 k3 s2 d2 op1", "ci2 co2 g2 l9 k3 s40 p3", "ci16 co16 g2 l50 k4 s2 p1",
+                        "ci2 co2 g2 l1 k1", "ci3 co3 g3 l4 k2 s3 p4", "n0 ci2 co2 g2 l4 k2"});
+}
+
+TEST(CpuDepthwise, Random) {
+  judge_random(kKernel, 1500, 11, [](judge::Rng& rng, core::Problem& p) {
+    p.n = rng.between(0, 3);
+    p.groups = rng.log_between(1, 40);
+    p.cin = p.groups * rng.pick({1, 1, 1, 2, 3, 8});
+    p.cout = p.groups * rng.pick({1, 1, 1, 2, 3, 8});
+    p.l = rng.log_between(1, 600);
+    p.k = rng.log_between(1, 30);
+    p.stride = rng.log_between(1, 12);
+    p.dilation = rng.chance(70) ? 1 : rng.between(2, 9);
+  });
+}
+
+TEST(CpuDepthwise, InfiniteWeightsAtTheEnds) {
+  judge_infinite_weights(kKernel, "ci3 co3 g3 l20 k4 s2 p1 f32");
+  judge_infinite_weights(kKernel, "ci2 co4 g2 l5 k7 s5 f32");
+}
+
+}  // namespace
+}  // namespace tconv::tests

@@ -1,0 +1,120 @@
+// What the tests of every CPU kernel family do: given problems and random ones near a family's home, judged
+// with the family forced, on each SIMD target that this machine has.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "cpu/threads/pool.hpp"
+#include "hwy/targets.h"
+#include "judge/judge.hpp"
+#include "judge/rng.hpp"
+#include "plan/planner.hpp"
+
+namespace tconv::tests {
+
+// Restricts run-time dispatch for its lifetime; a target that the machine lacks leaves the next lower one.
+class SimdTarget {
+ public:
+  explicit SimdTarget(int64_t target) {
+    // A lower bit is a better target.
+    hwy::SetSupportedTargetsForTest(host() & ~(target - 1));
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  }
+  ~SimdTarget() {
+    hwy::SetSupportedTargetsForTest(0);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  }
+  SimdTarget(const SimdTarget&) = delete;
+
+  static std::vector<int64_t> all() {
+    std::vector<int64_t> targets;
+    for (int64_t rest = host(); rest != 0; rest &= rest - 1) targets.push_back(rest & -rest);
+    return targets;
+  }
+
+ private:
+  static int64_t host() { return hwy::SupportedTargets() & HWY_TARGETS; }
+};
+
+inline void judge_problem(const core::Problem& problem, const char* kernel, uint64_t seed = 1,
+                          std::vector<judge::Fill> fills = {}) {
+  const auto target = judge::cpu_target(2);
+  judge::Options options;
+  options.seed = seed;
+  options.fills = std::move(fills);
+  for (const judge::Verdict& verdict : judge::judge(problem, kernel, *target, options)) {
+    EXPECT_TRUE(verdict.right) << text(problem) << "\n" << verdict.failure;
+  }
+}
+
+inline core::Problem problem_of(const std::string& line) {
+  auto parsed = core::parse(line);
+  EXPECT_TRUE(parsed.ok()) << line << ": " << parsed.status().message();
+  return parsed.ok() ? parsed.value() : core::Problem{};
+}
+
+// Each line in all four dtypes with every kind of data, on every SIMD target.
+inline void judge_lines(const char* kernel, std::initializer_list<const char*> lines) {
+  using judge::Fill;
+  for (const int64_t simd : SimdTarget::all()) {
+    const SimdTarget only(simd);
+    for (const char* line : lines) {
+      for (const char* dtype : {" f32", " f64", " f16", " bf16"}) {
+        judge_problem(problem_of(line + std::string(dtype)), kernel, 1,
+                      {Fill::integers, Fill::uniform, Fill::spread, Fill::special});
+      }
+    }
+  }
+}
+
+inline bool supported(const core::Problem& problem, const char* kernel) {
+  plan::PlanOptions options;
+  options.force_kernel = kernel;
+  return plan::make_plan(problem, cpu::host_device(), options).ok();
+}
+
+// What draws may have beside the family's own sizes: dtype, bias, padding, strides of x.
+inline void draw_rest(judge::Rng& rng, core::Problem& p) {
+  using core::DType;
+  p.dtype = rng.pick({DType::f32, DType::f32, DType::f64, DType::f16, DType::bf16});
+  p.has_bias = rng.chance(50);
+  if (rng.chance(30)) p.output_padding = rng.between(0, std::max(p.stride, p.dilation) - 1);
+  const int64_t full = (p.l - 1) * p.stride + p.dilation * (p.k - 1) + 1 + p.output_padding;
+  if (rng.chance(50)) p.padding = rng.between(0, std::min(full / 2, 2 * p.dilation * p.k));
+  if (!rng.chance(30)) return;
+  p.x_contiguous = false;
+  const int64_t position = rng.pick<int64_t>({0, 1, 1, 2, p.cin});
+  const int64_t channel = rng.pick<int64_t>({0, 1, position * p.l, position * p.l + 3});
+  p.x_stride = {rng.pick<int64_t>({0, channel * p.cin + 1, channel * p.cin}), channel, position};
+}
+
+// draw fills in the sizes; invalid and unsupported draws do not count.
+inline void judge_random(const char* kernel, int problems, uint64_t seed,
+                         const std::function<void(judge::Rng&, core::Problem&)>& draw) {
+  const std::vector<int64_t> targets = SimdTarget::all();
+  for (uint64_t stream = 0; problems > 0; ++stream) {
+    ASSERT_LT(stream, 100'000u) << "the draws hardly ever suit " << kernel;
+    judge::Rng rng(seed, stream);
+    core::Problem p;
+    draw(rng, p);
+    draw_rest(rng, p);
+    if (!validate(p).ok() || !supported(p, kernel)) continue;
+    --problems;
+    // Half of them on the best target.
+    const auto pick = static_cast<std::size_t>(rng.next() % (2 * targets.size()));
+    const SimdTarget only(targets[pick < targets.size() ? pick : 0]);
+    judge_problem(p, kernel, stream);
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+// Infinite and NaN weights: outputs at the ends of x meet only the taps that exist.
+void judge_infinite_weights(const char* kernel, const std::string& line);
+
+}  // namespace tconv::tests
