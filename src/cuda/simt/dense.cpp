@@ -41,7 +41,7 @@ class DenseKernel final : public plan::Kernel {
         functions_(functions_of(problem.dtype)) {}
 
   std::size_t packed_bytes() const override {
-    return static_cast<std::size_t>(problem_.cin * plan_.phases.taps * plan_.pitch) * size_of(problem_.dtype);
+    return static_cast<std::size_t>(plan_.packed_elements) * size_of(problem_.dtype);
   }
 
   std::string pack_key() const override {
@@ -61,16 +61,20 @@ class DenseKernel final : public plan::Kernel {
 
   Status pack(const void* weight, void* packed, const plan::RunContext& context) const override {
     const Launcher launcher(kSimtDense.name, problem_, device_, context);
-    const DensePackParams params{weight,
-                                 packed,
-                                 plan_.phases,
-                                 problem_.cin,
-                                 problem_.cin_per_group(),
-                                 problem_.cout_per_group(),
-                                 problem_.k,
-                                 plan_.columns,
-                                 plan_.pitch};
-    return launcher.run(functions_.pack, {blocks_for(problem_.cin * plan_.pitch), kThreads}, params);
+    for (const DenseClass& k : plan_.classes) {
+      const DensePackParams params{weight,
+                                   packed,
+                                   k,
+                                   plan_.phases.tap_stride,
+                                   problem_.cin,
+                                   problem_.cin_per_group(),
+                                   problem_.cout_per_group(),
+                                   problem_.k};
+      if (k.phases == 0) continue;
+      Status status = launcher.run(functions_.pack, {blocks_for(problem_.cin * k.pitch), kThreads}, params);
+      if (!status.ok()) return status;
+    }
+    return {};
   }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
@@ -132,16 +136,9 @@ class DenseKernel final : public plan::Kernel {
     p.l = problem_.l;
     p.lout = problem_.lout();
     for (std::size_t i = 0; i < 3; ++i) p.x_step[i] = steps[i];
-    p.taps = static_cast<int>(f.taps);
-    p.columns = static_cast<int>(plan_.columns);
-    p.pitch = static_cast<int>(plan_.pitch);
-    p.slabs = static_cast<int>(plan_.slabs);
-    p.splits = static_cast<int>(plan_.splits);
+    p.splits = plan_.splits;
     p.split_size = problem_.y_elements();
-    const int64_t tap_rows = problem_.cin_per_group() * plan_.pitch, back = (f.taps - 1) * f.step;
-    p.next_tap = {-f.step, -f.step * steps[2], tap_rows};
-    p.next_channels = {back, kSlabChannels * steps[1] + back * steps[2],
-                       kSlabChannels * plan_.pitch - (f.taps - 1) * tap_rows};
+    for (std::size_t i = 0; i < 2; ++i) p.classes[i] = plan_.classes[i];
     p.row_tiles = plan_.row_tiles;
     p.column_tiles = plan_.column_tiles;
     p.rows_first = plan_.rows_first;

@@ -39,8 +39,8 @@ struct DenseShape {
 
 // Where this block's tile lies.
 struct DenseBlock {
-  int64_t split, group, row;
-  int column;
+  int64_t group, row;
+  int split, kind, column;  // kind: of the class
 
   __device__ DenseBlock(const DenseParams& p, int tile_rows, int tile_columns) {
     int64_t b = p.first_block + blockIdx.x;
@@ -50,10 +50,12 @@ struct DenseBlock {
     b /= inner;
     const int64_t o = b % outer;
     b /= outer;
-    split = b % p.splits;
+    split = static_cast<int>(b % p.splits);
     group = b / p.splits;
     row = (p.rows_first ? i : o) * tile_rows;
-    column = static_cast<int>(p.rows_first ? o : i) * tile_columns;
+    const int64_t tile = p.rows_first ? o : i;
+    kind = tile < p.classes[0].column_tiles ? 0 : 1;
+    column = static_cast<int>(kind == 0 ? tile : tile - p.classes[0].column_tiles) * tile_columns;
   }
 };
 
@@ -61,10 +63,10 @@ struct DenseBlock {
 struct DenseCursor {
   int channel;  // first of the slab, in the group
   int tap;
-  __device__ DenseCursor(const DenseParams& p, int slab)
-      : channel(slab / p.taps * kSlabChannels), tap(slab % p.taps) {}
-  __device__ bool advance(const DenseParams& p) {  // true: to the next channels
-    if (++tap < p.taps) return false;
+  __device__ DenseCursor(const DenseClass& k, int slab)
+      : channel(slab / k.taps * kSlabChannels), tap(slab % k.taps) {}
+  __device__ bool advance(const DenseClass& k) {  // true: to the next channels
+    if (++tap < k.taps) return false;
     tap = 0;
     channel += kSlabChannels;
     return true;
@@ -90,9 +92,9 @@ class DenseInputs {
     if (m >= p.rows) i_ = INT64_MIN / 2;  // stays outside
   }
 
-  __device__ void advance(const DenseParams& p, bool channels) {
-    i_ += channels ? p.next_channels.position : p.next_tap.position;
-    source_ += channels ? p.next_channels.input : p.next_tap.input;
+  __device__ void advance(const DenseClass& k, bool channels) {
+    i_ += channels ? k.next_channels.position : k.next_tap.position;
+    source_ += channels ? k.next_channels.input : k.next_tap.input;
   }
 
   __device__ void fetch(const DenseParams& p, const DenseCursor& at) {
@@ -136,17 +138,18 @@ class DenseWeights {
   static constexpr bool kExact = kVectors % Shape::kThreads == 0;
 
  public:
-  __device__ DenseWeights(const DenseParams& p, const DenseBlock& block, const DenseCursor& at)
-      : left_(static_cast<int>(p.pitch - block.column)) {
-    const int64_t row = (block.group * p.taps + at.tap) * p.cin_group + at.channel;
-    source_ = static_cast<const T*>(p.packed) + row * p.pitch + block.column;
+  __device__ DenseWeights(const DenseParams& p, const DenseClass& k, const DenseBlock& block,
+                          const DenseCursor& at)
+      : left_(k.pitch - block.column) {
+    const int64_t row = (block.group * k.taps + at.tap) * p.cin_group + at.channel;
+    source_ = static_cast<const T*>(p.packed) + k.packed + row * k.pitch + block.column;
   }
 
-  __device__ void advance(const DenseParams& p, bool channels) {
-    source_ += channels ? p.next_channels.weight : p.next_tap.weight;
+  __device__ void advance(const DenseClass& k, bool channels) {
+    source_ += channels ? k.next_channels.weight : k.next_tap.weight;
   }
 
-  __device__ void fetch(const DenseParams& p, const DenseCursor& at) {
+  __device__ void fetch(const DenseParams& p, const DenseClass& k, const DenseCursor& at) {
     const int channels = p.cin_group - at.channel;
 #pragma unroll
     for (int load = 0; load < kLoads; ++load) {
@@ -154,7 +157,7 @@ class DenseWeights {
       const int channel = index / kPerRow, column = index % kPerRow * kVector;
       Vector16<T> v{};
       if ((kExact || index < kVectors) && channel < channels && column < left_) {
-        v = load_vector(source_ + channel * p.pitch + column);
+        v = load_vector(source_ + static_cast<int64_t>(channel) * k.pitch + column);
       }
       values_[load] = v;
     }
@@ -254,27 +257,28 @@ __global__ __launch_bounds__(Shape::kThreads,
   __shared__ typename Shape::Shared shared;
   const DenseBlock block(p, Shape::kRows, Shape::kColumns);
   const DenseThread<Shape> thread;
-  const int each = static_cast<int>((p.slabs + p.splits - 1) / p.splits);
-  const int begin = static_cast<int>(block.split) * each;
-  const int slabs = min(each, p.slabs - begin);
+  const DenseClass& k = p.classes[block.kind];
+  const int each = (k.slabs + p.splits - 1) / p.splits;
+  const int begin = block.split * each;
+  const int slabs = min(each, k.slabs - begin);  // none for the last splits of a shorter class
 
   Sum sums[Shape::kThreadRows][Shape::kThreadColumns] = {};
-  DenseCursor at(p, begin);
+  DenseCursor at(k, begin);
   DenseInputs<Shape> inputs(p, block, at);
-  DenseWeights<Shape> weights(p, block, at);
+  DenseWeights<Shape> weights(p, k, block, at);
   inputs.fetch(p, at);
-  weights.fetch(p, at);
+  weights.fetch(p, k, at);
   inputs.put(shared.stages[0]);
   weights.put(shared.stages[0]);
   __syncthreads();
   for (int slab = 0; slab < slabs; ++slab) {
     const bool more = slab + 1 < slabs;
     if (more) {
-      const bool channels = at.advance(p);
-      inputs.advance(p, channels);
-      weights.advance(p, channels);
+      const bool channels = at.advance(k);
+      inputs.advance(k, channels);
+      weights.advance(k, channels);
       inputs.fetch(p, at);
-      weights.fetch(p, at);
+      weights.fetch(p, k, at);
     }
     multiply_slab<Shape>(shared.stages[slab % 2], thread, sums);
     if (more) {
@@ -289,14 +293,13 @@ __global__ __launch_bounds__(Shape::kThreads,
     if (pass > 0) __syncthreads();
     stage_pass<Shape>(shared, thread, pass, sums);
     __syncthreads();
+    const DenseStore<Sum, Shape::kRows, Shape::kThreads> store(p, k, block.group, block.row,
+                                                               &shared.staged[0][0]);
     const int first = block.column + pass * Shape::kPassColumns;
-    const DenseStore<Sum, Shape::kRows> store(p, block.group, block.row, &shared.staged[0][0]);
     if (p.splits > 1) {
-      store.template columns<Sum>(static_cast<Sum*>(p.output) + block.split * p.split_size, first,
-                                  Shape::kPassColumns, Shape::kThreads);
+      store.columns(static_cast<Sum*>(p.output) + block.split * p.split_size, first, Shape::kPassColumns);
     } else {
-      store.template columns<typename Shape::T>(static_cast<typename Shape::T*>(p.output), first,
-                                                Shape::kPassColumns, Shape::kThreads);
+      store.columns(static_cast<typename Shape::T*>(p.output), first, Shape::kPassColumns);
     }
   }
 }

@@ -6,8 +6,12 @@
 //       acc[m][c] += x[n, ci, u - j*step] * packed[g][j][ci][c]                   a thread: TM x TN of acc
 //     y[n, cout, stride*u + a*dilation - padding] = acc[m][c] + bias[cout]
 //
-//   packed (groups, taps, cin/groups, pitch): w[ci, cout, a + j*tap_stride] at column cout*count + a, zero
-//   where there is no such tap; pitch = columns rounded up to 16 bytes.
+// Where tap_stride does not divide K, the first phases have one tap more. They are a class of columns apart,
+// with tiles of its own: nothing is multiplied by a zero that stands for no tap (an Inf of x would make it
+// NaN).
+//
+//   packed: for each class (groups, taps, cin/groups, pitch): w[ci, cout, a + j*tap_stride] at column
+//   cout*phases + a - first_phase; pitch = columns rounded up to 16 bytes.
 //
 // Few rows leave SMs idle, so the slabs can be split over blocks: each split writes its sums, laid out as y,
 // to the workspace, and a second kernel adds them in order. No atomics: the same bits on every run. The order
@@ -29,6 +33,16 @@ struct DenseStep {
   int64_t position, input, weight;
 };
 
+// Phases with the same number of taps. Counts of one group stay below 2^31.
+struct DenseClass {
+  int first_phase, phases, taps;
+  int columns, pitch;  // of its packed weights
+  int slabs;
+  int64_t packed;  // its offset in the packed weights, in elements
+  int64_t column_tiles;
+  DenseStep next_tap, next_channels;
+};
+
 struct DenseParams {
   const void* x;
   const void* packed;
@@ -39,12 +53,11 @@ struct DenseParams {
   int64_t rows;    // n * positions
   int64_t cout_group, cout, l, lout;
   int64_t x_step[3];
-  int taps, cin_group;  // counts of one group stay below 2^31
-  int columns, pitch;   // of its packed weights
-  int slabs, splits;
+  int cin_group;
+  int splits;
   int64_t split_size;  // output elements from one split's sums to the next
-  DenseStep next_tap, next_channels;
   int64_t row_tiles, column_tiles;
+  DenseClass classes[2];
   bool rows_first;  // neighbouring blocks share weights, else inputs
   int64_t first_block;
 };
@@ -52,8 +65,8 @@ struct DenseParams {
 struct DensePackParams {
   const void* weight;
   void* packed;
-  Phases phases;
-  int64_t cin, cin_group, cout_group, k, columns, pitch;
+  DenseClass kind;
+  int64_t tap_stride, cin, cin_group, cout_group, k;
 };
 
 struct DenseSumParams {  // y = bias + sums of the splits

@@ -18,15 +18,16 @@ __device__ inline int64_t grid_step() {
 template <class T>
 __global__ void dense_pack_kernel(const __grid_constant__ DensePackParams p) {
   const T* weight = static_cast<const T*>(p.weight);
-  for (int64_t i = grid_index(); i < p.cin * p.pitch; i += grid_step()) {
-    const int64_t ci = i / p.pitch, column = i - ci * p.pitch;
+  const DenseClass& c = p.kind;
+  for (int64_t i = grid_index(); i < p.cin * c.pitch; i += grid_step()) {
+    const int64_t ci = i / c.pitch, column = i - ci * c.pitch;
     const int64_t group = ci / p.cin_group, channel = ci - group * p.cin_group;
-    const int64_t co = column / p.phases.count, phase = column - co * p.phases.count;
-    const T* from = weight + (ci * p.cout_group + co) * p.k;
-    T* to = static_cast<T*>(p.packed) + (group * p.phases.taps * p.cin_group + channel) * p.pitch + column;
-    for (int64_t tap = 0; tap < p.phases.taps; ++tap) {
-      const int64_t k = phase + tap * p.phases.tap_stride;
-      to[tap * p.cin_group * p.pitch] = column < p.columns && k < p.k ? __ldg(from + k) : T(0.0f);
+    const int64_t co = column / c.phases, phase = c.first_phase + column - co * c.phases;
+    const T* from = weight + (ci * p.cout_group + co) * p.k + phase;
+    T* to =
+        static_cast<T*>(p.packed) + c.packed + (group * c.taps * p.cin_group + channel) * c.pitch + column;
+    for (int64_t tap = 0; tap < c.taps; ++tap) {
+      to[tap * p.cin_group * c.pitch] = column < c.columns ? __ldg(from + tap * p.tap_stride) : T(0.0f);
     }
   }
 }

@@ -9,12 +9,13 @@
 namespace tconv::cuda {
 
 struct DensePlan {
-  Phases phases;
-  int tile = 0;  // index into dense_tiles(dtype)
-  int64_t splits = 1;
-  int64_t rows = 0, columns = 0, pitch = 0, slabs = 0;
-  int64_t row_tiles = 0, column_tiles = 0;
+  Phases phases{};
+  DenseClass classes[2]{};  // the second may be empty
+  int tile = 0;             // index into dense_tiles(dtype)
+  int splits = 1;
+  int64_t rows = 0, row_tiles = 0, column_tiles = 0;
   bool rows_first = false;
+  int64_t packed_elements = 0;
 
   int64_t blocks(const core::Problem& problem) const {
     return problem.groups * row_tiles * column_tiles * splits;

@@ -4,8 +4,8 @@
 // padding
 // + slot, slot a for phase a, slots from phases.count on bias alone. Where all phases of a channel are
 // staged, its outputs over the tile's positions are one run of memory: stored 16 bytes at a time from the
-// first aligned address on, whatever the row's alignment. Else (more phases than columns staged, or skewed
-// phases) outputs are stored one by one, phases fastest.
+// first aligned address on, whatever the row's alignment. Else (more phases than columns staged, two classes,
+// or skewed phases) outputs are stored one by one, phases fastest.
 #pragma once
 
 #include "cuda/device/scalar.cuh"
@@ -20,35 +20,38 @@ __device__ inline int staged_row(int row, int column) {
   return row ^ ((column & 7) * static_cast<int>(16 / sizeof(Sum)));
 }
 
-template <class Sum, int Rows>
+template <class Sum, int Rows, int Threads>
 class DenseStore {
  public:
-  __device__ DenseStore(const DenseParams& p, int64_t group, int64_t first_row, const Sum* staged)
-      : p_(p), group_(group), staged_(staged) {
-    rows_ = static_cast<int>(p.rows - first_row < Rows ? p.rows - first_row : Rows);
+  __device__ DenseStore(const DenseParams& p, const DenseClass& kind, int64_t group, int64_t first_row,
+                        const Sum* staged)
+      : p_(p), k_(kind), group_(group), staged_(staged) {
+    rows_ = static_cast<uint32_t>(p.rows - first_row < Rows ? p.rows - first_row : Rows);
     first_n_ = first_row / p.phases.positions;
     first_u_ = first_row - first_n_ * p.phases.positions;
   }
 
   // Stores the group's columns [first, first + count), which are the staged ones.
   template <class Out>
-  __device__ void columns(Out* y, int first, int count, int threads) const {
-    const int end = count < p_.columns - first ? first + count : p_.columns;
-    if (first >= end) return;
-    const int64_t phases = p_.phases.count;
-    const int64_t first_channel = first / phases, last_channel = (end - 1) / phases;
-    for (int64_t channel = first_channel; channel <= last_channel;) {
-      const int64_t a = channel == first_channel ? first - channel * phases : 0;
-      const bool ends = (channel + 1) * phases <= end;
-      if (p_.phases.interleaved && a == 0 && ends) {
-        const int64_t whole = end / phases;  // channels [channel, whole) are staged with all phases
-        runs(y, channel, static_cast<int>(whole - channel), static_cast<int>(channel * phases - first),
-             threads);
-        channel = whole;
+  __device__ void columns(Out* y, int first, int count) const {
+    const int end = count < k_.columns - first ? first + count : k_.columns;
+    int channel = first / k_.phases;
+    for (int column = first; column < end;) {
+      const int a = column - channel * k_.phases;
+      const int whole = end / k_.phases - channel;  // channels with all their phases staged
+      if (a == 0 && whole > 0) {
+        if (p_.phases.interleaved && k_.phases == p_.phases.count) {
+          runs(y, channel, whole, column - first);
+        } else {
+          one_by_one(y, channel, whole, 0, k_.phases, column - first);
+        }
+        channel += whole;
+        column += whole * k_.phases;
       } else {
-        const int64_t b = ends ? phases : end - channel * phases;
-        one_by_one(y, channel, a, b, static_cast<int>(channel * phases + a - first), threads);
+        const int b = min(k_.phases, a + end - column);
+        one_by_one(y, channel, 1, a, b, column - first);
         ++channel;
+        column += b - a;
       }
     }
   }
@@ -66,19 +69,20 @@ class DenseStore {
   // `channels` channels from `channel` on, whose columns begin at staged column `column`. A run is one
   // channel of one sample; a warp stores it, or the whole block where there are fewer runs than warps.
   template <class Out>
-  __device__ void runs(Out* y, int64_t channel, int channels, int column, int threads) const {
+  __device__ void runs(Out* y, int channel, int channels, int column) const {
     const int64_t positions = p_.phases.positions;
     const int samples = static_cast<int>((first_u_ + rows_ - 1) / positions) + 1;
-    const int total = channels * samples, warps = threads / 32;
+    const int total = channels * samples, warps = Threads / 32;
     const bool by_warp = total >= warps;
-    const int lane = by_warp ? threadIdx.x % 32 : threadIdx.x, lanes = by_warp ? 32 : threads;
+    const int lane = by_warp ? threadIdx.x % 32 : threadIdx.x, lanes = by_warp ? 32 : Threads;
     for (int run = by_warp ? threadIdx.x / 32 : 0; run < total; run += by_warp ? warps : 1) {
       const int c = run / samples, sample = run - c * samples;
       // Rows [row, row + count) of the tile are positions [u, u + count) of this sample.
       const int row = sample == 0 ? 0 : static_cast<int>(sample * positions - first_u_);
       const int64_t u = sample == 0 ? first_u_ : 0;
       const int64_t left = positions - u;
-      const int count = left < rows_ - row ? static_cast<int>(left) : rows_ - row;
+      const int there = static_cast<int>(rows_) - row;
+      const int count = left < there ? static_cast<int>(left) : there;
       const int64_t cout = group_ * p_.cout_group + channel + c;
       const int64_t base = p_.phases.stride * (p_.phases.first + u) - p_.phases.padding;
       const int64_t begin = base < 0 ? 0 : base;
@@ -87,7 +91,7 @@ class DenseStore {
       if (begin >= end) continue;
       Out* out = y + ((first_n_ + sample) * p_.cout + cout) * p_.lout + begin;
       store_run(out, static_cast<int>(end - begin), static_cast<int>(begin - base), row,
-                column + c * static_cast<int>(p_.phases.count), bias_of<Out>(cout), lane, lanes);
+                column + c * k_.phases, bias_of<Out>(cout), lane, lanes);
     }
   }
 
@@ -98,7 +102,7 @@ class DenseStore {
     constexpr int kVector = Vector16<Out>::kSize;
     const int head = misalignment(out);
     const int vectors = (length + head + kVector - 1) / kVector;
-    const int stride = static_cast<int>(p_.stride.value), phases = static_cast<int>(p_.phases.count);
+    const int stride = static_cast<int>(p_.stride.value), phases = k_.phases;
     for (int v = lane; v < vectors; v += lanes) {
       const int i = v * kVector - head;
       const uint32_t t = skip + (i < 0 ? 0 : i);
@@ -130,33 +134,41 @@ class DenseStore {
     }
   }
 
-  // Phases [a, b) of one channel; with the last phase of an interleaved row go the slots of bias alone.
+  // Phases [a, b) of some channels; with the last phase of an interleaved row go the slots of bias alone.
   template <class Out>
-  __device__ void one_by_one(Out* y, int64_t channel, int64_t a, int64_t b, int column, int threads) const {
-    const bool interleaved = p_.phases.interleaved;
-    const uint32_t phases = static_cast<uint32_t>(b - a);
-    const uint32_t slots =
-        interleaved && b == p_.phases.count ? static_cast<uint32_t>(p_.phases.stride - a) : phases;
-    const int64_t apart = interleaved ? 1 : p_.phases.dilation;
-    const int64_t cout = group_ * p_.cout_group + channel;
-    const Sum bias = bias_of<Out>(cout);
-    for (uint32_t i = threadIdx.x; i < rows_ * slots; i += threads) {
-      const uint32_t row = i / slots, slot = i - row * slots;
-      int64_t n = first_n_, u = first_u_ + row;
-      if (u >= p_.phases.positions) {
-        n += u / p_.phases.positions;
-        u %= p_.phases.positions;
+  __device__ void one_by_one(Out* y, int channel, int channels, int a, int b, int column) const {
+    const uint32_t phases = b - a, first = k_.first_phase + a;
+    const bool last = p_.phases.interleaved && k_.first_phase + b == p_.phases.count;
+    const uint32_t slots = last ? static_cast<uint32_t>(p_.phases.stride) - first : phases;
+    const int64_t apart = p_.phases.interleaved ? 1 : p_.phases.dilation;
+    const uint32_t each = slots * Rows;  // at most 2^30
+    for (int c = 0; c < channels;) {
+      // As many channels at once as 32 bits count.
+      const int now = min(channels - c, static_cast<int>((1u << 30) / each));
+      for (uint32_t i = threadIdx.x; i < now * each; i += Threads) {
+        const uint32_t q = i / slots, slot = i - q * slots, row = q % Rows, d = c + q / Rows;
+        if (row >= rows_) continue;
+        int64_t n = first_n_, u = first_u_ + row;
+        if (u >= p_.phases.positions) {
+          n += u / p_.phases.positions;
+          u %= p_.phases.positions;
+        }
+        const int64_t o =
+            p_.phases.stride * (p_.phases.first + u) + (first + slot) * apart - p_.phases.padding;
+        if (o < 0 || o >= p_.lout) continue;
+        const int64_t cout = group_ * p_.cout_group + channel + d;
+        Sum value = bias_of<Out>(cout);
+        if (slot < phases) value += sum_at(column + d * phases + slot, row);
+        y[(n * p_.cout + cout) * p_.lout + o] = narrow<Out>(value);
       }
-      const int64_t o = p_.phases.stride * (p_.phases.first + u) + (a + slot) * apart - p_.phases.padding;
-      if (o < 0 || o >= p_.lout) continue;
-      const Sum value = slot < phases ? bias + sum_at(column + slot, row) : bias;
-      y[(n * p_.cout + cout) * p_.lout + o] = narrow<Out>(value);
+      c += now;
     }
   }
 
   const DenseParams& p_;
+  const DenseClass& k_;
   int64_t group_, first_n_, first_u_;
-  int rows_;  // of the tile that exist
+  uint32_t rows_;  // of the tile that exist
   const Sum* staged_;
 };
 
