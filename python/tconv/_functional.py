@@ -1,0 +1,92 @@
+"""tconv.conv_transpose1d and the float32 mode."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+from torch.compiler import is_compiling
+
+from tconv import _operators, _rules
+from tconv._library import binding
+
+_IntOrOne = int | list[int] | tuple[int, ...]
+
+_float32 = torch.float32
+_is_grad_enabled = torch.is_grad_enabled
+_single = _rules.single
+_with_gradient = torch.ops.tconv.conv_transpose1d.default
+_forward = torch.ops.tconv.forward.default
+_eager = _operators.Eager.apply
+_transforms_active = torch._C._are_functorch_transforms_active
+_autocast_enabled = torch._C._is_any_autocast_enabled
+
+
+def precision(device: torch.device | str = "cuda") -> str:
+    """How float32 products are made now on `device`: "ieee" or "tf32".
+
+    On a GPU it is PyTorch's own setting for convolutions, read at every call:
+    torch.backends.cudnn.conv.fp32_precision, else torch.backends.cudnn.fp32_precision, else
+    torch.backends.fp32_precision. On a CPU it is always "ieee".
+    """
+    return "tf32" if torch.device(device).type == "cuda" and _ambient_precision() == 1 else "ieee"
+
+
+def _ambient_precision() -> int:
+    # The getter resolves the operator's value, cudnn's and the global one, in that order; 'none' is ieee.
+    return 1 if torch.backends.cudnn.conv.fp32_precision == "tf32" else 0
+
+
+_operators.set_precision_query(binding, _ambient_precision)
+
+
+def conv_transpose1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _IntOrOne = 1,
+    padding: _IntOrOne = 0,
+    output_padding: _IntOrOne = 0,
+    groups: int = 1,
+    dilation: _IntOrOne = 1,
+) -> Tensor:
+    """Transposed 1-D convolution: arguments and meaning of torch.nn.functional.conv_transpose1d.
+
+    input (N, Cin, L) or (Cin, L), weight (Cin, Cout/groups, K), bias (Cout). The result is contiguous:
+    (N, Cout, Lout) with Lout = (L-1)*stride - 2*padding + dilation*(K-1) + output_padding + 1.
+    """
+    # A call costs a few microseconds, so the order here is: what is cheap and usual first.
+    if type(stride) is not int:
+        stride = _single(stride, "stride")
+    if type(padding) is not int:
+        padding = _single(padding, "padding")
+    if type(output_padding) is not int:
+        output_padding = _single(output_padding, "output_padding")
+    if type(groups) is not int:
+        groups = _single(groups, "groups")
+    if type(dilation) is not int:
+        dilation = _single(dilation, "dilation")
+    if is_compiling():  # one operator in graphs, which resolves the float32 mode when it runs
+        return _with_gradient(
+            input, weight, bias, stride, padding, output_padding, groups, dilation, "auto"
+        )
+    try:
+        if forward_ad._current_level >= 0:
+            return _operators.forward_mode(
+                input, weight, bias, stride, padding, output_padding, groups, dilation
+            )
+        mode = _ambient_precision() if input.is_cuda and input.dtype is _float32 else 0
+        if _is_grad_enabled() and (
+            input.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
+        ):
+            if _transforms_active() or _autocast_enabled():
+                return _with_gradient(
+                    input, weight, bias, stride, padding, output_padding, groups, dilation,
+                    "tf32" if mode else "ieee",
+                )  # fmt: skip
+            return _eager(input, weight, bias, stride, padding, output_padding, groups, dilation, mode)
+        return _forward(input, weight, bias, stride, padding, output_padding, groups, dilation, mode)
+    except Exception as error:
+        raise _rules.refusal(
+            error, input, weight, bias, stride, padding, output_padding, groups, dilation
+        ) from None

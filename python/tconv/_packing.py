@@ -1,0 +1,143 @@
+"""tconv.prepack: weights kept in the layout that the kernels read, for inference."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.compiler import is_compiling
+
+from tconv._functional import _ambient_precision, conv_transpose1d
+from tconv._module import ConvTranspose1d
+
+_pack = torch.ops.tconv.pack.default
+_forward_packed = torch.ops.tconv.forward_packed.default
+
+
+def prepack(model: nn.Module) -> int:
+    """Lets every tconv.ConvTranspose1d in `model` keep its packed weights between calls; returns how many.
+
+    For inference: a call that needs a gradient, or that is traced or compiled, packs as before. A later
+    change of the weights is seen where PyTorch's version counter shows it (in-place operations, optimiser
+    steps, load_state_dict), and so are moving, casting and replacing them. A write through `.data` is not:
+    call prepack again after one. Layers whose weight is recomputed at every call (weight_norm and other
+    parametrizations) are left as they are, and a warning names them.
+    """
+    prepared, left = 0, []
+    for name, module in model.named_modules():
+        if not isinstance(module, ConvTranspose1d):
+            continue
+        weight = module._parameters.get("weight")
+        if weight is None or weight.is_inference():
+            left.append(name or type(module).__name__)
+            continue
+        module.__dict__["_tconv_packed"] = _PackedWeights()
+        prepared += 1
+    if left:
+        warnings.warn(
+            f"tconv.prepack left {len(left)} layers as they are, whose weight is no parameter with a version: "
+            f"{', '.join(left)}",
+            stacklevel=2,
+        )
+    return prepared
+
+
+class _Packed:
+    """What belongs to one state of one weight."""
+
+    def __init__(self, weight: Tensor) -> None:
+        self.weight = weight
+        self.alias = weight.detach()  # keeps the storage, so that its address cannot be another tensor's
+        self.version = weight._version
+        self.address = weight.data_ptr()
+        self.casts: dict[torch.dtype, Tensor] = {weight.dtype: self.alias}
+        self.buffers: dict[tuple[torch.dtype, int], Tensor] = {}
+        self.last: dict[torch.dtype, int] = {}  # the layout id that served the last call
+
+    def is_of(self, weight: Tensor) -> bool:
+        return (
+            weight is self.weight
+            and weight._version == self.version
+            and weight.data_ptr() == self.address
+            and weight.dtype is self.alias.dtype
+        )
+
+
+class _PackedWeights:
+    """The packed weights of one layer. Copies and pickles start empty."""
+
+    def __init__(self) -> None:
+        self._state: _Packed | None = None
+
+    def __deepcopy__(self, memo: Any) -> _PackedWeights:
+        return _PackedWeights()
+
+    def __copy__(self) -> _PackedWeights:
+        return _PackedWeights()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _PackedWeights, ()
+
+    def drop(self) -> None:
+        state, self._state = self._state, None
+        # A kernel on another stream may still read the buffers that are freed now.
+        if state is not None and state.alias.is_cuda and not torch.cuda.is_current_stream_capturing():
+            torch.cuda.synchronize(state.alias.device)
+
+    def conv_transpose1d(
+        self, input: Tensor, weight: Tensor, bias: Tensor | None, *numbers: Any
+    ) -> Tensor:
+        if not _plain_inference(input, weight, bias):
+            return conv_transpose1d(input, weight, bias, *numbers)
+        state = self._state
+        if state is None or not state.is_of(weight):
+            self.drop()
+            state = self._state = _Packed(weight)
+        device = weight.device.type
+        if torch.is_autocast_enabled(device):
+            dtype = torch.get_autocast_dtype(device)
+            if torch.float64 in (input.dtype, weight.dtype):
+                return conv_transpose1d(input, weight, bias, *numbers)
+            input, bias = input.to(dtype), None if bias is None else bias.to(dtype)
+            if dtype not in state.casts:
+                state.casts[dtype] = state.alias.to(dtype)
+            with torch.autocast(device, enabled=False):
+                return _run(state, state.casts[dtype], input, bias, numbers)
+        return _run(state, state.alias, input, bias, numbers)
+
+
+def _plain_inference(input: Any, weight: Any, bias: Any) -> bool:
+    """A call on plain tensors that needs no gradient, outside of every trace and transform."""
+    if is_compiling() or torch._C._are_functorch_transforms_active():
+        return False
+    if type(input) is not Tensor or type(weight) not in (Tensor, nn.Parameter):
+        return False
+    if torch.autograd.forward_ad._current_level >= 0 or weight.is_inference():
+        return False
+    if weight.device != input.device or (weight.is_cuda and torch.cuda.is_current_stream_capturing()):
+        return False
+    needs_gradient = input.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
+    return not (torch.is_grad_enabled() and needs_gradient)
+
+
+def _run(state: _Packed, weight: Tensor, input: Tensor, bias: Tensor | None, numbers: tuple[Any, ...]) -> Tensor:
+    mode = _ambient_precision() if input.is_cuda and input.dtype is torch.float32 else 0
+    call = (input, weight, bias, *numbers, mode)
+    try:
+        wanted = state.last.get(weight.dtype, 0)
+        packed = state.buffers.get((weight.dtype, wanted), state.alias)
+        output, needed = _forward_packed(*call, packed, wanted)
+        if needed == wanted:
+            return output  # type: ignore[no-any-return]
+        if (weight.dtype, needed) not in state.buffers:
+            packed, needed = _pack(*call)
+            if weight.is_cuda:  # later calls may come on other streams
+                torch.cuda.current_stream(weight.device).synchronize()
+            state.buffers[weight.dtype, needed] = packed
+        state.last[weight.dtype] = needed
+        return _forward_packed(*call, state.buffers[weight.dtype, needed], needed)[0]  # type: ignore[no-any-return]
+    except RuntimeError:
+        # The plain call refuses in better words; where it does not, its answer is right.
+        return conv_transpose1d(input, weight, bias, *numbers)
