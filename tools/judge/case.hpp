@@ -1,0 +1,52 @@
+// A problem with its operands in a target's memory and its float64 result: what kernels are judged on.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "judge/fill.hpp"
+#include "judge/guarded.hpp"
+#include "judge/target.hpp"
+#include "judge/truth.hpp"
+
+namespace tconv::judge {
+
+struct Options {
+  uint64_t seed = 1;
+  std::vector<Fill> fills;            // empty: integers and one other kind, drawn by the seed
+  double all_products = 3e8;          // more products than this: judged on sampled elements
+  int64_t all_elements = 30'000'000;  // also for more elements than this in an operand or in the output
+};
+
+struct Case {
+  static core::Result<std::unique_ptr<Case>> make(const core::Problem& problem, Fill fill, Target& target,
+                                                  const Options& options);
+  plan::Operands host_operands();
+  plan::Operands device_operands();
+
+  core::Problem problem;
+  Fill fill;
+  Target& target;
+  Options options;
+  std::optional<Guarded> operands[4] = {};  // x, weight, bias, grad_output: those that the operation reads
+  uint64_t checksums[4] = {};
+  Truth truth = {};
+  bool sampled = false;
+
+ private:
+  Case(const core::Problem& p, Fill f, Target& t, const Options& o)
+      : problem(p), fill(f), target(t), options(o) {}
+  core::Status fill_operands();
+  void find_truth();
+};
+
+extern const char* const kOperandNames[4];
+
+// Bytes that judging takes at most, kernels' own buffers left out.
+std::size_t memory_needed(const core::Problem& problem, const Options& options);
+
+// Outputs larger than this are compared between runs by their checksum.
+inline constexpr std::size_t kKeptBits = std::size_t{256} << 20;
+
+}  // namespace tconv::judge

@@ -1,0 +1,49 @@
+// One kernel on one case, run twice.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "judge/case.hpp"
+#include "plan/planner.hpp"
+
+namespace tconv::judge {
+
+// Which kernel: by name ("" is the planner's choice), or an entry that need not be in the list.
+struct Subject {
+  std::string name;
+  const plan::KernelEntry* entry = nullptr;
+};
+
+class Trial {
+ public:
+  explicit Trial(Case& problem_case) : case_(problem_case) {}
+  // One line that says what is wrong first; empty where everything is right.
+  std::string run(const Subject& subject);
+  const std::string& kernel() const { return kernel_; }
+
+ private:
+  std::string make_plan(int run, const Subject& subject);
+  std::string run_once(int run);
+  std::string allocate(std::optional<Guarded>& buffer, std::size_t bytes, std::size_t shift);
+  core::Status launch(int run, bool packed);
+  void margins(bool forbid);
+  std::string pull_all();
+  std::string untouched();
+  std::string judge_values();
+  std::string unwritten() const;
+  std::string judge_bits() const;
+  bool right(double got, const Exact& exact, const Bound& bound) const;
+  std::string place(int64_t index) const;
+  double output_at(int64_t index) const;
+
+  Case& case_;
+  std::optional<plan::Plan> plan_;
+  std::string kernel_;
+  std::optional<Guarded> output_, workspace_, packed_;
+  std::vector<std::byte> bits_;  // the output of run 0, or nothing where that is large
+  uint64_t bits_checksum_ = 0;
+};
+
+}  // namespace tconv::judge

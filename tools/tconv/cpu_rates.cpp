@@ -1,0 +1,122 @@
+// Multiply-add and copy rates of this CPU, vectorised for the SIMD target in use.
+//
+//   multiply-add: for each thread, kChains vectors acc = acc * a + b, over and over
+//   copy:         for each thread its share of the bytes, load -> store, around the buffers
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include "cpu/threads/pool.hpp"
+#include "floor.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "tconv/cpu_rates.cpp"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tconv::cli::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Returns the floating-point operations done; sink keeps the compiler from leaving them out.
+template <class T>
+double multiply_add_as(int64_t rounds, double* sink) {
+  const hn::ScalableTag<T> d;
+  const auto a = hn::Set(d, static_cast<T>(0.999)), b = hn::Set(d, static_cast<T>(0.001));
+  // 12 chains cover the latency (4 cycles, two units) and fit 16 registers.
+  auto v0 = b, v1 = b, v2 = b, v3 = b, v4 = b, v5 = b, v6 = b, v7 = b, v8 = b, v9 = b, v10 = b, v11 = b;
+  for (int64_t i = 0; i < rounds; ++i) {
+    v0 = hn::MulAdd(v0, a, b), v1 = hn::MulAdd(v1, a, b), v2 = hn::MulAdd(v2, a, b);
+    v3 = hn::MulAdd(v3, a, b), v4 = hn::MulAdd(v4, a, b), v5 = hn::MulAdd(v5, a, b);
+    v6 = hn::MulAdd(v6, a, b), v7 = hn::MulAdd(v7, a, b), v8 = hn::MulAdd(v8, a, b);
+    v9 = hn::MulAdd(v9, a, b), v10 = hn::MulAdd(v10, a, b), v11 = hn::MulAdd(v11, a, b);
+  }
+  const auto s0 = hn::Add(hn::Add(v0, v1), hn::Add(v2, v3));
+  const auto s1 = hn::Add(hn::Add(v4, v5), hn::Add(v6, v7));
+  const auto s2 = hn::Add(hn::Add(v8, v9), hn::Add(v10, v11));
+  *sink += static_cast<double>(hn::GetLane(hn::Add(s0, hn::Add(s1, s2))));
+  return 2.0 * 12.0 * static_cast<double>(hn::Lanes(d)) * static_cast<double>(rounds);
+}
+
+double MultiplyAdd(bool f64, int64_t rounds, double* sink) {
+#if HWY_HAVE_FLOAT64
+  if (f64) return multiply_add_as<double>(rounds, sink);
+#endif
+  (void)f64;
+  return multiply_add_as<float>(rounds, sink);
+}
+
+void Copy(const float* from, float* to, int64_t count) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t i = 0; i + lanes <= count; i += lanes) hn::StoreU(hn::LoadU(d, from + i), d, to + i);
+}
+
+}  // namespace tconv::cli::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tconv::cli {
+namespace {
+
+HWY_EXPORT(MultiplyAdd);
+HWY_EXPORT(Copy);
+
+double seconds_of(const auto& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// The best of several rounds: what the machine can do when nothing disturbs it.
+double multiply_add_gflops(bool f64, int threads) {
+  const core::Executor executor = cpu::pool_executor(threads);
+  std::vector<double> flops(static_cast<std::size_t>(threads) * 16),
+      sinks(flops.size());  // a cache line each
+  double best = 0;
+  for (int round = 0; round < 8; ++round) {
+    const double seconds = seconds_of([&] {
+      executor.run(threads, [&](int64_t i, int32_t) {
+        const auto at = static_cast<std::size_t>(i) * 16;
+        flops[at] = HWY_DYNAMIC_DISPATCH(MultiplyAdd)(f64, 400'000, &sinks[at]);
+      });
+    });
+    double total = 0;
+    for (const double f : flops) total += f;
+    best = std::max(best, total / seconds / 1e9);
+  }
+  return best;
+}
+
+double copy_gbps(int threads, std::size_t bytes, int buffers) {
+  constexpr int64_t kPart = 1 << 16;  // floats that a task copies
+  const auto count = std::max<int64_t>(static_cast<int64_t>(bytes / 2 / sizeof(float)), 1024);
+  std::vector<std::vector<float>> from(static_cast<std::size_t>(buffers),
+                                       std::vector<float>(static_cast<std::size_t>(count), 1.0f));
+  auto to = from;
+  const core::Executor executor = cpu::pool_executor(threads);
+  auto copy = [&](std::size_t which) {
+    executor.run((count + kPart - 1) / kPart, [&](int64_t part, int32_t) {
+      const int64_t first = part * kPart;
+      HWY_DYNAMIC_DISPATCH(Copy)
+      (from[which].data() + first, to[which].data() + first, std::min(kPart, count - first));
+    });
+  };
+  double best = 0, spent = 0;
+  for (int i = 0; i < 2000 && (spent < 0.03 || i < 6); ++i) {
+    const double seconds = seconds_of([&] { copy(static_cast<std::size_t>(i % buffers)); });
+    spent += seconds;
+    if (i >= buffers) best = std::max(best, static_cast<double>(count) * 8 / seconds / 1e9);
+  }
+  return best;
+}
+
+}  // namespace
+
+Rates measure_cpu(core::DType dtype, int threads, std::size_t copy_bytes, int buffers) {
+  return {multiply_add_gflops(dtype == core::DType::f64, threads), copy_gbps(threads, copy_bytes, buffers)};
+}
+
+}  // namespace tconv::cli
+#endif

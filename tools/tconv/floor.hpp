@@ -1,0 +1,32 @@
+// The least time that a problem can take: its operations at the rate of a multiply-add loop, its bytes at the
+// rate of a copy, whichever is longer. On a CPU both rates are measured right then; a GPU's come from its
+// DeviceInfo.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "core/device_info.hpp"
+#include "core/problem.hpp"
+
+namespace tconv::cli {
+
+struct Rates {
+  double gflops = 0;  // of the arithmetic that the problem's dtype and precision use
+  double gbps = 0;    // bytes read plus bytes written
+};
+
+// A CPU's, for so many threads: tens of milliseconds. copy_bytes: read plus written by one copy, so that the
+// rate is that of data of the problem's size; copies rotate over as many buffers as the caller's data do.
+Rates measure_cpu(core::DType dtype, int threads, std::size_t copy_bytes, int buffers);
+
+Rates rates_of(const core::DeviceInfo& gpu, const core::Problem& problem);
+
+struct Floor {
+  double compute = 0, memory = 0;  // seconds
+  double seconds() const { return compute > memory ? compute : memory; }
+  const char* binds() const { return compute > memory ? "arithmetic" : "memory"; }
+};
+Floor floor_of(const core::Work& work, const Rates& rates);
+
+}  // namespace tconv::cli

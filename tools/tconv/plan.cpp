@@ -1,0 +1,113 @@
+// tconv plan: what a problem asks for, which kernel takes it, and why the earlier ones did not.
+#include <fmt/core.h>
+
+#include "command.hpp"
+#include "devices.hpp"
+#include "floor.hpp"
+#include "json.hpp"
+#include "plan/planner.hpp"
+#include "problems.hpp"
+
+namespace tconv::cli {
+namespace {
+
+struct PlanArguments {
+  std::string problem, device = "cpu", kernel;
+  int threads = 0;
+  bool batch_invariant = false, json = false;
+};
+
+std::string output_shape(const core::Problem& p) {
+  switch (p.operation) {
+    case core::Operation::forward:
+      return fmt::format("({}, {}, {})", p.n, p.cout, p.lout());
+    case core::Operation::grad_input:
+      return fmt::format("({}, {}, {})", p.n, p.cin, p.l);
+    case core::Operation::grad_weight:
+      return fmt::format("({}, {}, {})", p.cin, p.cout_per_group(), p.k);
+    case core::Operation::grad_bias:
+      return fmt::format("({})", p.cout);
+  }
+  return "";
+}
+
+std::string duration(double seconds) {
+  if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
+  return seconds < 1 ? fmt::format("{:.2f} ms", seconds * 1e3) : fmt::format("{:.2f} s", seconds);
+}
+
+std::string size_text(double bytes) {
+  if (bytes < 1e6) return fmt::format("{:.1f} kB", bytes / 1e3);
+  return bytes < 1e9 ? fmt::format("{:.1f} MB", bytes / 1e6) : fmt::format("{:.2f} GB", bytes / 1e9);
+}
+
+void print_text(const plan::Plan& p, const core::Work& work, const Rates& rates, const Floor& floor) {
+  fmt::print("problem    {}\n", text(p.problem));
+  fmt::print("output     {}\n", output_shape(p.problem));
+  fmt::print("work       {:.4g} GFLOP, {} read and written\n", work.flops / 1e9, size_text(work.bytes));
+  const bool cpu = p.device.kind == core::DeviceKind::cpu;
+  fmt::print("device     {}{}\n", p.device.name, cpu ? fmt::format(", {} threads", p.options.threads) : "");
+  fmt::print("floor      {}, bound by {}: {:.4g} GFLOP/s, {:.4g} GB/s ({})\n", duration(floor.seconds()),
+             floor.binds(), rates.gflops, rates.gbps, cpu ? "measured now" : "as the device table has them");
+  fmt::print("kernel     {}{}: {}\n", p.entry->name, p.options.force_kernel.empty() ? "" : " (forced)",
+             p.entry->summary);
+  fmt::print("config     {}\n", p.kernel->describe());
+  fmt::print("memory     packed weights {} bytes, workspace {} bytes (raw weights: {})\n",
+             p.kernel->packed_bytes(), p.workspace_bytes(true), p.workspace_bytes(false));
+  for (const plan::Refused& r : p.refused) fmt::print("refused    {}: {}\n", r.entry->name, r.reason);
+}
+
+void print_json(const plan::Plan& p, const core::Work& work, const Rates& rates, const Floor& floor) {
+  Json refused = Json::array();
+  for (const plan::Refused& r : p.refused) {
+    refused.push(Json::object().set("kernel", r.entry->name).set("reason", r.reason));
+  }
+  Json floor_json = Json::object();
+  floor_json.set("seconds", floor.seconds()).set("bound_by", floor.binds());
+  floor_json.set("gflops", rates.gflops).set("gbps", rates.gbps);
+  Json result = Json::object();
+  result.set("problem", text(p.problem)).set("output_shape", output_shape(p.problem));
+  result.set("flops", work.flops).set("bytes", work.bytes).set("device", p.device.name);
+  result.set("threads", p.options.threads).set("floor", floor_json).set("kernel", p.entry->name);
+  result.set("forced", !p.options.force_kernel.empty()).set("config", p.kernel->describe());
+  result.set("packed_bytes", static_cast<uint64_t>(p.kernel->packed_bytes()));
+  result.set("workspace_bytes", static_cast<uint64_t>(p.workspace_bytes(true)));
+  result.set("workspace_bytes_raw", static_cast<uint64_t>(p.workspace_bytes(false)));
+  fmt::print("{}\n", result.set("refused", refused).dump());
+}
+
+int plan_problem(const PlanArguments& a) {
+  const core::Problem problem = read_problem(a.problem);
+  const core::DeviceInfo device = demand(device_of(a.device));
+  plan::PlanOptions options;
+  options.force_kernel = a.kernel;
+  options.threads = a.threads;
+  options.batch_invariant = a.batch_invariant;
+  const plan::Plan plan = demand(plan::make_plan(problem, device, options));
+  const core::Work work = work_of(problem);
+  constexpr std::size_t kBeyondCache = std::size_t{128} << 20;
+  const Rates rates = device.kind == core::DeviceKind::cpu
+                          ? measure_cpu(problem.dtype, plan.options.threads, kBeyondCache, 1)
+                          : rates_of(device, problem);
+  (a.json ? print_json : print_text)(plan, work, rates, floor_of(work, rates));
+  return 0;
+}
+
+}  // namespace
+
+Command plan_command(CLI::App& app) {
+  CLI::App* sub =
+      app.add_subcommand("plan", "Which kernel takes a problem, why, and the least time it can take");
+  auto a = std::make_shared<PlanArguments>();
+  sub->add_option("problem", a->problem, "E.g. \"n64 ci128 co128 l65536 k3 s1 p0 f32 tf32\"")->required();
+  sub->add_option("--device", a->device,
+                  "cpu, cuda, or a GPU by name that need not be here: h200, a100, t4, ...")
+      ->capture_default_str();
+  sub->add_option("--kernel", a->kernel, "Force this kernel");
+  sub->add_option("--threads", a->threads, "CPU threads; 0: one a core")->check(CLI::Range(0, 4096));
+  sub->add_flag("--batch-invariant", a->batch_invariant, "Bits of a sample may not depend on n");
+  sub->add_flag("--json", a->json, "Print JSON");
+  return {sub, [a] { return plan_problem(*a); }};
+}
+
+}  // namespace tconv::cli
