@@ -84,6 +84,13 @@ void Case::find_truth() {
 
 core::Result<std::unique_ptr<Case>> Case::make(const Problem& problem, Fill fill, Target& target,
                                                const Options& options) {
+  auto made = operands_only(problem, fill, target, options);
+  if (made.ok()) made.value()->find_truth();
+  return made;
+}
+
+core::Result<std::unique_ptr<Case>> Case::operands_only(const Problem& problem, Fill fill, Target& target,
+                                                        const Options& options) {
   Status status = validate(problem);
   if (!status.ok()) return status;
   const std::size_t needed = memory_needed(problem, options);
@@ -95,7 +102,6 @@ core::Result<std::unique_ptr<Case>> Case::make(const Problem& problem, Fill fill
   std::unique_ptr<Case> made(new Case(problem, fill, target, options));
   status = made->fill_operands();
   if (!status.ok()) return status;
-  made->find_truth();
   return made;
 }
 

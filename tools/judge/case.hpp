@@ -22,6 +22,9 @@ struct Options {
 struct Case {
   static core::Result<std::unique_ptr<Case>> make(const core::Problem& problem, Fill fill, Target& target,
                                                   const Options& options);
+  // Without the float64 result: for measurements.
+  static core::Result<std::unique_ptr<Case>> operands_only(const core::Problem& problem, Fill fill,
+                                                           Target& target, const Options& options);
   plan::Operands host_operands();
   plan::Operands device_operands();
 
