@@ -20,7 +20,8 @@ int main(int argc, char** argv) {
   CLI::App app("Transposed 1-D convolution: inspect, check, measure and run it.", "tconv");
   app.set_version_flag("--version", tconv_build_info());
   app.require_subcommand(1);
-  const Command commands[] = {info_command(app), plan_command(app), check_command(app), bench_command(app)};
+  const Command commands[] = {info_command(app), plan_command(app), check_command(app), bench_command(app),
+                              run_command(app)};
   try {
     app.parse(argc, argv);
     for (const Command& command : commands) {

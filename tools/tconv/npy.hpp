@@ -1,0 +1,45 @@
+// NumPy's .npy format: versions 1 to 3, little-endian f2, f4, f8, C and Fortran order; bfloat16 as ml_dtypes
+// saves it ('<V2'), which says nothing of its type: the reader hands it out as "two opaque bytes".
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/problem.hpp"
+
+namespace tconv::cli {
+
+struct NpyHeader {
+  std::optional<core::DType> dtype;  // nothing: '<V2' or '|V2'
+  std::vector<int64_t> shape;
+  bool fortran_order = false;
+  std::size_t data_offset = 0;  // bytes before the data
+  std::size_t data_bytes = 0;   // as the shape asks for
+};
+
+// Reads the header at the beginning of a file; file_bytes is the whole file's size. Every refusal is one
+// clause, without the file's name.
+core::Result<NpyHeader> parse_npy_header(std::span<const std::byte> beginning, uint64_t file_bytes);
+
+// What a header needs at most.
+inline constexpr std::size_t kNpyHeaderLimit = std::size_t{1} << 16;
+
+struct Array {
+  core::DType dtype = core::DType::f32;
+  std::vector<int64_t> shape;
+  std::vector<std::byte> data;  // C order
+};
+
+// Reads a whole file; a refusal begins with the path. opaque: what a file of two opaque bytes holds, or
+// nothing to refuse it.
+core::Result<Array> read_npy(const std::string& path, std::optional<core::DType> opaque);
+
+// Writes the file whole or not at all: into a temporary file beside it, which then takes its name.
+core::Status write_npy(const std::string& path, core::DType dtype, const std::vector<int64_t>& shape,
+                       const std::byte* data);
+
+}  // namespace tconv::cli
