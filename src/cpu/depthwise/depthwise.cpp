@@ -95,7 +95,7 @@ HWY_NOINLINE void ChannelByTile(D d, const Job& job, const Unit<A>& unit, int64_
     }
   }
   const int64_t o = p.stride * unit.t0;
-  InterleaveRows(tile, pitch, p.stride, std::min(job.lout - o, p.stride * unit.count), y + o);
+  InterleaveRows(d, tile, pitch, p.stride, 0, std::min(job.lout - o, p.stride * unit.count), y, o);
 }
 
 template <class T, class D, class A>
@@ -160,17 +160,10 @@ bool RunTask(const Job& job, const plan::Operands& in, int64_t task, void* scrat
   return finite;
 }
 
-bool RunF32(const Job& job, const plan::Operands& in, int64_t task, void* scratch) {
-  return RunTask<float>(job, in, task, scratch);
-}
-bool RunF64(const Job& job, const plan::Operands& in, int64_t task, void* scratch) {
-  return RunTask<double>(job, in, task, scratch);
-}
-bool RunF16(const Job& job, const plan::Operands& in, int64_t task, void* scratch) {
-  return RunTask<F16>(job, in, task, scratch);
-}
-bool RunBF16(const Job& job, const plan::Operands& in, int64_t task, void* scratch) {
-  return RunTask<BF16>(job, in, task, scratch);
+bool Run(const Job& job, const plan::Operands& in, int64_t task, void* scratch) {
+  return with_storage(job.problem.dtype, [&](auto storage) HWY_ATTR {
+    return RunTask<decltype(storage)>(job, in, task, scratch);
+  });
 }
 
 }  // namespace tconv::cpu::depthwise::HWY_NAMESPACE
@@ -179,23 +172,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tconv::cpu::depthwise {
 
-HWY_EXPORT(RunF32);
-HWY_EXPORT(RunF64);
-HWY_EXPORT(RunF16);
-HWY_EXPORT(RunBF16);
+HWY_EXPORT(Run);
 
 bool run_task(const Job& job, const plan::Operands& operands, int64_t task, void* scratch) {
-  switch (job.problem.dtype) {
-    case core::DType::f64:
-      return HWY_DYNAMIC_DISPATCH(RunF64)(job, operands, task, scratch);
-    case core::DType::f16:
-      return HWY_DYNAMIC_DISPATCH(RunF16)(job, operands, task, scratch);
-    case core::DType::bf16:
-      return HWY_DYNAMIC_DISPATCH(RunBF16)(job, operands, task, scratch);
-    case core::DType::f32:
-      break;
-  }
-  return HWY_DYNAMIC_DISPATCH(RunF32)(job, operands, task, scratch);
+  return HWY_DYNAMIC_DISPATCH(Run)(job, operands, task, scratch);
 }
 
 }  // namespace tconv::cpu::depthwise

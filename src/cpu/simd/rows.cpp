@@ -29,7 +29,7 @@ void repair_output(const Problem& p, const Rows& rows, const Row& row, const pla
                      widen(w[ci * cout_g * p.k + row.k0 + j * rows.k_step]), sum);
     }
   }
-  static_cast<T*>(raw.output)[(n * p.cout + co) * p.lout() + o] = narrow<T>(sum);
+  static_cast<T*>(raw.output)[(n * p.cout + co) * p.lout() + o] = round_to<T>(sum);
 }
 
 template <class T>

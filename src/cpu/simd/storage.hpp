@@ -40,15 +40,15 @@ inline float widen(BF16 v) {
 }
 
 template <class T>
-T narrow(Accumulator<T> v) {
+T round_to(Accumulator<T> v) {
   return v;
 }
 template <>
-inline F16 narrow<F16>(float v) {
+inline F16 round_to<F16>(float v) {
   return {core::float_to_f16(v)};
 }
 template <>
-inline BF16 narrow<BF16>(float v) {
+inline BF16 round_to<BF16>(float v) {
   return {core::float_to_bf16(v)};
 }
 

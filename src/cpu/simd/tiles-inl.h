@@ -44,7 +44,7 @@ HWY_INLINE void NarrowRow(D d, const A* tile, int64_t count, T* HWY_RESTRICT out
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;
   for (; i + lanes <= count; i += lanes) StoreAs(d, hn::LoadU(d, tile + i), out + i);
-  for (; i < count; ++i) out[i] = narrow<T>(tile[i]);
+  for (; i < count; ++i) out[i] = round_to<T>(tile[i]);
 }
 
 // out[S*t + s] = lane t of v[s].
@@ -73,15 +73,53 @@ HWY_NOINLINE void StoreInterleavedPart(D d, const hn::Vec<D> (&v)[S], int64_t fr
   if (to > from) std::memcpy(out + from, buffer + from, static_cast<std::size_t>(to - from) * sizeof(T));
 }
 
-// Any number of rows: out[s*t + r] = narrowed tile[r*pitch + t] where that is below `elements`.
-template <class T, class A>
-HWY_INLINE void InterleaveRows(const A* HWY_RESTRICT tile, int64_t pitch, int64_t s, int64_t elements,
-                               T* HWY_RESTRICT out) {
-  const int64_t whole = elements / s;
-  for (int64_t t = 0; t < whole; ++t) {
-    for (int64_t r = 0; r < s; ++r) out[s * t + r] = narrow<T>(tile[r * pitch + t]);
+template <int S, class D, class T, class A = hn::TFromD<D>>
+HWY_INLINE int64_t InterleaveWhole(D d, const A* HWY_RESTRICT tile, int64_t pitch, int64_t t, int64_t end,
+                                   T* HWY_RESTRICT y, int64_t o) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (; t + lanes <= end; t += lanes) {
+    hn::Vec<D> v[S];
+    for (int r = 0; r < S; ++r) v[r] = hn::LoadU(d, tile + r * pitch + t);
+    StoreInterleaved<S>(d, v, y + (o + S * t));
   }
-  for (int64_t r = 0; r < elements - s * whole; ++r) out[s * whole + r] = narrow<T>(tile[r * pitch + whole]);
+  return t;
+}
+
+// Element by element; through a line of accumulators, so that narrowing is done by vectors.
+template <class D, class T, class A = hn::TFromD<D>>
+HWY_INLINE void InterleaveAny(D d, const A* HWY_RESTRICT tile, int64_t pitch, int64_t s, int64_t from,
+                              int64_t to, T* HWY_RESTRICT y, int64_t o) {
+  constexpr int64_t kLine = 512;
+  A line[kLine];
+  int64_t t = from / s, r = from % s;
+  for (int64_t e = from; e < to; e += kLine) {
+    const int64_t count = std::min(kLine, to - e);
+    for (int64_t i = 0; i < count;) {
+      const A* column = tile + t;
+      for (; r < s && i < count; ++r, ++i) line[i] = column[r * pitch];
+      if (r == s) {
+        r = 0;
+        ++t;
+      }
+    }
+    NarrowRow(d, line, count, y + (o + e));
+  }
+}
+
+// y[o + e] = narrowed tile[r*pitch + t] for e = s*t + r in [from, to): rows r of a tile into one row of y.
+template <class D, class T, class A = hn::TFromD<D>>
+HWY_NOINLINE void InterleaveRows(D d, const A* HWY_RESTRICT tile, int64_t pitch, int64_t s, int64_t from,
+                                 int64_t to, T* HWY_RESTRICT y, int64_t o) {
+  if (from >= to) return;
+  const int64_t first = (from + s - 1) / s, end = to / s;
+  int64_t t = first;
+  if (s == 1) t = InterleaveWhole<1>(d, tile, pitch, t, end, y, o);
+  if (s == 2) t = InterleaveWhole<2>(d, tile, pitch, t, end, y, o);
+  if (s == 3) t = InterleaveWhole<3>(d, tile, pitch, t, end, y, o);
+  if (s == 4) t = InterleaveWhole<4>(d, tile, pitch, t, end, y, o);
+  if (t == first) return InterleaveAny(d, tile, pitch, s, from, to, y, o);
+  InterleaveAny(d, tile, pitch, s, from, s * first, y, o);
+  InterleaveAny(d, tile, pitch, s, s * t, to, y, o);
 }
 
 // Whether no element is infinite or NaN. A kernel that pads x with zeros may do so under finite weights only.

@@ -7,13 +7,12 @@
 #include <vector>
 
 #include "cuda/simt/dense.hpp"
-#include "cuda/simt/plain.hpp"
 
 namespace tconv::cuda {
 
 std::span<const plan::KernelEntry* const> entries() {
   // One line a family: its header src/cuda/<folder>/<family>.hpp declares the entry, its .cpp defines it.
-  static const std::vector<const plan::KernelEntry*> list = {&kSimtDense, &kSimtPlain};
+  static const std::vector<const plan::KernelEntry*> list = {&kSimtDense};
   return list;
 }
 

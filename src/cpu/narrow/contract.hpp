@@ -1,0 +1,69 @@
+// cpu.narrow: few rows (channel out, residue) or few channels in, so that reading x or writing y takes longer
+// than the products.
+//
+//   x (N, Cin, L)   w (Cin, Cout/groups, K)   y (N, Cout, Lout)
+//   o + padding = stride*q + r; row = (co, r); all rows of a block have the same taps' places in x:
+//
+//   w -> accumulators, [group][block][ci][j][row of the block], once a call
+//   for each unit (n, group, tile of q), units spread over threads:
+//     x tile: in place, or a padded copy at the ends, for 16-bit storage and for strided positions
+//     for each part of the tile (its rows fit L1):
+//       for block (at most 8 rows):
+//         for q in the part, V vectors at a time:
+//           acc[row][v] = bias
+//           for ci, for j < taps:  acc[row][v] += w[ci][j][row] * x[ci, q + offset - j*x_step + v*lanes]
+//           rows[row][q ..] = acc                                  (and x of the next vectors is prefetched)
+//       y[co, stride*q + r - padding] = rows, interleaved and rounded
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/problem.hpp"
+#include "cpu/simd/rows.hpp"
+#include "plan/kernel_entry.hpp"
+
+namespace tconv::cpu::narrow {
+
+constexpr int kBlockRows = 8;
+
+struct Config {
+  int64_t tile = 0;  // q per unit
+  int64_t part = 0;  // q whose rows stay in L1
+  int64_t units_per_task = 0;
+  bool operator==(const Config&) const = default;
+  std::string text() const;
+};
+
+struct Block {
+  int64_t offset = 0, taps = 0;
+  int64_t weights = 0;        // where its weights begin within a group's
+  std::vector<int64_t> rows;  // co*stride + r
+};
+
+struct Job {
+  core::Problem problem;
+  Config config;
+  Rows ends;  // for the repair
+  std::vector<Block> blocks;
+  std::vector<int64_t> first_tap;  // lowest k of residue r
+  int64_t x_step = 1, k_step = 1;
+  int64_t lowest = 0, highest = 0;  // of x position minus q
+  int64_t lout = 0, q_begin = 0, q_end = 0, tiles = 0, pitch = 0;
+
+  int64_t row_count() const { return problem.cout_per_group() * problem.stride; }
+  int64_t units() const { return problem.n * problem.groups * tiles; }
+  int64_t tasks() const { return (units() + config.units_per_task - 1) / config.units_per_task; }
+  std::size_t weight_bytes() const;   // shared
+  std::size_t scratch_bytes() const;  // a thread's
+};
+
+// Reorders and widens the weights; false where one is not finite.
+bool prepare_weights(const Job& job, const void* weight, void* prepared);
+void run_task(const Job& job, const plan::Operands& operands, const void* prepared, int64_t task,
+              void* scratch);
+
+extern const plan::KernelEntry kEntry;
+
+}  // namespace tconv::cpu::narrow

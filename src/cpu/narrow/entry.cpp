@@ -1,0 +1,154 @@
+#include "cpu/simd/entry.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "core/polyphase.hpp"
+#include "cpu/narrow/contract.hpp"
+#include "cpu/simd/storage.hpp"
+
+namespace tconv::cpu::narrow {
+namespace {
+
+using core::Problem;
+
+constexpr int64_t kLanes = 16;  // of the widest vector
+
+// Rows whose taps meet the same places of x, split evenly into blocks.
+void add_blocks(Job& job, int64_t offset, int64_t taps, const std::vector<int64_t>& rows) {
+  const int64_t count = static_cast<int64_t>(rows.size());
+  const int64_t blocks = core::ceil_div(count, kBlockRows);
+  for (int64_t b = 0; b < blocks; ++b) {
+    Block block{offset, taps, 0, {}};
+    block.rows.assign(rows.begin() + count * b / blocks, rows.begin() + count * (b + 1) / blocks);
+    job.blocks.push_back(std::move(block));
+  }
+}
+
+void make_blocks(Job& job) {
+  const Problem& p = job.problem;
+  std::map<std::pair<int64_t, int64_t>, std::vector<int64_t>> classes;
+  job.first_tap.assign(static_cast<std::size_t>(p.stride), 0);
+  for (int64_t co = 0; co < p.cout_per_group(); ++co) {
+    for (int64_t f = 0; f < p.stride; ++f) {
+      const Row& row = job.ends.rows[static_cast<std::size_t>(f)];
+      const int64_t r = (f + p.padding) % p.stride, q_first = (f + p.padding) / p.stride;
+      job.first_tap[static_cast<std::size_t>(r)] = row.k0;
+      const int64_t offset = row.count == 0 ? 0 : row.offset - q_first;
+      classes[{offset, row.count}].push_back(co * p.stride + r);
+    }
+  }
+  for (auto& [taps, rows] : classes) {
+    std::sort(rows.begin(), rows.end());
+    add_blocks(job, taps.first, taps.second, rows);
+  }
+  int64_t weights = 0;
+  for (Block& block : job.blocks) {
+    block.weights = weights;
+    weights += p.cin_per_group() * block.taps * static_cast<int64_t>(block.rows.size());
+    if (block.taps == 0) continue;
+    job.lowest = std::min(job.lowest, block.offset - (block.taps - 1) * job.x_step);
+    job.highest = std::max(job.highest, block.offset);
+  }
+}
+
+Job job_of(const Problem& p) {
+  Job job;
+  job.problem = p;
+  job.ends = rows_of(p);
+  job.x_step = job.ends.x_step;
+  job.k_step = job.ends.k_step;
+  job.lout = p.lout();
+  if (job.lout == 0) return job;
+  make_blocks(job);
+  job.q_begin = p.padding / p.stride;
+  job.q_end = (job.lout - 1 + p.padding) / p.stride + 1;
+  Config& c = job.config;
+  // 384 is a multiple of V*lanes for every block; the part's rows fill at most half of L1.
+  c.part = job.row_count() <= 16 ? 384 : job.row_count() <= 32 ? 192 : 96;
+  c.tile = std::clamp<int64_t>(65536 / p.cin_per_group() / c.part * c.part, c.part, 6 * 384);
+  job.tiles = core::ceil_div(job.q_end - job.q_begin, c.tile);
+  const int64_t products = std::min(c.tile, job.q_end - job.q_begin) * job.row_count() * p.cin_per_group();
+  c.units_per_task = std::max<int64_t>(1, 65536 / products);
+  job.pitch = round_up(c.tile + 2 * kLanes + job.highest - job.lowest, kLanes);
+  return job;
+}
+
+class NarrowKernel final : public plan::Kernel {
+ public:
+  NarrowKernel(const Problem& problem, int threads)
+      : job_(job_of(problem)),
+        weights_(round_up<std::size_t>(job_.weight_bytes(), 256)),
+        scratch_(round_up<std::size_t>(job_.scratch_bytes(), 256)),
+        threads_(static_cast<std::size_t>(threads)) {}
+
+  std::size_t workspace_bytes() const override { return weights_ + scratch_ * threads_; }
+  std::string describe() const override {
+    return job_.config.text() + ", " + std::to_string(job_.row_count()) + " rows in " +
+           std::to_string(job_.blocks.size()) + " blocks";
+  }
+
+  core::Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
+    std::byte* prepared = context.workspace;
+    const bool finite = prepare_weights(job_, operands.weight, prepared);
+    context.executor.run(job_.tasks(), [&](int64_t task, int32_t slot) {
+      std::byte* scratch = context.workspace + weights_ + scratch_ * static_cast<std::size_t>(slot);
+      run_task(job_, operands, prepared, task, scratch);
+    });
+    if (!finite) repair_ends(job_.problem, job_.ends, operands, context.executor);
+    return {};
+  }
+
+ private:
+  Job job_;
+  std::size_t weights_, scratch_, threads_;
+};
+
+plan::Support valid(const Problem& p) {
+  if (p.operation != core::Operation::forward) return plan::Support::no("forward only");
+  if (p.cout_per_group() * p.stride > 256) return plan::Support::no("more than 256 rows (channel, residue)");
+  if (p.lout() != 0 && p.lout() < p.stride) return plan::Support::no("fewer outputs than the stride");
+  if (p.weight_elements() > 1 << 20) return plan::Support::no("more than 2^20 weights");
+  const int64_t reach = (p.k - 1) * p.dilation / p.stride;
+  if (reach > 65536 || (reach + 512) * p.cin_per_group() > 1 << 20) {
+    return plan::Support::no("a tile of x and its halo take more than 2^20 elements");
+  }
+  return plan::Support::yes();
+}
+
+plan::Support supports(const Problem& p, const core::DeviceInfo&, const plan::PlanOptions& options) {
+  const plan::Support support = valid(p);
+  if (!support.ok || options.force_kernel == kEntry.name) return support;
+  const int64_t rows = p.cout_per_group() * p.stride;
+  if (rows > 16 && p.cin_per_group() > 4) return plan::Support::no("more than 16 rows: a matrix product");
+  if ((p.lout() - 1) / p.stride < 64) return plan::Support::no("fewer than 64 positions");
+  return plan::Support::yes();
+}
+
+std::unique_ptr<const plan::Kernel> make(const Problem& p, const core::DeviceInfo&,
+                                         const plan::PlanOptions& options) {
+  return std::make_unique<NarrowKernel>(p, std::max(1, options.threads));
+}
+
+}  // namespace
+
+std::string Config::text() const {
+  return "tile " + std::to_string(tile) + " positions in parts of " + std::to_string(part) + ", " +
+         std::to_string(units_per_task) + " units a task";
+}
+
+std::size_t Job::weight_bytes() const {
+  return static_cast<std::size_t>(problem.weight_elements()) * accumulator_size(problem.dtype);
+}
+
+std::size_t Job::scratch_bytes() const {
+  const int64_t elements =
+      problem.cin_per_group() * pitch + row_count() * (config.part + kLanes) + problem.cout_per_group();
+  return static_cast<std::size_t>(elements) * accumulator_size(problem.dtype);
+}
+
+const plan::KernelEntry kEntry = {"cpu.narrow", "few rows or few channels in, bound by memory",
+                                  core::DeviceKind::cpu, supports, make};
+
+}  // namespace tconv::cpu::narrow

@@ -1,0 +1,225 @@
+#include <algorithm>
+
+#include "core/polyphase.hpp"
+#include "cpu/narrow/contract.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/narrow/narrow.cpp"
+#include "cpu/simd/targets.hpp"
+//
+#include "hwy/foreach_target.h"
+//
+#include "cpu/simd/tiles-inl.h"
+#include "hwy/cache_control.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tconv::cpu::narrow::HWY_NAMESPACE {
+using namespace simd::HWY_NAMESPACE;  // NOLINT: the helpers of this target
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Vectors of positions beside R rows: as many accumulators as the registers hold with R*V + V + 1 in use.
+constexpr int VectorsFor(int rows) {
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_NEON
+  constexpr int kVectors[] = {8, 8, 6, 6, 4, 4, 3, 3};
+#else
+  constexpr int kVectors[] = {4, 4, 3, 2, 2, 2, 1, 1};
+#endif
+  return kVectors[rows - 1];
+}
+
+template <class A>
+struct Tile {
+  const A* x;  // position q0 + lowest of the group's first channel
+  int64_t pitch;
+  int64_t q0, count;
+  bool in_place;
+};
+
+template <int R, int V, class D, class A>
+HWY_INLINE void Product(D d, const Job& job, const Block& block, const A* x, int64_t pitch, const A* w,
+                        const A* bias, bool prefetch, A* const* out, int64_t at) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t taps = block.taps, x_step = job.x_step;
+  hn::Vec<D> acc[R][V];
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) acc[r][v] = hn::Set(d, bias[r]);
+  }
+  for (int64_t ci = job.problem.cin_per_group(); ci > 0; --ci, x += pitch) {
+    if (prefetch) {
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) hwy::Prefetch(x + (V + v) * lanes);
+    }
+    const A* xj = x;
+    for (int64_t j = taps; j > 0; --j, xj -= x_step, w += R) {
+      hn::Vec<D> xv[V];
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) xv[v] = hn::LoadU(d, xj + v * lanes);
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) {
+        const auto weight = hn::Set(d, w[r]);
+#pragma GCC unroll 8
+        for (int v = 0; v < V; ++v) acc[r][v] = hn::MulAdd(weight, xv[v], acc[r][v]);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) hn::StoreU(acc[r][v], d, out[r] + at + v * lanes);
+  }
+}
+
+// One block over q in [from, to) of the tile. rows: the part's tile, part + lanes apart.
+template <int R, class D, class A>
+HWY_NOINLINE void RunBlock(D d, const Job& job, const Block& block, const Tile<A>& tile, int64_t from,
+                           int64_t to, const A* w, const A* bias, bool first, A* rows, int64_t row_pitch) {
+  constexpr int kV = VectorsFor(R);
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  A* out[R];
+  A row_bias[R];
+  for (int r = 0; r < R; ++r) {
+    const int64_t row = block.rows[static_cast<std::size_t>(r)];
+    out[r] = rows + row * row_pitch;
+    row_bias[r] = bias[row / job.problem.stride];
+  }
+  const A* x = tile.x - job.lowest + block.offset;
+  const bool prefetch = first && tile.in_place;
+  int64_t q = from;
+  for (; q + kV * lanes <= to; q += kV * lanes) {
+    Product<R, kV>(d, job, block, x + q, tile.pitch, w, row_bias, prefetch, out, q - from);
+  }
+  for (; q < to; q += lanes) {
+    Product<R, 1>(d, job, block, x + q, tile.pitch, w, row_bias, prefetch, out, q - from);
+  }
+}
+
+template <class D, class A>
+HWY_INLINE void AnyBlock(D d, const Job& job, const Block& block, const Tile<A>& tile, int64_t from,
+                         int64_t to, const A* w, const A* bias, bool first, A* rows, int64_t row_pitch) {
+  switch (block.rows.size()) {
+    case 1:
+      return RunBlock<1>(d, job, block, tile, from, to, w, bias, first, rows, row_pitch);
+    case 2:
+      return RunBlock<2>(d, job, block, tile, from, to, w, bias, first, rows, row_pitch);
+    case 3:
+      return RunBlock<3>(d, job, block, tile, from, to, w, bias, first, rows, row_pitch);
+    case 4:
+      return RunBlock<4>(d, job, block, tile, from, to, w, bias, first, rows, row_pitch);
+    case 5:
+      return RunBlock<5>(d, job, block, tile, from, to, w, bias, first, rows, row_pitch);
+    case 6:
+      return RunBlock<6>(d, job, block, tile, from, to, w, bias, first, rows, row_pitch);
+    case 7:
+      return RunBlock<7>(d, job, block, tile, from, to, w, bias, first, rows, row_pitch);
+    default:
+      return RunBlock<8>(d, job, block, tile, from, to, w, bias, first, rows, row_pitch);
+  }
+}
+
+template <class T, class D, class A>
+Tile<A> PrepareX(D d, const Job& job, const T* x, int64_t q0, A* staged) {
+  const core::Problem& p = job.problem;
+  const auto steps = p.x_steps();
+  const int64_t count = std::min(job.config.tile, job.q_end - q0), first = q0 + job.lowest;
+  const int64_t reach = count + static_cast<int64_t>(hn::Lanes(d)) + job.highest;
+  if constexpr (std::is_same_v<T, A>) {
+    if (steps[2] == 1 && first >= 0 && q0 + reach <= p.l) return {x + first, steps[1], q0, count, true};
+  }
+  for (int64_t ci = 0; ci < p.cin_per_group(); ++ci) {
+    StageRow(d, x + ci * steps[1], steps[2], p.l, first, reach - job.lowest, staged + ci * job.pitch);
+  }
+  return {staged, job.pitch, q0, count, false};
+}
+
+template <class T>
+void RunTask(const Job& job, const plan::Operands& in, const void* prepared, int64_t task, void* scratch) {
+  using A = Accumulator<T>;
+  const hn::ScalableTag<A> d;
+  const core::Problem& p = job.problem;
+  const auto steps = p.x_steps();
+  const int64_t cin = p.cin_per_group(), cout = p.cout_per_group(), s = p.stride;
+  const int64_t part = job.config.part, row_pitch = part + 16;
+  A* staged = static_cast<A*>(scratch);
+  A* rows = staged + cin * job.pitch;
+  A* bias = rows + job.row_count() * row_pitch;
+  const int64_t begin = task * job.config.units_per_task;
+  const int64_t end = std::min(job.units(), begin + job.config.units_per_task);
+  for (int64_t u = begin; u < end; ++u) {
+    const int64_t n = u / (p.groups * job.tiles), group = u / job.tiles % p.groups;
+    const A* w = static_cast<const A*>(prepared) + group * cin * cout * p.k;
+    const T* x = static_cast<const T*>(in.x) + n * steps[0] + group * cin * steps[1];
+    const Tile<A> tile = PrepareX<T>(d, job, x, job.q_begin + u % job.tiles * job.config.tile, staged);
+    for (int64_t co = 0; co < cout; ++co) {
+      bias[co] = p.has_bias ? widen(static_cast<const T*>(in.bias)[group * cout + co]) : A{0};
+    }
+    for (int64_t q = 0; q < tile.count; q += part) {
+      const int64_t to = std::min(q + part, tile.count);
+      for (std::size_t b = 0; b < job.blocks.size(); ++b) {
+        const Block& block = job.blocks[b];
+        AnyBlock(d, job, block, tile, q, to, w + block.weights, bias, b == 0, rows, row_pitch);
+      }
+      const int64_t o = s * (tile.q0 + q) - p.padding;
+      const int64_t clip = std::max<int64_t>(0, -o), elements = std::min(job.lout - o, s * (to - q));
+      for (int64_t co = 0; co < cout; ++co) {
+        T* y = static_cast<T*>(in.output) + (n * p.cout + group * cout + co) * job.lout;
+        InterleaveRows(d, rows + co * s * row_pitch, row_pitch, s, clip, elements, y, o);
+      }
+    }
+  }
+}
+
+template <class T>
+bool Prepare(const Job& job, const void* weight, void* prepared) {
+  using A = Accumulator<T>;
+  const core::Problem& p = job.problem;
+  const int64_t cin = p.cin_per_group(), cout = p.cout_per_group();
+  const T* raw = static_cast<const T*>(weight);
+  A* out = static_cast<A*>(prepared);
+  for (int64_t group = 0; group < p.groups; ++group) {
+    for (const Block& block : job.blocks) {
+      for (int64_t ci = group * cin; ci < (group + 1) * cin; ++ci) {
+        for (int64_t j = 0; j < block.taps; ++j) {
+          for (const int64_t row : block.rows) {
+            const int64_t k0 = job.first_tap[static_cast<std::size_t>(row % p.stride)];
+            *out++ = widen(raw[(ci * cout + row / p.stride) * p.k + k0 + j * job.k_step]);
+          }
+        }
+      }
+    }
+  }
+  return AllFinite(static_cast<const A*>(prepared), p.weight_elements());
+}
+
+void Run(const Job& job, const plan::Operands& in, const void* prepared, int64_t task, void* scratch) {
+  with_storage(job.problem.dtype,
+               [&](auto storage) HWY_ATTR { RunTask<decltype(storage)>(job, in, prepared, task, scratch); });
+}
+
+bool PrepareAny(const Job& job, const void* weight, void* prepared) {
+  return with_storage(job.problem.dtype, [&](auto storage) HWY_ATTR {
+    return Prepare<decltype(storage)>(job, weight, prepared);
+  });
+}
+
+}  // namespace tconv::cpu::narrow::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tconv::cpu::narrow {
+
+HWY_EXPORT(Run);
+HWY_EXPORT(PrepareAny);
+
+bool prepare_weights(const Job& job, const void* weight, void* prepared) {
+  return HWY_DYNAMIC_DISPATCH(PrepareAny)(job, weight, prepared);
+}
+
+void run_task(const Job& job, const plan::Operands& operands, const void* prepared, int64_t task,
+              void* scratch) {
+  HWY_DYNAMIC_DISPATCH(Run)(job, operands, prepared, task, scratch);
+}
+
+}  // namespace tconv::cpu::narrow
+#endif

@@ -1,0 +1,43 @@
+#include "cpu_family.hpp"
+
+namespace tconv::tests {
+namespace {
+
+constexpr const char* kKernel = "cpu.narrow";
+
+TEST(CpuNarrow, ShapesOfModels) {
+  judge_lines(kKernel, {"ci64 co1 l2000 k8 s4 bias",           // denoiser's last layer
+                        "ci9 co8 l700 k8 s4 p2 bias",          // Demucs' last layer, narrower
+                        "ci4 co4 l1500 k4 s4",                 // PQMF synthesis
+                        "n2 ci16 co1 l999 k2 s1",              // DPRNN's decoder
+                        "n2 ci32 co1 l500 k16 s8",             // Conv-TasNet's decoder
+                        "n2 ci20 co1 l300 k21 s10 p10 op9"});  // SuDoRM-RF's decoder
+}
+
+TEST(CpuNarrow, RowsTapsAndLengths) {
+  judge_lines(kKernel, {"ci3 co1 l1 k4 s2 p1", "ci2 co5 l385 k3 s1 p1", "ci5 co7 l97 k3 s1 d4",
+                        "ci1 co3 l200 k7 s3 p4", "ci6 co4 g2 l130 k5 s2 d2 op1", "ci2 co1 l50 k2 s7",
+                        "ci3 co2 l60 k9 s6 d4 p11 bias", "n0 ci2 co2 l4 k2", "ci2 co2 l3 k2 p2",
+                        "ci1 co64 l70 k4 s2 p1"});
+}
+
+TEST(CpuNarrow, Random) {
+  judge_random(kKernel, 1500, 12, [](judge::Rng& rng, core::Problem& p) {
+    p.n = rng.between(0, 3);
+    p.groups = rng.pick({1, 1, 1, 2, 3});
+    p.cin = p.groups * rng.log_between(1, 40);
+    p.cout = p.groups * rng.log_between(1, 20);
+    p.l = rng.log_between(1, 900);
+    p.k = rng.log_between(1, 30);
+    p.stride = rng.log_between(1, 12);
+    p.dilation = rng.chance(70) ? 1 : rng.between(2, 9);
+  });
+}
+
+TEST(CpuNarrow, InfiniteWeightsAtTheEnds) {
+  judge_infinite_weights(kKernel, "ci3 co2 l20 k4 s2 p1 f32");
+  judge_infinite_weights(kKernel, "ci2 co1 l9 k7 s5 f32");
+}
+
+}  // namespace
+}  // namespace tconv::tests
