@@ -7,12 +7,17 @@
 #include <vector>
 
 #include "cuda/simt/dense.hpp"
+#include "cuda/simt/depthwise.hpp"
+#include "cuda/simt/gather.hpp"
+#include "cuda/simt/longk.hpp"
+#include "cuda/simt/narrow.hpp"
 
 namespace tconv::cuda {
 
 std::span<const plan::KernelEntry* const> entries() {
   // One line a family: its header src/cuda/<folder>/<family>.hpp declares the entry, its .cpp defines it.
-  static const std::vector<const plan::KernelEntry*> list = {&kSimtDense};
+  static const std::vector<const plan::KernelEntry*> list = {&kSimtLongk, &kSimtDepthwise, &kSimtNarrow,
+                                                             &kSimtGather, &kSimtDense};
   return list;
 }
 

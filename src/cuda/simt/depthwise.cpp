@@ -1,0 +1,139 @@
+#include "cuda/simt/depthwise.hpp"
+
+#include <algorithm>
+
+#include "core/polyphase.hpp"
+#include "cuda/host/launch.hpp"
+#include "cuda/simt/problem_class.hpp"
+
+namespace tconv::cuda {
+namespace simt {
+namespace {
+
+using core::ceil_div;
+using core::DeviceInfo;
+using core::DType;
+using core::Problem;
+using core::Status;
+using plan::PlanOptions;
+
+constexpr int64_t kSharedBytes = 48 * 1024;
+
+// How a row is cut. The first four follow from dtype and stride (DepthwiseShape in depthwise.cuh).
+struct DepthwiseConfig {
+  int64_t run = 4;         // outputs
+  int64_t run_inputs = 1;  // Q of a run
+  int64_t runs = 1;        // a thread
+  int64_t sector = 8;      // elements in 32 bytes
+  int64_t threads = 128;
+  int64_t windows = 1;
+  int64_t blocks_of_taps = 1;
+  int64_t pitch = 0;
+  int64_t shared_bytes = 0;
+  bool operator==(const DepthwiseConfig&) const = default;
+  std::string text() const {
+    return "a thread " + std::to_string(runs) + " runs of " + std::to_string(run) + " outputs, " +
+           std::to_string(threads) + " threads, " + std::to_string(windows) + " windows a row, " +
+           std::to_string(shared_bytes) + " bytes of shared memory";
+  }
+};
+
+DepthwiseConfig plan_depthwise(const Problem& p) {
+  DepthwiseConfig c;
+  const auto element = static_cast<int64_t>(size_of(p.dtype));
+  c.run = std::max<int64_t>(16 / element, p.stride);
+  c.run_inputs = c.run / p.stride;
+  c.runs = c.run_inputs >= 8 ? 1 : c.run_inputs >= 2 ? 2 : 4;
+  c.sector = 32 / element;
+  // Short rows take small blocks; 128 threads leave several windows to an SM, whose loads and stores overlap.
+  const int64_t outputs = p.lout() + c.sector - 1;
+  c.threads = std::clamp<int64_t>(ceil_div(ceil_div(outputs, c.run * c.runs), 32) * 32, 32, 128);
+  c.windows = ceil_div(outputs, c.threads * c.run * c.runs);
+  c.blocks_of_taps = ceil_div(ceil_div(p.k, p.stride), c.run_inputs);
+  const int64_t values = c.run_inputs * (c.blocks_of_taps + c.threads * c.runs + 1);
+  c.pitch = ceil_div(values, 4) * 4;
+  c.shared_bytes = p.cin_per_group() * (c.pitch + p.k) * 4;
+  return c;
+}
+
+class DepthwiseKernel final : public plan::Kernel {
+ public:
+  DepthwiseKernel(const Problem& problem, const DeviceInfo& device)
+      : problem_(problem), device_(device), config_(plan_depthwise(problem)) {}
+
+  std::string describe() const override { return config_.text() + tf32_words(problem_); }
+
+  Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
+    const Launcher launcher(kSimtDepthwise.name, problem_, device_, context);
+    Status status = launcher.check(operands);
+    if (!status.ok()) return status;
+    const DepthwiseParams a = params(operands);
+    const Grid grid{std::min(a.tiles, kMaxBlocks), static_cast<int>(config_.threads),
+                    static_cast<std::size_t>(config_.shared_bytes)};
+    return launcher.run(depthwise_function(static_cast<int>(size_of(problem_.dtype)), problem_.stride), grid,
+                        a);
+  }
+
+ private:
+  DepthwiseParams params(const plan::Operands& operands) const {
+    const Problem& p = problem_;
+    const auto steps = p.x_steps();
+    DepthwiseParams a{};
+    a.x = operands.x, a.weight = operands.weight, a.y = operands.output;
+    a.bias = p.has_bias ? operands.bias : nullptr;
+    a.x_sample = steps[0], a.x_channel = steps[1], a.x_position = steps[2];
+    a.l = p.l, a.lout = p.lout(), a.padding = p.padding;
+    a.cout = p.cout, a.cout_per_group = p.cout_per_group();
+    a.rows = p.n * p.cout, a.windows = config_.windows, a.tiles = a.rows * a.windows;
+    a.cin_per_group = static_cast<int32_t>(p.cin_per_group());
+    a.k = static_cast<int32_t>(p.k);
+    a.blocks_of_taps = static_cast<int32_t>(config_.blocks_of_taps);
+    a.pitch = static_cast<int32_t>(config_.pitch);
+    a.half = half_of(p);
+    return a;
+  }
+
+  Problem problem_;
+  DeviceInfo device_;
+  DepthwiseConfig config_;
+};
+
+std::string refusal(const Problem& p, const DeviceInfo& device) {
+  if (std::string words = simt_refusal(p, device); !words.empty()) return words;
+  if (p.dtype == DType::f64) return "dtype f64: for f32, f16 and bf16";
+  if (p.dilation != 1 && p.k > 1) return "dilation " + std::to_string(p.dilation) + ": taps of 1 alone";
+  if (p.stride != 1 && p.stride != 2 && p.stride != 4 && p.stride != 8) {
+    return "stride " + std::to_string(p.stride) + ": for 1, 2, 4 and 8";
+  }
+  if (p.cin_per_group() > kDepthwiseMaxCin) {
+    return "cin " + std::to_string(p.cin_per_group()) + " a group: for " + std::to_string(kDepthwiseMaxCin) +
+           " at most";
+  }
+  if (p.k > kSharedBytes || plan_depthwise(p).shared_bytes > kSharedBytes) {
+    return "k " + std::to_string(p.k) + ": a window does not fit shared memory";
+  }
+  return "";
+}
+
+plan::Support supports(const Problem& p, const DeviceInfo& device, const PlanOptions& options) {
+  if (std::string words = refusal(p, device); !words.empty()) return plan::Support::no(words);
+  if (options.force_kernel == kSimtDepthwise.name) return plan::Support::yes();
+  // Every output channel reads its group's inputs again.
+  if (p.cout_per_group() > 2 || p.cin_per_group() > 4) {
+    return plan::Support::no("cin " + std::to_string(p.cin_per_group()) + " and cout " +
+                             std::to_string(p.cout_per_group()) + " a group: for 4 and 2 at most");
+  }
+  return plan::Support::yes();
+}
+
+std::unique_ptr<const plan::Kernel> make(const Problem& p, const DeviceInfo& device, const PlanOptions&) {
+  return std::make_unique<DepthwiseKernel>(p, device);
+}
+
+}  // namespace
+}  // namespace simt
+
+const plan::KernelEntry kSimtDepthwise = {"cuda.simt.depthwise", "few channels a group, bound by memory",
+                                          core::DeviceKind::cuda, simt::supports, simt::make};
+
+}  // namespace tconv::cuda

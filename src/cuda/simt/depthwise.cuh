@@ -1,0 +1,206 @@
+// cuda.simt.depthwise: few channels a group, hence bound by memory.
+//
+//   x (N, Cin, L)   w (Cin, Cout/groups, K)   y (N, Cout, Lout)   dilation 1, stride S of 1, 2, 4 or 8
+//   for each row (n, co) of y                                     grid: rows x windows of the row
+//     for each run of R outputs that begins 16-byte aligned       threads, kRuns each
+//       for ci in co's group                                      at most kMaxCin
+//         for t in taps of a residue, tap k = r + t*S             x from shared memory, a window a run
+//           for m in 0..R-1                                       registers
+//             y[o0+m] += x[ci, Q(m) - t] * w[ci, co, r(m) + t*S]
+//
+// R is a multiple of S, so all runs of a row begin at the same residue, the row's phase: the kernel is
+// compiled once a phase, which makes every register index a constant, interleaves the residues without any
+// exchange and leaves nothing but whole 16-byte stores, whatever the row's alignment. Windows begin at
+// 32-byte boundaries of y: no memory sector is written by two blocks. A row's first and last run store their
+// elements one by one. Each value of x is read once from memory (but for the halo of K/S values a window),
+// converted to float and kept in shared memory.
+#pragma once
+
+#include "cuda/simt/depthwise.hpp"
+#include "cuda/simt/storage.cuh"
+
+namespace tconv::cuda::simt {
+
+// R outputs a run: a 16-byte vector, or one Q where that is more.
+template <class T, int S>
+struct DepthwiseShape {
+  static constexpr int kVector = 16 / sizeof(T);
+  static constexpr int R = kVector > S ? kVector : S;
+  static constexpr int XV = R / S;  // Q a run
+  static constexpr int kRuns = XV >= 8 ? 1 : XV >= 2 ? 2 : 4;
+};
+
+template <int XV>
+__device__ __forceinline__ void load_window(float (&to)[XV], const float* from) {
+  if constexpr (XV >= 4) {
+#pragma unroll
+    for (int i = 0; i < XV; i += 4) {
+      const float4 v = *reinterpret_cast<const float4*>(from + i);
+      to[i] = v.x, to[i + 1] = v.y, to[i + 2] = v.z, to[i + 3] = v.w;
+    }
+  } else if constexpr (XV == 2) {
+    const float2 v = *reinterpret_cast<const float2*>(from);
+    to[0] = v.x, to[1] = v.y;
+  } else {
+    to[0] = *from;
+  }
+}
+
+// One channel of x into shared memory: value j is position start + j, zero outside [0, l).
+template <class T, int kEach>
+__device__ __forceinline__ void fill_row(float* shared, const T* row, int64_t start,
+                                         const DepthwiseParams& a) {
+  T held[kEach];  // all loads before the first use
+  const int threads = blockDim.x;
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    const int j = i * threads + threadIdx.x;
+    const int64_t position = start + j;
+    const bool there = j < a.pitch && position >= 0 && position < a.l;
+    held[i] = there ? row[position * a.x_position] : T(0);
+  }
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    const int j = i * threads + threadIdx.x;
+    if (j < a.pitch) shared[j] = widen(held[i], a.half);
+  }
+  for (int j = kEach * threads + threadIdx.x; j < a.pitch; j += threads) {  // long halos
+    const int64_t position = start + j;
+    shared[j] = position >= 0 && position < a.l ? widen(row[position * a.x_position], a.half) : 0.f;
+  }
+}
+
+// All taps of one input channel for this thread's runs. xs points at run 0's first Q.
+template <int S, int R, int kRuns, int kPhase>
+__device__ __forceinline__ void add_channel(float (&sum)[kRuns][R], const float* xs, int run_step,
+                                            const float* ws, const DepthwiseParams& a) {
+  constexpr int XV = R / S;
+  float above[kRuns], middle[kRuns][XV];
+#pragma unroll
+  for (int i = 0; i < kRuns; ++i) {
+    load_window(middle[i], xs + i * run_step);
+    above[i] = kPhase == 0 ? 0.f : xs[i * run_step + XV];
+  }
+  for (int block = 0; block < a.blocks_of_taps; ++block) {
+    float below[kRuns][XV];
+#pragma unroll
+    for (int i = 0; i < kRuns; ++i) load_window(below[i], xs + i * run_step - (block + 1) * XV);
+#pragma unroll
+    for (int tap = 0; tap < XV; ++tap) {
+#pragma unroll
+      for (int r = 0; r < S; ++r) {
+        const int k = (block * XV + tap) * S + r;
+        if (k < a.k) {
+          const float w = ws[k];
+#pragma unroll
+          for (int m = 0; m < R; ++m) {
+            if ((kPhase + m) % S != r) continue;
+            const int at = (kPhase + m) / S - tap;  // relative to middle[0]
+#pragma unroll
+            for (int i = 0; i < kRuns; ++i) {
+              const float v = at < 0 ? below[i][(XV + at) % XV] : at < XV ? middle[i][at % XV] : above[i];
+              sum[i][m] = fmaf(v, w, sum[i][m]);
+            }
+          }
+        }
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kRuns; ++i) {
+      above[i] = middle[i][0];
+#pragma unroll
+      for (int j = 0; j < XV; ++j) middle[i][j] = below[i][j];
+    }
+  }
+}
+
+template <class T, int R>
+__device__ __forceinline__ void store_run(T* row, int64_t o, const float (&sum)[R],
+                                          const DepthwiseParams& a) {
+  constexpr int V = 16 / sizeof(T);
+  alignas(16) T out[R];
+#pragma unroll
+  for (int m = 0; m < R; ++m) out[m] = narrowed<T>(sum[m], a.half);
+  if (o >= 0 && o + R <= a.lout) {
+#pragma unroll
+    for (int m = 0; m < R; m += V) {
+      *reinterpret_cast<uint4*>(row + o + m) = *reinterpret_cast<const uint4*>(out + m);
+    }
+    return;
+  }
+#pragma unroll
+  for (int m = 0; m < R; ++m) {
+    if (o + m >= 0 && o + m < a.lout) row[o + m] = out[m];
+  }
+}
+
+template <class T, int S, int kPhase>
+__device__ __forceinline__ void run_phase(T* row, int64_t first, float bias, const float* xs, const float* ws,
+                                          const DepthwiseParams& a) {
+  using Shape = DepthwiseShape<T, S>;
+  constexpr int R = Shape::R, XV = Shape::XV, kRuns = Shape::kRuns;
+  float sum[kRuns][R];
+#pragma unroll
+  for (int i = 0; i < kRuns; ++i) {
+#pragma unroll
+    for (int m = 0; m < R; ++m) sum[i][m] = bias;
+  }
+  const int below = a.blocks_of_taps * XV;
+  for (int c = 0; c < a.cin_per_group; ++c) {
+    add_channel<S, R, kRuns, kPhase>(sum, xs + c * a.pitch + below + static_cast<int>(threadIdx.x) * XV,
+                                     static_cast<int>(blockDim.x) * XV, ws + c * a.k, a);
+  }
+#pragma unroll
+  for (int i = 0; i < kRuns; ++i) {
+    store_run<T, R>(row, first + (i * static_cast<int64_t>(blockDim.x) + threadIdx.x) * R, sum[i], a);
+  }
+}
+
+// Phases are compared one after the other; the test is uniform over the block.
+template <class T, int S, int kPhase = 0>
+__device__ __forceinline__ void run_any_phase(int phase, T* row, int64_t first, float bias, const float* xs,
+                                              const float* ws, const DepthwiseParams& a) {
+  if (phase == kPhase) {
+    run_phase<T, S, kPhase>(row, first, bias, xs, ws, a);
+  } else if constexpr (kPhase + 1 < S) {
+    run_any_phase<T, S, kPhase + 1>(phase, row, first, bias, xs, ws, a);
+  }
+}
+
+template <class T, int S>
+__global__ void __launch_bounds__(128) depthwise_kernel(const DepthwiseParams a) {
+  using Shape = DepthwiseShape<T, S>;
+  constexpr int kSector = 32 / sizeof(T);
+  extern __shared__ __align__(16) float shared_floats[];
+  float* xs = shared_floats;
+  float* ws = shared_floats + static_cast<int64_t>(a.cin_per_group) * a.pitch;
+  const int window = static_cast<int>(blockDim.x) * Shape::kRuns * Shape::R;
+
+  for (int64_t tile = blockIdx.x; tile < a.tiles; tile += gridDim.x) {
+    const int64_t line = tile / a.windows, part = tile - line * a.windows;
+    const int64_t n = line / a.cout, co = line - n * a.cout;
+    const int64_t group = co / a.cout_per_group, ci = group * a.cin_per_group;
+    T* row = static_cast<T*>(a.y) + line * a.lout;
+    const int past = static_cast<int>((reinterpret_cast<uintptr_t>(row) / sizeof(T)) % kSector);
+    const int64_t first = part * window - past;  // first + m is aligned where m is
+    if (first >= a.lout) continue;
+    const int64_t q = floor_div(first + a.padding, S);
+    const int phase = static_cast<int>(first + a.padding - q * S);
+
+    const T* x = static_cast<const T*>(a.x) + n * a.x_sample + ci * a.x_channel;
+    const T* w = static_cast<const T*>(a.weight) + (ci * a.cout_per_group + co % a.cout_per_group) * a.k;
+    for (int c = 0; c < a.cin_per_group; ++c) {
+      fill_row<T, Shape::kRuns * Shape::XV + 1>(xs + c * a.pitch, x + c * a.x_channel,
+                                                q - a.blocks_of_taps * Shape::XV, a);
+      for (int k = threadIdx.x; k < a.k; k += blockDim.x) {
+        ws[c * a.k + k] = widen(w[c * a.cout_per_group * a.k + k], a.half);
+      }
+    }
+    const float bias = a.bias == nullptr ? 0.f : widen(static_cast<const T*>(a.bias)[co], a.half);
+    __syncthreads();
+    run_any_phase<T, S>(phase, row, first, bias, xs, ws, a);
+    __syncthreads();  // the next window overwrites xs
+  }
+}
+
+}  // namespace tconv::cuda::simt

@@ -1,0 +1,133 @@
+#include "cuda/simt/gather.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "core/polyphase.hpp"
+#include "cuda/host/launch.hpp"
+#include "cuda/simt/problem_class.hpp"
+
+namespace tconv::cuda {
+namespace simt {
+namespace {
+
+using core::ceil_div;
+using core::DeviceInfo;
+using core::Problem;
+using core::Status;
+using plan::PlanOptions;
+
+constexpr int kThreads = 256;
+
+// How the work is cut; see gather.cuh.
+struct GatherConfig {
+  int co = 1, p = 1;     // a thread's output channels and positions
+  int64_t residues = 1;  // of a block
+  int64_t q_step = 1;    // positions from one of a thread's to its next
+  int64_t q_first = 0, q_tiles = 1, residue_chunks = 1, co_blocks = 1;
+  bool operator==(const GatherConfig&) const = default;
+  int threads() const { return static_cast<int>(ceil_div(residues * q_step, 32) * 32); }
+  std::string text() const {
+    return "a thread " + std::to_string(p) + " positions x " + std::to_string(co) + " cout; a block " +
+           std::to_string(residues) + " residues x " + std::to_string(q_step * p) + " positions";
+  }
+};
+
+GatherConfig plan_gather(const Problem& problem) {
+  GatherConfig c;
+  c.q_first = problem.padding / problem.stride;
+  const int64_t count =
+      std::max<int64_t>(1, (problem.lout() - 1 + problem.padding) / problem.stride - c.q_first + 1);
+  c.residues = std::min<int64_t>(problem.stride, kThreads);
+  c.residue_chunks = ceil_div(problem.stride, c.residues);
+  c.q_step = std::clamp<int64_t>(count, 1, kThreads / c.residues);
+  c.co = problem.cout_per_group() > 1 ? 4 : 1;
+  // Several positions share a weight; rows that one block covers keep a position a thread.
+  c.p = c.co == 4 ? 2 : count >= 4 * c.q_step ? 4 : 1;
+  c.q_tiles = ceil_div(count, c.q_step * c.p);
+  c.co_blocks = ceil_div(problem.cout_per_group(), c.co);
+  return c;
+}
+
+// The x with a*x = 1 (mod m), gcd(a, m) = 1; 0 for m = 1.
+int64_t inverse_mod(int64_t a, int64_t m) {
+  int64_t r0 = m, r1 = a % m, t0 = 0, t1 = 1;
+  while (r1 > 1) {
+    const int64_t quotient = r0 / r1;
+    r0 = std::exchange(r1, r0 - quotient * r1);
+    t0 = std::exchange(t1, t0 - quotient * t1);
+  }
+  return m == 1 ? 0 : (t1 % m + m) % m;
+}
+
+class GatherKernel final : public plan::Kernel {
+ public:
+  GatherKernel(const Problem& problem, const DeviceInfo& device)
+      : problem_(problem), device_(device), config_(plan_gather(problem)) {}
+
+  std::string describe() const override { return config_.text() + tf32_words(problem_); }
+
+  Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
+    const Launcher launcher(kSimtGather.name, problem_, device_, context);
+    Status status = launcher.check(operands);
+    if (!status.ok()) return status;
+    const GatherParams a = params(operands);
+    return launcher.run(gather_function(static_cast<int>(size_of(problem_.dtype)), config_.co, config_.p),
+                        {std::min(a.tiles, kMaxBlocks), config_.threads()}, a);
+  }
+
+ private:
+  GatherParams params(const plan::Operands& operands) const {
+    const Problem& p = problem_;
+    const auto steps = p.x_steps();
+    GatherParams a{};
+    a.x = operands.x, a.weight = operands.weight, a.y = operands.output;
+    a.bias = p.has_bias ? operands.bias : nullptr;
+    a.x_sample = steps[0], a.x_channel = steps[1], a.x_position = steps[2];
+    a.l = p.l, a.lout = p.lout(), a.padding = p.padding;
+    a.k = p.k, a.stride = p.stride, a.dilation = p.dilation;
+    a.cin_per_group = p.cin_per_group(), a.cout_per_group = p.cout_per_group(), a.groups = p.groups;
+    a.common = std::gcd(p.stride, p.dilation);
+    a.inverse = inverse_mod(p.dilation / a.common, p.stride / a.common);
+    a.q_first = config_.q_first, a.residues = config_.residues, a.q_step = config_.q_step;
+    a.q_tiles = config_.q_tiles, a.residue_chunks = config_.residue_chunks, a.co_blocks = config_.co_blocks;
+    a.tiles = a.q_tiles * a.residue_chunks * a.co_blocks * p.groups * p.n;
+    a.half = half_of(p);
+    return a;
+  }
+
+  Problem problem_;
+  DeviceInfo device_;
+  GatherConfig config_;
+};
+
+// Products that the dense kernel's tiles (32 columns of (cout, residue), 8 channels) spend on this problem's.
+double dense_share(const Problem& p) {
+  const int64_t columns = p.cout_per_group() * std::min(p.k, p.stride / std::gcd(p.stride, p.dilation));
+  const int64_t cin = p.cin_per_group();
+  return static_cast<double>(columns) / static_cast<double>(ceil_div(columns, 32) * 32) *
+         static_cast<double>(cin) / static_cast<double>(ceil_div(cin, 8) * 8);
+}
+
+plan::Support supports(const Problem& p, const DeviceInfo& device, const PlanOptions& options) {
+  if (std::string words = simt_refusal(p, device); !words.empty()) return plan::Support::no(words);
+  if (p.stride >= int64_t{1} << 31) return plan::Support::no("stride 2^31 or more");
+  if (options.force_kernel == kSimtGather.name) return plan::Support::yes();
+  // About a load a product: a sixth of the dense kernel's rate, where its tiles are full.
+  constexpr double kWorth = 0.17;
+  if (dense_share(p) > kWorth) return plan::Support::no("enough channels for tiles");
+  return plan::Support::yes();
+}
+
+std::unique_ptr<const plan::Kernel> make(const Problem& p, const DeviceInfo& device, const PlanOptions&) {
+  return std::make_unique<GatherKernel>(p, device);
+}
+
+}  // namespace
+}  // namespace simt
+
+const plan::KernelEntry kSimtGather = {"cuda.simt.gather", "a thread an output: few channels and dilation",
+                                       core::DeviceKind::cuda, simt::supports, simt::make};
+
+}  // namespace tconv::cuda

@@ -1,0 +1,94 @@
+// cuda.simt.gather: every valid problem; meant for few channels a group where dilation is above 1.
+//
+//   x (N, Cin, L)   w (Cin, Cout/groups, K)   y (N, Cout, Lout)   o = s*Q + r - padding
+//   for each (n, group), block of kCo output channels, chunk of residues, tile of Q      grid
+//     for each (r, Q)                          threads, r fastest: neighbours store neighbours
+//       for ci in co's group
+//         for t in taps of r                   tap k = k0 + t*s/g, shift = shift0 - t*d/g
+//           for i in 0..kP-1                   registers
+//             for c in 0..kCo-1
+//               sum[i][c] += x[ci, Q + i*step + shift] * w[ci, co+c, k]
+//
+// with g = gcd(s, d). Residues that are no multiple of g have no taps: bias alone. The first tap of residue r
+// is k0 = (r/g * inverse of d/g) mod s/g; its shift (r - k0*d)/s. Nothing is shared between threads but L1:
+// about one load a product. Every index is 64-bit.
+#pragma once
+
+#include "cuda/simt/gather.hpp"
+#include "cuda/simt/storage.cuh"
+
+namespace tconv::cuda::simt {
+
+template <class T, int kCo, int kP>
+__global__ void __launch_bounds__(256) gather_kernel(const GatherParams a) {
+  using Sum = Accumulator<T>;
+  const int64_t lane_q = threadIdx.x / a.residues, lane_r = threadIdx.x - lane_q * a.residues;
+  if (lane_q >= a.q_step) return;
+  const int64_t tap_step = a.stride / a.common, shift_step = a.dilation / a.common;
+
+  for (int64_t index = blockIdx.x; index < a.tiles; index += gridDim.x) {
+    int64_t rest = index;
+    const int64_t r = rest % a.residue_chunks * a.residues + lane_r;
+    rest /= a.residue_chunks;
+    const int64_t q = a.q_first + rest % a.q_tiles * (a.q_step * kP) + lane_q;
+    rest /= a.q_tiles;
+    const int64_t co = rest % a.co_blocks * kCo;
+    rest /= a.co_blocks;
+    const int64_t group = rest % a.groups, n = rest / a.groups;
+    if (r >= a.stride) continue;
+
+    Sum sum[kP][kCo];
+    const int64_t channel = group * a.cout_per_group + co;
+    const int co_live = static_cast<int>(min(static_cast<int64_t>(kCo), a.cout_per_group - co));
+#pragma unroll
+    for (int c = 0; c < kCo; ++c) {
+      const bool there = a.bias != nullptr && c < co_live;
+      const Sum bias = there ? widen(static_cast<const T*>(a.bias)[channel + c], a.half) : Sum(0);
+#pragma unroll
+      for (int i = 0; i < kP; ++i) sum[i][c] = bias;
+    }
+
+    if (r % a.common == 0) {
+      const int64_t k0 = (r / a.common) * a.inverse % tap_step;
+      const int64_t reach = k0 < a.k ? k0 * a.dilation : 0;  // without taps there is no k0*dilation
+      const int64_t shift0 = floor_div(r - reach, a.stride);
+      const T* x_channel =
+          static_cast<const T*>(a.x) + n * a.x_sample + group * a.cin_per_group * a.x_channel;
+      const T* w_channel =
+          static_cast<const T*>(a.weight) + (group * a.cin_per_group * a.cout_per_group + co) * a.k;
+      for (int64_t ci = 0; ci < a.cin_per_group; ++ci) {
+        int64_t position = q + shift0;
+        for (int64_t k = k0; k < a.k; k += tap_step, position -= shift_step) {
+          Sum v[kP];
+#pragma unroll
+          for (int i = 0; i < kP; ++i) {
+            const int64_t at = position + i * a.q_step;
+            const bool there = static_cast<uint64_t>(at) < static_cast<uint64_t>(a.l);
+            v[i] = widen(there ? x_channel[at * a.x_position] : T(0), a.half);
+          }
+#pragma unroll
+          for (int c = 0; c < kCo; ++c) {
+            const Sum w = c < co_live ? widen(w_channel[c * a.k + k], a.half) : Sum(0);
+#pragma unroll
+            for (int i = 0; i < kP; ++i) sum[i][c] += v[i] * w;
+          }
+        }
+        x_channel += a.x_channel;
+        w_channel += a.cout_per_group * a.k;
+      }
+    }
+
+    T* row = static_cast<T*>(a.y) + (n * a.groups * a.cout_per_group + channel) * a.lout;
+#pragma unroll
+    for (int i = 0; i < kP; ++i) {
+      const int64_t o = (q + i * a.q_step) * a.stride + r - a.padding;
+      if (o < 0 || o >= a.lout) continue;
+#pragma unroll
+      for (int c = 0; c < kCo; ++c) {
+        if (c < co_live) row[c * a.lout + o] = narrowed<T>(sum[i][c], a.half);
+      }
+    }
+  }
+}
+
+}  // namespace tconv::cuda::simt

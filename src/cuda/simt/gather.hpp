@@ -1,0 +1,35 @@
+// Host side of gather.cuh.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/simt/types.hpp"
+#include "plan/kernel_entry.hpp"
+
+namespace tconv::cuda {
+
+extern const plan::KernelEntry kSimtGather;
+
+namespace simt {
+
+struct GatherParams {
+  const void* x;
+  const void* weight;
+  const void* bias;  // or null
+  void* y;
+  int64_t x_sample, x_channel, x_position;
+  int64_t l, lout, padding, k, stride, dilation;
+  int64_t cin_per_group, cout_per_group, groups;
+  int64_t common, inverse;   // g, and the inverse of d/g modulo s/g
+  int64_t q_first;           // Q of output 0
+  int64_t residues, q_step;  // of a block: r in [0, residues), and Q in a thread's step
+  int64_t q_tiles, residue_chunks, co_blocks, tiles;
+  Half half;
+};
+
+using GatherFunction = void (*)(GatherParams);
+// (co, p) is (1, 1), (1, 4) or (4, 2).
+GatherFunction gather_function(int element_bytes, int co, int p);
+
+}  // namespace simt
+}  // namespace tconv::cuda

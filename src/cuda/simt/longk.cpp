@@ -1,0 +1,96 @@
+#include "cuda/simt/longk.hpp"
+
+#include <algorithm>
+
+#include "core/polyphase.hpp"
+#include "cuda/host/launch.hpp"
+#include "cuda/simt/narrow.hpp"
+#include "cuda/simt/problem_class.hpp"
+
+namespace tconv::cuda {
+namespace simt {
+namespace {
+
+using core::DeviceInfo;
+using core::Problem;
+using core::Status;
+using plan::PlanOptions;
+
+class LongkKernel final : public plan::Kernel {
+ public:
+  LongkKernel(const Problem& problem, const DeviceInfo& device, const PlanOptions& options)
+      : problem_(problem),
+        device_(device),
+        config_(plan_narrow(problem, device, options.batch_invariant, true)) {}
+
+  std::size_t workspace_bytes() const override {
+    if (config_.splits == 1) return 0;
+    const int64_t sum = problem_.dtype == core::DType::f64 ? 8 : 4;
+    return static_cast<std::size_t>(config_.splits * problem_.y_elements() * sum);
+  }
+
+  std::string describe() const override { return config_.text() + tf32_words(problem_); }
+
+  Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
+    const Launcher launcher(kSimtLongk.name, problem_, device_, context);
+    Status status = launcher.check(operands);
+    if (!status.ok()) return status;
+    if (config_.splits == 1) return launch_narrow(launcher, problem_, config_, operands, nullptr);
+    status = launch_narrow(launcher, problem_, config_, operands, context.workspace);
+    if (!status.ok()) return status;
+    SumParams a{};
+    a.partial = context.workspace;
+    a.bias = problem_.has_bias ? operands.bias : nullptr;
+    a.y = operands.output;
+    a.elements = problem_.y_elements();
+    a.lout = problem_.lout();
+    a.cout = problem_.cout;
+    a.splits = static_cast<int32_t>(config_.splits);
+    a.half = half_of(problem_);
+    constexpr int kThreads = 256;
+    const int64_t blocks = std::min<int64_t>(core::ceil_div(a.elements, kThreads), 1 << 20);
+    return launcher.run(sum_partials_function(static_cast<int>(size_of(problem_.dtype))), {blocks, kThreads},
+                        a);
+  }
+
+ private:
+  Problem problem_;
+  DeviceInfo device_;
+  NarrowConfig config_;
+};
+
+plan::Support supports(const Problem& p, const DeviceInfo& device, const PlanOptions& options) {
+  if (std::string words = narrow_refusal(p, device); !words.empty()) return plan::Support::no(words);
+  const NarrowConfig config = plan_narrow(p, device, options.batch_invariant, true);
+  // A wrong split is no danger to memory but to sense: the partial sums must stay within the device.
+  const int64_t partial = config.splits * p.y_elements() * 8;
+  if (config.splits > 1 && partial > int64_t{1} << 32) {
+    return plan::Support::no("partial sums of " + std::to_string(partial) + " bytes");
+  }
+  if (options.force_kernel == kSimtLongk.name) return plan::Support::yes();
+  if (p.cout_per_group() > 4) {
+    return plan::Support::no("cout " + std::to_string(p.cout_per_group()) + " a group: for 4 at most");
+  }
+  // Below this the second pass costs more than the split gains.
+  constexpr int64_t kLongReduction = 256;
+  const int64_t reduction = p.cin_per_group() * config.taps;
+  if (reduction < kLongReduction) {
+    return plan::Support::no("a reduction of " + std::to_string(reduction) + " terms: for " +
+                             std::to_string(kLongReduction) + " or more");
+  }
+  if (config.splits == 1) return plan::Support::no("the positions of y fill the device without a split");
+  return plan::Support::yes();
+}
+
+std::unique_ptr<const plan::Kernel> make(const Problem& p, const DeviceInfo& device,
+                                         const PlanOptions& options) {
+  return std::make_unique<LongkKernel>(p, device, options);
+}
+
+}  // namespace
+}  // namespace simt
+
+const plan::KernelEntry kSimtLongk = {"cuda.simt.longk", "few outputs, the reduction cut over blocks",
+                                      core::DeviceKind::cuda, simt::supports, simt::make};
+
+}  // namespace tconv::cuda

@@ -1,0 +1,226 @@
+#include "cuda/simt/narrow.hpp"
+
+#include <algorithm>
+
+#include "core/polyphase.hpp"
+#include "cuda/host/launch.hpp"
+#include "cuda/simt/problem_class.hpp"
+
+namespace tconv::cuda {
+namespace simt {
+namespace {
+
+using core::ceil_div;
+using core::DeviceInfo;
+using core::DType;
+using core::Problem;
+using plan::PlanOptions;
+
+constexpr int64_t kWeightBytes = 24 * 1024;  // of shared memory; a channel may take twice that
+// Warps an SM until its loads cover memory latency: each holds two steps of kP*128 bytes in flight.
+constexpr int64_t kWarpsPerSm = 16;
+constexpr int64_t kMostSplits = 64;
+
+constexpr NarrowTileShape kShapes[] = {{1, 1, 8}, {1, 2, 8}, {1, 4, 4}, {1, 8, 4}, {4, 1, 4},
+                                       {4, 2, 4}, {4, 4, 4}, {4, 8, 2}, {8, 2, 4}, {8, 4, 2}};
+constexpr NarrowTileShape kShapesF64[] = {{1, 1, 4}, {1, 4, 4}, {4, 1, 4}, {4, 4, 2}};
+
+int64_t padded(int64_t value, int64_t step) {
+  return ceil_div(value, step) * step;
+}
+
+// Time in fractions of what memory and FMA take at best: the larger of bytes, where each block of output
+// channels reads x again (from L2, at about half the cost), and products, padding included, with one load of
+// x for co*r of them.
+double cost(const Problem& p, const DeviceInfo& device, const NarrowTileShape& shape) {
+  const double products = static_cast<double>(p.n * p.cin * padded(p.cout_per_group(), shape.co)) *
+                          static_cast<double>(padded(p.stride, shape.r) * ceil_div(p.k, p.stride) * p.l);
+  const double reuse = shape.co * shape.r;
+  const double rate = (p.dtype == DType::f64 ? device.fp64_gflops : device.fp32_gflops) / 2 + 1;
+  const double element = static_cast<double>(size_of(p.dtype));
+  const double passes = static_cast<double>(ceil_div(p.cout_per_group(), shape.co));
+  const double bytes = element * (static_cast<double>(p.n * p.cin * p.l) * (1 + 0.5 * (passes - 1)) +
+                                  static_cast<double>(p.y_elements()));
+  return std::max(bytes / (device.copy_gbps + 1), products / (rate * reuse / (reuse + 4)));
+}
+
+NarrowTileShape best_shape(const Problem& p, const DeviceInfo& device) {
+  const auto choose = [&](const auto& shapes) {
+    NarrowTileShape best = shapes[0];
+    for (const NarrowTileShape& shape : shapes) {
+      if (cost(p, device, shape) <= cost(p, device, best)) best = shape;
+    }
+    return best;
+  };
+  return p.dtype == DType::f64 ? choose(kShapesF64) : choose(kShapes);
+}
+
+int64_t sum_bytes(const Problem& p) {
+  return p.dtype == DType::f64 ? 8 : 4;
+}
+
+void cut_residues(NarrowConfig& c, const Problem& p) {
+  const int64_t blocks = ceil_div(p.stride, c.shape.r);
+  c.residue_groups = ceil_div(blocks, kNarrowMaxWarps);
+  c.r_warps = static_cast<int>(ceil_div(blocks, c.residue_groups));
+  c.residues = static_cast<int>(std::min<int64_t>(p.stride, c.r_warps * c.shape.r));
+}
+
+void cut_positions(NarrowConfig& c, const Problem& p) {
+  c.q_first = p.padding / p.stride;
+  const int64_t count = std::max<int64_t>(1, (p.lout() - 1 + p.padding) / p.stride - c.q_first + 1);
+  const int64_t warps = ceil_div(count, 32 * c.shape.p);
+  c.q_warps = static_cast<int>(std::min<int64_t>(warps, kNarrowMaxWarps / c.r_warps));
+  c.q_tiles = ceil_div(warps, c.q_warps);
+}
+
+// Slices the reduction over warps, at the expense of positions where a block has no warps left, then (where
+// it may) over blocks, until there are enough warps or too few channels.
+void cut_reduction(NarrowConfig& c, const Problem& p, int64_t rows, int64_t wanted, bool may_split) {
+  const int64_t cin = p.cin_per_group();
+  const auto warps = [&] { return rows * c.q_tiles * c.co_blocks * c.residue_groups * (c.threads() / 32); };
+  while (warps() < wanted && c.slice_warps * 8 <= cin) {
+    if (c.threads() / 32 * 2 <= kNarrowMaxWarps) {
+      c.slice_warps *= 2;
+    } else if (c.q_warps % 2 == 0) {
+      c.q_warps /= 2;
+      c.q_tiles *= 2;
+      c.slice_warps *= 2;
+    } else {
+      break;
+    }
+  }
+  c.splits = 1;
+  if (may_split)
+    c.splits = std::clamp<int64_t>(ceil_div(wanted, std::max<int64_t>(1, warps())), 1, kMostSplits);
+  c.cin_per_split = std::max<int64_t>(ceil_div(cin, c.splits), std::min<int64_t>(cin, 2 * c.slice_warps));
+  c.splits = ceil_div(cin, c.cin_per_split);
+}
+
+int64_t channel_bytes(const NarrowConfig& c, const Problem& p) {
+  return c.taps * c.r_warps * c.shape.r * c.shape.co * sum_bytes(p);
+}
+
+}  // namespace
+
+std::string NarrowConfig::text() const {
+  std::string out = "a thread " + std::to_string(shape.p) + " positions x " + std::to_string(shape.r) +
+                    " residues x " + std::to_string(shape.co) + " cout; a block " + std::to_string(q_warps) +
+                    " x " + std::to_string(r_warps) + " warps (positions x residues)";
+  if (slice_warps > 1) out += " x " + std::to_string(slice_warps) + " slices of cin";
+  out += ", " + std::to_string(chunk) + " channels of weights in " + std::to_string(shared_bytes) +
+         " bytes of shared memory";
+  if (splits > 1) {
+    out += "; cin cut into " + std::to_string(splits) + " splits of " + std::to_string(cin_per_split) +
+           ", summed in order";
+  }
+  return out;
+}
+
+std::string narrow_refusal(const Problem& p, const DeviceInfo& device) {
+  if (std::string words = simt_refusal(p, device); !words.empty()) return words;
+  if (p.dilation != 1 && p.k > 1) return "dilation " + std::to_string(p.dilation) + ": taps of 1 alone";
+  constexpr int64_t kMost = int64_t{1} << 30;
+  if (p.k >= kMost || p.stride >= kMost || p.cin >= kMost || p.cout >= kMost) return "sizes above 2^30";
+  NarrowConfig c;
+  c.shape = best_shape(p, device);
+  c.taps = ceil_div(p.k, p.stride);
+  cut_residues(c, p);
+  if (channel_bytes(c, p) > 2 * kWeightBytes) {
+    return "one channel's weights take " + std::to_string(channel_bytes(c, p)) + " bytes of shared memory";
+  }
+  return "";
+}
+
+NarrowConfig plan_narrow(const Problem& p, const DeviceInfo& device, bool batch_invariant, bool may_split) {
+  NarrowConfig c;
+  Problem shape_of = p;  // the choice looks at one sample where the batch must not count
+  if (batch_invariant) shape_of.n = std::min<int64_t>(p.n, 1);
+  c.shape = best_shape(shape_of, device);
+  c.taps = ceil_div(p.k, p.stride);
+  c.co_blocks = ceil_div(p.cout_per_group(), c.shape.co);
+  cut_residues(c, p);
+  cut_positions(c, p);
+  cut_reduction(c, p, shape_of.n * p.groups, kWarpsPerSm * std::max(1, device.sm_count), may_split);
+  const int64_t each = channel_bytes(c, p);
+  c.chunk = std::clamp<int64_t>(kWeightBytes / each, 1, c.cin_per_split);
+  const int64_t stage = 32LL * c.shape.p * c.q_warps * ((c.r_warps * c.shape.r) | 1) * sum_bytes(p);
+  c.shared_bytes = std::max(c.chunk * each, stage);
+  return c;
+}
+
+core::Status launch_narrow(const Launcher& launcher, const Problem& p, const NarrowConfig& c,
+                           const plan::Operands& operands, void* partial) {
+  const auto steps = p.x_steps();
+  NarrowParams a{};
+  a.x = operands.x;
+  a.weight = operands.weight;
+  a.bias = p.has_bias ? operands.bias : nullptr;
+  a.y = operands.output;
+  a.partial = partial;
+  a.x_sample = steps[0], a.x_channel = steps[1], a.x_position = steps[2];
+  a.l = p.l, a.lout = p.lout(), a.padding = p.padding;
+  a.q_first = c.q_first, a.q_tiles = c.q_tiles, a.co_blocks = c.co_blocks;
+  a.residue_groups = c.residue_groups;
+  a.groups = p.groups, a.rows = p.n * p.groups;
+  a.tiles = a.q_tiles * a.co_blocks * a.residue_groups * a.rows * c.splits;
+  a.row_elements = p.y_elements();
+  a.cin_per_group = static_cast<int32_t>(p.cin_per_group());
+  a.cout_per_group = static_cast<int32_t>(p.cout_per_group());
+  a.k = static_cast<int32_t>(p.k), a.stride = static_cast<int32_t>(p.stride);
+  a.taps = static_cast<int32_t>(c.taps);
+  a.splits = static_cast<int32_t>(c.splits), a.cin_per_split = static_cast<int32_t>(c.cin_per_split);
+  a.q_warps = c.q_warps, a.r_warps = c.r_warps, a.slice_warps = c.slice_warps;
+  a.residues = c.residues, a.chunk = static_cast<int32_t>(c.chunk);
+  a.by_residues = Divisor::of(static_cast<uint32_t>(c.residues));
+  a.by_taps_residues = Divisor::of(static_cast<uint32_t>(c.taps * c.residues));
+  a.half = half_of(p);
+  const Grid grid{std::min(a.tiles, kMaxBlocks), c.threads(), static_cast<std::size_t>(c.shared_bytes)};
+  return launcher.run(narrow_function(static_cast<int>(size_of(p.dtype)), c.shape), grid, a);
+}
+
+namespace {
+
+class NarrowKernel final : public plan::Kernel {
+ public:
+  NarrowKernel(const Problem& problem, const DeviceInfo& device, const PlanOptions& options)
+      : problem_(problem),
+        device_(device),
+        config_(plan_narrow(problem, device, options.batch_invariant, false)) {}
+
+  std::string describe() const override { return config_.text() + tf32_words(problem_); }
+
+  core::Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
+    const Launcher launcher(kSimtNarrow.name, problem_, device_, context);
+    core::Status status = launcher.check(operands);
+    return status.ok() ? launch_narrow(launcher, problem_, config_, operands, nullptr) : status;
+  }
+
+ private:
+  Problem problem_;
+  DeviceInfo device_;
+  NarrowConfig config_;
+};
+
+plan::Support supports(const Problem& p, const DeviceInfo& device, const PlanOptions& options) {
+  if (std::string words = narrow_refusal(p, device); !words.empty()) return plan::Support::no(words);
+  if (options.force_kernel == kSimtNarrow.name) return plan::Support::yes();
+  if (p.cin_per_group() >= 16 && p.cout_per_group() > 16) {
+    return plan::Support::no("cin " + std::to_string(p.cin_per_group()) + " and cout " +
+                             std::to_string(p.cout_per_group()) + " a group: for fewer than 16 of one");
+  }
+  return plan::Support::yes();
+}
+
+std::unique_ptr<const plan::Kernel> make(const Problem& p, const DeviceInfo& device,
+                                         const PlanOptions& options) {
+  return std::make_unique<NarrowKernel>(p, device, options);
+}
+
+}  // namespace
+}  // namespace simt
+
+const plan::KernelEntry kSimtNarrow = {"cuda.simt.narrow", "few input or output channels, taps in registers",
+                                       core::DeviceKind::cuda, simt::supports, simt::make};
+
+}  // namespace tconv::cuda

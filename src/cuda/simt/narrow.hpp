@@ -1,0 +1,80 @@
+// Host side of narrow.cuh.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cuda/device/divisor.hpp"
+#include "cuda/simt/types.hpp"
+#include "plan/kernel_entry.hpp"
+
+namespace tconv::cuda {
+
+extern const plan::KernelEntry kSimtNarrow;
+
+class Launcher;
+
+namespace simt {
+
+inline constexpr int kNarrowMaxWarps = 8;
+
+struct NarrowParams {
+  const void* x;
+  const void* weight;
+  const void* bias;  // or null
+  void* y;
+  void* partial;  // splits > 1: sums (splits, n*cout, lout); else null
+  int64_t x_sample, x_channel, x_position;
+  int64_t l, lout, padding;
+  int64_t q_first;                                                  // Q of output 0
+  int64_t q_tiles, co_blocks, residue_groups, groups, rows, tiles;  // rows: n*groups
+  int64_t row_elements;                                             // n*cout*lout: a partial's size
+  int32_t cin_per_group, cout_per_group, k, stride, taps;
+  int32_t splits, cin_per_split;
+  int32_t q_warps, r_warps, slice_warps;  // of a block; r_warps*kR residues a group
+  int32_t residues;                       // min(s, r_warps*kR)
+  int32_t chunk;                          // input channels whose weights lie in shared memory
+  Divisor by_residues, by_taps_residues;
+  Half half;
+};
+
+using NarrowFunction = void (*)(NarrowParams);
+
+// A register tile: kCo output channels x kR residues x kP positions a thread.
+struct NarrowTileShape {
+  int co, r, p;
+  bool operator==(const NarrowTileShape&) const = default;
+};
+
+// Null where that tile is not compiled for that element size.
+NarrowFunction narrow_function(int element_bytes, NarrowTileShape shape);
+
+// How the work is cut. Printable and comparable; a pure function of problem, device and splitting.
+struct NarrowConfig {
+  NarrowTileShape shape{1, 1, 4};
+  int q_warps = 1, r_warps = 1, slice_warps = 1;
+  int residues = 1;  // a block
+  int64_t residue_groups = 1, co_blocks = 1, q_tiles = 1;
+  int64_t q_first = 0;
+  int64_t taps = 1;  // ceil(K/stride)
+  int64_t splits = 1, cin_per_split = 1;
+  int64_t chunk = 1;  // channels whose weights lie in shared memory at a time
+  int64_t shared_bytes = 0;
+  bool operator==(const NarrowConfig&) const = default;
+  int threads() const { return 32 * q_warps * r_warps * slice_warps; }
+  std::string text() const;
+};
+
+// Why the kernel cannot take a problem; empty where it can.
+std::string narrow_refusal(const core::Problem& problem, const core::DeviceInfo& device);
+
+// splits 1 unless may_split, then as many as the device needs to be full.
+NarrowConfig plan_narrow(const core::Problem& problem, const core::DeviceInfo& device, bool batch_invariant,
+                         bool may_split);
+
+// Queues the kernel; partial is null where config.splits is 1.
+core::Status launch_narrow(const Launcher& launcher, const core::Problem& problem, const NarrowConfig& config,
+                           const plan::Operands& operands, void* partial);
+
+}  // namespace simt
+}  // namespace tconv::cuda

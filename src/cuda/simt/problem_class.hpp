@@ -1,0 +1,28 @@
+// What the host sides of the memory-bound simt families have in common.
+#pragma once
+
+#include <string>
+
+#include "core/device_info.hpp"
+#include "core/problem.hpp"
+#include "cuda/simt/types.hpp"
+
+namespace tconv::cuda::simt {
+
+inline Half half_of(const core::Problem& p) {
+  return p.dtype == core::DType::bf16 ? Half::bf16 : Half::f16;
+}
+
+// Empty, or why none of these kernels can run.
+inline std::string simt_refusal(const core::Problem& p, const core::DeviceInfo& device) {
+  if (p.operation != core::Operation::forward) {
+    return std::string("operation ") + name_of(p.operation) + ": this kernel is for fwd";
+  }
+  return device.sm < 70 ? "compute capability below 7.0" : "";
+}
+
+inline const char* tf32_words(const core::Problem& p) {
+  return p.precision == core::Precision::tf32 ? "; tf32 runs as ieee: no tensor cores here" : "";
+}
+
+}  // namespace tconv::cuda::simt
