@@ -29,9 +29,9 @@ int64_t padded(int64_t value, int64_t step) {
   return ceil_div(value, step) * step;
 }
 
-// Time in fractions of what memory and FMA take at best: the larger of bytes, where each block of output
-// channels reads x again (from L2, at about half the cost), and products, padding included, with one load of
-// x for co*r of them.
+// Rough time: the larger of bytes, where each block of output channels reads x again (from L2, at about half
+// the cost), and products, padding included, with one load of x for co*r of them; and a part of the products,
+// so that padding counts where memory binds.
 double cost(const Problem& p, const DeviceInfo& device, const NarrowTileShape& shape) {
   const double products = static_cast<double>(p.n * p.cin * padded(p.cout_per_group(), shape.co)) *
                           static_cast<double>(padded(p.stride, shape.r) * ceil_div(p.k, p.stride) * p.l);
@@ -41,7 +41,8 @@ double cost(const Problem& p, const DeviceInfo& device, const NarrowTileShape& s
   const double passes = static_cast<double>(ceil_div(p.cout_per_group(), shape.co));
   const double bytes = element * (static_cast<double>(p.n * p.cin * p.l) * (1 + 0.5 * (passes - 1)) +
                                   static_cast<double>(p.y_elements()));
-  return std::max(bytes / (device.copy_gbps + 1), products / (rate * reuse / (reuse + 4)));
+  const double multiplying = products / (rate * reuse / (reuse + 4));
+  return std::max(bytes / (device.copy_gbps + 1), multiplying) + 0.25 * multiplying;
 }
 
 NarrowTileShape best_shape(const Problem& p, const DeviceInfo& device) {

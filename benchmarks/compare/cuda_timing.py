@@ -1,0 +1,98 @@
+"""Timing on a GPU: events, rounds that take turns, CUDA graphs, and the machine's own ceilings."""
+
+import statistics
+import time
+
+import torch
+
+DTYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16}
+
+
+def summary(values):
+    """Milliseconds a call: median, minimum, and the interquartile range over the median."""
+    median = statistics.median(values)
+    quartiles = statistics.quantiles(values, n=4) if len(values) > 2 else [median] * 3
+    return {"median_ms": median, "min_ms": min(values), "spread": (quartiles[2] - quartiles[0]) / median,
+            "rounds": len(values)}
+
+
+def timed(function, calls):
+    """Milliseconds a call of `calls` calls between two events."""
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    for _ in range(calls):
+        function()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / calls
+
+
+def calls_for(function, window_ms=1.0, most=200):
+    function()
+    return max(1, min(most, int(window_ms / max(1e-3, timed(function, 2)))))
+
+
+def in_turns(functions, seconds, least=5, most=40):
+    """Medians and spreads of functions run in turns until the time is spent. Each is warm before."""
+    calls = {name: calls_for(function) for name, function in functions.items()}
+    times = {name: [] for name in functions}
+    end = time.perf_counter() + seconds
+    rounds = 0
+    while rounds < least or (rounds < most and time.perf_counter() < end):
+        for name, function in functions.items():
+            times[name].append(timed(function, calls[name]))
+        rounds += 1
+    return {name: summary(values) for name, values in times.items()}
+
+
+class Graph:
+    """`count` calls in one CUDA graph. function(stream) must queue on that stream."""
+
+    def __init__(self, function, count):
+        self.count = count
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            function()
+        torch.cuda.current_stream().wait_stream(stream)
+        torch.cuda.synchronize()
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            for _ in range(count):
+                function()
+
+    def __call__(self):
+        self.graph.replay()
+
+
+class Precision:
+    """TF32 on or off for float32 convolutions and products."""
+
+    def __init__(self, tf32):
+        self.tf32 = tf32
+
+    def __enter__(self):
+        self.before = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = self.tf32
+
+    def __exit__(self, *_):
+        torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = self.before
+
+
+def floors(gib=1):
+    """What this machine reaches just now: GB/s of a large copy (read plus written), TFLOP/s of products."""
+    source = torch.rand(gib * 2**28, device="cuda")
+    target = torch.empty_like(source)
+    copy = in_turns({"copy": lambda: target.copy_(source)}, 0.1)["copy"]
+    rates = {"copy_gbps": 2 * source.numel() * 4 / copy["median_ms"] / 1e6, "copy_spread": copy["spread"]}
+    del source, target
+    for name, dtype, size, tf32 in (("ieee", torch.float32, 8192, False), ("tf32", torch.float32, 8192, True),
+                                    ("f16", torch.float16, 8192, False), ("bf16", torch.bfloat16, 8192, False),
+                                    ("f64", torch.float64, 4096, False)):
+        a = torch.rand(size, size, device="cuda", dtype=torch.float32).to(dtype)
+        b = torch.rand(size, size, device="cuda", dtype=torch.float32).to(dtype)
+        with Precision(tf32):
+            took = in_turns({name: lambda: a @ b}, 0.15)[name]
+        rates[f"{name}_tflops"] = 2 * size**3 / took["median_ms"] / 1e9
+    torch.cuda.empty_cache()
+    return rates
