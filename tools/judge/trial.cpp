@@ -17,6 +17,7 @@ std::string said(const char* what, const Status& status) {
 }
 
 std::string number(double v) {
+  if (std::isnan(v)) return "NaN";
   char text[32];
   std::snprintf(text, sizeof(text), "%.9g", v);
   return text;

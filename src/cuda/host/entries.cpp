@@ -11,13 +11,14 @@
 #include "cuda/simt/gather.hpp"
 #include "cuda/simt/longk.hpp"
 #include "cuda/simt/narrow.hpp"
+#include "cuda/simt/plain.hpp"
 
 namespace tconv::cuda {
 
 std::span<const plan::KernelEntry* const> entries() {
   // One line a family: its header src/cuda/<folder>/<family>.hpp declares the entry, its .cpp defines it.
-  static const std::vector<const plan::KernelEntry*> list = {&kSimtLongk, &kSimtDepthwise, &kSimtNarrow,
-                                                             &kSimtGather, &kSimtDense};
+  static const std::vector<const plan::KernelEntry*> list = {&kSimtLongk,  &kSimtDepthwise, &kSimtNarrow,
+                                                             &kSimtGather, &kSimtDense,     &kSimtPlain};
   return list;
 }
 

@@ -1,0 +1,157 @@
+#include "cuda/simt/plain.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/polyphase.hpp"
+#include "cuda/host/launch.hpp"
+
+namespace tconv::cuda {
+namespace {
+
+using core::ceil_div;
+using core::DType;
+using core::Operation;
+using core::Problem;
+using core::Status;
+
+PlainFunctions functions_of(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return plain_f64();
+    case DType::f16:
+      return plain_f16();
+    case DType::bf16:
+      return plain_bf16();
+    case DType::f32:
+      break;
+  }
+  return plain_f32();
+}
+
+// a with a*value = 1 modulo m, of coprime numbers; 0 where m is 1.
+int64_t inverse_of(int64_t value, int64_t m) {
+  int64_t r0 = m, r1 = value % m, t0 = 0, t1 = 1;
+  while (r1 != 0) {
+    const int64_t q = r0 / r1;
+    std::swap(r0 -= q * r1, r1);
+    std::swap(t0 -= q * t1, t1);
+  }
+  return m == 1 ? 0 : t0 < 0 ? t0 + m : t0;
+}
+
+PlainParams shape_of(const Problem& p) {
+  PlainParams s{};
+  s.n = p.n, s.cin = p.cin, s.cout = p.cout, s.l = p.l, s.lout = p.lout(), s.k = p.k, s.groups = p.groups;
+  s.cin_group = p.cin_per_group(), s.cout_group = p.cout_per_group();
+  s.stride = p.stride, s.padding = p.padding, s.dilation = p.dilation;
+  s.gcd = std::gcd(p.stride, p.dilation);
+  s.tap_stride = p.stride / s.gcd;
+  s.inverse = inverse_of(p.dilation / s.gcd, s.tap_stride);
+  const auto steps = p.x_steps();
+  for (std::size_t i = 0; i < 3; ++i) s.x_step[i] = steps[i];
+  s.elements = p.output_elements();
+  return s;
+}
+
+class PlainKernel final : public plan::Kernel {
+ public:
+  PlainKernel(const Problem& problem, const core::DeviceInfo& device)
+      : problem_(problem),
+        device_(device),
+        shape_(shape_of(problem)),
+        functions_(functions_of(problem.dtype)) {
+    split();
+  }
+
+  std::size_t workspace_bytes() const override {
+    return shape_.splits > 1 ? static_cast<std::size_t>(shape_.splits * shape_.elements) * sizeof(double) : 0;
+  }
+
+  std::string describe() const override {
+    const Operation o = problem_.operation;
+    std::string out = "slow path: ";
+    if (o == Operation::forward || o == Operation::grad_input) return out + "one thread an output element";
+    out += o == Operation::grad_weight ? "a block 4x4 channels of one tap" : "a block a channel";
+    if (shape_.splits > 1) {
+      out += ", positions split " + std::to_string(shape_.splits) + " ways and summed in order";
+    }
+    return out;
+  }
+
+  Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
+    const Launcher launcher(kSimtPlain.name, problem_, device_, context);
+    Status status = launcher.check(operands);
+    if (!status.ok()) return status;
+    PlainParams params = shape_;
+    params.x = operands.x;
+    params.weight = operands.weight;
+    params.bias = problem_.has_bias ? operands.bias : nullptr;
+    params.grad_output = operands.grad_output;
+    params.output = operands.output;
+    if (shape_.splits > 1) params.parts = reinterpret_cast<double*>(context.workspace);
+    status = launch(launcher, params);
+    if (!status.ok() || shape_.splits == 1) return status;
+    return launcher.run(functions_.sum, {blocks_for(shape_.elements), kPlainThreads}, params);
+  }
+
+ private:
+  static int64_t blocks_for(int64_t elements) {
+    return std::min<int64_t>(ceil_div(elements, kPlainThreads), 1 << 20);
+  }
+
+  Status launch(const Launcher& launcher, const PlainParams& params) const {
+    const Grid by_element{blocks_for(params.elements), kPlainThreads};
+    const Grid by_tile{std::min<int64_t>(params.tiles * params.splits, 1 << 20), kPlainThreads};
+    switch (problem_.operation) {
+      case Operation::forward:
+        return launcher.run(functions_.forward, by_element, params);
+      case Operation::grad_input:
+        return launcher.run(functions_.grad_input, by_element, params);
+      case Operation::grad_weight:
+        return launcher.run(functions_.grad_weight, by_tile, params);
+      case Operation::grad_bias:
+        return launcher.run(functions_.grad_bias, by_tile, params);
+    }
+    return {};
+  }
+
+  // As many parts as fill the device about four times, none shorter than sixteen positions a thread.
+  void split() {
+    const Problem& p = problem_;
+    shape_.splits = 1;
+    const bool weight = p.operation == Operation::grad_weight;
+    if (!weight && p.operation != Operation::grad_bias) return;
+    shape_.positions = p.n * (weight ? p.l : p.lout());
+    shape_.tiles = weight ? p.groups * ceil_div(p.cin_per_group(), kPlainTile) *
+                                ceil_div(p.cout_per_group(), kPlainTile) * p.k
+                          : p.cout;
+    const int64_t wanted = ceil_div(int64_t{4} * std::max(1, device_.sm_count), shape_.tiles);
+    const int64_t most = ceil_div(shape_.positions, kPlainThreads * 16);
+    const int64_t splits = std::clamp<int64_t>(std::min(wanted, most), 1, 4096);
+    shape_.split_positions = std::max<int64_t>(1, ceil_div(shape_.positions, splits));
+    shape_.splits = std::max<int64_t>(1, ceil_div(shape_.positions, shape_.split_positions));
+  }
+
+  Problem problem_;
+  core::DeviceInfo device_;
+  PlainParams shape_;
+  PlainFunctions functions_;
+};
+
+plan::Support supports(const Problem&, const core::DeviceInfo& device, const plan::PlanOptions&) {
+  if (device.sm < 70) return plan::Support::no("compute capability below 7.0");
+  return plan::Support::yes();
+}
+
+std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,
+                                         const plan::PlanOptions&) {
+  return std::make_unique<PlainKernel>(problem, device);
+}
+
+}  // namespace
+
+const plan::KernelEntry kSimtPlain = {"cuda.simt.plain", "every operation, simply: the slow path",
+                                      core::DeviceKind::cuda, supports, make};
+
+}  // namespace tconv::cuda
