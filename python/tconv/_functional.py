@@ -71,15 +71,15 @@ def conv_transpose1d(
             input, weight, bias, stride, padding, output_padding, groups, dilation, "auto"
         )
     try:
-        if forward_ad._current_level >= 0:
-            return _operators.forward_mode(
-                input, weight, bias, stride, padding, output_padding, groups, dilation
-            )
         mode = _ambient_precision() if input.is_cuda and input.dtype is _float32 else 0
+        if forward_ad._current_level >= 0 or _transforms_active():
+            return _operators.transformed(
+                input, weight, bias, stride, padding, output_padding, groups, dilation, mode
+            )
         if _is_grad_enabled() and (
             input.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
         ):
-            if _transforms_active() or _autocast_enabled():
+            if _autocast_enabled():
                 return _with_gradient(
                     input, weight, bias, stride, padding, output_padding, groups, dilation,
                     "tf32" if mode else "ieee",

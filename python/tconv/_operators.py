@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from tconv import _library, _rules  # noqa: F401  (the operators exist once _library is imported)
 
@@ -78,6 +77,7 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     needs_input, needs_weight = ctx.needs_input_grad[:2]
     ctx.save_for_backward(input if needs_weight else None, weight if needs_input else None)
     ctx.shapes = (input.shape, weight.shape)
+    ctx.output_shape = output.shape
     ctx.numbers = ([stride], [padding], [dilation], True, [output_padding], groups)
 
 
@@ -140,32 +140,53 @@ class Eager(torch.autograd.Function):
         return _backward(ctx, grad)
 
 
+class Transformed(torch.autograd.Function):
+    """The same again for torch.func's transforms, nested in any order, and for forward-mode gradients; the
+    registration above does not take nested ones. The operation is linear in each of its operands."""
+
+    @staticmethod
+    def forward(*call: Any) -> Tensor:  # type: ignore[override]
+        output: Tensor = _op(*call[:-1], _MODES[call[-1]])
+        return output
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _setup_context(ctx, inputs, output)
+        ctx.save_for_forward(inputs[0], inputs[1])
+        ctx.rest = inputs[3:]
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        return _backward(ctx, grad)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Tensor | None:  # type: ignore[override]
+        (input, weight), (d_input, d_weight, d_bias) = ctx.saved_tensors, tangents[:3]
+        result = None
+        if d_input is not None:
+            result = transformed(d_input, weight, None, *ctx.rest)
+        if d_weight is not None:
+            change = transformed(input, d_weight, None, *ctx.rest)
+            result = change if result is None else result + change
+        if d_bias is not None:
+            result = d_bias[:, None].expand(ctx.output_shape) if result is None else result + d_bias[:, None]
+        return result
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *call: Any) -> tuple[Tensor, int]:
+        return _vmap(info, in_dims, *call)
+
+
+def transformed(*call: Any) -> Tensor:
+    """A call inside a transform: input, weight, bias, five numbers, the mode's number."""
+    if torch._C._are_functorch_transforms_active() or torch.autograd.forward_ad._current_level >= 0:
+        return Transformed.apply(*call)  # type: ignore[no-any-return]
+    return _op(*call[:-1], _MODES[call[-1]])  # type: ignore[no-any-return]
+
+
 # `forward` is called where no gradient is needed: PyTorch's warning kernel for operators without a gradient
 # would only cost time.
 _library_handle.impl("forward", torch.library.fallthrough_kernel, "Autograd")
-
-
-def forward_mode(input: Tensor, weight: Tensor, bias: Tensor | None, *numbers: int) -> Tensor:
-    """Forward-mode differentiation. The operation is linear in (input), in (weight) and in (bias)."""
-    from tconv._functional import _ambient_precision
-
-    mode = _MODES[_ambient_precision()] if input.is_cuda and input.dtype is torch.float32 else "ieee"
-
-    def unpack(tensor: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-        return (None, None) if tensor is None else forward_ad.unpack_dual(tensor)
-
-    (x, dx), (w, dw), (b, db) = unpack(input), unpack(weight), unpack(bias)
-    result = _op(x, w, b, *numbers, mode)
-    tangents = []
-    if dx is not None:
-        tangents.append(_op(dx, w, None, *numbers, mode))
-    if dw is not None:
-        tangents.append(_op(x, dw, None, *numbers, mode))
-    if db is not None:
-        tangents.append(db[:, None].expand_as(result))
-    if not tangents:
-        return result
-    return forward_ad.make_dual(result, sum(tangents[1:], tangents[0]))
 
 
 # --- autocast ---------------------------------------------------------------------------------------------
@@ -213,7 +234,7 @@ def _vmap(
 ) -> tuple[Tensor, int]:
     """One call for the whole batch: a batched input alone goes into N, batched weights into the channels."""
     x_dim, w_dim, b_dim = in_dims[:3]
-    mode = precision if isinstance(precision, str) else _MODES[precision]
+    mode = _MODES.index(precision) if isinstance(precision, str) else precision
     size = info.batch_size
     x = input if x_dim is None else input.movedim(x_dim, 0)
     unbatched = x.dim() - (x_dim is not None) == 2
@@ -222,7 +243,7 @@ def _vmap(
 
     if w_dim is None and b_dim is None:
         n = x.shape[1]
-        y = _op(x.flatten(0, 1), weight, bias, stride, padding, output_padding, groups, dilation, mode)
+        y = transformed(x.flatten(0, 1), weight, bias, stride, padding, output_padding, groups, dilation, mode)
         y = y.unflatten(0, (size, n))
         return (y.squeeze(1) if unbatched else y), 0
 
@@ -236,13 +257,13 @@ def _vmap(
         w = w.movedim(0, 1).reshape(cin, size * cout_g, k)
         if b is not None:
             b = b.unflatten(1, (groups, cout_g)).movedim(0, 1).reshape(-1)
-        y = _op(x, w, b, stride, padding, output_padding, groups, dilation, mode)
+        y = transformed(x, w, b, stride, padding, output_padding, groups, dilation, mode)
         y = y.unflatten(1, (groups, size, cout_g)).movedim(2, 0).flatten(2, 3)
     else:
         # Each example has its own weights: more groups.
         x = x.movedim(0, 1).flatten(1, 2)
         b = None if b is None else b.reshape(-1)
-        y = _op(
+        y = transformed(
             x, w.reshape(size * cin, cout_g, k), b, stride, padding, output_padding, groups * size,
             dilation, mode,
         )  # fmt: skip

@@ -52,25 +52,34 @@ def normal(shape):
     return torch.randn(shape, dtype=torch.float64)
 
 
-def reference(x, w, b, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
-    """The definition in float64: input and weight in, (output, sum of |x*w| and |bias|) out; batched."""
-    x, w = x.detach().cpu().double(), w.detach().cpu().double()
+def definition(x, w, b, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+    """The formula, tap by tap, on batched operands; differentiable."""
     n, cin, length = x.shape
     cout, k = w.shape[1] * groups, w.shape[2]
     full = (length - 1) * stride + dilation * (k - 1) + output_padding + 1
-    outputs = []
-    for a, c in ((x, w), (x.abs(), w.abs())):
-        y = torch.zeros(n, cout, full, dtype=torch.float64)
-        a, c = a.unflatten(1, (groups, cin // groups)), c.unflatten(0, (groups, cin // groups))
-        for tap in range(k):
-            products = torch.einsum("ngcl,gcd->ngdl", a, c[..., tap]).flatten(1, 2)
-            start = tap * dilation
-            y[..., start : start + (length - 1) * stride + 1 : stride] += products
-        outputs.append(y[..., padding : full - padding])
-    if b is not None:
-        b = b.detach().cpu().double()[:, None]
-        outputs = [outputs[0] + b, outputs[1] + b.abs()]
-    return outputs
+    y = x.new_zeros(n, cout, full)
+    x, w = x.unflatten(1, (groups, cin // groups)), w.unflatten(0, (groups, cin // groups))
+    for tap in range(k):
+        products = torch.einsum("ngcl,gcd->ngdl", x, w[..., tap]).flatten(1, 2)
+        start = tap * dilation
+        y[..., start : start + (length - 1) * stride + 1 : stride] += products
+    y = y[..., padding : full - padding]
+    return y if b is None else y + b[:, None]
+
+
+def reference(x, w, b, *numbers):
+    """In float64: the output, and the sum of |x*w| and |bias| behind each of its elements."""
+    x, w, b = (None if t is None else t.detach().cpu().double() for t in (x, w, b))
+    sizes = (None if t is None else t.abs() for t in (x, w, b))
+    return definition(x, w, b, *numbers), definition(*sizes, *numbers)
+
+
+def reference_gradients(grad, x, w, b, *numbers):
+    """In float64: the gradients of x, w and b (None where there is none)."""
+    leaves = [t.detach().cpu().double().requires_grad_() for t in (x, w, b) if t is not None]
+    y = definition(*leaves, *([None] if b is None else []), *numbers)
+    grads = torch.autograd.grad(y, leaves, grad.detach().cpu().double())
+    return (*grads, *([None] if b is None else []))
 
 
 def error_bound(magnitude, value, terms, dtype, tf32=False):
