@@ -1,0 +1,71 @@
+"""Cost of a call of a tiny problem, printed beside PyTorch's own, which it may not exceed for inference."""
+
+import time
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import tconv
+
+
+def microseconds(calls, rounds=7, repeats=2000):
+    """Best of `rounds`, the candidates taking turns so that a disturbance hits all."""
+    best = {name: float("inf") for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            start = time.perf_counter()
+            for _ in range(repeats):
+                call()
+            best[name] = min(best[name], (time.perf_counter() - start) / repeats * 1e6)
+    return best
+
+
+@pytest.fixture
+def tiny(device):
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield (torch.randn(1, 2, 4, device=device), torch.randn(2, 2, 3, device=device), torch.randn(2, device=device))
+    torch.set_num_threads(before)
+
+
+@torch.no_grad()
+def test_inference_calls_cost_no_more_than_pytorchs(tiny, device, capsys):
+    x, w, b = tiny
+    theirs, ours = nn.ConvTranspose1d(2, 2, 3, device=device), tconv.ConvTranspose1d(2, 2, 3, device=device)
+    packed = tconv.ConvTranspose1d(2, 2, 3, device=device)
+    tconv.prepack(packed)
+    calls = {
+        "F.conv_transpose1d": lambda: F.conv_transpose1d(x, w, b, 1, 0, 0, 1, 1),
+        "tconv.conv_transpose1d": lambda: tconv.conv_transpose1d(x, w, b, 1, 0, 0, 1, 1),
+        "nn.ConvTranspose1d": lambda: theirs(x),
+        "tconv.ConvTranspose1d": lambda: ours(x),
+        "prepacked": lambda: packed(x),
+    }
+    took = microseconds(calls)
+    report(took, capsys)
+    assert took["tconv.conv_transpose1d"] <= took["F.conv_transpose1d"]
+    assert took["tconv.ConvTranspose1d"] <= took["nn.ConvTranspose1d"]
+    assert took["prepacked"] <= took["nn.ConvTranspose1d"]
+
+
+def test_calls_that_record_a_gradient_are_printed(tiny, capsys):
+    x, w, b = tiny
+    w.requires_grad_()
+    call = torch.ops.tconv.conv_transpose1d.default
+    calls = {
+        "F.conv_transpose1d, recording": lambda: F.conv_transpose1d(x, w, b, 1, 0, 0, 1, 1),
+        "tconv.conv_transpose1d, recording": lambda: tconv.conv_transpose1d(x, w, b, 1, 0, 0, 1, 1),
+        "its operator, recording": lambda: call(x, w, b, 1, 0, 0, 1, 1, "ieee"),
+    }
+    took = microseconds(calls, rounds=3)
+    report(took, capsys)
+    assert took["tconv.conv_transpose1d, recording"] < took["its operator, recording"]
+
+
+def report(took, capsys):
+    with capsys.disabled():
+        print()
+        for name, value in took.items():
+            print(f"  {value:7.2f} us  {name}")
