@@ -134,7 +134,7 @@ bool RunTask(const Job& job, const plan::Operands& in, int64_t task, void* scrat
     if (group != loaded) {
       WidenRow(d, static_cast<const T*>(in.weight) + group * job.weights_per_group(), 1,
                job.weights_per_group(), weights);
-      finite = AllFinite(weights, job.weights_per_group()) && finite;
+      finite = AllFinite(d, weights, job.weights_per_group()) && finite;
       loaded = group;
     }
     const T* x = static_cast<const T*>(in.x) + n * steps[0] + group * cin * steps[1];

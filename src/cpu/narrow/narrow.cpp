@@ -189,7 +189,7 @@ bool Prepare(const Job& job, const void* weight, void* prepared) {
       }
     }
   }
-  return AllFinite(static_cast<const A*>(prepared), p.weight_elements());
+  return AllFinite(hn::ScalableTag<A>(), static_cast<const A*>(prepared), p.weight_elements());
 }
 
 void Run(const Job& job, const plan::Operands& in, const void* prepared, int64_t task, void* scratch) {

@@ -123,11 +123,19 @@ HWY_NOINLINE void InterleaveRows(D d, const A* HWY_RESTRICT tile, int64_t pitch,
 }
 
 // Whether no element is infinite or NaN. A kernel that pads x with zeros may do so under finite weights only.
-template <class A>
-HWY_INLINE bool AllFinite(const A* w, int64_t count) {
-  A sum = 0;
-  for (int64_t i = 0; i < count; ++i) sum += w[i] * A{0};
-  return sum == A{0};
+template <class D, class A = hn::TFromD<D>>
+HWY_INLINE bool AllFinite(D d, const A* w, int64_t count) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto zero = hn::Zero(d);
+  auto a = zero, b = zero;  // stay zero, or become NaN for good
+  int64_t i = 0;
+  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+    a = hn::MulAdd(hn::LoadU(d, w + i), zero, a);
+    b = hn::MulAdd(hn::LoadU(d, w + i + lanes), zero, b);
+  }
+  A rest = 0;
+  for (; i < count; ++i) rest += w[i] * A{0};
+  return rest == A{0} && hn::AllTrue(d, hn::Eq(hn::Add(a, b), zero));
 }
 
 }  // namespace tconv::cpu::simd::HWY_NAMESPACE

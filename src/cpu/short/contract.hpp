@@ -1,0 +1,57 @@
+// cpu.short: few positions a sample. Vectors run along (channel out, tap), which raw weights hold
+// contiguously, so that a single position suffices to fill them; weights are read raw, once and in order
+// where columns are few.
+//
+//   x (N, Cin, L)   w (Cin, Cout/groups, K)   y (N, Cout, Lout)
+//   columns: (n, i); rows: (co, k); a chunk of columns is one or more whole samples
+//
+//   for stage of chunks (their columns of x fit the workspace):
+//     columns of x, widened, in blocks of at most 6: [block][ci][column]                          (parallel)
+//     for each task (chunk, group, block of co), tasks spread over threads:
+//       for ci by depth, for panel of rows: raw weights in place, or a packed copy where columns are many
+//         tile[column][co, k] += sum over ci of w[ci, co, k] * x[column, ci]
+//       for n in the chunk, for co:
+//         line[stride*i + dilation*k] += tile[(n, i)][co, k], i and k rising
+//         y[n, co, o] = bias[co] + line[o + padding], rounded
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/problem.hpp"
+#include "plan/kernel_entry.hpp"
+
+namespace tconv::cpu::short_l {
+
+struct Config {
+  int64_t samples = 0;      // a chunk's
+  int64_t channels = 0;     // co of a task
+  int64_t depth = 0;        // ci at a time
+  int64_t stage = 0;        // chunks whose x is staged at once
+  bool pack_panels = true;  // else weights of the accumulators' type are read in place
+  bool operator==(const Config&) const = default;
+  std::string text() const;
+};
+
+struct Job {
+  core::Problem problem;
+  Config config;
+  int64_t lout = 0, full = 0;  // full: outputs without padding and output_padding
+  int64_t row_pitch = 0;       // of the tile: a task's rows and a panel's overhang
+  int64_t chunks = 0, channel_blocks = 0;
+
+  int64_t columns() const { return config.samples * problem.l; }  // of a whole chunk
+  std::size_t stage_bytes() const;                                // shared
+  std::size_t scratch_bytes() const;                              // a thread's
+};
+
+// Column block `block` of chunk `chunk`, whose staged columns begin at staged.
+int64_t column_blocks(const Job& job);
+void stage_columns(const Job& job, const void* x, int64_t chunk, int64_t block, void* staged);
+// task counts groups * channel_blocks of one chunk.
+void run_task(const Job& job, const plan::Operands& operands, int64_t chunk, const void* staged, int64_t task,
+              void* scratch);
+
+extern const plan::KernelEntry kEntry;  // "cpu.short"
+
+}  // namespace tconv::cpu::short_l

@@ -1,0 +1,146 @@
+#include "cpu/simd/entry.hpp"
+
+#include <algorithm>
+
+#include "core/polyphase.hpp"
+#include "cpu/short/contract.hpp"
+#include "cpu/simd/storage.hpp"
+
+namespace tconv::cpu::short_l {
+namespace {
+
+using core::Problem;
+
+constexpr int64_t kPanel = 64;        // rows of the widest panel
+constexpr int64_t kFewColumns = 24;   // up to here weights are read in place, in order
+constexpr int64_t kBuffer = 1 << 19;  // accumulators that the tile, or staged x, may take
+
+// Channels of a task: about `rows` rows, with little of the last panel unused.
+int64_t channels_of(const Problem& p, int64_t rows) {
+  const int64_t cout = p.cout_per_group(), most = std::clamp<int64_t>(rows / p.k, 1, cout);
+  int64_t best = most;
+  double best_waste = 1e9;
+  for (int64_t c = most; c >= std::max<int64_t>(1, most / 2); --c) {
+    const double waste =
+        static_cast<double>(round_up(c * p.k, kPanel)) / static_cast<double>(std::min(c * p.k, cout * p.k));
+    if (waste < best_waste - 0.01) {
+      best = c;
+      best_waste = waste;
+    }
+  }
+  return best;
+}
+
+void configure(Job& job) {
+  const Problem& p = job.problem;
+  Config& c = job.config;
+  const int64_t n = std::max<int64_t>(1, p.n);
+  c.samples = std::clamp<int64_t>(192 / p.l, 1, n);
+  job.chunks = core::ceil_div(p.n, c.samples);
+  if (job.chunks > 0) c.samples = core::ceil_div(p.n, job.chunks);
+  const int64_t columns = job.columns();
+  c.pack_panels = columns > kFewColumns;
+  c.depth = std::min<int64_t>(p.cin_per_group(), c.pack_panels ? 128 : 8);
+  // Many columns: the rows of a few panels. Few: the tile stays in L1 while the weights pass by.
+  c.channels = channels_of(p, c.pack_panels ? 256 : std::clamp<int64_t>(6144 / columns, 256, 2048));
+  job.channel_blocks = core::ceil_div(p.cout_per_group(), c.channels);
+  job.row_pitch = round_up(c.channels * p.k, kPanel);
+  c.stage = std::clamp<int64_t>(kBuffer / (columns * p.cin), 1, std::max<int64_t>(1, job.chunks));
+}
+
+class ShortKernel final : public plan::Kernel {
+ public:
+  ShortKernel(const Problem& problem, int threads) : threads_(static_cast<std::size_t>(threads)) {
+    job_.problem = problem;
+    job_.lout = problem.lout();
+    job_.full = (problem.l - 1) * problem.stride + problem.dilation * (problem.k - 1) + 1;
+    configure(job_);
+    stage_ = round_up<std::size_t>(job_.stage_bytes(), 256);
+    scratch_ = round_up<std::size_t>(job_.scratch_bytes(), 256);
+  }
+
+  std::size_t workspace_bytes() const override {
+    return stage_ * static_cast<std::size_t>(job_.config.stage) + scratch_ * threads_;
+  }
+  std::string describe() const override { return job_.config.text(); }
+
+  core::Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
+    for (int64_t chunk = 0; chunk < job_.chunks; chunk += job_.config.stage) {
+      const int64_t count = std::min(job_.config.stage, job_.chunks - chunk);
+      stage(operands.x, chunk, count, context);
+      multiply(operands, chunk, count, context);
+    }
+    return {};
+  }
+
+ private:
+  void stage(const void* x, int64_t chunk, int64_t count, const plan::RunContext& context) const {
+    const int64_t blocks = column_blocks(job_);
+    context.executor.run(count * blocks, [&](int64_t index, int32_t) {
+      const int64_t i = index / blocks;
+      stage_columns(job_, x, chunk + i, index % blocks, staged(context, i));
+    });
+  }
+  void multiply(const plan::Operands& operands, int64_t chunk, int64_t count,
+                const plan::RunContext& context) const {
+    const int64_t tasks = job_.problem.groups * job_.channel_blocks;
+    std::byte* scratch = staged(context, job_.config.stage);
+    context.executor.run(count * tasks, [&](int64_t index, int32_t slot) {
+      const int64_t i = index / tasks;
+      run_task(job_, operands, chunk + i, staged(context, i), index % tasks,
+               scratch + scratch_ * static_cast<std::size_t>(slot));
+    });
+  }
+  std::byte* staged(const plan::RunContext& context, int64_t i) const {
+    return context.workspace + stage_ * static_cast<std::size_t>(i);
+  }
+
+  Job job_;
+  std::size_t stage_ = 0, scratch_ = 0, threads_;
+};
+
+plan::Support valid(const Problem& p) {
+  if (p.operation != core::Operation::forward) return plan::Support::no("forward only");
+  if (p.l > 4096 || p.l * p.cin > kBuffer)
+    return plan::Support::no("a sample's x is more than 2^19 elements");
+  if (p.l * round_up(p.k, kPanel) > kBuffer) return plan::Support::no("a channel's columns: more than 2^19");
+  if (p.l * p.stride + p.k * p.dilation + p.output_padding > kBuffer) {
+    return plan::Support::no("more than 2^19 outputs in a row");
+  }
+  return plan::Support::yes();
+}
+
+plan::Support supports(const Problem& p, const core::DeviceInfo&, const plan::PlanOptions& options) {
+  const plan::Support support = valid(p);
+  if (!support.ok || options.force_kernel == kEntry.name) return support;
+  if (p.l > 48) return plan::Support::no("more than 48 positions");
+  if (p.cout_per_group() * p.k < 32) return plan::Support::no("fewer than 32 rows (channel, tap)");
+  return plan::Support::yes();
+}
+
+std::unique_ptr<const plan::Kernel> make(const Problem& p, const core::DeviceInfo&,
+                                         const plan::PlanOptions& options) {
+  return std::make_unique<ShortKernel>(p, std::max(1, options.threads));
+}
+
+}  // namespace
+
+std::string Config::text() const {
+  return std::to_string(samples) + " samples a chunk, " + std::to_string(channels) + " channels a task, " +
+         std::to_string(depth) + " ci at a time, weights " + (pack_panels ? "in packed panels" : "in place") +
+         ", " + std::to_string(stage) + " chunks staged";
+}
+
+std::size_t Job::stage_bytes() const {
+  return static_cast<std::size_t>(columns() * problem.cin) * accumulator_size(problem.dtype);
+}
+
+std::size_t Job::scratch_bytes() const {
+  const int64_t elements = columns() * row_pitch + config.depth * kPanel + full + problem.output_padding;
+  return static_cast<std::size_t>(elements) * accumulator_size(problem.dtype);
+}
+
+const plan::KernelEntry kEntry = {"cpu.short", "few positions a sample, vectors along channels and taps",
+                                  core::DeviceKind::cpu, supports, make};
+
+}  // namespace tconv::cpu::short_l
