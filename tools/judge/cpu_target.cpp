@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <new>
 #include <string>
@@ -100,6 +101,20 @@ class CpuTarget final : public Target {
 };
 
 }  // namespace
+
+core::Result<double> Target::timed(int calls, const Call& call) {
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < calls; ++i) {
+    Status status = call(i, context(0));
+    if (status.ok()) status = finish();
+    if (!status.ok()) return status;
+  }
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / calls;
+}
+
+core::Result<Attained> Target::attained(core::DType) {
+  return Status(core::Code::unsupported, "this target does not measure its rates");
+}
 
 std::unique_ptr<Target> cpu_target(int threads, std::size_t memory_limit) {
   return std::make_unique<CpuTarget>(threads, memory_limit);

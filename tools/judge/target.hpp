@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 
 #include "core/device_info.hpp"
@@ -28,8 +29,16 @@ struct Arithmetic {
   double floor = 0x1p-149;  // absolute error of one addition among subnormals
 };
 
+// What a device attains, measured there and then.
+struct Attained {
+  double gflops = 0;  // of multiply-adds in the dtype's accumulation type, without tensor cores
+  double gbps = 0;    // of a copy beyond the caches, bytes read plus written
+};
+
 class Target {
  public:
+  using Call = std::function<core::Status(int call, const plan::RunContext&)>;
+
   virtual ~Target() = default;
   virtual const core::DeviceInfo& info() const = 0;
 
@@ -48,6 +57,12 @@ class Target {
   virtual void allow(std::byte*, std::size_t) {}
 
   virtual Arithmetic arithmetic(const core::Problem& problem) const = 0;
+
+  // Seconds that a call takes, over `calls` of them back to back. On a CPU by the clock, the wait for the end
+  // included; on a GPU by events around a graph of them, so that the host's launches do not count.
+  virtual core::Result<double> timed(int calls, const Call& call);
+  // Only a GPU's; a CPU's rates depend on threads and sizes.
+  virtual core::Result<Attained> attained(core::DType dtype);
 };
 
 // This machine. threads: of run 0, 0 for all cores. memory_limit 0: half of what is free now.

@@ -1,7 +1,6 @@
 #include "bench_run.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 
 #include "judge/case.hpp"
@@ -58,21 +57,24 @@ class Bench {
     return status.ok() ? target_.finish() : status;
   }
 
-  // Alternating calls until the time is spent on each kind; at least five of each after a warm-up.
+  // Alternating samples until the time is spent on each kind; at least five of each after a warm-up.
   Status time(double seconds, std::vector<Timing>& timings) {
     const int kinds = packed_bytes_ > 0 ? 2 : 1;
     std::vector<double> taken[2];
     double spent = 0;
-    for (int64_t call = 0;; ++call) {
+    int calls = 1;
+    for (int64_t sample = 0;; ++sample) {
       const bool enough = spent > seconds * kinds && taken[0].size() >= 5;
       if (enough || taken[0].size() >= 20'000) break;
       for (int kind = 0; kind < kinds; ++kind) {
-        double one = 0;
-        Status status = timed_call(sets_[static_cast<std::size_t>(call) % sets_.size()], kind == 1, one);
-        if (!status.ok()) return status;
-        if (call < warm_up()) continue;
-        taken[kind].push_back(one);
-        spent += one;
+        auto one = timed_sample(sample, calls, kind == 1);
+        if (!one.ok()) return one.status();
+        if (sample < warm_up()) {
+          calls = calls_for(one.value());
+          continue;
+        }
+        taken[kind].push_back(one.value());
+        spent += one.value() * calls;
       }
     }
     for (int kind = 0; kind < kinds; ++kind) timings.push_back(summary(kind, taken[kind]));
@@ -98,16 +100,21 @@ class Bench {
     return context;
   }
 
-  Status timed_call(const Set& set, bool packed, double& seconds) {
-    plan::Operands operands = set.operands->device_operands();
-    if (packed) operands.weight = packed_->device();
-    operands.output = set.output->device();
-    const plan::RunContext in = context();
-    const auto start = std::chrono::steady_clock::now();
-    Status status = plan::run(plan_, operands, packed, in, plan_.workspace_bytes(false));
-    if (status.ok()) status = target_.finish();
-    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    return status;
+  // A GPU's events count in half microseconds: short calls are timed several at once.
+  int calls_for(double seconds) const {
+    if (target_.info().kind == core::DeviceKind::cpu) return 1;
+    return static_cast<int>(std::clamp(5e-4 / std::max(seconds, 1e-7), 1.0, 64.0));
+  }
+
+  core::Result<double> timed_sample(int64_t sample, int calls, bool packed) {
+    return target_.timed(calls, [&](int call, plan::RunContext in) {
+      const Set& set = sets_[static_cast<std::size_t>(sample * calls + call) % sets_.size()];
+      plan::Operands operands = set.operands->device_operands();
+      if (packed) operands.weight = packed_->device();
+      operands.output = set.output->device();
+      in.workspace = workspace_->device();
+      return plan::run(plan_, operands, packed, in, plan_.workspace_bytes(false));
+    });
   }
 
   static Timing summary(int kind, std::vector<double>& taken) {
@@ -142,9 +149,13 @@ core::Result<Measured> measure(const core::Problem& problem, const std::string& 
   if (status.ok()) status = bench.time(seconds, measured.timings);
   if (!status.ok()) return status;
   const auto bytes = static_cast<std::size_t>(work_of(problem).bytes);
-  measured.rates = target.info().kind == core::DeviceKind::cpu
-                       ? measure_cpu(problem.dtype, threads, bytes, bench.sets())
-                       : rates_of(target.info(), problem);
+  if (target.info().kind == core::DeviceKind::cpu) {
+    measured.rates = measure_cpu(problem.dtype, threads, bytes, bench.sets());
+    return measured;
+  }
+  const auto attained = target.attained(problem.dtype);
+  if (!attained.ok()) return attained.status();
+  measured.rates = gpu_rates(target.info(), problem, attained.value());
   return measured;
 }
 

@@ -3,17 +3,16 @@
 namespace tconv::cli {
 
 Rates rates_of(const core::DeviceInfo& gpu, const core::Problem& p) {
-  switch (p.dtype) {
-    case core::DType::f64:
-      return {gpu.fp64_gflops, gpu.copy_gbps};
-    case core::DType::f16:
-    case core::DType::bf16:
-      return {gpu.half_gflops > 0 ? gpu.half_gflops : gpu.fp32_gflops, gpu.copy_gbps};
-    case core::DType::f32:
-      break;
-  }
-  const bool tf32 = p.precision == core::Precision::tf32 && gpu.tf32_gflops > 0;
-  return {tf32 ? gpu.tf32_gflops : gpu.fp32_gflops, gpu.copy_gbps};
+  const bool f64 = p.dtype == core::DType::f64;
+  return gpu_rates(gpu, p, {f64 ? gpu.fp64_gflops : gpu.fp32_gflops, gpu.copy_gbps});
+}
+
+Rates gpu_rates(const core::DeviceInfo& gpu, const core::Problem& p, const judge::Attained& attained) {
+  const bool half = p.dtype == core::DType::f16 || p.dtype == core::DType::bf16;
+  const bool tf32 = p.precision == core::Precision::tf32;
+  if (half && gpu.half_gflops > 0) return {gpu.half_gflops, attained.gbps};
+  if (tf32 && gpu.tf32_gflops > 0) return {gpu.tf32_gflops, attained.gbps};
+  return {attained.gflops, attained.gbps};
 }
 
 Floor floor_of(const core::Work& work, const Rates& rates) {

@@ -1,6 +1,5 @@
 // The least time that a problem can take: its operations at the rate of a multiply-add loop, its bytes at the
-// rate of a copy, whichever is longer. On a CPU both rates are measured right then; a GPU's come from its
-// DeviceInfo.
+// rate of a copy, whichever is longer. Both rates are measured right then.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +7,7 @@
 
 #include "core/device_info.hpp"
 #include "core/problem.hpp"
+#include "judge/target.hpp"
 
 namespace tconv::cli {
 
@@ -20,7 +20,11 @@ struct Rates {
 // rate is that of data of the problem's size; copies rotate over as many buffers as the caller's data do.
 Rates measure_cpu(core::DType dtype, int threads, std::size_t copy_bytes, int buffers);
 
+// A GPU's as its DeviceInfo has them: for a plan.
 Rates rates_of(const core::DeviceInfo& gpu, const core::Problem& problem);
+
+// A GPU's for a measurement: what was measured, and for tensor cores (tf32, 16-bit) what is known of the device.
+Rates gpu_rates(const core::DeviceInfo& gpu, const core::Problem& problem, const judge::Attained& attained);
 
 struct Floor {
   double compute = 0, memory = 0;  // seconds

@@ -7,6 +7,7 @@
 
 #include "cuda/entries.hpp"
 #include "cuda/host/runtime.hpp"
+#include "judge/cuda/timing.hpp"
 #include "judge/target.hpp"
 
 namespace tconv::judge {
@@ -127,10 +128,32 @@ class CudaTarget final : public Target {
     return arithmetic;
   }
 
+  core::Result<double> timed(int calls, const Call& call) override {
+    return time_graph(
+        stream_,
+        [&]() -> Status {
+          for (int i = 0; i < calls; ++i) {
+            Status status = call(i, {nullptr, {}, stream_});
+            if (!status.ok()) return status;
+          }
+          return {};
+        },
+        calls);
+  }
+  core::Result<Attained> attained(core::DType dtype) override {
+    const bool f64 = dtype == core::DType::f64;
+    Attained& known = attained_[f64 ? 1 : 0];
+    if (known.gbps > 0) return known;
+    auto measured = measure_rates(stream_, f64, info_.sm_count);
+    if (measured.ok()) known = measured.value();
+    return measured;
+  }
+
  private:
   core::DeviceInfo info_;
   std::size_t limit_;
   cudaStream_t stream_ = nullptr;
+  Attained attained_[2] = {};
   std::shared_ptr<Pool> pool_ = std::make_shared<Pool>();
 };
 
