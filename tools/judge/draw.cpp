@@ -60,7 +60,7 @@ void shrink(Rng& rng, Problem& p, double budget) {
     if (which == 3) p.cout = std::max<int64_t>(1, cout * 2 / 3) * p.groups;
     if (which == 4) p.k = std::max<int64_t>(1, p.k * 2 / 3);
     if (which == 5) p.n = std::min<int64_t>(p.n, std::max<int64_t>(1, p.n - 1));
-    if (which == 6 && p.groups > 1 && cost(p) > budget * 4) {
+    if (which == 6 && rng.chance(30)) {  // seldom: many groups are worth keeping
       const int64_t groups = std::max<int64_t>(1, p.groups * 2 / 3);
       p.cin = cin * groups;
       p.cout = cout * groups;
