@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "cpu/dense/kernel.hpp"
 #include "cpu/depthwise/contract.hpp"
 #include "cpu/narrow/contract.hpp"
 #include "cpu/short/contract.hpp"
@@ -17,6 +18,7 @@ std::span<const KernelEntry* const> registry() {
     entries.push_back(&cpu::depthwise::kEntry);
     entries.push_back(&cpu::short_l::kEntry);
     entries.push_back(&cpu::narrow::kEntry);
+    entries.push_back(&cpu::dense::kEntry);
     entries.push_back(&reference::kEntry);
     return entries;
   }();

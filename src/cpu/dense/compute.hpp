@@ -1,0 +1,20 @@
+// One task on the best SIMD target of this machine. scratch is the slot's own, Scratch elements of float
+// (double for f64).
+#pragma once
+
+#include "cpu/dense/contract.hpp"
+
+namespace tconv::cpu::dense {
+
+struct Job {
+  Geometry geometry;
+  Config config;
+  Scratch scratch;
+};
+
+void compute_f32(const Job& job, const Task& task, const Buffers& buffers, void* scratch);
+void compute_f64(const Job& job, const Task& task, const Buffers& buffers, void* scratch);
+void compute_f16(const Job& job, const Task& task, const Buffers& buffers, void* scratch);
+void compute_bf16(const Job& job, const Task& task, const Buffers& buffers, void* scratch);
+
+}  // namespace tconv::cpu::dense

@@ -1,0 +1,35 @@
+#include "cpu/dense/compute.hpp"
+#include "cpu/dense/targets.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/dense/compute_bf16.cpp"
+#include "hwy/foreach_target.h"
+// After foreach_target.h:
+#include "cpu/dense/compute-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace tconv::cpu::dense {
+namespace HWY_NAMESPACE {
+
+void RunBF16(const Job& job, const Task& task, const Buffers& buffers, void* scratch) {
+  Compute<Bfloat, float>(job, task, buffers, scratch);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tconv::cpu::dense
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tconv::cpu::dense {
+namespace {
+
+HWY_EXPORT(RunBF16);
+
+}  // namespace
+
+void compute_bf16(const Job& job, const Task& task, const Buffers& buffers, void* scratch) {
+  HWY_DYNAMIC_DISPATCH(RunBF16)(job, task, buffers, scratch);
+}
+
+}  // namespace tconv::cpu::dense
+#endif

@@ -1,0 +1,198 @@
+#include "cpu/dense/config.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/polyphase.hpp"
+
+namespace tconv::cpu::dense {
+namespace {
+
+using core::ceil_div;
+using core::floor_div;
+
+constexpr int64_t kMaxWholeStride = 1024;  // keeps the rows of a unit and its run of outputs in L2
+constexpr int64_t kMaxUnitRows = 512;
+constexpr int64_t kMaxTapBlock = 256;
+constexpr int64_t kMaxCinBlock = 512;
+constexpr int64_t kPanelElements = 96 * 1024;  // 384 KiB of float: half of a 1 MiB L2 with room for A and C
+constexpr int64_t kSumElements = 128 * 1024;   // C of a task with several depth blocks
+constexpr int64_t kMinPanelColumns = 192, kMaxPanelColumns = 1536;
+constexpr int64_t kTasksPerThread = 8;
+
+int64_t round_up(int64_t value, int64_t to) {
+  return ceil_div(value, to) * to;
+}
+
+void place_classes(Geometry& g, const Config& c) {
+  int64_t offset = 0;
+  for (RowClass& rows : g.classes) {
+    rows.blocks = ceil_div(c.cout_block * rows.residues, kRows);
+    rows.weight_offset = offset;
+    offset += cout_blocks(g, c) * rows.blocks * block_elements(g, rows);
+  }
+}
+
+// The smallest power of two that fills row blocks of both classes, while the unit stays small.
+int64_t choose_cout_block(const Geometry& g) {
+  int64_t block = 1;
+  for (const RowClass& rows : g.classes) {
+    if (rows.residues > 0) block = std::max(block, kRows / std::gcd(kRows, rows.residues));
+  }
+  while (block > 1 && block * g.residues > kMaxUnitRows) block /= 2;
+  return block;
+}
+
+// Columns: how samples lie side by side, and which panel layout holds their taps.
+void choose_columns(const Geometry& g, Config& c) {
+  const int64_t halo = (c.tap_block - 1) * g.delta;
+  const int64_t zeros_before = std::max<int64_t>(0, halo - g.q_first);
+  const int64_t zeros_after = std::max<int64_t>(0, g.q_first + g.q_count - g.l);
+  const int64_t shared_zeros = c.tap_block < g.taps ? 0 : std::min({zeros_before, zeros_after, halo});
+  const int64_t gap = g.n > 1 ? halo - shared_zeros : 0;  // columns without an output between samples
+  const bool far = g.delta > kMinPanelColumns;
+  c.expanded = far || gap * g.cout * g.residues > 8 * g.q_count;
+  c.halo = c.expanded ? 0 : halo;
+  c.period = c.expanded ? g.q_count : g.q_count + halo - shared_zeros;
+  c.columns = g.n == 0 || g.q_count <= 0 ? 0 : (g.n - 1) * c.period + g.q_count;
+}
+
+// An odd number of cache lines, so that channels spread over the sets of L1.
+int64_t odd_lines(int64_t elements) {
+  const int64_t lines = ceil_div(elements, kColumnAlign);
+  return (lines | 1) * kColumnAlign;
+}
+
+int64_t line_of(const Config& c, int64_t columns) {
+  const int64_t aligned = round_up(columns, kColumnAlign);
+  return odd_lines(c.expanded ? c.tap_block * aligned : aligned + c.halo);
+}
+
+void choose_panel(const Geometry& g, Config& c) {
+  const int64_t all = round_up(std::max<int64_t>(c.columns, 1), kColumnAlign);
+  const int64_t blocks = ceil_div(g.cin, kMaxCinBlock);
+  c.cin_block = ceil_div(g.cin, blocks);
+  int64_t columns = kPanelElements / (c.cin_block * (c.expanded ? c.tap_block : 1));
+  columns = std::clamp(columns / kMaxTile * kMaxTile, kMinPanelColumns, kMaxPanelColumns);
+  const int64_t panels = ceil_div(all, columns);
+  c.panel_columns = std::min(columns, round_up(ceil_div(all, panels), kMaxTile));
+  c.line = line_of(c, c.panel_columns);
+  // A long halo or many expanded taps: fewer channels at a time.
+  c.cin_block = std::clamp<int64_t>(2 * kPanelElements / c.line, 1, c.cin_block);
+  c.one_depth_block = c.cin_block == g.cin && c.tap_block >= g.taps;
+}
+
+void choose_units(const Geometry& g, Config& c) {
+  int64_t per_cout_block = 1;
+  if (!c.whole) per_cout_block = g.classes[0].blocks + g.classes[1].blocks;
+  c.units = cout_blocks(g, c) * per_cout_block;
+  c.units_per_task = std::max<int64_t>(1, c.units);
+  if (c.one_depth_block) return;
+  const int64_t most = kSumElements / unit_rows(g, c);  // columns of one unit's sums
+  c.panel_columns = std::min(c.panel_columns, std::max(kMaxTile, most / kMaxTile * kMaxTile));
+  c.line = line_of(c, c.panel_columns);
+  c.units_per_task = std::clamp<int64_t>(most / c.panel_columns, 1, c.units);
+}
+
+// Splits rows first (down to 64 rows: below, loading the panel costs more than it spreads), then columns.
+void spread(const Geometry& g, Config& c, int threads) {
+  if (threads <= 1 || c.columns == 0) return;
+  const int64_t wanted = kTasksPerThread * threads;
+  const int64_t least = std::clamp<int64_t>(64 / unit_rows(g, c), 1, c.units_per_task);
+  while (task_count(g, c) < wanted && c.units_per_task > least) {
+    c.units_per_task = std::max(least, c.units_per_task / 2);
+  }
+  while (task_count(g, c) < wanted && c.panel_columns > kMaxTile) {
+    c.panel_columns = round_up(c.panel_columns / 2, kMaxTile);
+  }
+  c.line = line_of(c, c.panel_columns);
+}
+
+}  // namespace
+
+plan::Support supports(const core::Problem& problem) {
+  if (problem.operation != core::Operation::forward) {
+    return plan::Support::no(std::string("operation ") + name_of(problem.operation) + ": it computes fwd");
+  }
+  return plan::Support::yes();
+}
+
+Geometry make_geometry(const core::Problem& p) {
+  Geometry g;
+  g.dtype = p.dtype;
+  g.has_bias = p.has_bias;
+  g.n = p.n, g.groups = p.groups, g.cin = p.cin_per_group(), g.cout = p.cout_per_group();
+  g.l = p.l, g.lout = p.lout(), g.k = p.k;
+  g.stride = p.stride, g.padding = p.padding, g.dilation = p.dilation;
+  const int64_t divisor = std::gcd(p.stride, p.dilation);
+  g.tap_step = p.stride / divisor;
+  g.delta = p.dilation / divisor;
+  g.residues = std::min(p.k, g.tap_step);
+  g.taps = ceil_div(p.k, g.tap_step);
+  const auto steps = p.x_steps();
+  std::copy(steps.begin(), steps.end(), g.x_steps);
+  const int64_t longer = p.k % g.tap_step == 0 ? g.residues : p.k % g.tap_step;  // residues with T taps
+  g.classes[0] = {0, longer, g.taps, 0, 0};
+  g.classes[1] = {longer, g.residues - longer, g.taps - 1, 0, 0};
+  return g;
+}
+
+Config make_config(Geometry& g, int threads) {
+  Config c;
+  const int64_t farthest = (g.residues - 1) * g.dilation;  // between outputs of one column
+  c.whole = farthest < g.stride && g.stride <= kMaxWholeStride;
+  c.cout_block = choose_cout_block(g);
+  c.tap_block = std::min(g.taps, kMaxTapBlock);
+  g.q_first = c.whole ? floor_div(g.padding, g.stride) : ceil_div(g.padding - farthest, g.stride);
+  g.q_count = std::max<int64_t>(0, ceil_div(g.lout + g.padding, g.stride) - g.q_first);
+  place_classes(g, c);
+  choose_columns(g, c);
+  choose_panel(g, c);
+  choose_units(g, c);
+  spread(g, c, threads);
+  return c;
+}
+
+Scratch scratch_of(const Geometry& g, const Config& c) {
+  Scratch s;
+  s.panel = round_up(c.cin_block * c.line, 64);
+  const int64_t sum_columns = c.one_depth_block ? kMaxTile : round_up(c.panel_columns, kMaxTile);
+  const int64_t sum_units = c.one_depth_block ? 1 : c.units_per_task;
+  s.sums = round_up(sum_units * unit_rows(g, c) * sum_columns, 64);
+  s.run = c.whole ? round_up(g.stride * kMaxTile + 64, 64) : 0;
+  return s;
+}
+
+int64_t task_count(const Geometry& g, const Config& c) {
+  return g.groups * ceil_div(c.units, c.units_per_task) * ceil_div(c.columns, c.panel_columns);
+}
+
+Task task_at(const Config& c, int64_t index) {
+  const int64_t panels = ceil_div(c.columns, c.panel_columns);
+  const int64_t chunks = ceil_div(c.units, c.units_per_task);
+  const int64_t panel = index % panels, chunk = index / panels % chunks;
+  Task t;
+  t.group = index / panels / chunks;
+  t.unit_begin = chunk * c.units_per_task;
+  t.unit_end = std::min(c.units, t.unit_begin + c.units_per_task);
+  t.column_begin = panel * c.panel_columns;
+  t.column_end = std::min(c.columns, t.column_begin + c.panel_columns);
+  return t;
+}
+
+std::string text(const Geometry& g, const Config& c) {
+  const auto number = [](int64_t v) { return std::to_string(v); };
+  std::string out = "rows " + number(g.cout * g.residues) + " (" + number(g.classes[0].residues) +
+                    " residues x " + number(g.classes[0].taps) + " taps";
+  if (g.classes[1].residues > 0) {
+    out += ", " + number(g.classes[1].residues) + " x " + number(g.classes[1].taps);
+  }
+  out += "), columns " + number(c.columns) + " in panels of " + number(c.panel_columns) +
+         (c.expanded ? " (a line a tap)" : "") + ", depth blocks of " + number(c.cin_block) + " ci x " +
+         number(c.tap_block) + " taps, units of " + (c.whole ? number(c.cout_block) + " cout" : "8 rows") +
+         ", " + number(c.units_per_task) + " of " + number(c.units) + " a task, " + number(task_count(g, c)) +
+         " tasks";
+  return out;
+}
+
+}  // namespace tconv::cpu::dense

@@ -1,0 +1,167 @@
+// From C to y: bias, residues side by side, conversion, and only outputs in [0, lout).
+#if defined(TCONV_DENSE_EPILOGUE_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef TCONV_DENSE_EPILOGUE_INL
+#undef TCONV_DENSE_EPILOGUE_INL
+#else
+#define TCONV_DENSE_EPILOGUE_INL
+#endif
+
+#include <algorithm>
+#include <type_traits>
+
+#include "core/polyphase.hpp"
+#include "cpu/dense/contract.hpp"
+#include "cpu/dense/storage-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace tconv::cpu::dense {
+namespace HWY_NAMESPACE {
+
+// A run of a tile's columns that lies in one sample.
+struct Segment {
+  int64_t sample, q, column, count;  // first Q, first column in the tile
+};
+
+struct Segments {
+  Segment at[kMaxTile];
+  int64_t count = 0;
+};
+
+// Columns [begin, begin + count) of the batch, those between samples left out.
+HWY_INLINE Segments SegmentsOf(const Geometry& g, const Config& c, int64_t begin, int64_t count) {
+  Segments out;
+  int64_t sample = begin / c.period, place = begin % c.period;
+  for (int64_t done = 0; done < count; ++sample, place = 0) {
+    const int64_t run = std::min(count - done, c.period - place);
+    const int64_t valid = std::min(run, g.q_count - place);
+    if (valid > 0) out.at[out.count++] = {sample, g.q_first + place, done, valid};
+    done += run;
+  }
+  return out;
+}
+
+// The rows of C of one cout, by output phase: phase f is residue f/dilation where that divides and exists.
+template <class A>
+struct Phases {
+  const A* sums;  // of the tile, first row of the unit
+  int64_t sums_line;
+  int64_t dilation, residues;
+  int64_t first1;      // residues from here on are of class 1
+  int64_t row0, row1;  // C row of the cout's first residue in each class
+  A bias;
+
+  HWY_INLINE const A* row(int64_t phase) const {
+    const int64_t residue = dilation == 1 ? phase : phase / dilation;
+    if (residue >= residues || residue * dilation != phase) return nullptr;
+    return sums + (residue < first1 ? row0 + residue : row1 + residue - first1) * sums_line;
+  }
+};
+
+template <class D, class A>
+HWY_INLINE hn::Vec<D> Biased(D d, const A* row, int64_t column, hn::Vec<D> bias) {
+  return row == nullptr ? bias : hn::Add(hn::LoadU(d, row + column), bias);
+}
+
+template <class A>
+HWY_INLINE void InterleaveScalar(const Phases<A>& p, int64_t stride, int64_t columns, A* to) {
+  for (int64_t phase = 0; phase < stride; ++phase) {
+    const A* row = p.row(phase);
+    for (int64_t i = 0; i < columns; ++i) to[i * stride + phase] = row == nullptr ? p.bias : row[i] + p.bias;
+  }
+}
+
+#if HWY_TARGET != HWY_SCALAR
+// Four phases a time, 4x4 transposes. Where 4 does not divide the stride the last group spills into the next
+// position; falling phases within 4 columns, and columns in order, put right what it spilled. So `to` has
+// room for 3 elements more.
+HWY_INLINE void InterleaveQuads(const Phases<float>& p, int64_t stride, int64_t columns, float* to) {
+  const hn::FixedTag<float, 4> d;
+  const hn::FixedTag<double, 2> pairs;
+  const auto bias = hn::Set(d, p.bias);
+  for (int64_t i = 0; i < columns; i += 4) {
+    for (int64_t phase = (stride - 1) / 4 * 4; phase >= 0; phase -= 4) {
+      const auto a = Biased(d, p.row(phase), i, bias);
+      const auto b = Biased(d, phase + 1 < stride ? p.row(phase + 1) : nullptr, i, bias);
+      const auto e = Biased(d, phase + 2 < stride ? p.row(phase + 2) : nullptr, i, bias);
+      const auto f = Biased(d, phase + 3 < stride ? p.row(phase + 3) : nullptr, i, bias);
+      const auto ab0 = hn::BitCast(pairs, hn::InterleaveLower(d, a, b));
+      const auto ab1 = hn::BitCast(pairs, hn::InterleaveUpper(d, a, b));
+      const auto ef0 = hn::BitCast(pairs, hn::InterleaveLower(d, e, f));
+      const auto ef1 = hn::BitCast(pairs, hn::InterleaveUpper(d, e, f));
+      float* at = to + i * stride + phase;
+      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, ab0, ef0)), d, at);
+      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, ab0, ef0)), d, at + stride);
+      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, ab1, ef1)), d, at + 2 * stride);
+      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, ab1, ef1)), d, at + 3 * stride);
+    }
+  }
+}
+
+#endif
+
+// to[column*stride + phase]; columns are whole vectors.
+template <class A>
+HWY_INLINE void Interleave(const Phases<A>& p, int64_t stride, int64_t columns, A* to) {
+  const hn::ScalableTag<A> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto bias = hn::Set(d, p.bias);
+  if (stride == 1) {
+    const A* row = p.row(0);
+    for (int64_t i = 0; i < columns; i += lanes) hn::StoreU(Biased(d, row, i, bias), d, to + i);
+  } else if (stride == 2) {
+    const A *row0 = p.row(0), *row1 = p.row(1);
+    for (int64_t i = 0; i < columns; i += lanes) {
+      hn::StoreInterleaved2(Biased(d, row0, i, bias), Biased(d, row1, i, bias), d, to + 2 * i);
+    }
+#if HWY_TARGET != HWY_SCALAR
+  } else if constexpr (std::is_same_v<A, float>) {
+    InterleaveQuads(p, stride, columns, to);
+#endif
+  } else {
+    InterleaveScalar(p, stride, columns, to);
+  }
+}
+
+// One cout of a whole unit; columns are whole vectors. Straight to y where the tile is one unclipped segment
+// that needs no conversion, else by way of run, which has room for the tile's outputs.
+template <class T, class A>
+HWY_INLINE void EmitCout(const Geometry& g, const Phases<A>& p, const Segments& segments, int64_t columns,
+                         T* y_channel, int64_t y_sample, A* run) {
+  const int64_t s = g.stride;
+  if constexpr (std::is_same_v<T, A>) {
+    const Segment& first = segments.at[0];
+    const int64_t begin = s * first.q - g.padding;
+    const bool no_spill = s % 4 == 0 || s <= 2 || !std::is_same_v<A, float>;
+    if (first.count == columns && no_spill && begin >= 0 && begin + s * columns <= g.lout) {
+      return Interleave(p, s, columns, y_channel + first.sample * y_sample + begin);
+    }
+  }
+  Interleave(p, s, columns, run);
+  for (int64_t i = 0; i < segments.count; ++i) {
+    const Segment& at = segments.at[i];
+    const int64_t begin = s * at.q - g.padding;
+    const int64_t low = std::max<int64_t>(begin, 0), high = std::min(begin + s * at.count, g.lout);
+    if (low >= high) continue;
+    NarrowRun(run + (at.column * s + low - begin), y_channel + at.sample * y_sample + low, high - low);
+  }
+}
+
+// One row, one residue, where the residues of a column are no contiguous run: an output every stride.
+template <class T, class A>
+HWY_INLINE void EmitRow(const Geometry& g, const A* row, A bias, int64_t residue, const Segments& segments,
+                        T* y_channel, int64_t y_sample) {
+  const int64_t base = residue * g.dilation - g.padding;
+  for (int64_t i = 0; i < segments.count; ++i) {
+    const Segment& at = segments.at[i];
+    T* y = y_channel + at.sample * y_sample;
+    for (int64_t j = 0; j < at.count; ++j) {
+      const int64_t o = g.stride * (at.q + j) + base;
+      if (o >= 0 && o < g.lout) Narrow(row[at.column + j] + bias, y[o]);
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tconv::cpu::dense
+HWY_AFTER_NAMESPACE();
+#endif  // per-target include guard

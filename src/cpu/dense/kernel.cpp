@@ -1,0 +1,107 @@
+#include "cpu/dense/kernel.hpp"
+
+#include <cstring>
+
+#include "core/polyphase.hpp"
+#include "cpu/dense/compute.hpp"
+#include "cpu/dense/config.hpp"
+#include "cpu/dense/pack.hpp"
+
+namespace tconv::cpu::dense {
+namespace {
+
+using core::DType;
+
+using Compute = void (*)(const Job&, const Task&, const Buffers&, void*);
+
+Compute compute_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return compute_f32;
+    case DType::f64:
+      return compute_f64;
+    case DType::f16:
+      return compute_f16;
+    case DType::bf16:
+      return compute_bf16;
+  }
+  return nullptr;
+}
+
+class DenseKernel final : public plan::Kernel {
+ public:
+  DenseKernel(const core::Problem& problem, int threads) : threads_(threads < 1 ? 1 : threads) {
+    job_.geometry = make_geometry(problem);
+    job_.config = make_config(job_.geometry, threads_);
+    job_.scratch = scratch_of(job_.geometry, job_.config);
+    element_ = problem.dtype == DType::f64 ? sizeof(double) : sizeof(float);
+    slot_bytes_ = (static_cast<std::size_t>(job_.scratch.elements()) * element_ + 255) / 256 * 256;
+  }
+
+  std::size_t packed_bytes() const override {
+    const Geometry& g = job_.geometry;
+    return static_cast<std::size_t>(g.groups * packed_group_elements(g, job_.config)) * element_;
+  }
+  std::string pack_key() const override {
+    const Geometry& g = job_.geometry;
+    std::string key = "cpu.dense.1";
+    key += std::string(" ") + name_of(g.dtype) + " g" + std::to_string(g.groups) + " ci" +
+           std::to_string(g.cin) + " co" + std::to_string(g.cout) + " k" + std::to_string(g.k) + " step" +
+           std::to_string(g.tap_step) + " cb" + std::to_string(job_.config.cout_block);
+    return key;
+  }
+  std::size_t workspace_bytes() const override { return slot_bytes_ * static_cast<std::size_t>(threads_); }
+  std::string describe() const override { return text(job_.geometry, job_.config); }
+
+  core::Status pack(const void* weight, void* packed, const plan::RunContext& context) const override {
+    dense::pack(job_.geometry, job_.config, weight, packed, context.executor);
+    return {};
+  }
+
+  core::Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
+    const Buffers buffers{operands.x, operands.weight, operands.bias, operands.output};
+    fill_untouched(buffers, context.executor);
+    const Compute compute = compute_of(job_.geometry.dtype);
+    context.executor.run(task_count(job_.geometry, job_.config), [&](int64_t index, int32_t slot) {
+      compute(job_, task_at(job_.config, index), buffers,
+              context.workspace + static_cast<std::size_t>(slot) * slot_bytes_);
+    });
+    return {};
+  }
+
+ private:
+  // Where units are no contiguous runs, outputs that no tap reaches get their bias first.
+  void fill_untouched(const Buffers& b, const core::Executor& executor) const {
+    const Geometry& g = job_.geometry;
+    if (job_.config.whole || g.residues == g.stride) return;
+    const std::size_t size = core::size_of(g.dtype);
+    executor.run(g.n * g.groups * g.cout, [&](int64_t row, int32_t) {
+      std::byte value[sizeof(double)] = {};
+      const auto channel = static_cast<std::size_t>(row % (g.groups * g.cout));
+      if (g.has_bias) std::memcpy(value, static_cast<const std::byte*>(b.bias) + channel * size, size);
+      std::byte* y = static_cast<std::byte*>(b.y) + static_cast<std::size_t>(row * g.lout) * size;
+      for (int64_t o = 0; o < g.lout; ++o) std::memcpy(y + static_cast<std::size_t>(o) * size, value, size);
+    });
+  }
+
+  int threads_;
+  std::size_t element_ = 4, slot_bytes_ = 0;
+  Job job_;
+};
+
+plan::Support entry_supports(const core::Problem& problem, const core::DeviceInfo&,
+                             const plan::PlanOptions&) {
+  return supports(problem);
+}
+
+std::unique_ptr<const plan::Kernel> make(const core::Problem& problem, const core::DeviceInfo&,
+                                         const plan::PlanOptions& options) {
+  return std::make_unique<DenseKernel>(problem, options.threads);
+}
+
+}  // namespace
+
+const plan::KernelEntry kEntry = {"cpu.dense", "polyphase implicit GEMM, every forward problem",
+                                  core::DeviceKind::cpu, entry_supports, make};
+
+}  // namespace tconv::cpu::dense

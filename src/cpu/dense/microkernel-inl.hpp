@@ -1,0 +1,129 @@
+// C[rows][3 vectors] = (C or 0) + A * panel over one depth block: a plain outer-product tile.
+#if defined(TCONV_DENSE_MICROKERNEL_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef TCONV_DENSE_MICROKERNEL_INL
+#undef TCONV_DENSE_MICROKERNEL_INL
+#else
+#define TCONV_DENSE_MICROKERNEL_INL
+#endif
+
+#include "cpu/dense/contract.hpp"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tconv::cpu::dense {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class A>
+struct Tile {
+  const A* weights;  // [ci][tap][8]
+  const A* panel;    // at the first column and the first tap
+  int64_t line, tap_stride, channels, taps;
+  A* sums;
+  int64_t sums_line;
+  bool add;  // to what sums holds
+};
+
+// Named rows rather than an array: compilers keep these in registers.
+template <class D>
+struct Row {
+  hn::Vec<D> v0, v1, v2;
+};
+
+template <int kVecs, class D, class A>
+HWY_INLINE Row<D> Begin(D d, const Tile<A>& t, int64_t row) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto zero = hn::Zero(d);
+  Row<D> r{zero, zero, zero};
+  if (!t.add) return r;
+  const A* from = t.sums + row * t.sums_line;
+  r.v0 = hn::LoadU(d, from);
+  if constexpr (kVecs > 1) r.v1 = hn::LoadU(d, from + lanes);
+  if constexpr (kVecs > 2) r.v2 = hn::LoadU(d, from + 2 * lanes);
+  return r;
+}
+
+template <int kVecs, class D, class A>
+HWY_INLINE void End(D d, const Tile<A>& t, int64_t row, const Row<D>& r) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  A* to = t.sums + row * t.sums_line;
+  hn::StoreU(r.v0, d, to);
+  if constexpr (kVecs > 1) hn::StoreU(r.v1, d, to + lanes);
+  if constexpr (kVecs > 2) hn::StoreU(r.v2, d, to + 2 * lanes);
+}
+
+template <int kVecs, class D, class A>
+HWY_INLINE void Step(D d, Row<D>& r, const A* weight, const Row<D>& x) {
+  const auto w = hn::Set(d, *weight);
+  r.v0 = hn::MulAdd(w, x.v0, r.v0);
+  if constexpr (kVecs > 1) r.v1 = hn::MulAdd(w, x.v1, r.v1);
+  if constexpr (kVecs > 2) r.v2 = hn::MulAdd(w, x.v2, r.v2);
+}
+
+template <int kTileRows, int kVecs, class A>
+HWY_NOINLINE void Multiply(const Tile<A>& t) {
+  using D = hn::ScalableTag<A>;
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  constexpr bool kEight = kTileRows == 8;
+  Row<D> r0 = Begin<kVecs>(d, t, 0), r1 = Begin<kVecs>(d, t, 1);
+  Row<D> r2 = Begin<kVecs>(d, t, 2), r3 = Begin<kVecs>(d, t, 3);
+  Row<D> r4, r5, r6, r7;
+  if constexpr (kEight) {
+    r4 = Begin<kVecs>(d, t, 4), r5 = Begin<kVecs>(d, t, 5);
+    r6 = Begin<kVecs>(d, t, 6), r7 = Begin<kVecs>(d, t, 7);
+  }
+  const A* HWY_RESTRICT weights = t.weights;
+  const A* HWY_RESTRICT line = t.panel;
+  const int64_t tap_stride = t.tap_stride, taps = t.taps;
+  for (int64_t ci = 0; ci < t.channels; ++ci, line += t.line) {
+    const A* HWY_RESTRICT x = line;
+    for (int64_t tap = 0; tap < taps; ++tap, x += tap_stride, weights += kRows) {
+      Row<D> in;
+      in.v0 = hn::LoadU(d, x);
+      if constexpr (kVecs > 1) in.v1 = hn::LoadU(d, x + lanes);
+      if constexpr (kVecs > 2) in.v2 = hn::LoadU(d, x + 2 * lanes);
+      Step<kVecs>(d, r0, weights, in);
+      Step<kVecs>(d, r1, weights + 1, in);
+      Step<kVecs>(d, r2, weights + 2, in);
+      Step<kVecs>(d, r3, weights + 3, in);
+      if constexpr (kEight) {
+        Step<kVecs>(d, r4, weights + 4, in);
+        Step<kVecs>(d, r5, weights + 5, in);
+        Step<kVecs>(d, r6, weights + 6, in);
+        Step<kVecs>(d, r7, weights + 7, in);
+      }
+    }
+  }
+  End<kVecs>(d, t, 0, r0), End<kVecs>(d, t, 1, r1), End<kVecs>(d, t, 2, r2), End<kVecs>(d, t, 3, r3);
+  if constexpr (kEight) {
+    End<kVecs>(d, t, 4, r4), End<kVecs>(d, t, 5, r5), End<kVecs>(d, t, 6, r6), End<kVecs>(d, t, 7, r7);
+  }
+}
+
+template <int kTileRows, class A>
+HWY_INLINE void MultiplyVecs(const Tile<A>& t, int64_t vecs) {
+  if (vecs == 3) return Multiply<kTileRows, 3>(t);
+  if (vecs == 2) return Multiply<kTileRows, 2>(t);
+  Multiply<kTileRows, 1>(t);
+}
+
+// rows: those of the block's eight that exist.
+template <class A>
+HWY_INLINE void MultiplyBlock(Tile<A> t, int64_t rows, int64_t vecs) {
+#if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64  // 32 registers
+  if (rows > 4) return MultiplyVecs<8>(t, vecs);
+  MultiplyVecs<4>(t, vecs);
+#else
+  MultiplyVecs<4>(t, vecs);
+  if (rows <= 4) return;
+  t.weights += 4;
+  t.sums += 4 * t.sums_line;
+  MultiplyVecs<4>(t, vecs);
+#endif
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tconv::cpu::dense
+HWY_AFTER_NAMESPACE();
+#endif  // per-target include guard
