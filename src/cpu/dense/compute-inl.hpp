@@ -39,7 +39,7 @@ struct Worker {
 
 template <class T, class A>
 HWY_INLINE A BiasOf(const Worker<T, A>& w, int64_t cout) {
-  return w.bias == nullptr ? A(0) : static_cast<A>(Widen(w.bias[cout]));
+  return w.bias == nullptr ? A(0) : static_cast<A>(widen(w.bias[cout]));
 }
 
 // Row block `block` of class `which` of a cout block, one depth block, one tile.

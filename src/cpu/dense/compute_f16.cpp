@@ -1,5 +1,5 @@
 #include "cpu/dense/compute.hpp"
-#include "cpu/dense/targets.hpp"
+#include "cpu/simd/targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/dense/compute_f16.cpp"
@@ -12,7 +12,7 @@ namespace tconv::cpu::dense {
 namespace HWY_NAMESPACE {
 
 void RunF16(const Job& job, const Task& task, const Buffers& buffers, void* scratch) {
-  Compute<Half, float>(job, task, buffers, scratch);
+  Compute<F16, float>(job, task, buffers, scratch);
 }
 
 }  // namespace HWY_NAMESPACE

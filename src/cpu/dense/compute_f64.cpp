@@ -1,5 +1,5 @@
 #include "cpu/dense/compute.hpp"
-#include "cpu/dense/targets.hpp"
+#include "cpu/simd/targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/dense/compute_f64.cpp"

@@ -11,7 +11,7 @@
 
 #include "core/polyphase.hpp"
 #include "cpu/dense/contract.hpp"
-#include "cpu/dense/storage-inl.hpp"
+#include "cpu/dense/runs-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::dense {
@@ -156,7 +156,7 @@ HWY_INLINE void EmitRow(const Geometry& g, const A* row, A bias, int64_t residue
     T* y = y_channel + at.sample * y_sample;
     for (int64_t j = 0; j < at.count; ++j) {
       const int64_t o = g.stride * (at.q + j) + base;
-      if (o >= 0 && o < g.lout) Narrow(row[at.column + j] + bias, y[o]);
+      if (o >= 0 && o < g.lout) y[o] = round_to<T>(row[at.column + j] + bias);
     }
   }
 }

@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "core/polyphase.hpp"
-#include "cpu/dense/targets.hpp"
+#include "cpu/simd/targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/dense/pack.cpp"
 #include "hwy/foreach_target.h"
 // After foreach_target.h:
-#include "cpu/dense/storage-inl.hpp"
+#include "cpu/dense/runs-inl.hpp"
 
 // What one task packs: some input channels of all cout blocks in a range. Channels are the streams that are
 // read side by side; a row block's part of them is written in one piece.
@@ -112,9 +112,9 @@ void Pack(const PackTask& t) {
     case core::DType::f64:
       return PackChannels<double, double>(t);
     case core::DType::f16:
-      return PackChannels<Half, float>(t);
+      return PackChannels<F16, float>(t);
     case core::DType::bf16:
-      return PackChannels<Bfloat, float>(t);
+      return PackChannels<BF16, float>(t);
   }
 }
 

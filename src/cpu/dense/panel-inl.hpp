@@ -11,7 +11,7 @@
 
 #include "core/polyphase.hpp"
 #include "cpu/dense/contract.hpp"
-#include "cpu/dense/storage-inl.hpp"
+#include "cpu/dense/runs-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::dense {
@@ -31,7 +31,7 @@ HWY_INLINE void LoadPositions(const T* x, int64_t step, int64_t l, int64_t first
   if (step == 1) {
     WidenRun(x + (first + begin), to + begin, end - begin);
   } else {
-    for (int64_t i = begin; i < end; ++i) to[i] = Widen(x[(first + i) * step]);
+    for (int64_t i = begin; i < end; ++i) to[i] = widen(x[(first + i) * step]);
   }
   ZeroRun(to + end, count - end);
 }

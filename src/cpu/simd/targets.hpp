@@ -1,8 +1,10 @@
 // Include before hwy/highway.h in every file that is compiled once per SIMD target.
 // SSSE3 and the Ice Lake variant of AVX-512 are left out: SSE4 and plain AVX-512 serve those machines, and
-// each target is one more pass of the compiler.
+// each target is one more pass of the compiler. Vectors without a size at compile time are left out too: no
+// struct holds them, so NEON serves every Arm.
 #pragma once
 
 #ifndef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
+#define HWY_DISABLED_TARGETS \
+  (HWY_SSSE3 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #endif
