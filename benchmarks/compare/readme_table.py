@@ -1,0 +1,105 @@
+"""Turns committed results (benchmarks/results/*.json) into the tables of README.md and docs/*.md.
+
+A table stands between the markers `<!-- table:NAME -->` and `<!-- end -->`, NAME being the results' file
+without .json. Numbers in those tables are never typed by hand.
+
+    python benchmarks/compare/readme_table.py            rewrites the tables
+    python benchmarks/compare/readme_table.py --check    exit 1 where a table differs from its results
+"""
+
+import json
+import math
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+MARKED = re.compile(r"(<!-- table:([\w.-]+) -->\n).*?(<!-- end -->)", re.S)
+
+
+def geomean(values):
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else float("nan")
+
+
+def heading(result):
+    versions = ", ".join(f"{name} {value}" for name, value in result["versions"].items() if name != "tconv")
+    return f"{result['machine']}; {versions}; {result['date']}."
+
+
+def table(header, rows):
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def cpu(result):
+    groups = {}
+    for row in result["rows"]:
+        groups.setdefault(row["threads"], []).append(row)
+    rows = []
+    for threads, each in sorted(groups.items()):
+        ratios = [row["ratio"] for row in each]
+        packed = [row["ratio_packed"] for row in each]
+        rows.append([str(threads), str(len(each)), f"{geomean(ratios):.2f}x", f"{geomean(packed):.2f}x",
+                     f"{min(ratios):.2f}x", str(sum(r < 1 for r in ratios))])
+    return table(["threads", "layers", "faster than PyTorch (geomean)", "with packed weights", "slowest layer",
+                  "layers behind"], rows)
+
+
+def milliseconds(times, key):
+    return f"{times[key]['median_ms']:.3f}" if key in times else "-"
+
+
+def cuda(result):
+    measured = [row for row in result["rows"] if "ratio" in row]
+    summary, groups = [], {}
+    for row in measured:
+        dtype = row["problem"].replace(" tf32", "").split()[-1]
+        groups.setdefault(f"{dtype} {row['precision']}" if dtype == "f32" else dtype, []).append(row)
+    for name, each in groups.items():
+        ratios = [row["ratio"] for row in each]
+        summary.append([name, str(len(each)), f"{geomean(ratios):.2f}x",
+                        f"{geomean([row['ratio_packed'] for row in each]):.2f}x", f"{min(ratios):.2f}x",
+                        str(sum(r < 1 for r in ratios))])
+    seeds = []
+    for row in measured:
+        if row["layer"].startswith("problem "):
+            times = row.get("graph", row["ms"])
+            seeds.append([row["layer"], row["precision"], f"{row['floor_ms']:.3f}", milliseconds(times, "tconv"),
+                          milliseconds(times, "tconv_packed"), milliseconds(times, "torch"),
+                          milliseconds(times, "torch_search"), milliseconds(row["ms"], "torch_nhwc")])
+    parts = [table(["mode", "layers", "faster than PyTorch (geomean)", "with packed weights", "slowest layer",
+                    "layers behind"], summary)]
+    if seeds:
+        parts.append("Milliseconds:\n\n" + table(["", "mode", "floor", "tconv", "packed", "PyTorch", "cudnn.benchmark",
+                                                  "channels-last"], seeds))
+    return "\n\n".join(parts)
+
+
+def rendered(name):
+    path = ROOT / "benchmarks" / "results" / f"{name}.json"
+    if not path.exists():
+        return ""
+    result = json.loads(path.read_text())
+    body = {"torch_cpu": cpu, "torch_cuda": cuda}[result["benchmark"]](result)
+    return f"\n{body}\n\n{heading(result)}\n\n"
+
+
+def main():
+    check = "--check" in sys.argv[1:]
+    differing = []
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        if not path.exists():
+            continue
+        old = path.read_text()
+        new = MARKED.sub(lambda m: m.group(1) + rendered(m.group(2)) + m.group(3), old)
+        if new != old:
+            differing.append(str(path.relative_to(ROOT)))
+            if not check:
+                path.write_text(new)
+    for name in differing:
+        print(f"{name}: {'differs from the committed results' if check else 'written'}")
+    return 1 if check and differing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
