@@ -21,9 +21,10 @@ constexpr int64_t kWeightBytes = 24 * 1024;  // of shared memory; a channel may 
 constexpr int64_t kWarpsPerSm = 16;
 constexpr int64_t kMostSplits = 64;
 
-constexpr NarrowTileShape kShapes[] = {{1, 1, 8}, {1, 2, 8}, {1, 4, 4}, {1, 8, 4}, {4, 1, 4},
-                                       {4, 2, 4}, {4, 4, 4}, {4, 8, 2}, {8, 2, 4}, {8, 4, 2}};
-constexpr NarrowTileShape kShapesF64[] = {{1, 1, 4}, {1, 4, 4}, {4, 1, 4}, {4, 4, 2}};
+std::span<const NarrowCompiled> compiled(const Problem& p) {
+  if (p.dtype == DType::f64) return narrow_f64();
+  return p.dtype == DType::f32 ? narrow_f32() : narrow_half();
+}
 
 int64_t padded(int64_t value, int64_t step) {
   return ceil_div(value, step) * step;
@@ -46,14 +47,18 @@ double cost(const Problem& p, const DeviceInfo& device, const NarrowTileShape& s
 }
 
 NarrowTileShape best_shape(const Problem& p, const DeviceInfo& device) {
-  const auto choose = [&](const auto& shapes) {
-    NarrowTileShape best = shapes[0];
-    for (const NarrowTileShape& shape : shapes) {
-      if (cost(p, device, shape) <= cost(p, device, best)) best = shape;
-    }
-    return best;
-  };
-  return p.dtype == DType::f64 ? choose(kShapesF64) : choose(kShapes);
+  NarrowTileShape best = compiled(p)[0].shape;
+  for (const NarrowCompiled& each : compiled(p)) {
+    if (cost(p, device, each.shape) <= cost(p, device, best)) best = each.shape;
+  }
+  return best;
+}
+
+NarrowFunction function_of(const Problem& p, const NarrowTileShape& shape) {
+  for (const NarrowCompiled& each : compiled(p)) {
+    if (each.shape == shape) return each.function;
+  }
+  return nullptr;
 }
 
 int64_t sum_bytes(const Problem& p) {
@@ -177,7 +182,7 @@ core::Status launch_narrow(const Launcher& launcher, const Problem& p, const Nar
   a.by_taps_residues = Divisor::of(static_cast<uint32_t>(c.taps * c.residues));
   a.half = half_of(p);
   const Grid grid{std::min(a.tiles, kMaxBlocks), c.threads(), static_cast<std::size_t>(c.shared_bytes)};
-  return launcher.run(narrow_function(static_cast<int>(size_of(p.dtype)), c.shape), grid, a);
+  return launcher.run(function_of(p, c.shape), grid, a);
 }
 
 namespace {

@@ -88,36 +88,59 @@ __device__ __forceinline__ double multiply_add(double a, double b, double c) {
   return fma(a, b, c);
 }
 
-// Adds channels first, first+step, ... below count of a chunk. kInside: every Q - t of this warp lies in
-// [0, l). x points at (channel 0 of the chunk, position q); q is lane's first Q.
-template <class T, class Sum, int kCo, int kR, int kP, bool kInside>
-__device__ __forceinline__ void add_chunk(Sum (&sum)[kP][kCo * kR], const T* x, int64_t q, const Sum* ws,
-                                          int first, int step, int count, int live, const NarrowParams& a) {
-  const int64_t next_lane = 32 * a.x_position;
-  const int ws_tap = a.r_warps * (kCo * kR);
-  T held[kP];  // the step that comes next
-  const auto fetch = [&](const T* from, int64_t at) {
-#pragma unroll
-    for (int i = 0; i < kP; ++i) {
-      const bool there = kInside || static_cast<uint64_t>(at + 32 * i) < static_cast<uint64_t>(a.l);
-      held[i] = there ? from[i * next_lane] : T(0);
-    }
-  };
+// Channels first, first+step, ... below count of a chunk, where every Q - t of this warp lies in [0, l),
+// positions are neighbours in memory and every residue has all kTaps taps: no tests, loads with constant
+// offsets. x points at (channel 0 of the chunk, position q).
+template <class T, class Sum, int kCo, int kR, int kP, int kTaps>
+__device__ __forceinline__ void add_inside(Sum (&sum)[kP][kCo * kR], const T* x, const Sum* ws, int first,
+                                           int step, int count, const NarrowParams& a) {
+  const int ws_tap = a.r_warps * (kCo * kR), ws_step = step * kTaps * ws_tap;
+  const int64_t x_step = step * a.x_channel;
   const T* from = x + first * a.x_channel;
-  if (first < count) fetch(from, q);
+  const Sum* w_at = ws + first * kTaps * ws_tap;
+#pragma unroll(kTaps* kP <= 8 ? 2 : 1)
   for (int ci = first; ci < count; ci += step) {
-    const Sum* w_at = ws + ci * a.taps * ws_tap;
-    int live_here = live;  // residues of the block whose tap t exists
-    for (int t = 0; t < a.taps; ++t) {
-      Sum v[kP];
+    T held[kTaps][kP];
 #pragma unroll
-      for (int i = 0; i < kP; ++i) v[i] = widen(held[i], a.half);
-      const bool last = t + 1 == a.taps;
-      from = last ? from + step * a.x_channel + t * a.x_position : from - a.x_position;
-      if (!last || ci + step < count) fetch(from, last ? q : q - t - 1);
+    for (int t = 0; t < kTaps; ++t) {
+#pragma unroll
+      for (int i = 0; i < kP; ++i) held[t][i] = from[32 * i - t];
+    }
+#pragma unroll
+    for (int t = 0; t < kTaps; ++t) {
       Sum w[kCo * kR];
+      load_weights(w, w_at + t * ws_tap);
+#pragma unroll
+      for (int i = 0; i < kP; ++i) {
+        const Sum v = widen(held[t][i], a.half);
+#pragma unroll
+        for (int j = 0; j < kCo * kR; ++j) sum[i][j] = multiply_add(v, w[j], sum[i][j]);
+      }
+    }
+    from += x_step;
+    w_at += ws_step;
+  }
+}
+
+// The same with every test: any strides, edges, taps that end within the block's residues. live: residues of
+// the block with a tap 0; tap t has live - t*s.
+template <class T, class Sum, int kCo, int kR, int kP>
+__device__ __forceinline__ void add_tested(Sum (&sum)[kP][kCo * kR], const T* x, int64_t q, const Sum* ws,
+                                           int first, int step, int count, int live, const NarrowParams& a) {
+  const int ws_tap = a.r_warps * (kCo * kR);
+  for (int ci = first; ci < count; ci += step) {
+    const T* from = x + ci * a.x_channel;
+    const Sum* w_at = ws + ci * a.taps * ws_tap;
+    for (int t = 0; t < a.taps; ++t, from -= a.x_position, w_at += ws_tap) {
+      const int live_here = live - t * a.stride;
+      if (live_here <= 0) break;
+      Sum v[kP], w[kCo * kR];
+#pragma unroll
+      for (int i = 0; i < kP; ++i) {
+        const bool there = static_cast<uint64_t>(q - t + 32 * i) < static_cast<uint64_t>(a.l);
+        v[i] = widen(there ? from[32 * i * a.x_position] : T(0), a.half);
+      }
       load_weights(w, w_at);
-      w_at += ws_tap;
 #pragma unroll
       for (int r = 0; r < kR; ++r) {
         if (r < live_here) {
@@ -130,7 +153,6 @@ __device__ __forceinline__ void add_chunk(Sum (&sum)[kP][kCo * kR], const T* x, 
           }
         }
       }
-      live_here -= a.stride;
     }
   }
 }
@@ -212,7 +234,7 @@ __device__ __forceinline__ void write_row(const Sum* stage, int pitch, int q_blo
 }
 
 template <class T, int kCo, int kR, int kP>
-__global__ void __launch_bounds__(32 * kNarrowMaxWarps) narrow_kernel(const NarrowParams a) {
+__global__ void __launch_bounds__(32 * kNarrowMaxWarps, 2) narrow_kernel(const NarrowParams a) {
   using Sum = Accumulator<T>;
   extern __shared__ __align__(16) unsigned char shared_bytes[];
   Sum* ws = reinterpret_cast<Sum*>(shared_bytes);  // the weights' place holds the stage at the end
@@ -226,7 +248,12 @@ __global__ void __launch_bounds__(32 * kNarrowMaxWarps) narrow_kernel(const Narr
     const NarrowTile tile = narrow_tile(a, index, kCo, q_block);
     const int64_t n = tile.row / a.groups, group = tile.row % a.groups;
     const int64_t q_warp_first = tile.q + q_warp * (32 * kP), q = q_warp_first + lane;
-    const bool inside = q_warp_first - (a.taps - 1) >= 0 && q_warp_first + 32 * kP <= a.l;
+    const int residue = static_cast<int>(tile.residue) + r_warp * kR;  // first of this warp's block
+    const int live =
+        static_cast<int>(min(static_cast<int64_t>(a.k) - residue, static_cast<int64_t>(1) << 30));
+    const bool inside = a.x_position == 1 && q_warp_first - (a.taps - 1) >= 0 &&
+                        q_warp_first + 32 * kP <= a.l &&
+                        live >= (a.taps - 1) * static_cast<int64_t>(a.stride) + min(kR, a.stride - residue);
     const int64_t ci_first = static_cast<int64_t>(tile.split) * a.cin_per_split;
     const int ci_count = min(static_cast<int64_t>(a.cin_per_split), a.cin_per_group - ci_first);
     const T* x = static_cast<const T*>(a.x) + n * a.x_sample +
@@ -239,9 +266,6 @@ __global__ void __launch_bounds__(32 * kNarrowMaxWarps) narrow_kernel(const Narr
 #pragma unroll
       for (int j = 0; j < kCo * kR; ++j) sum[i][j] = 0;
     }
-    // Residues of this warp's block with a tap t: those with residue + t*s < K.
-    const int taps_live =
-        static_cast<int>(min(static_cast<int64_t>(1) << 30, a.k - (tile.residue + r_warp * kR)));
     for (int chunk = 0; chunk < ci_count; chunk += a.chunk) {
       const int count = min(a.chunk, ci_count - chunk);
       __syncthreads();
@@ -250,12 +274,14 @@ __global__ void __launch_bounds__(32 * kNarrowMaxWarps) narrow_kernel(const Narr
       __syncthreads();
       const Sum* w_block = ws + r_warp * (kCo * kR);
       const T* from = x + chunk * a.x_channel;
-      if (inside) {
-        add_chunk<T, Sum, kCo, kR, kP, true>(sum, from, q, w_block, slice, a.slice_warps, count, taps_live,
-                                             a);
+      if (inside && a.taps == 2) {
+        add_inside<T, Sum, kCo, kR, kP, 2>(sum, from, w_block, slice, a.slice_warps, count, a);
+      } else if (inside && a.taps == 1) {
+        add_inside<T, Sum, kCo, kR, kP, 1>(sum, from, w_block, slice, a.slice_warps, count, a);
+      } else if (inside && a.taps == 4) {
+        add_inside<T, Sum, kCo, kR, kP, 4>(sum, from, w_block, slice, a.slice_warps, count, a);
       } else {
-        add_chunk<T, Sum, kCo, kR, kP, false>(sum, from, q, w_block, slice, a.slice_warps, count, taps_live,
-                                              a);
+        add_tested<T, Sum, kCo, kR, kP>(sum, from, q, w_block, slice, a.slice_warps, count, live, a);
       }
     }
     for (int c = 0; c < kCo && tile.co + c < a.cout_per_group; ++c) {

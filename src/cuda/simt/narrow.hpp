@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "cuda/device/divisor.hpp"
@@ -46,8 +47,15 @@ struct NarrowTileShape {
   bool operator==(const NarrowTileShape&) const = default;
 };
 
-// Null where that tile is not compiled for that element size.
-NarrowFunction narrow_function(int element_bytes, NarrowTileShape shape);
+// The compiled tiles, one source file a storage type (half: float16 and bfloat16). At most 64 sums a thread,
+// so that two blocks of 256 threads fit an SM.
+struct NarrowCompiled {
+  NarrowTileShape shape;
+  NarrowFunction function;
+};
+std::span<const NarrowCompiled> narrow_f32();
+std::span<const NarrowCompiled> narrow_half();
+std::span<const NarrowCompiled> narrow_f64();
 
 // How the work is cut. Printable and comparable; a pure function of problem, device and splitting.
 struct NarrowConfig {
