@@ -98,7 +98,9 @@ __device__ __forceinline__ void add_inside(Sum (&sum)[kP][kCo * kR], const T* x,
   const int64_t x_step = step * a.x_channel;
   const T* from = x + first * a.x_channel;
   const Sum* w_at = ws + first * kTaps * ws_tap;
-#pragma unroll(kTaps* kP <= 8 ? 2 : 1)
+  // Channels whose loads are in flight at once: two, where the registers of two blocks an SM allow.
+  constexpr int kAhead = kTaps * kP <= 8 && kP * kCo * kR <= 32 && sizeof(T) <= 4 ? 2 : 1;
+#pragma unroll kAhead
   for (int ci = first; ci < count; ci += step) {
     T held[kTaps][kP];
 #pragma unroll
@@ -233,8 +235,15 @@ __device__ __forceinline__ void write_row(const Sum* stage, int pitch, int q_blo
   }
 }
 
+// Blocks of 256 threads on an SM, by the sums a thread holds: what waits for memory wants many.
+constexpr int narrow_blocks_per_sm(int sums, int bytes) {
+  return sums * bytes <= 64 ? 3 : 2;
+}
+
 template <class T, int kCo, int kR, int kP>
-__global__ void __launch_bounds__(32 * kNarrowMaxWarps, 2) narrow_kernel(const NarrowParams a) {
+__global__ void __launch_bounds__(32 * kNarrowMaxWarps,
+                                  narrow_blocks_per_sm(kP* kCo* kR, sizeof(Accumulator<T>)))
+    narrow_kernel(const NarrowParams a) {
   using Sum = Accumulator<T>;
   extern __shared__ __align__(16) unsigned char shared_bytes[];
   Sum* ws = reinterpret_cast<Sum*>(shared_bytes);  // the weights' place holds the stage at the end
