@@ -7,11 +7,15 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 from torch.compiler import is_compiling
 
 from tconv._functional import _ambient_precision, conv_transpose1d
 from tconv._module import ConvTranspose1d
 
+_autocast_enabled = torch._C._is_any_autocast_enabled
+_is_grad_enabled = torch.is_grad_enabled
+_transforms_active = torch._C._are_functorch_transforms_active
 _pack = torch.ops.tconv.pack.default
 _forward_packed = torch.ops.tconv.forward_packed.default
 
@@ -52,16 +56,18 @@ class _Packed:
         self.alias = weight.detach()  # keeps the storage, so that its address cannot be another tensor's
         self.version = weight._version
         self.address = weight.data_ptr()
-        self.casts: dict[torch.dtype, Tensor] = {weight.dtype: self.alias}
+        self.dtype = weight.dtype
+        self.casts: dict[torch.dtype, Tensor] = {weight.dtype: self.alias}  # under autocast, more than one
+        # By dtype: the layout id that served the last call, and its buffer.
+        self.last: dict[torch.dtype, tuple[Tensor, int]] = {}
         self.buffers: dict[tuple[torch.dtype, int], Tensor] = {}
-        self.last: dict[torch.dtype, int] = {}  # the layout id that served the last call
 
     def is_of(self, weight: Tensor) -> bool:
         return (
             weight is self.weight
             and weight._version == self.version
             and weight.data_ptr() == self.address
-            and weight.dtype is self.alias.dtype
+            and weight.dtype is self.dtype
         )
 
 
@@ -95,49 +101,51 @@ class _PackedWeights:
         if state is None or not state.is_of(weight):
             self.drop()
             state = self._state = _Packed(weight)
-        device = weight.device.type
-        if torch.is_autocast_enabled(device):
-            dtype = torch.get_autocast_dtype(device)
-            if torch.float64 in (input.dtype, weight.dtype):
-                return conv_transpose1d(input, weight, bias, *numbers)
-            input, bias = input.to(dtype), None if bias is None else bias.to(dtype)
-            if dtype not in state.casts:
-                state.casts[dtype] = state.alias.to(dtype)
-            with torch.autocast(device, enabled=False):
-                return _run(state, state.casts[dtype], input, bias, numbers)
+        if _autocast_enabled() and torch.is_autocast_enabled(weight.device.type):
+            return _run_autocast(state, input, bias, numbers)
         return _run(state, state.alias, input, bias, numbers)
 
 
 def _plain_inference(input: Any, weight: Any, bias: Any) -> bool:
     """A call on plain tensors that needs no gradient, outside of every trace and transform."""
-    if is_compiling() or torch._C._are_functorch_transforms_active():
+    if is_compiling() or _transforms_active() or forward_ad._current_level >= 0:
         return False
-    if type(input) is not Tensor or type(weight) not in (Tensor, nn.Parameter):
+    if type(input) is not Tensor or type(weight) is not nn.Parameter:
         return False
-    if torch.autograd.forward_ad._current_level >= 0 or weight.is_inference():
+    if _is_grad_enabled() and (
+        input.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
+    ):
         return False
-    if weight.device != input.device or (weight.is_cuda and torch.cuda.is_current_stream_capturing()):
-        return False
-    needs_gradient = input.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
-    return not (torch.is_grad_enabled() and needs_gradient)
+    # A captured graph must see later changes of the weights, so it packs by itself.
+    return not (weight.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 def _run(state: _Packed, weight: Tensor, input: Tensor, bias: Tensor | None, numbers: tuple[Any, ...]) -> Tensor:
     mode = _ambient_precision() if input.is_cuda and input.dtype is torch.float32 else 0
-    call = (input, weight, bias, *numbers, mode)
+    dtype = state.dtype if weight is state.alias else weight.dtype
+    packed, layout = state.last.get(dtype) or (weight, 0)
     try:
-        wanted = state.last.get(weight.dtype, 0)
-        packed = state.buffers.get((weight.dtype, wanted), state.alias)
-        output, needed = _forward_packed(*call, packed, wanted)
-        if needed == wanted:
+        output, needed = _forward_packed(input, weight, bias, *numbers, mode, packed, layout)
+        if needed == layout:
             return output  # type: ignore[no-any-return]
-        if (weight.dtype, needed) not in state.buffers:
-            packed, needed = _pack(*call)
+        if (dtype, needed) not in state.buffers:
+            packed, needed = _pack(input, weight, bias, *numbers, mode)
             if weight.is_cuda:  # later calls may come on other streams
                 torch.cuda.current_stream(weight.device).synchronize()
-            state.buffers[weight.dtype, needed] = packed
-        state.last[weight.dtype] = needed
-        return _forward_packed(*call, state.buffers[weight.dtype, needed], needed)[0]  # type: ignore[no-any-return]
+            state.buffers[dtype, needed] = packed
+        state.last[dtype] = (state.buffers[dtype, needed], needed)
+        return _forward_packed(input, weight, bias, *numbers, mode, *state.last[dtype])[0]  # type: ignore[no-any-return]
     except RuntimeError:
-        # The plain call refuses in better words; where it does not, its answer is right.
+        # The plain call refuses in better words, and takes what the packed one does not.
         return conv_transpose1d(input, weight, bias, *numbers)
+
+
+def _run_autocast(state: _Packed, input: Tensor, bias: Tensor | None, numbers: tuple[Any, ...]) -> Tensor:
+    device = state.alias.device.type
+    dtype = torch.get_autocast_dtype(device)
+    if torch.float64 in (input.dtype, state.dtype):
+        return conv_transpose1d(input, state.weight, bias, *numbers)
+    if dtype not in state.casts:
+        state.casts[dtype] = state.alias.to(dtype)
+    with torch.autocast(device, enabled=False):
+        return _run(state, state.casts[dtype], input.to(dtype), None if bias is None else bias.to(dtype), numbers)

@@ -175,16 +175,21 @@ def test_empty_results_have_their_shape(device):
 
 @pytest.mark.cpu_only
 def test_float32_mode_is_read_at_call_time():
-    conv, cudnn, everything = torch.backends.cudnn.conv, torch.backends.cudnn, torch.backends
-    before = conv.fp32_precision, cudnn.fp32_precision, everything.fp32_precision
-    try:
-        conv.fp32_precision, cudnn.fp32_precision, everything.fp32_precision = "none", "none", "none"
-        assert tconv.precision() == "ieee"
-        everything.fp32_precision = "tf32"
-        assert tconv.precision() == "tf32" and tconv.precision("cpu") == "ieee"
-        cudnn.fp32_precision = "ieee"
-        assert tconv.precision() == "ieee"
-        conv.fp32_precision = "tf32"
-        assert tconv.precision() == "tf32"
-    finally:
-        conv.fp32_precision, cudnn.fp32_precision, everything.fp32_precision = before
+    from torch.backends import __allow_nonbracketed_mutation as allowed  # PyTorch's test helpers freeze flags
+
+    levels = (torch.backends.cudnn.conv, torch.backends.cudnn, torch.backends)
+    conv, cudnn, everything = levels
+    with allowed():
+        before = [level.fp32_precision for level in levels]
+        try:
+            conv.fp32_precision = cudnn.fp32_precision = everything.fp32_precision = "none"
+            assert tconv.precision() == "ieee"
+            everything.fp32_precision = "tf32"
+            assert tconv.precision() == "tf32" and tconv.precision("cpu") == "ieee"
+            cudnn.fp32_precision = "ieee"
+            assert tconv.precision() == "ieee"
+            conv.fp32_precision = "tf32"
+            assert tconv.precision() == "tf32"
+        finally:
+            for level, value in zip(levels, before, strict=True):
+                level.fp32_precision = value
