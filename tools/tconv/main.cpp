@@ -3,18 +3,6 @@
 #include "command.hpp"
 #include "tconv/tconv.h"
 
-namespace tconv::cli {
-
-void demand(const core::Status& status) {
-  using core::Code;
-  if (status.ok()) return;
-  const bool usage = status.code() == Code::invalid_argument || status.code() == Code::invalid_problem;
-  if (usage) throw UsageError(status.message());
-  throw Failure(status.message());
-}
-
-}  // namespace tconv::cli
-
 int main(int argc, char** argv) {
   using namespace tconv::cli;
   CLI::App app("Transposed 1-D convolution: inspect, check, measure and run it.", "tconv");

@@ -67,7 +67,22 @@ bool write_all(int fd, const std::byte* data, std::size_t bytes) {
   return true;
 }
 
-// Fortran order to C order: the last index of `shape` becomes the fastest.
+std::string header_text(DType dtype, const std::vector<int64_t>& shape) {
+  static const char* const descrs[] = {"<f4", "<f8", "<f2", "<V2"};
+  std::string sizes;
+  for (const int64_t size : shape) sizes += std::to_string(size) + ", ";
+  if (shape.size() > 1) sizes.resize(sizes.size() - 2);
+  if (shape.size() == 1) sizes.resize(sizes.size() - 1);
+  std::string text = std::string("{'descr': '") + descrs[static_cast<int>(dtype)] +
+                     "', 'fortran_order': False, 'shape': (" + sizes + "), }";
+  // Data begin at a multiple of 64 bytes, behind a line end.
+  const std::size_t total = (10 + text.size() + 1 + 63) / 64 * 64;
+  text.resize(total - 11, ' ');
+  return text + "\n";
+}
+
+}  // namespace
+
 std::vector<std::byte> to_c_order(const std::vector<std::byte>& data, const std::vector<int64_t>& shape,
                                   std::size_t element) {
   if (data.empty()) return {};  // where a size is 0, the products of the others may overflow
@@ -87,22 +102,6 @@ std::vector<std::byte> to_c_order(const std::vector<std::byte>& data, const std:
   }
   return out;
 }
-
-std::string header_text(DType dtype, const std::vector<int64_t>& shape) {
-  static const char* const descrs[] = {"<f4", "<f8", "<f2", "<V2"};
-  std::string sizes;
-  for (const int64_t size : shape) sizes += std::to_string(size) + ", ";
-  if (shape.size() > 1) sizes.resize(sizes.size() - 2);
-  if (shape.size() == 1) sizes.resize(sizes.size() - 1);
-  std::string text = std::string("{'descr': '") + descrs[static_cast<int>(dtype)] +
-                     "', 'fortran_order': False, 'shape': (" + sizes + "), }";
-  // Data begin at a multiple of 64 bytes, behind a line end.
-  const std::size_t total = (10 + text.size() + 1 + 63) / 64 * 64;
-  text.resize(total - 11, ' ');
-  return text + "\n";
-}
-
-}  // namespace
 
 Result<Array> read_npy(const std::string& path, std::optional<DType> opaque) {
   File file(path, O_RDONLY);

@@ -38,6 +38,10 @@ struct Array {
 // nothing to refuse it.
 core::Result<Array> read_npy(const std::string& path, std::optional<core::DType> opaque);
 
+// Fortran order to C order.
+std::vector<std::byte> to_c_order(const std::vector<std::byte>& data, const std::vector<int64_t>& shape,
+                                  std::size_t element);
+
 // Writes the file whole or not at all: into a temporary file beside it, which then takes its name.
 core::Status write_npy(const std::string& path, core::DType dtype, const std::vector<int64_t>& shape,
                        const std::byte* data);
