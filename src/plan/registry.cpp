@@ -4,6 +4,7 @@
 
 #include "cpu/dense/kernel.hpp"
 #include "cpu/depthwise/contract.hpp"
+#include "cpu/longk/contract.hpp"
 #include "cpu/narrow/contract.hpp"
 #include "cpu/short/contract.hpp"
 #include "cuda/entries.hpp"
@@ -16,6 +17,7 @@ std::span<const KernelEntry* const> registry() {
     std::vector<const KernelEntry*> entries;
     for (const KernelEntry* entry : cuda::entries()) entries.push_back(entry);
     entries.push_back(&cpu::depthwise::kEntry);
+    entries.push_back(&cpu::longk::kEntry);
     entries.push_back(&cpu::short_l::kEntry);
     entries.push_back(&cpu::narrow::kEntry);
     entries.push_back(&cpu::dense::kEntry);

@@ -11,8 +11,9 @@
 //       for block (at most 8 rows):
 //         for q in the part, V vectors at a time:
 //           acc[row][v] = bias
-//           for ci, for j < taps:  acc[row][v] += w[ci][j][row] * x[ci, q + offset - j*x_step + v*lanes]
-//           rows[row][q ..] = acc                                  (and x of the next vectors is prefetched)
+//           for ci (by depth), for j < taps:  acc[row][v] += w[ci][j][row] * x[ci, q + offset - j*x_step +
+//           v*lanes] rows[row][q ..] = acc                                  (and x of the next vectors is
+//           prefetched)
 //       y[co, stride*q + r - padding] = rows, interleaved and rounded
 #pragma once
 
@@ -27,10 +28,12 @@
 namespace tconv::cpu::narrow {
 
 constexpr int kBlockRows = 8;
+constexpr int kRowSlack = 16;  // a vector's overhang behind each row of a part
 
 struct Config {
-  int64_t tile = 0;  // q per unit
-  int64_t part = 0;  // q whose rows stay in L1
+  int64_t tile = 0;   // q per unit
+  int64_t part = 0;   // q whose rows stay in L1
+  int64_t depth = 0;  // channels in at a time
   int64_t units_per_task = 0;
   bool operator==(const Config&) const = default;
   std::string text() const;

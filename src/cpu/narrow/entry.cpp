@@ -67,6 +67,8 @@ Job job_of(const Problem& p) {
   Config& c = job.config;
   // 384 is a multiple of V*lanes for every block; the part's rows fill at most half of L1.
   c.part = job.row_count() <= 16 ? 384 : job.row_count() <= 32 ? 192 : 96;
+  // 512 channels, 8 rows: 5.6 ms with all channels at once, each read a miss in the first-level TLB.
+  c.depth = 64;
   c.tile = std::clamp<int64_t>(65536 / p.cin_per_group() / c.part * c.part, c.part, 6 * 384);
   job.tiles = core::ceil_div(job.q_end - job.q_begin, c.tile);
   const int64_t products = std::min(c.tile, job.q_end - job.q_begin) * job.row_count() * p.cin_per_group();
@@ -135,7 +137,7 @@ std::unique_ptr<const plan::Kernel> make(const Problem& p, const core::DeviceInf
 
 std::string Config::text() const {
   return "tile " + std::to_string(tile) + " positions in parts of " + std::to_string(part) + ", " +
-         std::to_string(units_per_task) + " units a task";
+         std::to_string(depth) + " ci at a time, " + std::to_string(units_per_task) + " units a task";
 }
 
 std::size_t Job::weight_bytes() const {

@@ -35,24 +35,36 @@ struct Tile {
   bool in_place;
 };
 
+// What a block reads, and where its sums go.
+template <class A>
+struct Operands {
+  const A* x;  // of the first channel and output
+  int64_t pitch, depth, taps, x_step;
+  const A* w;
+  A* const* rows;
+};
+
 template <int R, int V, class D, class A>
-HWY_INLINE void Product(D d, const Job& job, const Block& block, const A* x, int64_t pitch, const A* w,
-                        const A* bias, bool prefetch, A* const* out, int64_t at) {
+HWY_INLINE void Product(D d, const Operands<A>& in, int64_t at, const A* bias, const A* ahead) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t taps = block.taps, x_step = job.x_step;
   hn::Vec<D> acc[R][V];
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) acc[r][v] = hn::Set(d, bias[r]);
+    for (int v = 0; v < V; ++v) {
+      acc[r][v] = bias != nullptr ? hn::Set(d, bias[r]) : hn::LoadU(d, in.rows[r] + at + v * lanes);
+    }
   }
-  for (int64_t ci = job.problem.cin_per_group(); ci > 0; --ci, x += pitch) {
-    if (prefetch) {
+  const A* x = in.x + at;
+  const A* w = in.w;
+  for (int64_t ci = in.depth; ci > 0; --ci, x += in.pitch) {
+    if (ahead != nullptr) {
 #pragma GCC unroll 8
-      for (int v = 0; v < V; ++v) hwy::Prefetch(x + (V + v) * lanes);
+      for (int v = 0; v < V; ++v) hwy::Prefetch(ahead + v * lanes);
+      ahead += in.pitch;
     }
     const A* xj = x;
-    for (int64_t j = taps; j > 0; --j, xj -= x_step, w += R) {
+    for (int64_t j = in.taps; j > 0; --j, xj -= in.x_step, w += R) {
       hn::Vec<D> xv[V];
 #pragma GCC unroll 8
       for (int v = 0; v < V; ++v) xv[v] = hn::LoadU(d, xj + v * lanes);
@@ -67,54 +79,72 @@ HWY_INLINE void Product(D d, const Job& job, const Block& block, const A* x, int
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) hn::StoreU(acc[r][v], d, out[r] + at + v * lanes);
+    for (int v = 0; v < V; ++v) hn::StoreU(acc[r][v], d, in.rows[r] + at + v * lanes);
   }
 }
 
-// One block over q in [from, to) of the tile. rows: the part's tile, part + lanes apart.
+// One block over [0, count) of a part. ahead: what the caller reads next after these channels' part, or null.
 template <int R, class D, class A>
-HWY_NOINLINE void RunBlock(D d, const Job& job, const Block& block, const Tile<A>& tile, int64_t from,
-                           int64_t to, const A* w, const A* bias, bool first, A* rows, int64_t row_pitch) {
+HWY_NOINLINE void RunBlock(D d, const Operands<A>& in, int64_t count, const A* bias, const A* ahead) {
   constexpr int kV = VectorsFor(R);
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  A* out[R];
-  A row_bias[R];
-  for (int r = 0; r < R; ++r) {
-    const int64_t row = block.rows[static_cast<std::size_t>(r)];
-    out[r] = rows + row * row_pitch;
-    row_bias[r] = bias[row / job.problem.stride];
+  const bool prefetch = ahead != nullptr;
+  int64_t q = 0;
+  for (; q + kV * lanes <= count; q += kV * lanes) {
+    const A* next = q + 2 * kV * lanes <= count ? in.x + q + kV * lanes : ahead;
+    Product<R, kV>(d, in, q, bias, prefetch ? next : nullptr);
   }
-  const A* x = tile.x - job.lowest + block.offset;
-  const bool prefetch = first && tile.in_place;
-  int64_t q = from;
-  for (; q + kV * lanes <= to; q += kV * lanes) {
-    Product<R, kV>(d, job, block, x + q, tile.pitch, w, row_bias, prefetch, out, q - from);
-  }
-  for (; q < to; q += lanes) {
-    Product<R, 1>(d, job, block, x + q, tile.pitch, w, row_bias, prefetch, out, q - from);
-  }
+  for (; q < count; q += lanes) Product<R, 1>(d, in, q, bias, static_cast<const A*>(nullptr));
 }
 
 template <class D, class A>
-HWY_INLINE void AnyBlock(D d, const Job& job, const Block& block, const Tile<A>& tile, int64_t from,
-                         int64_t to, const A* w, const A* bias, bool first, A* rows, int64_t row_pitch) {
-  switch (block.rows.size()) {
+HWY_INLINE void AnyBlock(D d, const Operands<A>& in, std::size_t rows, int64_t count, const A* bias,
+                         const A* ahead) {
+  switch (rows) {
     case 1:
-      return RunBlock<1>(d, job, block, tile, from, to, w, bias, first, rows, row_pitch);
+      return RunBlock<1>(d, in, count, bias, ahead);
     case 2:
-      return RunBlock<2>(d, job, block, tile, from, to, w, bias, first, rows, row_pitch);
+      return RunBlock<2>(d, in, count, bias, ahead);
     case 3:
-      return RunBlock<3>(d, job, block, tile, from, to, w, bias, first, rows, row_pitch);
+      return RunBlock<3>(d, in, count, bias, ahead);
     case 4:
-      return RunBlock<4>(d, job, block, tile, from, to, w, bias, first, rows, row_pitch);
+      return RunBlock<4>(d, in, count, bias, ahead);
     case 5:
-      return RunBlock<5>(d, job, block, tile, from, to, w, bias, first, rows, row_pitch);
+      return RunBlock<5>(d, in, count, bias, ahead);
     case 6:
-      return RunBlock<6>(d, job, block, tile, from, to, w, bias, first, rows, row_pitch);
+      return RunBlock<6>(d, in, count, bias, ahead);
     case 7:
-      return RunBlock<7>(d, job, block, tile, from, to, w, bias, first, rows, row_pitch);
+      return RunBlock<7>(d, in, count, bias, ahead);
     default:
-      return RunBlock<8>(d, job, block, tile, from, to, w, bias, first, rows, row_pitch);
+      return RunBlock<8>(d, in, count, bias, ahead);
+  }
+}
+
+// All rows over [from, from + count) of the tile, channels by depth: so many rows of x stay in reach of L1
+// and of the first-level TLB.
+template <class D, class A>
+HWY_INLINE void Part(D d, const Job& job, const Tile<A>& tile, int64_t from, int64_t count, const A* w,
+                     const A* bias, A* rows) {
+  const int64_t cin = job.problem.cin_per_group(), depth = job.config.depth;
+  for (int64_t ci = 0; ci < cin; ci += depth) {
+    const int64_t channels = std::min(depth, cin - ci);
+    for (std::size_t b = 0; b < job.blocks.size(); ++b) {
+      const Block& block = job.blocks[b];
+      A* out[kBlockRows];
+      A row_bias[kBlockRows];
+      for (std::size_t r = 0; r < block.rows.size(); ++r) {
+        out[r] = rows + block.rows[r] * (job.config.part + kRowSlack);
+        row_bias[r] = bias[block.rows[r] / job.problem.stride];
+      }
+      const A* x = tile.x - job.lowest + block.offset + from + ci * tile.pitch;
+      const int64_t block_rows = static_cast<int64_t>(block.rows.size());
+      const Operands<A> in{x,          tile.pitch, channels,
+                           block.taps, job.x_step, w + block.weights + ci * block.taps * block_rows,
+                           out};
+      const A* ahead = ci + depth < cin ? x + depth * tile.pitch : x - ci * tile.pitch + count;
+      AnyBlock(d, in, block.rows.size(), count, ci == 0 ? row_bias : nullptr,
+               b == 0 && tile.in_place ? ahead : nullptr);
+    }
   }
 }
 
@@ -140,7 +170,7 @@ void RunTask(const Job& job, const plan::Operands& in, const void* prepared, int
   const core::Problem& p = job.problem;
   const auto steps = p.x_steps();
   const int64_t cin = p.cin_per_group(), cout = p.cout_per_group(), s = p.stride;
-  const int64_t part = job.config.part, row_pitch = part + 16;
+  const int64_t part = job.config.part, row_pitch = part + kRowSlack;
   A* staged = static_cast<A*>(scratch);
   A* rows = staged + cin * job.pitch;
   A* bias = rows + job.row_count() * row_pitch;
@@ -156,10 +186,7 @@ void RunTask(const Job& job, const plan::Operands& in, const void* prepared, int
     }
     for (int64_t q = 0; q < tile.count; q += part) {
       const int64_t to = std::min(q + part, tile.count);
-      for (std::size_t b = 0; b < job.blocks.size(); ++b) {
-        const Block& block = job.blocks[b];
-        AnyBlock(d, job, block, tile, q, to, w + block.weights, bias, b == 0, rows, row_pitch);
-      }
+      Part(d, job, tile, q, to - q, w, bias, rows);
       const int64_t o = s * (tile.q0 + q) - p.padding;
       const int64_t clip = std::max<int64_t>(0, -o), elements = std::min(job.lout - o, s * (to - q));
       for (int64_t co = 0; co < cout; ++co) {

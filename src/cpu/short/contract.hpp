@@ -11,8 +11,8 @@
 //       for ci by depth, for panel of rows: raw weights in place, or a packed copy where columns are many
 //         tile[column][co, k] += sum over ci of w[ci, co, k] * x[column, ci]
 //       for n in the chunk, for co:
-//         line[stride*i + dilation*k] += tile[(n, i)][co, k], i and k rising
-//         y[n, co, o] = bias[co] + line[o + padding], rounded
+//         line[stride*q + r] = bias[co] + sum over j of tile[(n, q - j)][co, r + stride*j]     (dilation 1)
+//         y[n, co, o] = line[o + padding], rounded
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@ using core::Problem;
 
 constexpr int64_t kPanel = 64;        // rows of the widest panel
 constexpr int64_t kFewColumns = 24;   // up to here weights are read in place, in order
-constexpr int64_t kBuffer = 1 << 19;  // accumulators that the tile, or staged x, may take
+constexpr int64_t kBuffer = 1 << 18;  // accumulators that the tile, or staged x, may take
 
 // Channels of a task: about `rows` rows, with little of the last panel unused.
 int64_t channels_of(const Problem& p, int64_t rows) {
@@ -35,14 +35,14 @@ void configure(Job& job) {
   const Problem& p = job.problem;
   Config& c = job.config;
   const int64_t n = std::max<int64_t>(1, p.n);
-  c.samples = std::clamp<int64_t>(192 / p.l, 1, n);
+  c.samples = std::clamp<int64_t>(std::min(512 / p.l, kBuffer / (p.l * p.cin)), 1, n);
   job.chunks = core::ceil_div(p.n, c.samples);
   if (job.chunks > 0) c.samples = core::ceil_div(p.n, job.chunks);
   const int64_t columns = job.columns();
   c.pack_panels = columns > kFewColumns;
   c.depth = std::min<int64_t>(p.cin_per_group(), c.pack_panels ? 128 : 8);
   // Many columns: the rows of a few panels. Few: the tile stays in L1 while the weights pass by.
-  c.channels = channels_of(p, c.pack_panels ? 256 : std::clamp<int64_t>(6144 / columns, 256, 2048));
+  c.channels = channels_of(p, c.pack_panels ? 128 : std::clamp<int64_t>(6144 / columns, 256, 2048));
   job.channel_blocks = core::ceil_div(p.cout_per_group(), c.channels);
   job.row_pitch = round_up(c.channels * p.k, kPanel);
   c.stage = std::clamp<int64_t>(kBuffer / (columns * p.cin), 1, std::max<int64_t>(1, job.chunks));
@@ -102,10 +102,11 @@ class ShortKernel final : public plan::Kernel {
 plan::Support valid(const Problem& p) {
   if (p.operation != core::Operation::forward) return plan::Support::no("forward only");
   if (p.l > 4096 || p.l * p.cin > kBuffer)
-    return plan::Support::no("a sample's x is more than 2^19 elements");
-  if (p.l * round_up(p.k, kPanel) > kBuffer) return plan::Support::no("a channel's columns: more than 2^19");
-  if (p.l * p.stride + p.k * p.dilation + p.output_padding > kBuffer) {
-    return plan::Support::no("more than 2^19 outputs in a row");
+    return plan::Support::no("a sample's x is more than 2^18 elements");
+  if (p.l * round_up(p.k, kPanel) > kBuffer) return plan::Support::no("a channel's columns: more than 2^18");
+  if (p.k > 2048) return plan::Support::no("more than 2048 taps");
+  if ((p.l + 1) * p.stride + p.k * p.dilation + p.output_padding > kBuffer) {
+    return plan::Support::no("more than 2^18 outputs in a row");
   }
   return plan::Support::yes();
 }
@@ -136,7 +137,9 @@ std::size_t Job::stage_bytes() const {
 }
 
 std::size_t Job::scratch_bytes() const {
-  const int64_t elements = columns() * row_pitch + config.depth * kPanel + full + problem.output_padding;
+  // A vector's overhang behind the tile and behind the line.
+  const int64_t line = full + problem.output_padding + problem.stride + kPanel;
+  const int64_t elements = (columns() + 1 + config.depth) * row_pitch + line;
   return static_cast<std::size_t>(elements) * accumulator_size(problem.dtype);
 }
 

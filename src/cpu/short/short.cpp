@@ -43,29 +43,42 @@ void Stage(const Job& job, const T* x, int64_t chunk, int64_t block, Accumulator
   }
 }
 
+// The rows [row0, row0 + rows) of `depth` channels as panels, one after another.
+template <class T, class D, class A>
+HWY_INLINE void PackPanels(D d, const T* w, int64_t w_pitch, int64_t row0, int64_t rows, int64_t depth,
+                           A* panels) {
+  const int64_t width = PanelRows(d);
+  for (int64_t ci = 0; ci < depth; ++ci) {
+    for (int64_t r = 0; r < rows; r += width) {
+      // Rows of other tasks beyond the end of these are as good as zeros: nobody reads their sums.
+      PackPanelRow(d, w + ci * w_pitch + row0 + r, std::min(width, w_pitch - row0 - r),
+                   panels + r * depth + ci * width);
+    }
+  }
+}
+
 // tile[column][row] for the rows [row0, row0 + rows) of a group.
 template <class T, class D, class A>
 HWY_INLINE void Products(D d, const Job& job, const T* w, int64_t row0, int64_t rows, int64_t ci0,
-                         const Columns& columns, const A* staged, A* panel, A* tile) {
+                         const Columns& columns, const A* staged, A* panels, A* tile) {
   const core::Problem& p = job.problem;
   const int64_t w_pitch = p.cout_per_group() * p.k, width = PanelRows(d), cin = p.cin_per_group();
+  bool in_place = false;
+  // The last panel of a row must not read beyond the weights.
+  if constexpr (std::is_same_v<T, A>) {
+    in_place = !job.config.pack_panels && row0 + core::ceil_div(rows, width) * width <= w_pitch;
+  }
   for (int64_t from = 0; from < cin; from += job.config.depth) {
     const int64_t depth = std::min(job.config.depth, cin - from);
+    const T* rows_w = w + from * w_pitch;
+    if (!in_place) PackPanels(d, rows_w, w_pitch, row0, rows, depth, panels);
     for (int64_t r = 0; r < rows; r += width) {
-      const T* rows_w = w + from * w_pitch + row0 + r;
-      PanelOperands<A> operands{panel, width, nullptr, 0, 0, depth, 1, tile + r, job.row_pitch, from > 0};
-      bool in_place = false;
+      PanelOperands<A> operands{panels + r * depth, width,         nullptr, 0, 0, depth, 1,
+                                tile + r,           job.row_pitch, from > 0};
       if constexpr (std::is_same_v<T, A>) {
-        // The last panel may reach beyond the weights.
-        in_place = !job.config.pack_panels && row0 + r + width <= w_pitch;
         if (in_place) {
-          operands.w = rows_w;
+          operands.w = rows_w + row0 + r;
           operands.w_pitch = w_pitch;
-        }
-      }
-      if (!in_place) {
-        for (int64_t ci = 0; ci < depth; ++ci) {
-          PackPanelRow(d, rows_w + ci * w_pitch, std::min(width, w_pitch - row0 - r), panel + ci * width);
         }
       }
       for (int64_t b = 0; b < columns.blocks; ++b) {
@@ -80,18 +93,59 @@ HWY_INLINE void Products(D d, const Job& job, const T* w, int64_t row0, int64_t 
   }
 }
 
-// One channel of one sample: its columns' taps put where they belong.
-template <class T, class D, class A>
-HWY_INLINE void Scatter(D d, const Job& job, const A* tile, A bias, A* HWY_RESTRICT line, T* y) {
-  const core::Problem& p = job.problem;
-  std::fill(line, line + job.full + p.output_padding, bias);
-  for (int64_t i = 0; i < p.l; ++i, tile += job.row_pitch) {
-    A* HWY_RESTRICT at = line + i * p.stride;
-    if (p.dilation == 1) {
-      for (int64_t k = 0; k < p.k; ++k) at[k] += tile[k];
-    } else {
-      for (int64_t k = 0; k < p.k; ++k) at[k * p.dilation] += tile[k];
+// line[stride*q + r] = bias + sum over j of tile[q - j][r + stride*j]: as many lanes as a stride needs; what
+// a vector writes beyond its stride, the next q overwrites. No value is read back that was just written.
+template <int kLanes, class A>
+HWY_INLINE void GatherTaps(const core::Problem& p, const A* tile, int64_t pitch, A bias,
+                           A* HWY_RESTRICT line) {
+  const hn::CappedTag<A, kLanes> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), s = p.stride;
+  const int64_t taps = core::ceil_div(p.k, s);
+  for (int64_t q = 0; q < p.l + taps - 1; ++q) {
+    const int64_t j0 = std::max<int64_t>(0, q - p.l + 1), j1 = std::min(taps - 1, q);
+    for (int64_t r = 0; r < s; r += lanes) {
+      auto sum = hn::Set(d, bias);
+      for (int64_t j = j0; j <= j1; ++j) {
+        const int64_t k = r + s * j, left = p.k - k;
+        const auto v = hn::LoadU(d, tile + (q - j) * pitch + k);
+        if (left >= lanes) {
+          sum = hn::Add(sum, v);
+        } else if (left > 0) {
+          sum = hn::Add(sum, hn::IfThenElseZero(hn::FirstN(d, static_cast<std::size_t>(left)), v));
+        }
+      }
+      hn::StoreU(sum, d, line + s * q + r);
     }
+  }
+}
+
+template <class A>
+HWY_INLINE void ScatterTaps(const core::Problem& p, const A* tile, int64_t pitch, A* line) {
+  for (int64_t i = 0; i < p.l; ++i) {
+    for (int64_t k = 0; k < p.k; ++k) line[i * p.stride + k * p.dilation] += tile[i * pitch + k];
+  }
+}
+
+// One channel of one sample.
+template <class T, class D, class A>
+HWY_INLINE void Channel(D d, const Job& job, const A* tile, A bias, A* line, T* y) {
+  const core::Problem& p = job.problem;
+  const int64_t length = job.full + p.output_padding, pitch = job.row_pitch;
+  if (p.dilation > 1) {
+    std::fill(line, line + length, bias);
+    ScatterTaps(p, tile, pitch, line);
+  } else {
+    if (p.stride <= 2) {
+      GatherTaps<2>(p, tile, pitch, bias, line);
+    } else if (p.stride <= 4) {
+      GatherTaps<4>(p, tile, pitch, bias, line);
+    } else if (p.stride <= 8) {
+      GatherTaps<8>(p, tile, pitch, bias, line);
+    } else {
+      GatherTaps<16>(p, tile, pitch, bias, line);
+    }
+    const int64_t written = (p.l - 1 + core::ceil_div(p.k, p.stride)) * p.stride;
+    if (written < length) std::fill(line + written, line + length, bias);
   }
   NarrowRow(d, line + p.padding, job.lout, y);
 }
@@ -107,17 +161,17 @@ void RunTask(const Job& job, const plan::Operands& in, int64_t chunk, const Accu
   const int64_t channels = std::min(job.config.channels, cout - first);
   const Columns columns = ColumnsOf(job, chunk);
   A* tile = scratch;
-  A* panel = tile + job.columns() * job.row_pitch;
-  A* line = panel + job.config.depth * PanelRows(d);
+  A* panels = tile + (job.columns() + 1) * job.row_pitch;
+  A* line = panels + job.config.depth * job.row_pitch;
   const T* w = static_cast<const T*>(in.weight) + group * cin * cout * p.k;
-  Products<T>(d, job, w, first * p.k, channels * p.k, group * cin, columns, staged, panel, tile);
+  Products<T>(d, job, w, first * p.k, channels * p.k, group * cin, columns, staged, panels, tile);
   for (int64_t m = 0; m < columns.count / p.l; ++m) {
     const int64_t n = chunk * job.config.samples + m;
     for (int64_t c = 0; c < channels; ++c) {
       const int64_t co = group * cout + first + c;
       const A bias = p.has_bias ? widen(static_cast<const T*>(in.bias)[co]) : A{0};
       T* y = static_cast<T*>(in.output) + (n * p.cout + co) * job.lout;
-      Scatter(d, job, tile + m * p.l * job.row_pitch + c * p.k, bias, line, y);
+      Channel(d, job, tile + m * p.l * job.row_pitch + c * p.k, bias, line, y);
     }
   }
 }
