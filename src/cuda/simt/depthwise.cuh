@@ -50,23 +50,27 @@ __device__ __forceinline__ void load_window(float (&to)[XV], const float* from) 
 template <class T, int kEach>
 __device__ __forceinline__ void fill_row(float* shared, const T* row, int64_t start,
                                          const DepthwiseParams& a) {
+  const int threads = blockDim.x, thread = threadIdx.x;
+  // Values inside [0, l) are first..first+count-1.
+  const int first =
+      static_cast<int>(min(static_cast<int64_t>(a.pitch), max(static_cast<int64_t>(0), -start)));
+  const int end =
+      static_cast<int>(max(static_cast<int64_t>(first), min(static_cast<int64_t>(a.pitch), a.l - start)));
+  const uint32_t count = end - first;
+  const T* from = row + (start + thread) * a.x_position;
+  const int64_t step = threads * a.x_position;
   T held[kEach];  // all loads before the first use
-  const int threads = blockDim.x;
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
-    const int j = i * threads + threadIdx.x;
-    const int64_t position = start + j;
-    const bool there = j < a.pitch && position >= 0 && position < a.l;
-    held[i] = there ? row[position * a.x_position] : T(0);
+    held[i] = static_cast<uint32_t>(i * threads + thread - first) < count ? *from : T(0);
+    from += step;
   }
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
-    const int j = i * threads + threadIdx.x;
-    if (j < a.pitch) shared[j] = widen(held[i], a.half);
+    if (i * threads + thread < a.pitch) shared[i * threads + thread] = widen(held[i], a.half);
   }
-  for (int j = kEach * threads + threadIdx.x; j < a.pitch; j += threads) {  // long halos
-    const int64_t position = start + j;
-    shared[j] = position >= 0 && position < a.l ? widen(row[position * a.x_position], a.half) : 0.f;
+  for (int j = kEach * threads + thread; j < a.pitch; j += threads, from += step) {  // long halos
+    shared[j] = static_cast<uint32_t>(j - first) < count ? widen(*from, a.half) : 0.f;
   }
 }
 
@@ -177,9 +181,10 @@ __global__ void __launch_bounds__(128) depthwise_kernel(const DepthwiseParams a)
   const int window = static_cast<int>(blockDim.x) * Shape::kRuns * Shape::R;
 
   for (int64_t tile = blockIdx.x; tile < a.tiles; tile += gridDim.x) {
-    const int64_t line = tile / a.windows, part = tile - line * a.windows;
-    const int64_t n = line / a.cout, co = line - n * a.cout;
-    const int64_t group = co / a.cout_per_group, ci = group * a.cin_per_group;
+    int64_t line = tile;
+    const int64_t part = take_digit(line, a.windows);
+    const int64_t n = quotient(line, a.cout), co = line - n * a.cout;
+    const int64_t group = quotient(co, a.cout_per_group), ci = group * a.cin_per_group;
     T* row = static_cast<T*>(a.y) + line * a.lout;
     const int past = static_cast<int>((reinterpret_cast<uintptr_t>(row) / sizeof(T)) % kSector);
     const int64_t first = part * window - past;  // first + m is aligned where m is
@@ -188,7 +193,8 @@ __global__ void __launch_bounds__(128) depthwise_kernel(const DepthwiseParams a)
     const int phase = static_cast<int>(first + a.padding - q * S);
 
     const T* x = static_cast<const T*>(a.x) + n * a.x_sample + ci * a.x_channel;
-    const T* w = static_cast<const T*>(a.weight) + (ci * a.cout_per_group + co % a.cout_per_group) * a.k;
+    const T* w =
+        static_cast<const T*>(a.weight) + (ci * a.cout_per_group + co - group * a.cout_per_group) * a.k;
     for (int c = 0; c < a.cin_per_group; ++c) {
       fill_row<T, Shape::kRuns * Shape::XV + 1>(xs + c * a.pitch, x + c * a.x_channel,
                                                 q - a.blocks_of_taps * Shape::XV, a);

@@ -22,19 +22,17 @@ namespace tconv::cuda::simt {
 template <class T, int kCo, int kP>
 __global__ void __launch_bounds__(256) gather_kernel(const GatherParams a) {
   using Sum = Accumulator<T>;
-  const int64_t lane_q = threadIdx.x / a.residues, lane_r = threadIdx.x - lane_q * a.residues;
+  const int lane_q = threadIdx.x / static_cast<uint32_t>(a.residues);
+  const int lane_r = threadIdx.x - lane_q * static_cast<int>(a.residues);
   if (lane_q >= a.q_step) return;
   const int64_t tap_step = a.stride / a.common, shift_step = a.dilation / a.common;
 
   for (int64_t index = blockIdx.x; index < a.tiles; index += gridDim.x) {
-    int64_t rest = index;
-    const int64_t r = rest % a.residue_chunks * a.residues + lane_r;
-    rest /= a.residue_chunks;
-    const int64_t q = a.q_first + rest % a.q_tiles * (a.q_step * kP) + lane_q;
-    rest /= a.q_tiles;
-    const int64_t co = rest % a.co_blocks * kCo;
-    rest /= a.co_blocks;
-    const int64_t group = rest % a.groups, n = rest / a.groups;
+    int64_t n = index;  // what is left of it after the other digits
+    const int64_t r = take_digit(n, a.residue_chunks) * a.residues + lane_r;
+    const int64_t q = a.q_first + take_digit(n, a.q_tiles) * (a.q_step * kP) + lane_q;
+    const int64_t co = take_digit(n, a.co_blocks) * kCo;
+    const int64_t group = take_digit(n, a.groups);
     if (r >= a.stride) continue;
 
     Sum sum[kP][kCo];
@@ -48,8 +46,10 @@ __global__ void __launch_bounds__(256) gather_kernel(const GatherParams a) {
       for (int i = 0; i < kP; ++i) sum[i][c] = bias;
     }
 
-    if (r % a.common == 0) {
-      const int64_t k0 = (r / a.common) * a.inverse % tap_step;
+    const int64_t r_common = quotient(r, a.common);
+    if (r_common * a.common == r) {
+      int64_t k0 = r_common * a.inverse;
+      k0 -= quotient(k0, tap_step) * tap_step;
       const int64_t reach = k0 < a.k ? k0 * a.dilation : 0;  // without taps there is no k0*dilation
       const int64_t shift0 = floor_div(r - reach, a.stride);
       const T* x_channel =

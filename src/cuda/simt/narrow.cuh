@@ -31,14 +31,11 @@ struct NarrowTile {
 __device__ __forceinline__ NarrowTile narrow_tile(const NarrowParams& a, int64_t index, int kCo,
                                                   int q_block) {
   NarrowTile t;
-  t.residue = index % a.residue_groups * a.residues;
-  index /= a.residue_groups;
-  t.co = index % a.co_blocks * kCo;
-  index /= a.co_blocks;
-  t.q = a.q_first + index % a.q_tiles * q_block;
-  index /= a.q_tiles;
-  t.row = index % a.rows;
-  t.split = index / a.rows;
+  t.residue = take_digit(index, a.residue_groups) * a.residues;
+  t.co = take_digit(index, a.co_blocks) * kCo;
+  t.q = a.q_first + take_digit(index, a.q_tiles) * q_block;
+  t.row = take_digit(index, a.rows);
+  t.split = index;
   return t;
 }
 
@@ -190,8 +187,9 @@ __device__ __forceinline__ void write_row(const Sum* stage, int pitch, int q_blo
                                           int64_t co, const NarrowParams& a) {
   constexpr int kPair = sizeof(T) == 2 ? 2 : 1;
   const int64_t cout = a.groups * a.cout_per_group;
-  const int64_t channel = tile.row % a.groups * a.cout_per_group + co;
-  const int64_t line = (tile.row / a.groups * cout + channel) * a.lout;
+  const int64_t n = quotient(tile.row, a.groups);
+  const int64_t channel = (tile.row - n * a.groups) * a.cout_per_group + co;
+  const int64_t line = (n * cout + channel) * a.lout;
   const int64_t o_tile = tile.q * a.stride + tile.residue - a.padding;
   const int count = q_block * a.residues;
   const auto place = [&](int e, int64_t& o) {
@@ -255,7 +253,7 @@ __global__ void __launch_bounds__(32 * kNarrowMaxWarps,
 
   for (int64_t index = blockIdx.x; index < a.tiles; index += gridDim.x) {
     const NarrowTile tile = narrow_tile(a, index, kCo, q_block);
-    const int64_t n = tile.row / a.groups, group = tile.row % a.groups;
+    const int64_t n = quotient(tile.row, a.groups), group = tile.row - n * a.groups;
     const int64_t q_warp_first = tile.q + q_warp * (32 * kP), q = q_warp_first + lane;
     const int residue = static_cast<int>(tile.residue) + r_warp * kR;  // first of this warp's block
     const int live =
