@@ -10,8 +10,7 @@ endif()
 
 add_library(tconv_flags INTERFACE)
 target_link_libraries(tconv_flags INTERFACE tconv_sanitize)
-target_include_directories(tconv_flags INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include
-                                                 ${PROJECT_BINARY_DIR}/generated)
+target_include_directories(tconv_flags INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
 # -ffp-contract=off: the same bits from every compiler and SIMD target; kernels ask for FMA by name.
 target_compile_options(tconv_flags INTERFACE
   # -Wno-restrict: GCC 12 warns falsely on std::string sums (its bug 105329).
