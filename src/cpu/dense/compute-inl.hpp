@@ -10,6 +10,7 @@
 #include "cpu/dense/epilogue-inl.hpp"
 #include "cpu/dense/microkernel-inl.hpp"
 #include "cpu/dense/panel-inl.hpp"
+#include "cpu/dense/prefetch-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::dense {
@@ -32,6 +33,7 @@ struct Worker {
   T* y;              // of the group in sample 0
   A *panel, *sums, *run;
   int64_t y_sample;
+  Ahead ahead;  // x of the next panel
 
   const Geometry& g() const { return job.geometry; }
   const Config& c() const { return job.config; }
@@ -90,6 +92,24 @@ HWY_INLINE void EmitWhole(const Worker<T, A>& w, const ColumnTile& tile, int64_t
   }
 }
 
+// The lines of y that EmitWhole will write, on their way while the sums are made.
+template <class T, class A>
+HWY_INLINE void PrefetchOutputs(const Worker<T, A>& w, const ColumnTile& tile, int64_t cout_block) {
+  const Geometry& g = w.g();
+  const Segment& at = tile.segments.at[0];
+  const int64_t low = std::max<int64_t>(0, g.stride * at.q - g.padding);
+  const int64_t high = std::min(g.lout, g.stride * (at.q + at.count) - g.padding);
+  if (tile.segments.count == 0 || low >= high) return;
+  const int64_t begin = cout_block * w.c().cout_block, end = std::min(g.cout, begin + w.c().cout_block);
+  for (int64_t co = begin; co < end; ++co) {
+    const T* y = w.y + at.sample * w.y_sample + co * g.lout;
+    for (const char* line = reinterpret_cast<const char*>(y + low);
+         line < reinterpret_cast<const char*>(y + high); line += kLineBytes) {
+      __builtin_prefetch(line, 1, 2);
+    }
+  }
+}
+
 template <class T, class A>
 HWY_INLINE void EmitBlock(const Worker<T, A>& w, const ColumnTile& tile, int which, int64_t cout_block,
                           int64_t block, const A* sums, int64_t sums_line) {
@@ -109,6 +129,7 @@ HWY_INLINE void DoUnit(const Worker<T, A>& w, const DepthBlock& depth, const Col
                        bool last, A* sums, int64_t sums_line) {
   const Geometry& g = w.g();
   if (w.c().whole) {
+    if (last) PrefetchOutputs(w, tile, unit);
     A* to = sums;
     for (int which = 0; which < 2; ++which) {
       for (int64_t block = 0; block < g.classes[which].blocks; ++block, to += kRows * sums_line) {
@@ -140,39 +161,58 @@ HWY_INLINE ColumnTile TileAt(const Worker<T, A>& w, int64_t column) {
 }
 
 template <class T, class A>
-HWY_INLINE void DoDepthBlock(const Worker<T, A>& w, const DepthBlock& depth, const T* x, bool last) {
+HWY_INLINE void DoDepthBlock(Worker<T, A>& w, const DepthBlock& depth, const T* x, bool last) {
   LoadPanel(w.g(), w.c(), w.task, depth, x, w.panel);
   const bool one = w.c().one_depth_block;
   const int64_t columns = w.task.column_end - w.task.column_begin;
   const int64_t sums_line = one ? kMaxTile : core::ceil_div(w.c().panel_columns, kMaxTile) * kMaxTile;
+  const int64_t tiles = core::ceil_div(columns, kMaxTile) * (w.task.unit_end - w.task.unit_begin);
+  const int64_t lines_per_tile = core::ceil_div(w.ahead.lines_left(), tiles);
   const int64_t unit_sums = one ? 0 : unit_rows(w.g(), w.c()) * sums_line;
   for (int64_t unit = w.task.unit_begin; unit < w.task.unit_end; ++unit) {
     A* sums = w.sums + (unit - w.task.unit_begin) * unit_sums;
     for (int64_t column = 0; column < columns;) {
       const ColumnTile tile = TileAt(w, column);
+      w.ahead.fetch(lines_per_tile);
       DoUnit(w, depth, tile, unit, last, sums + (one ? 0 : column), sums_line);
       column += tile.columns;
     }
   }
 }
 
+// The depth block after this one; at the end of the task, the first one.
+HWY_INLINE DepthBlock NextDepth(const Geometry& g, const Config& c, DepthBlock at) {
+  const bool more_ci = at.ci_end < g.cin;
+  if (!more_ci) at.tap_begin = at.tap_end < g.taps ? at.tap_end : 0;
+  at.tap_end = std::min(g.taps, at.tap_begin + c.tap_block);
+  at.ci_begin = more_ci ? at.ci_end : 0;
+  at.ci_end = std::min(g.cin, at.ci_begin + c.cin_block);
+  return at;
+}
+
+// next: the task that this thread probably does after this one; null: none.
 template <class T, class A>
-HWY_NOINLINE void Compute(const Job& job, const Task& task, const Buffers& b, void* scratch) {
+HWY_NOINLINE void Compute(const Job& job, const Task& task, const Task* next, const Buffers& b,
+                          void* scratch) {
   const Geometry& g = job.geometry;
   const Config& c = job.config;
-  Worker<T, A> w{job, task, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, g.groups * g.cout * g.lout};
-  w.weights = static_cast<const A*>(b.packed) + task.group * (packed_group_elements(g, c));
+  Worker<T, A> w{job, task, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, g.groups * g.cout * g.lout,
+                 {}};
+  w.weights = static_cast<const A*>(b.packed) + task.group * packed_group_elements(g, c);
   if (g.has_bias) w.bias = static_cast<const T*>(b.bias) + task.group * g.cout;
   w.y = static_cast<T*>(b.y) + task.group * g.cout * g.lout;
   w.panel = static_cast<A*>(scratch);
   w.sums = w.panel + job.scratch.panel;
   w.run = w.sums + job.scratch.sums;
-  for (int64_t tap = 0; tap < g.taps; tap += c.tap_block) {
-    for (int64_t ci = 0; ci < g.cin; ci += c.cin_block) {
-      const DepthBlock depth{ci, std::min(g.cin, ci + c.cin_block), tap, std::min(g.taps, tap + c.tap_block)};
-      const bool last = depth.ci_end == g.cin && depth.tap_end == g.taps;
-      DoDepthBlock(w, depth, static_cast<const T*>(b.x), last);
-    }
+  const T* x = static_cast<const T*>(b.x);
+  DepthBlock depth{0, std::min(g.cin, c.cin_block), 0, std::min(g.taps, c.tap_block)};
+  for (bool last = false; !last;) {
+    last = depth.ci_end == g.cin && depth.tap_end == g.taps;
+    const DepthBlock after = NextDepth(g, c, depth);
+    const Task* reader = last ? next : &task;
+    w.ahead = reader == nullptr ? Ahead() : AheadOf(g, c, *reader, after, x);
+    DoDepthBlock(w, depth, x, last);
+    depth = after;
   }
 }
 

@@ -1,5 +1,5 @@
 // One task on the best SIMD target of this machine. scratch is the slot's own, Scratch elements of float
-// (double for f64).
+// (double for f64). next: the task that this thread probably does later, or null.
 #pragma once
 
 #include "cpu/dense/contract.hpp"
@@ -12,9 +12,9 @@ struct Job {
   Scratch scratch;
 };
 
-void compute_f32(const Job& job, const Task& task, const Buffers& buffers, void* scratch);
-void compute_f64(const Job& job, const Task& task, const Buffers& buffers, void* scratch);
-void compute_f16(const Job& job, const Task& task, const Buffers& buffers, void* scratch);
-void compute_bf16(const Job& job, const Task& task, const Buffers& buffers, void* scratch);
+void compute_f32(const Job& job, const Task& task, const Task* next, const Buffers& buffers, void* scratch);
+void compute_f64(const Job& job, const Task& task, const Task* next, const Buffers& buffers, void* scratch);
+void compute_f16(const Job& job, const Task& task, const Task* next, const Buffers& buffers, void* scratch);
+void compute_bf16(const Job& job, const Task& task, const Task* next, const Buffers& buffers, void* scratch);
 
 }  // namespace tconv::cpu::dense

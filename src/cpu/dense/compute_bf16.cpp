@@ -11,8 +11,8 @@ HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::dense {
 namespace HWY_NAMESPACE {
 
-void RunBF16(const Job& job, const Task& task, const Buffers& buffers, void* scratch) {
-  Compute<BF16, float>(job, task, buffers, scratch);
+void RunBF16(const Job& job, const Task& task, const Task* next, const Buffers& buffers, void* scratch) {
+  Compute<BF16, float>(job, task, next, buffers, scratch);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -27,8 +27,8 @@ HWY_EXPORT(RunBF16);
 
 }  // namespace
 
-void compute_bf16(const Job& job, const Task& task, const Buffers& buffers, void* scratch) {
-  HWY_DYNAMIC_DISPATCH(RunBF16)(job, task, buffers, scratch);
+void compute_bf16(const Job& job, const Task& task, const Task* next, const Buffers& buffers, void* scratch) {
+  HWY_DYNAMIC_DISPATCH(RunBF16)(job, task, next, buffers, scratch);
 }
 
 }  // namespace tconv::cpu::dense

@@ -11,8 +11,8 @@ HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::dense {
 namespace HWY_NAMESPACE {
 
-void RunF16(const Job& job, const Task& task, const Buffers& buffers, void* scratch) {
-  Compute<F16, float>(job, task, buffers, scratch);
+void RunF16(const Job& job, const Task& task, const Task* next, const Buffers& buffers, void* scratch) {
+  Compute<F16, float>(job, task, next, buffers, scratch);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -27,8 +27,8 @@ HWY_EXPORT(RunF16);
 
 }  // namespace
 
-void compute_f16(const Job& job, const Task& task, const Buffers& buffers, void* scratch) {
-  HWY_DYNAMIC_DISPATCH(RunF16)(job, task, buffers, scratch);
+void compute_f16(const Job& job, const Task& task, const Task* next, const Buffers& buffers, void* scratch) {
+  HWY_DYNAMIC_DISPATCH(RunF16)(job, task, next, buffers, scratch);
 }
 
 }  // namespace tconv::cpu::dense

@@ -11,8 +11,8 @@ HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::dense {
 namespace HWY_NAMESPACE {
 
-void RunF32(const Job& job, const Task& task, const Buffers& buffers, void* scratch) {
-  Compute<float, float>(job, task, buffers, scratch);
+void RunF32(const Job& job, const Task& task, const Task* next, const Buffers& buffers, void* scratch) {
+  Compute<float, float>(job, task, next, buffers, scratch);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -27,8 +27,8 @@ HWY_EXPORT(RunF32);
 
 }  // namespace
 
-void compute_f32(const Job& job, const Task& task, const Buffers& buffers, void* scratch) {
-  HWY_DYNAMIC_DISPATCH(RunF32)(job, task, buffers, scratch);
+void compute_f32(const Job& job, const Task& task, const Task* next, const Buffers& buffers, void* scratch) {
+  HWY_DYNAMIC_DISPATCH(RunF32)(job, task, next, buffers, scratch);
 }
 
 }  // namespace tconv::cpu::dense

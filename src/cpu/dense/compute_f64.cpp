@@ -11,8 +11,8 @@ HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::dense {
 namespace HWY_NAMESPACE {
 
-void RunF64(const Job& job, const Task& task, const Buffers& buffers, void* scratch) {
-  Compute<double, double>(job, task, buffers, scratch);
+void RunF64(const Job& job, const Task& task, const Task* next, const Buffers& buffers, void* scratch) {
+  Compute<double, double>(job, task, next, buffers, scratch);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -27,8 +27,8 @@ HWY_EXPORT(RunF64);
 
 }  // namespace
 
-void compute_f64(const Job& job, const Task& task, const Buffers& buffers, void* scratch) {
-  HWY_DYNAMIC_DISPATCH(RunF64)(job, task, buffers, scratch);
+void compute_f64(const Job& job, const Task& task, const Task* next, const Buffers& buffers, void* scratch) {
+  HWY_DYNAMIC_DISPATCH(RunF64)(job, task, next, buffers, scratch);
 }
 
 }  // namespace tconv::cpu::dense

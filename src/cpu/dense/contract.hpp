@@ -23,10 +23,10 @@
 // count, nor N, nor the tile sizes enter it: the bits are the same for all of them.
 //
 // Layouts
-//   A (packed weights)  [group][class][cout block][8-row block][tap block][ci][tap][8], rows without a
-//       (co, residue) are zero and their sums are dropped. Considered instead: 4 rows contiguous, which suits
-//       16 registers (AVX2 holds 4 rows x 3 vectors) but makes the 32-register kernel read two streams; AVX2
-//       reads half lines of this one twice, from L1.
+//   A (packed weights)  a header, then [group][class][cout block][8-row block][tap block][ci][tap][8]; rows
+//       without a (co, residue) repeat one that exists and their sums are dropped. Considered instead: 4 rows
+//       contiguous, which suits 16 registers (AVX2 holds 4 rows x 3 vectors) but makes the 32-register kernel
+//       read two streams; AVX2 reads half lines of this one twice, from L1.
 //   panel, shared       [ci][halo + columns]: a tap is a shifted unaligned load of the same line.
 //   panel, expanded     [ci][tap][columns]: where shifts are wider than the panel, or where the batch is
 //   merged
@@ -102,6 +102,11 @@ struct Scratch {
   int64_t elements() const { return panel + sums + run; }
 };
 
+// In front of the packed weights.
+struct alignas(256) PackedHeader {
+  int32_t special = 0;  // 1: a weight is infinite or NaN, and times a zero outside x it would be seen
+};
+
 struct Task {
   int64_t group = 0, unit_begin = 0, unit_end = 0, column_begin = 0, column_end = 0;
 };
@@ -125,6 +130,7 @@ inline int64_t block_elements(const Geometry& g, const RowClass& c) {
   return g.cin * c.taps * kRows;
 }
 
+// Elements of the packed weights of one group.
 inline int64_t packed_group_elements(const Geometry& g, const Config& c) {
   int64_t elements = 0;
   for (const RowClass& rows : g.classes)

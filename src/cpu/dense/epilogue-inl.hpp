@@ -71,32 +71,41 @@ HWY_INLINE void InterleaveScalar(const Phases<A>& p, int64_t stride, int64_t col
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// Four phases a time, 4x4 transposes. Where 4 does not divide the stride the last group spills into the next
-// position; falling phases within 4 columns, and columns in order, put right what it spilled. So `to` has
-// room for 3 elements more.
-HWY_INLINE void InterleaveQuads(const Phases<float>& p, int64_t stride, int64_t columns, float* to) {
+// Phases phase to phase+3 of `columns` columns, a multiple of 4: 4x4 transposes.
+HWY_INLINE void InterleaveQuad(const Phases<float>& p, int64_t phase, int64_t stride, int64_t column,
+                               int64_t columns, float* to) {
   const hn::FixedTag<float, 4> d;
   const hn::FixedTag<double, 2> pairs;
   const auto bias = hn::Set(d, p.bias);
-  for (int64_t i = 0; i < columns; i += 4) {
-    for (int64_t phase = (stride - 1) / 4 * 4; phase >= 0; phase -= 4) {
-      const auto a = Biased(d, p.row(phase), i, bias);
-      const auto b = Biased(d, phase + 1 < stride ? p.row(phase + 1) : nullptr, i, bias);
-      const auto e = Biased(d, phase + 2 < stride ? p.row(phase + 2) : nullptr, i, bias);
-      const auto f = Biased(d, phase + 3 < stride ? p.row(phase + 3) : nullptr, i, bias);
-      const auto ab0 = hn::BitCast(pairs, hn::InterleaveLower(d, a, b));
-      const auto ab1 = hn::BitCast(pairs, hn::InterleaveUpper(d, a, b));
-      const auto ef0 = hn::BitCast(pairs, hn::InterleaveLower(d, e, f));
-      const auto ef1 = hn::BitCast(pairs, hn::InterleaveUpper(d, e, f));
-      float* at = to + i * stride + phase;
-      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, ab0, ef0)), d, at);
-      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, ab0, ef0)), d, at + stride);
-      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, ab1, ef1)), d, at + 2 * stride);
-      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, ab1, ef1)), d, at + 3 * stride);
-    }
+  const float* row0 = p.row(phase);
+  const float* row1 = phase + 1 < stride ? p.row(phase + 1) : nullptr;
+  const float* row2 = phase + 2 < stride ? p.row(phase + 2) : nullptr;
+  const float* row3 = phase + 3 < stride ? p.row(phase + 3) : nullptr;
+  float* at = to + column * stride + phase;
+  for (int64_t i = column; i < column + columns; i += 4, at += 4 * stride) {
+    const auto v0 = Biased(d, row0, i, bias), v1 = Biased(d, row1, i, bias);
+    const auto v2 = Biased(d, row2, i, bias), v3 = Biased(d, row3, i, bias);
+    const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, v0, v1));
+    const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, v0, v1));
+    const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, v2, v3));
+    const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, v2, v3));
+    hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23)), d, at);
+    hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)), d, at + stride);
+    hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)), d, at + 2 * stride);
+    hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)), d, at + 3 * stride);
   }
 }
 
+// Where 4 does not divide the stride, the last quad spills into the next position. Falling phases within a
+// step of columns, and steps in order, put right what it spilled; so `to` has room for 3 elements more.
+HWY_INLINE void InterleaveQuads(const Phases<float>& p, int64_t stride, int64_t columns, float* to) {
+  constexpr int64_t kStep = 16;
+  for (int64_t i = 0; i < columns; i += kStep) {
+    for (int64_t phase = (stride - 1) / 4 * 4; phase >= 0; phase -= 4) {
+      InterleaveQuad(p, phase, stride, i, std::min(kStep, columns - i), to);
+    }
+  }
+}
 #endif
 
 // to[column*stride + phase]; columns are whole vectors.
@@ -112,6 +121,12 @@ HWY_INLINE void Interleave(const Phases<A>& p, int64_t stride, int64_t columns, 
     const A *row0 = p.row(0), *row1 = p.row(1);
     for (int64_t i = 0; i < columns; i += lanes) {
       hn::StoreInterleaved2(Biased(d, row0, i, bias), Biased(d, row1, i, bias), d, to + 2 * i);
+    }
+  } else if (stride == 4) {
+    const A *row0 = p.row(0), *row1 = p.row(1), *row2 = p.row(2), *row3 = p.row(3);
+    for (int64_t i = 0; i < columns; i += lanes) {
+      hn::StoreInterleaved4(Biased(d, row0, i, bias), Biased(d, row1, i, bias), Biased(d, row2, i, bias),
+                            Biased(d, row3, i, bias), d, to + 4 * i);
     }
 #if HWY_TARGET != HWY_SCALAR
   } else if constexpr (std::is_same_v<A, float>) {

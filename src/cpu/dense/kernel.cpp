@@ -1,18 +1,20 @@
 #include "cpu/dense/kernel.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/polyphase.hpp"
 #include "cpu/dense/compute.hpp"
 #include "cpu/dense/config.hpp"
 #include "cpu/dense/pack.hpp"
+#include "cpu/dense/repair.hpp"
 
 namespace tconv::cpu::dense {
 namespace {
 
 using core::DType;
 
-using Compute = void (*)(const Job&, const Task&, const Buffers&, void*);
+using Compute = void (*)(const Job&, const Task&, const Task*, const Buffers&, void*);
 
 Compute compute_of(DType dtype) {
   switch (dtype) {
@@ -40,7 +42,8 @@ class DenseKernel final : public plan::Kernel {
 
   std::size_t packed_bytes() const override {
     const Geometry& g = job_.geometry;
-    return static_cast<std::size_t>(g.groups * packed_group_elements(g, job_.config)) * element_;
+    const int64_t elements = g.groups * packed_group_elements(g, job_.config);
+    return sizeof(PackedHeader) + static_cast<std::size_t>(elements) * element_;
   }
   std::string pack_key() const override {
     const Geometry& g = job_.geometry;
@@ -59,13 +62,23 @@ class DenseKernel final : public plan::Kernel {
   }
 
   core::Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
-    const Buffers buffers{operands.x, operands.weight, operands.bias, operands.output};
+    const auto* packed = static_cast<const std::byte*>(operands.weight);
+    const Buffers buffers{operands.x, packed + sizeof(PackedHeader), operands.bias, operands.output};
     fill_untouched(buffers, context.executor);
     const Compute compute = compute_of(job_.geometry.dtype);
-    context.executor.run(task_count(job_.geometry, job_.config), [&](int64_t index, int32_t slot) {
-      compute(job_, task_at(job_.config, index), buffers,
+    const int64_t tasks = task_count(job_.geometry, job_.config);
+    context.executor.run(tasks, [&](int64_t index, int32_t slot) {
+      const Task task = task_at(job_.config, index);
+      const int64_t later = index + context.executor.threads;
+      const Task next = task_at(job_.config, std::min(later, tasks - 1));
+      const bool other =
+          later < tasks && (next.column_begin != task.column_begin || next.group != task.group);
+      compute(job_, task, other ? &next : nullptr, buffers,
               context.workspace + static_cast<std::size_t>(slot) * slot_bytes_);
     });
+    if (reinterpret_cast<const PackedHeader*>(packed)->special != 0) {
+      repair_ends(job_.geometry, job_.config, buffers, context.executor);
+    }
     return {};
   }
 

@@ -1,0 +1,14 @@
+// Panels hold zeros outside x, and zero times an infinite or NaN weight is a NaN that the operation does not
+// have. Where packing found such a weight, this computes again, scalar, the outputs that have a tap outside
+// x.
+#pragma once
+
+#include "core/executor.hpp"
+#include "cpu/dense/contract.hpp"
+
+namespace tconv::cpu::dense {
+
+void repair_ends(const Geometry& geometry, const Config& config, const Buffers& buffers,
+                 const core::Executor& executor);
+
+}  // namespace tconv::cpu::dense
