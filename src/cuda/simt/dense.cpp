@@ -71,7 +71,8 @@ class DenseKernel final : public plan::Kernel {
                                    problem_.cout_per_group(),
                                    problem_.k};
       if (k.phases == 0) continue;
-      Status status = launcher.run(functions_.pack, {blocks_for(problem_.cin * k.pitch), kThreads}, params);
+      const int64_t blocks = std::min<int64_t>(problem_.cin * core::ceil_div(k.pitch, kThreads), 1 << 20);
+      Status status = launcher.run(functions_.pack, {blocks, kThreads}, params);
       if (!status.ok()) return status;
     }
     return {};
@@ -104,13 +105,7 @@ class DenseKernel final : public plan::Kernel {
     params.output = split ? context.workspace : operands.output;
     const auto tile = static_cast<std::size_t>(plan_.tile);
     const int threads = dense_tiles(problem_.dtype)[tile].threads;
-    const int64_t blocks = plan_.blocks(problem_);
-    for (; params.first_block < blocks; params.first_block += kMaxBlocks) {
-      const int64_t count = std::min(kMaxBlocks, blocks - params.first_block);
-      Status status = launcher.run(functions_.tiles[tile], {count, threads}, params);
-      if (!status.ok()) return status;
-    }
-    return {};
+    return launcher.run(functions_.tiles[tile], {plan_.blocks(problem_), threads}, params);
   }
 
   Status sum(const Launcher& launcher, const plan::Operands& operands,
@@ -133,14 +128,14 @@ class DenseKernel final : public plan::Kernel {
     p.cin_group = static_cast<int>(problem_.cin_per_group());
     p.cout_group = problem_.cout_per_group();
     p.cout = problem_.cout;
-    p.l = problem_.l;
+    p.l = static_cast<int>(problem_.l);
     p.lout = problem_.lout();
     for (std::size_t i = 0; i < 3; ++i) p.x_step[i] = steps[i];
     p.splits = plan_.splits;
     p.split_size = problem_.y_elements();
     for (std::size_t i = 0; i < 2; ++i) p.classes[i] = plan_.classes[i];
-    p.row_tiles = plan_.row_tiles;
-    p.column_tiles = plan_.column_tiles;
+    p.row_tiles = static_cast<uint32_t>(plan_.row_tiles);
+    p.column_tiles = static_cast<uint32_t>(plan_.column_tiles);
     p.rows_first = plan_.rows_first;
     return p;
   }
@@ -155,13 +150,14 @@ plan::Support supports(const Problem& p, const core::DeviceInfo& device, const p
   if (p.operation != core::Operation::forward) {
     return plan::Support::no(std::string("operation ") + name_of(p.operation) + ": this kernel is for fwd");
   }
-  // Counts inside a group are 32-bit in the kernel; positions, samples and all addresses are 64-bit.
-  constexpr int64_t kCount = int64_t{1} << 30;
-  if (p.k >= kCount || p.cin_per_group() >= kCount || p.cout_per_group() >= kCount / p.k ||
-      p.cin_per_group() >= kCount / p.k) {
-    return plan::Support::no("a group's channels times k reach 2^30");
+  // Counts inside a group, positions of a sample and blocks are 32-bit in the kernel; addresses are 64-bit.
+  constexpr int64_t kCount = int64_t{1} << 29;
+  if (p.k >= kCount || p.cin_per_group() >= kCount / p.k || p.cout_per_group() >= kCount / p.k) {
+    return plan::Support::no("a group's channels times k reach 2^29");
   }
-  if (device.sm < 70) return plan::Support::no("compute capability below 7.0");
+  if (p.l >= kCount || p.dilation >= kCount / p.k) return plan::Support::no("positions reach 2^29");
+  if (p.groups >= kCount || p.y_elements() >= kCount << 7)
+    return plan::Support::no("y reaches 2^36 elements");
   return plan::Support::yes();
 }
 

@@ -27,10 +27,13 @@ namespace tconv::cuda {
 extern const plan::KernelEntry kSimtDense;
 
 inline constexpr int kSlabChannels = 8;
+// Positions, with whatever taps reach behind them, stay below this in the kernel.
+inline constexpr int kDenseOutside = -(1 << 30);
 
 // Steps in elements to a slab's inputs and weights from those of the slab before.
 struct DenseStep {
-  int64_t position, input, weight;
+  int64_t input, weight;
+  int position;
 };
 
 // Phases with the same number of taps. Counts of one group stay below 2^31.
@@ -38,8 +41,8 @@ struct DenseClass {
   int first_phase, phases, taps;
   int columns, pitch;  // of its packed weights
   int slabs;
+  uint32_t column_tiles;
   int64_t packed;  // its offset in the packed weights, in elements
-  int64_t column_tiles;
   DenseStep next_tap, next_channels;
 };
 
@@ -51,15 +54,14 @@ struct DenseParams {
   Phases phases;
   Divisor stride;  // of interleaved rows
   int64_t rows;    // n * positions
-  int64_t cout_group, cout, l, lout;
+  int64_t cout_group, cout, lout;
   int64_t x_step[3];
-  int cin_group;
+  int l, cin_group;
   int splits;
+  bool rows_first;     // neighbouring blocks share weights, else inputs
   int64_t split_size;  // output elements from one split's sums to the next
-  int64_t row_tiles, column_tiles;
+  uint32_t row_tiles, column_tiles;
   DenseClass classes[2];
-  bool rows_first;  // neighbouring blocks share weights, else inputs
-  int64_t first_block;
 };
 
 struct DensePackParams {

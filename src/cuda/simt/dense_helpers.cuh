@@ -1,6 +1,7 @@
 // The small kernels around dense_kernel: packing, the sum of the splits, the fill of skewed outputs.
 #pragma once
 
+#include "cuda/device/divide.cuh"
 #include "cuda/device/scalar.cuh"
 #include "cuda/simt/dense.hpp"
 
@@ -13,21 +14,27 @@ __device__ inline int64_t grid_step() {
   return static_cast<int64_t>(gridDim.x) * blockDim.x;
 }
 
-// A thread packs one (channel, column) for every tap: the taps of a weight lie side by side, so the block
-// reads each line once, and neighbouring threads write neighbouring columns.
+// A thread packs one (channel, column) for every tap: the taps of a weight lie side by side, so a block reads
+// each line once, and neighbouring threads write neighbouring columns.
 template <class T>
 __global__ void dense_pack_kernel(const __grid_constant__ DensePackParams p) {
-  const T* weight = static_cast<const T*>(p.weight);
   const DenseClass& c = p.kind;
-  for (int64_t i = grid_index(); i < p.cin * c.pitch; i += grid_step()) {
-    const int64_t ci = i / c.pitch, column = i - ci * c.pitch;
-    const int64_t group = ci / p.cin_group, channel = ci - group * p.cin_group;
-    const int64_t co = column / c.phases, phase = c.first_phase + column - co * c.phases;
-    const T* from = weight + (ci * p.cout_group + co) * p.k + phase;
+  const uint32_t row_blocks = (c.pitch + blockDim.x - 1) / blockDim.x;
+  const int64_t rows = p.cin * row_blocks;
+  for (int64_t b = blockIdx.x; b < rows; b += gridDim.x) {
+    const int64_t ci = divide(b, row_blocks);
+    const uint32_t column = static_cast<uint32_t>(b - ci * row_blocks) * blockDim.x + threadIdx.x;
+    if (column >= static_cast<uint32_t>(c.pitch)) continue;
+    const int64_t group = divide(ci, p.cin_group), channel = ci - group * p.cin_group;
+    const uint32_t co = column / c.phases, phase = c.first_phase + column - co * c.phases;
+    const bool there = column < static_cast<uint32_t>(c.columns);
+    const T* from = static_cast<const T*>(p.weight) + (ci * p.cout_group + co) * p.k + phase;
     T* to =
         static_cast<T*>(p.packed) + c.packed + (group * c.taps * p.cin_group + channel) * c.pitch + column;
-    for (int64_t tap = 0; tap < c.taps; ++tap) {
-      to[tap * p.cin_group * c.pitch] = column < c.columns ? __ldg(from + tap * p.tap_stride) : T(0.0f);
+    for (int tap = 0; tap < c.taps; ++tap) {
+      *to = there ? __ldg(from) : T(0.0f);
+      from += p.tap_stride;
+      to += p.cin_group * c.pitch;
     }
   }
 }
@@ -39,7 +46,7 @@ __global__ void dense_sum_kernel(const __grid_constant__ DenseSumParams p) {
   for (int64_t i = grid_index(); i < p.elements; i += grid_step()) {
     Sum sum = sums[i];
     for (int64_t split = 1; split < p.splits; ++split) sum += sums[split * p.elements + i];
-    if (p.bias != nullptr) sum += widen(__ldg(static_cast<const T*>(p.bias) + i / p.lout % p.cout));
+    if (p.bias != nullptr) sum += widen(__ldg(static_cast<const T*>(p.bias) + divide(i, p.lout) % p.cout));
     static_cast<T*>(p.output)[i] = narrow<T>(sum);
   }
 }
@@ -48,7 +55,7 @@ template <class T>
 __global__ void dense_fill_kernel(const __grid_constant__ DenseFillParams p) {
   for (int64_t i = grid_index(); i < p.elements; i += grid_step()) {
     static_cast<T*>(p.output)[i] =
-        p.bias == nullptr ? T(0.0f) : __ldg(static_cast<const T*>(p.bias) + i / p.lout % p.cout);
+        p.bias == nullptr ? T(0.0f) : __ldg(static_cast<const T*>(p.bias) + divide(i, p.lout) % p.cout);
   }
 }
 

@@ -61,9 +61,9 @@ void set_class(DensePlan& plan, DenseClass& k, const core::Problem& p, int64_t f
   k.pitch = static_cast<int>(pitch);
   k.slabs = static_cast<int>(ceil_div(cin, kSlabChannels) * taps);
   k.packed = plan.packed_elements;
-  k.next_tap = {-step, -step * x[2], cin * pitch};
-  k.next_channels = {back, kSlabChannels * x[1] + back * x[2],
-                     kSlabChannels * pitch - (taps - 1) * cin * pitch};
+  k.next_tap = {-step * x[2], cin * pitch, static_cast<int>(-step)};
+  k.next_channels = {kSlabChannels * x[1] + back * x[2], kSlabChannels * pitch - (taps - 1) * cin * pitch,
+                     static_cast<int>(back)};
   plan.packed_elements += p.cin * taps * pitch;
 }
 
@@ -71,7 +71,7 @@ void set_tiles(DensePlan& plan, const DenseTile& tile) {
   plan.row_tiles = ceil_div(plan.rows, tile.rows);
   plan.column_tiles = 0;
   for (DenseClass& k : plan.classes) {
-    k.column_tiles = ceil_div(k.columns, tile.columns);
+    k.column_tiles = static_cast<uint32_t>(ceil_div(k.columns, tile.columns));
     plan.column_tiles += k.column_tiles;
   }
   plan.rows_first = plan.row_tiles <= plan.column_tiles;

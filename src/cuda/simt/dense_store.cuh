@@ -8,6 +8,7 @@
 // or skewed phases) outputs are stored one by one, phases fastest.
 #pragma once
 
+#include "cuda/device/divide.cuh"
 #include "cuda/device/scalar.cuh"
 #include "cuda/simt/dense.hpp"
 
@@ -27,7 +28,7 @@ class DenseStore {
                         const Sum* staged)
       : p_(p), k_(kind), group_(group), staged_(staged) {
     rows_ = static_cast<uint32_t>(p.rows - first_row < Rows ? p.rows - first_row : Rows);
-    first_n_ = first_row / p.phases.positions;
+    first_n_ = divide(first_row, p.phases.positions);
     first_u_ = first_row - first_n_ * p.phases.positions;
   }
 
@@ -71,7 +72,7 @@ class DenseStore {
   template <class Out>
   __device__ void runs(Out* y, int channel, int channels, int column) const {
     const int64_t positions = p_.phases.positions;
-    const int samples = static_cast<int>((first_u_ + rows_ - 1) / positions) + 1;
+    const int samples = static_cast<int>(divide(first_u_ + rows_ - 1, positions)) + 1;
     const int total = channels * samples, warps = Threads / 32;
     const bool by_warp = total >= warps;
     const int lane = by_warp ? threadIdx.x % 32 : threadIdx.x, lanes = by_warp ? 32 : Threads;
@@ -150,8 +151,9 @@ class DenseStore {
         if (row >= rows_) continue;
         int64_t n = first_n_, u = first_u_ + row;
         if (u >= p_.phases.positions) {
-          n += u / p_.phases.positions;
-          u %= p_.phases.positions;
+          const int64_t samples = divide(u, p_.phases.positions);
+          n += samples;
+          u -= samples * p_.phases.positions;
         }
         const int64_t o =
             p_.phases.stride * (p_.phases.first + u) + (first + slot) * apart - p_.phases.padding;

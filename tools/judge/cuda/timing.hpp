@@ -13,7 +13,7 @@ namespace tconv::judge {
 // of the whole over `parts`.
 core::Result<double> time_graph(cudaStream_t stream, const std::function<core::Status()>& queue, int parts);
 
-// The multiply-add rate of registers alone and the rate of a copy of 1 GiB.
+// The multiply-add rate of registers alone and the rate of a copy of 2 GiB.
 core::Result<Attained> measure_rates(cudaStream_t stream, bool f64, int sm_count);
 
 }  // namespace tconv::judge
