@@ -31,7 +31,7 @@ struct DenseShape {
     alignas(16) Sum weights[kSlab][Columns];
   };
   union Shared {
-    Stage stages[2];
+    Stage stages[4];
     alignas(16) Sum staged[kPassColumns][Rows];
   };
   static_assert(sizeof(Shared) <= 48 * 1024);
@@ -194,8 +194,9 @@ struct DenseThread {
   __device__ DenseThread() {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     constexpr int kRowWarps = Shape::kRowThreads / 8;
-    row = (warp % kRowWarps * 8 + lane % 8) * Shape::kChunk;
-    column = (warp / kRowWarps * 4 + lane / 8) * Shape::kChunk;
+    // A 16-byte load serves half a warp at once only where lanes i and i^1, or i and i^2, read the same.
+    row = (warp % kRowWarps * 8 + lane / 2 % 8) * Shape::kChunk;
+    column = (warp / kRowWarps * 4 + lane % 2 + lane / 16 * 2) * Shape::kChunk;
   }
 };
 
@@ -268,26 +269,38 @@ __global__ __launch_bounds__(Shape::kThreads,
   DenseCursor at(k, begin);
   DenseInputs<Shape> inputs(p, block, at);
   DenseWeights<Shape> weights(p, k, block, at);
-  inputs.fetch(p, at);
-  weights.fetch(p, k, at);
-  inputs.put(shared.stages[0]);
-  weights.put(shared.stages[0]);
-  __syncthreads();
-  // The next slab is fetched while this one is multiplied; behind the last one too, where it goes unused. A
-  // branch there would let the compiler move the loads down to their stores, and every slab would wait for
-  // memory (measured: 30 instead of 45 TFLOP/s).
-  for (int slab = 0; slab < slabs; ++slab) {
+  const auto advance = [&] {
     const bool channels = at.advance(k);
     inputs.advance(k, channels);
     weights.advance(k, channels);
+  };
+  const auto fetch = [&] {
     inputs.fetch(p, at);
     weights.fetch(p, k, at);
+  };
+  const auto put = [&](int stage) {
+    inputs.put(shared.stages[stage]);
+    weights.put(shared.stages[stage]);
+  };
+  fetch();
+  put(0);
+  advance();
+  fetch();
+  put(1);
+  __syncthreads();
+  // Two slabs are multiplied while the next two are fetched, and one barrier is for both. Fetching goes on
+  // behind the last slab, where it goes unused: a branch there would let the compiler move the loads down to
+  // their stores, and every slab would wait for memory (H200: 30 instead of 35 TFLOP/s).
+#pragma unroll 1
+  for (int slab = 0; slab < slabs; ++slab) {
+    advance();
+    fetch();
     asm volatile("" ::: "memory");
-    multiply_slab<Shape>(shared.stages[slab % 2], thread, sums);
-    inputs.put(shared.stages[(slab + 1) % 2]);
-    weights.put(shared.stages[(slab + 1) % 2]);
-    __syncthreads();
+    multiply_slab<Shape>(shared.stages[slab % 4], thread, sums);
+    put((slab + 2) % 4);
+    if (slab % 2 == 1) __syncthreads();
   }
+  __syncthreads();
 
 #pragma unroll 1  // the stores are long code
   for (int pass = 0; pass < Shape::kPasses; ++pass) {

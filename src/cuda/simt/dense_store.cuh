@@ -68,70 +68,80 @@ class DenseStore {
   }
 
   // `channels` channels from `channel` on, whose columns begin at staged column `column`. A run is one
-  // channel of one sample; a warp stores it, or the whole block where there are fewer runs than warps.
+  // channel of one sample. Samples are shared out to groups of warps, and the 16-byte pieces of a sample's
+  // runs, which are equally long, to the group's threads.
   template <class Out>
   __device__ void runs(Out* y, int channel, int channels, int column) const {
-    const int64_t positions = p_.phases.positions;
-    const int samples = static_cast<int>(divide(first_u_ + rows_ - 1, positions)) + 1;
-    const int total = channels * samples, warps = Threads / 32;
-    const bool by_warp = total >= warps;
-    const int lane = by_warp ? threadIdx.x % 32 : threadIdx.x, lanes = by_warp ? 32 : Threads;
-    for (int run = by_warp ? threadIdx.x / 32 : 0; run < total; run += by_warp ? warps : 1) {
-      const int c = run / samples, sample = run - c * samples;
+    const int samples = static_cast<int>(divide(first_u_ + rows_ - 1, p_.phases.positions)) + 1;
+    int groups = 1;
+    while (groups < Threads / 32 && groups < samples) groups *= 2;
+    const int threads = Threads / groups, thread = threadIdx.x % threads;
+    const int64_t cout = group_ * p_.cout_group + channel;
+    for (int sample = threadIdx.x / threads; sample < samples; sample += groups) {
       // Rows [row, row + count) of the tile are positions [u, u + count) of this sample.
-      const int row = sample == 0 ? 0 : static_cast<int>(sample * positions - first_u_);
       const int64_t u = sample == 0 ? first_u_ : 0;
-      const int64_t left = positions - u;
+      const int row = sample == 0 ? 0 : static_cast<int>(sample * p_.phases.positions - first_u_);
       const int there = static_cast<int>(rows_) - row;
-      const int count = left < there ? static_cast<int>(left) : there;
-      const int64_t cout = group_ * p_.cout_group + channel + c;
+      const int count = p_.phases.positions - u < there ? static_cast<int>(p_.phases.positions - u) : there;
       const int64_t base = p_.phases.stride * (p_.phases.first + u) - p_.phases.padding;
       const int64_t begin = base < 0 ? 0 : base;
-      int64_t end = base + p_.phases.stride * count;
-      if (end > p_.lout) end = p_.lout;
-      if (begin >= end) continue;
-      Out* out = y + ((first_n_ + sample) * p_.cout + cout) * p_.lout + begin;
-      store_run(out, static_cast<int>(end - begin), static_cast<int>(begin - base), row,
-                column + c * k_.phases, bias_of<Out>(cout), lane, lanes);
+      const int64_t end = base + p_.phases.stride * count;
+      const int length = static_cast<int>((end < p_.lout ? end : p_.lout) - begin);
+      store_runs(y + ((first_n_ + sample) * p_.cout + cout) * p_.lout + begin, cout, channels, length,
+                 static_cast<int>(begin - base), row, column, thread, threads);
     }
   }
 
-  // Outputs out[0..length): the first one is slot `skip` of tile row `row`, counted on across rows.
+  // Outputs [0, length) of each channel, the first one being slot `skip` of tile row `row`.
   template <class Out>
-  __device__ void store_run(Out* out, int length, int skip, int row, int column, Sum bias, int lane,
-                            int lanes) const {
+  __device__ void store_runs(Out* y, int64_t cout, int channels, int length, int skip, int row, int column,
+                             uint32_t thread, uint32_t threads) const {
     constexpr int kVector = Vector16<Out>::kSize;
-    const int head = misalignment(out);
-    const int vectors = (length + head + kVector - 1) / kVector;
+    if (length <= 0) return;
+    const uint32_t pieces = (length + 2 * kVector - 2) / kVector;  // enough for any alignment
+    uint32_t c = thread / pieces, v = thread - c * pieces;
+    const uint32_t c_step = threads / pieces, v_step = threads - c_step * pieces;
+    for (; c < static_cast<uint32_t>(channels); c += c_step, v += v_step) {
+      if (v >= pieces) {
+        v -= pieces;
+        if (++c >= static_cast<uint32_t>(channels)) break;
+      }
+      Out* out = y + c * p_.lout;
+      const int i = static_cast<int>(v) * kVector - misalignment(out);
+      store_piece(out, i, length, skip, row, column + static_cast<int>(c) * k_.phases,
+                  bias_of<Out>(cout + c));
+    }
+  }
+
+  // Outputs [i, i + a vector) of a run, those of them that exist. The address of the vector is aligned.
+  template <class Out>
+  __device__ void store_piece(Out* out, int i, int length, int skip, int row, int column, Sum bias) const {
+    constexpr int kVector = Vector16<Out>::kSize;
     const int stride = static_cast<int>(p_.stride.value), phases = k_.phases;
-    for (int v = lane; v < vectors; v += lanes) {
-      const int i = v * kVector - head;
-      const uint32_t t = skip + (i < 0 ? 0 : i);
-      int m = static_cast<int>(p_.stride.divide(t));
-      int slot = static_cast<int>(t) - m * stride;
-      m += row;
-      Vector16<Out> values;
+    const uint32_t t = skip + (i < 0 ? 0 : i);
+    int m = static_cast<int>(p_.stride.divide(t));
+    int slot = static_cast<int>(t) - m * stride;
+    m += row;
+    Vector16<Out> values;
 #pragma unroll
-      for (int e = 0; e < kVector; ++e) {
-        const bool inside = i + e >= 0 && i + e < length;
-        Sum value = bias;
-        if (inside) {
-          if (slot < phases) value += sum_at(column + slot, m);
-          if (++slot == stride) {
-            slot = 0;
-            ++m;
-          }
-        }
-        values.v[e] = narrow<Out>(value);
-      }
-      if (i >= 0 && i + kVector <= length) {
-        *reinterpret_cast<Vector16<Out>*>(out + i) = values;
-      } else {
-#pragma unroll
-        for (int e = 0; e < kVector; ++e) {
-          if (i + e >= 0 && i + e < length) out[i + e] = values.v[e];
+    for (int e = 0; e < kVector; ++e) {
+      Sum value = bias;
+      if (i + e >= 0 && i + e < length) {
+        if (slot < phases) value += sum_at(column + slot, m);
+        if (++slot == stride) {
+          slot = 0;
+          ++m;
         }
       }
+      values.v[e] = narrow<Out>(value);
+    }
+    if (i >= 0 && i + kVector <= length) {
+      *reinterpret_cast<Vector16<Out>*>(out + i) = values;
+      return;
+    }
+#pragma unroll
+    for (int e = 0; e < kVector; ++e) {
+      if (i + e >= 0 && i + e < length) out[i + e] = values.v[e];
     }
   }
 

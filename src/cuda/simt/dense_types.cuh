@@ -9,7 +9,7 @@ namespace tconv::cuda {
 template <class T>
 DenseFunctions dense_functions() {
   if constexpr (std::is_same_v<T, double>) {
-    return {{dense_kernel<DenseShape<T, 128, 64, 8, 4, 1>>, dense_kernel<DenseShape<T, 64, 32, 4, 4, 2>>,
+    return {{dense_kernel<DenseShape<T, 64, 64, 8, 4, 3>>, dense_kernel<DenseShape<T, 64, 32, 4, 4, 2>>,
              dense_kernel<DenseShape<T, 32, 64, 4, 4, 2>>, nullptr},
             dense_pack_kernel<T>,
             dense_sum_kernel<T>,
