@@ -16,7 +16,7 @@ constexpr DenseTile kTiles[] = {{"128x128", 128, 128, 256, 0.80},
                                 {"128x32", 128, 32, 128, 0.60},
                                 {"32x128", 32, 128, 128, 0.60}};
 constexpr DenseTile kTilesF64[] = {
-    {"128x64", 128, 64, 256, 0.85}, {"64x32", 64, 32, 128, 0.70}, {"32x64", 32, 64, 128, 0.70}};
+    {"64x64", 64, 64, 128, 0.85}, {"64x32", 64, 32, 128, 0.70}, {"32x64", 32, 64, 128, 0.70}};
 constexpr int kSplits[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
 
 // Clock cycles of a launch's start, of a block's first loads and its stores, and of the second pass; rough,
