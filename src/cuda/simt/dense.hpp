@@ -84,14 +84,6 @@ struct DenseFillParams {  // y = bias, before skewed phases with gaps write thei
   int64_t elements, lout, cout;
 };
 
-// A tile shape as the planner sees it; kernels for it exist in every storage type that it names.
-struct DenseTile {
-  const char* name;
-  int rows, columns, threads;
-  double efficiency;  // share of the FMA rate with two or more blocks on an SM
-  bool operator==(const DenseTile&) const = default;
-};
-
 struct DenseFunctions {
   void (*tiles[4])(DenseParams);  // by index into the type's list of tiles
   void (*pack)(DensePackParams);

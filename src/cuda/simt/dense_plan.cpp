@@ -10,13 +10,6 @@ namespace {
 
 using core::ceil_div;
 
-// Must match the lists of dense.cuh.
-constexpr DenseTile kTiles[] = {{"128x128", 128, 128, 256, 0.80},
-                                {"128x64", 128, 64, 128, 0.75},
-                                {"128x32", 128, 32, 128, 0.60},
-                                {"32x128", 32, 128, 128, 0.60}};
-constexpr DenseTile kTilesF64[] = {
-    {"64x64", 64, 64, 128, 0.85}, {"64x32", 64, 32, 128, 0.70}, {"32x64", 32, 64, 128, 0.70}};
 constexpr int kSplits[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
 
 // Clock cycles of a launch's start, of a block's first loads and its stores, and of the second pass; rough,
@@ -80,8 +73,8 @@ void set_tiles(DensePlan& plan, const DenseTile& tile) {
 }  // namespace
 
 std::span<const DenseTile> dense_tiles(core::DType dtype) {
-  if (dtype == core::DType::f64) return kTilesF64;
-  return kTiles;
+  if (dtype == core::DType::f64) return kDenseTilesF64;
+  return kDenseTiles;
 }
 
 DensePlan plan_dense(const core::Problem& given, const core::DeviceInfo& device, bool batch_invariant) {

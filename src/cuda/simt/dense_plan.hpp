@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cuda/simt/dense.hpp"
+#include "cuda/simt/dense_tiles.hpp"
 
 namespace tconv::cuda {
 
