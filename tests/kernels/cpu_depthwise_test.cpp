@@ -13,9 +13,11 @@ TEST(CpuDepthwise, ShapesOfModels) {
 }
 
 TEST(CpuDepthwise, EveryStrideDilationAndMultiplier) {
-  judge_lines(kKernel, {"ci4 co8 g4 l100 k5 s5 p2", "ci8 co4 g4 l61 k7 s7 d3 bias",
-                        "ci2 co2 g2 l40 k3 s2 d2 op1", "ci2 co2 g2 l9 k3 s40 p3", "ci16 co16 g2 l50 k4 s2 p1",
-                        "ci2 co2 g2 l1 k1", "ci3 co3 g3 l4 k2 s3 p4", "n0 ci2 co2 g2 l4 k2"});
+  judge_lines(kKernel,
+              {"ci4 co8 g4 l100 k5 s5 p2", "ci8 co4 g4 l61 k7 s7 d3 bias", "ci2 co2 g2 l40 k3 s2 d2 op1",
+               "ci2 co2 g2 l9 k3 s40 p3", "ci4 co4 g4 l300 k8 s8 p3 bias", "ci2 co2 g2 l90 k6 s5 p3 op4",
+               "ci2 co2 g2 l700 k20 s6 p5", "ci16 co16 g2 l50 k4 s2 p1", "ci2 co2 g2 l1 k1",
+               "ci3 co3 g3 l4 k2 s3 p4", "n0 ci2 co2 g2 l4 k2"});
 }
 
 TEST(CpuDepthwise, Random) {

@@ -10,7 +10,8 @@
 //         for ci, for f, for j in taps(f):
 //           acc[f] += w[ci, co, k0[f] + j*k_step] * x[ci, t + offset[f] - j*x_step]
 //         y[co, stride*t ...] = acc interleaved in registers           strides 1 to 4
-//       other strides: a tile of rows f in scratch, interleaved from there
+//       longer strides, dilation 1: for t, `lanes` residues at a time, contiguous in w and y
+//       else: a tile of rows f in scratch, interleaved from there
 //
 // Raw weights. x is read in place where it is contiguous, of the accumulator's type and away from its ends.
 #pragma once
@@ -24,11 +25,14 @@
 
 namespace tconv::cpu::depthwise {
 
+enum class Way { interleave, residues, rows_tile };
+constexpr int64_t kSlack = 16;  // a vector's overhang
+
 struct Config {
   int64_t tile = 0;            // values of t per unit
   int64_t tiles = 0;           // per channel
   int64_t units_per_task = 0;  // consecutive units
-  bool in_registers = true;    // residues interleaved there
+  Way way = Way::interleave;
   bool operator==(const Config&) const = default;
   std::string text() const;
 };

@@ -72,7 +72,53 @@ HWY_INLINE void Channel(D d, const Job& job, const Unit<A>& unit, int64_t co, A 
   for (; t < unit.count; t += lanes) Block<S, 1>(d, job, unit, co, t, bias, y);
 }
 
-// Any stride: rows one after another into a tile, then interleaved.
+// The first lanes of v, elements [from, to) of them.
+template <class D, class T>
+HWY_NOINLINE void StorePart(D d, hn::Vec<D> v, int64_t from, int64_t to, T* out) {
+  T buffer[hn::MaxLanes(D())];
+  StoreAs(d, v, buffer);
+  for (int64_t i = from; i < to; ++i) out[i] = buffer[i];
+}
+
+// Strides above 4, dilation 1: vectors along the residues of one position, for which raw weights are
+// contiguous. What a vector writes beyond its stride, the next position overwrites.
+template <int kLanes, class A, class T>
+HWY_INLINE void ChannelByResidue(const Job& job, const Unit<A>& unit, int64_t co, A bias, T* y) {
+  const hn::CappedTag<A, kLanes> d;
+  const core::Problem& p = job.problem;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), s = p.stride, taps = core::ceil_div(p.k, s);
+  const int64_t w_pitch = p.cout_per_group() * p.k;
+  const int64_t begin = s * unit.t0, end = std::min(job.lout, s * (unit.t0 + unit.count));
+  for (int64_t q = (begin + p.padding) / s; s * q - p.padding < end; ++q) {
+    const int64_t place = q - unit.t0 - job.rows.lowest;
+    const A* x = unit.x + place;
+    // Taps before the unit's x belong to residues before its first output.
+    const int64_t reached = std::min(taps, place + 1);
+    for (int64_t r = 0; r < s; r += lanes) {
+      auto sum = hn::Set(d, bias);
+      for (int64_t ci = 0; ci < p.cin_per_group(); ++ci) {
+        const A* w = unit.w + ci * w_pitch + co * p.k + r;
+        for (int64_t j = 0; j < reached; ++j) {
+          // The last tap may be one of the first residues alone.
+          const int64_t left = p.k - r - s * j;
+          if (left <= 0) break;
+          const auto product = hn::MulAdd(hn::Set(d, x[ci * unit.x_pitch - j]), hn::LoadU(d, w + s * j), sum);
+          sum = left >= std::min(lanes, s - r)
+                    ? product
+                    : hn::IfThenElse(hn::FirstN(d, static_cast<std::size_t>(left)), product, sum);
+        }
+      }
+      const int64_t o = s * q - p.padding + r;
+      if (o >= begin && o + lanes <= end) {
+        StoreAs(d, sum, y + o);
+      } else {
+        StorePart(d, sum, std::max<int64_t>(0, begin - o), std::min({end - o, s - r, lanes}), y + o);
+      }
+    }
+  }
+}
+
+// Any stride and dilation: rows one after another into a tile, then interleaved.
 template <class D, class A, class T>
 HWY_NOINLINE void ChannelByTile(D d, const Job& job, const Unit<A>& unit, int64_t co, A bias, A* tile, T* y) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -124,7 +170,7 @@ bool RunTask(const Job& job, const plan::Operands& in, int64_t task, void* scrat
   const int64_t cin = p.cin_per_group(), cout = p.cout_per_group(), tiles = job.config.tiles;
   A* staged = static_cast<A*>(scratch);
   A* weights = staged + cin * job.pitch;
-  A* tile = weights + job.weights_per_group();
+  A* tile = weights + job.weights_per_group() + kSlack;
   const int64_t begin = task * job.config.units_per_task;
   const int64_t end = std::min(job.units(), begin + job.config.units_per_task);
   bool finite = true;
@@ -144,8 +190,12 @@ bool RunTask(const Job& job, const plan::Operands& in, int64_t task, void* scrat
       const int64_t channel = group * cout + co;
       T* y = static_cast<T*>(in.output) + (n * p.cout + channel) * job.lout;
       const A bias = p.has_bias ? widen(static_cast<const T*>(in.bias)[channel]) : A{0};
-      if (!job.config.in_registers) {
+      if (job.config.way == Way::rows_tile) {
         ChannelByTile(d, job, unit, co, bias, tile, y);
+      } else if (p.stride > 8) {
+        ChannelByResidue<16>(job, unit, co, bias, y);
+      } else if (p.stride > 4) {
+        ChannelByResidue<8>(job, unit, co, bias, y);
       } else if (p.stride == 1) {
         Channel<1>(d, job, unit, co, bias, y);
       } else if (p.stride == 2) {

@@ -35,6 +35,7 @@ struct Config {
   int64_t part = 0;   // q whose rows stay in L1
   int64_t depth = 0;  // channels in at a time
   int64_t units_per_task = 0;
+  bool in_place = true;  // x read where it is, where its layout allows that
   bool operator==(const Config&) const = default;
   std::string text() const;
 };

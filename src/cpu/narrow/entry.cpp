@@ -67,8 +67,10 @@ Job job_of(const Problem& p) {
   Config& c = job.config;
   // 384 is a multiple of V*lanes for every block; the part's rows fill at most half of L1.
   c.part = job.row_count() <= 16 ? 384 : job.row_count() <= 32 ? 192 : 96;
-  // 512 channels, 8 rows: 5.6 ms with all channels at once, each read a miss in the first-level TLB.
+  // Many channels are many pages and many streams: 512 -> 1, K 16, stride 8 takes 4.2 ms in place (5.6 ms
+  // with all channels at a time), 2.4 ms from bfloat16, which is copied first.
   c.depth = 64;
+  c.in_place = p.cin_per_group() <= 128;
   c.tile = std::clamp<int64_t>(65536 / p.cin_per_group() / c.part * c.part, c.part, 6 * 384);
   job.tiles = core::ceil_div(job.q_end - job.q_begin, c.tile);
   const int64_t products = std::min(c.tile, job.q_end - job.q_begin) * job.row_count() * p.cin_per_group();
@@ -122,8 +124,11 @@ plan::Support valid(const Problem& p) {
 plan::Support supports(const Problem& p, const core::DeviceInfo&, const plan::PlanOptions& options) {
   const plan::Support support = valid(p);
   if (!support.ok || options.force_kernel == kEntry.name) return support;
-  const int64_t rows = p.cout_per_group() * p.stride;
-  if (rows > 16 && p.cin_per_group() > 4) return plan::Support::no("more than 16 rows: a matrix product");
+  // ms on one core, narrow and cpu.dense: 64 -> 1 K8 s4 2.5, 4.9; 4 -> 4 K4 s4 0.28, 0.64; 16 -> 8 K4
+  // s2 1.4, 1.75; 64 -> 8 K8 s4 18.3, 25.4; 64 -> 16 K8 s4 7.9, 10.3; 4 -> 64 K8 s4 9.7, 11.4.
+  if (p.cout_per_group() * p.stride > 64 && p.cin_per_group() > 8) {
+    return plan::Support::no("more than 64 rows (channel, residue): a matrix product");
+  }
   if ((p.lout() - 1) / p.stride < 64) return plan::Support::no("fewer than 64 positions");
   return plan::Support::yes();
 }
@@ -137,7 +142,8 @@ std::unique_ptr<const plan::Kernel> make(const Problem& p, const core::DeviceInf
 
 std::string Config::text() const {
   return "tile " + std::to_string(tile) + " positions in parts of " + std::to_string(part) + ", " +
-         std::to_string(depth) + " ci at a time, " + std::to_string(units_per_task) + " units a task";
+         std::to_string(depth) + " ci at a time, x " + (in_place ? "in place, " : "copied, ") +
+         std::to_string(units_per_task) + " units a task";
 }
 
 std::size_t Job::weight_bytes() const {

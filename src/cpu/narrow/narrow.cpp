@@ -155,7 +155,8 @@ Tile<A> PrepareX(D d, const Job& job, const T* x, int64_t q0, A* staged) {
   const int64_t count = std::min(job.config.tile, job.q_end - q0), first = q0 + job.lowest;
   const int64_t reach = count + static_cast<int64_t>(hn::Lanes(d)) + job.highest;
   if constexpr (std::is_same_v<T, A>) {
-    if (steps[2] == 1 && first >= 0 && q0 + reach <= p.l) return {x + first, steps[1], q0, count, true};
+    if (job.config.in_place && steps[2] == 1 && first >= 0 && q0 + reach <= p.l)
+      return {x + first, steps[1], q0, count, true};
   }
   for (int64_t ci = 0; ci < p.cin_per_group(); ++ci) {
     StageRow(d, x + ci * steps[1], steps[2], p.l, first, reach - job.lowest, staged + ci * job.pitch);
