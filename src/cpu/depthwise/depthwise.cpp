@@ -80,6 +80,43 @@ HWY_NOINLINE void StorePart(D d, hn::Vec<D> v, int64_t from, int64_t to, T* out)
   for (int64_t i = from; i < to; ++i) out[i] = buffer[i];
 }
 
+// Positions [q, last) whose vectors lie inside the unit: one channel in, its few taps held in registers.
+template <int kTaps, class D, class A, class T>
+HWY_INLINE void ResiduesInside(D d, const core::Problem& p, const A* x, const A* w, A bias, int64_t count,
+                               T* y) {
+  const int64_t s = p.stride, left = p.k - s * (kTaps - 1);
+  const bool masked = left < std::min(s, static_cast<int64_t>(hn::Lanes(d)));
+  const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min<int64_t>(left, 64)));
+  const auto start = hn::Set(d, bias);
+  hn::Vec<D> taps[kTaps];
+  for (int j = 0; j < kTaps; ++j) taps[j] = hn::LoadU(d, w + s * j);
+  for (int64_t q = 0; q < count; ++q) {
+    auto sum = start;
+#pragma GCC unroll 4
+    for (int j = 0; j + 1 < kTaps; ++j) sum = hn::MulAdd(hn::Set(d, x[q - j]), taps[j], sum);
+    const auto product = hn::MulAdd(hn::Set(d, x[q - (kTaps - 1)]), taps[kTaps - 1], sum);
+    StoreAs(d, masked ? hn::IfThenElse(mask, product, sum) : product, y + s * q);
+  }
+}
+
+template <class D, class A, class T>
+HWY_INLINE bool ManyResidues(D d, const core::Problem& p, const A* x, const A* w, A bias, int64_t count,
+                             T* y) {
+  switch (core::ceil_div(p.k, p.stride)) {
+    case 1:
+      ResiduesInside<1>(d, p, x, w, bias, count, y);
+      return true;
+    case 2:
+      ResiduesInside<2>(d, p, x, w, bias, count, y);
+      return true;
+    case 3:
+      ResiduesInside<3>(d, p, x, w, bias, count, y);
+      return true;
+    default:
+      return false;
+  }
+}
+
 // Strides above 4, dilation 1: vectors along the residues of one position, for which raw weights are
 // contiguous. What a vector writes beyond its stride, the next position overwrites.
 template <int kLanes, class A, class T>
@@ -89,9 +126,16 @@ HWY_INLINE void ChannelByResidue(const Job& job, const Unit<A>& unit, int64_t co
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), s = p.stride, taps = core::ceil_div(p.k, s);
   const int64_t w_pitch = p.cout_per_group() * p.k;
   const int64_t begin = s * unit.t0, end = std::min(job.lout, s * (unit.t0 + unit.count));
+  const bool single = p.cin_per_group() == 1 && s <= lanes;
   for (int64_t q = (begin + p.padding) / s; s * q - p.padding < end; ++q) {
     const int64_t place = q - unit.t0 - job.rows.lowest;
     const A* x = unit.x + place;
+    const int64_t inside = (end - lanes - (s * q - p.padding)) / s + 1;
+    if (single && s * q - p.padding >= begin && place >= taps - 1 && inside > 1 &&
+        ManyResidues(d, p, x, unit.w + co * p.k, bias, inside, y + (s * q - p.padding))) {
+      q += inside - 1;
+      continue;
+    }
     // Taps before the unit's x belong to residues before its first output.
     const int64_t reached = std::min(taps, place + 1);
     for (int64_t r = 0; r < s; r += lanes) {

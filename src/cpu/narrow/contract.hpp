@@ -6,12 +6,12 @@
 //
 //   w -> accumulators, [group][block][ci][j][row of the block], once a call
 //   for each unit (n, group, tile of q), units spread over threads:
-//     x tile: in place, or a padded copy at the ends, for 16-bit storage and for strided positions
-//     for each part of the tile (its rows fit L1):
+//     for each part of the tile (its rows fit L1), for ci by depth:
+//       x: in place, or a padded copy at the ends, for 16-bit storage, strided positions and many channels
 //       for block (at most 8 rows):
 //         for q in the part, V vectors at a time:
-//           acc[row][v] = bias
-//           for ci (by depth), for j < taps:  acc[row][v] += w[ci][j][row] * x[ci, q + offset - j*x_step +
+//           acc[row][v] = bias, or rows
+//           for ci, for j < taps:  acc[row][v] += w[ci][j][row] * x[ci, q + offset - j*x_step +
 //           v*lanes] rows[row][q ..] = acc                                  (and x of the next vectors is
 //           prefetched)
 //       y[co, stride*q + r - padding] = rows, interleaved and rounded

@@ -75,7 +75,7 @@ Job job_of(const Problem& p) {
   job.tiles = core::ceil_div(job.q_end - job.q_begin, c.tile);
   const int64_t products = std::min(c.tile, job.q_end - job.q_begin) * job.row_count() * p.cin_per_group();
   c.units_per_task = std::max<int64_t>(1, 65536 / products);
-  job.pitch = round_up(c.tile + 2 * kLanes + job.highest - job.lowest, kLanes);
+  job.pitch = round_up(c.part + 2 * kLanes + job.highest - job.lowest, kLanes);
   return job;
 }
 
@@ -151,8 +151,8 @@ std::size_t Job::weight_bytes() const {
 }
 
 std::size_t Job::scratch_bytes() const {
-  const int64_t elements =
-      problem.cin_per_group() * pitch + row_count() * (config.part + kLanes) + problem.cout_per_group();
+  const int64_t elements = std::min(problem.cin_per_group(), config.depth) * pitch +
+                           row_count() * (config.part + kLanes) + problem.cout_per_group();
   return static_cast<std::size_t>(elements) * accumulator_size(problem.dtype);
 }
 

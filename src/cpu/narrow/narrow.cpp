@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "core/polyphase.hpp"
 #include "cpu/narrow/contract.hpp"
@@ -27,12 +28,12 @@ constexpr int VectorsFor(int rows) {
   return kVectors[rows - 1];
 }
 
-template <class A>
+template <class T>
 struct Tile {
-  const A* x;  // position q0 + lowest of the group's first channel
-  int64_t pitch;
+  const T* x;  // the group's first channel at position 0
   int64_t q0, count;
   bool in_place;
+  Accumulator<T>* staged;
 };
 
 // What a block reads, and where its sums go.
@@ -120,14 +121,33 @@ HWY_INLINE void AnyBlock(D d, const Operands<A>& in, std::size_t rows, int64_t c
   }
 }
 
+// Channels [ci, ci + channels) of x with everything that `count` outputs from `from` read, vectors' overhang
+// included: where they are, or copied.
+template <class T, class D, class A>
+HWY_INLINE std::pair<const A*, int64_t> PrepareX(D d, const Job& job, const Tile<T>& tile, int64_t from,
+                                                 int64_t count, int64_t ci, int64_t channels, A* staged) {
+  const auto steps = job.problem.x_steps();
+  const int64_t first = tile.q0 + from + job.lowest;
+  if constexpr (std::is_same_v<T, A>) {
+    if (tile.in_place) return {tile.x + ci * steps[1] + first, steps[1]};
+  }
+  const int64_t positions = count + static_cast<int64_t>(hn::Lanes(d)) + job.highest - job.lowest;
+  for (int64_t c = 0; c < channels; ++c) {
+    StageRow(d, tile.x + (ci + c) * steps[1], steps[2], job.problem.l, first, positions,
+             staged + c * job.pitch);
+  }
+  return {staged, job.pitch};
+}
+
 // All rows over [from, from + count) of the tile, channels by depth: so many rows of x stay in reach of L1
 // and of the first-level TLB.
-template <class D, class A>
-HWY_INLINE void Part(D d, const Job& job, const Tile<A>& tile, int64_t from, int64_t count, const A* w,
+template <class T, class D, class A>
+HWY_INLINE void Part(D d, const Job& job, const Tile<T>& tile, int64_t from, int64_t count, const A* w,
                      const A* bias, A* rows) {
   const int64_t cin = job.problem.cin_per_group(), depth = job.config.depth;
   for (int64_t ci = 0; ci < cin; ci += depth) {
     const int64_t channels = std::min(depth, cin - ci);
+    const auto [x0, pitch] = PrepareX(d, job, tile, from, count, ci, channels, tile.staged);
     for (std::size_t b = 0; b < job.blocks.size(); ++b) {
       const Block& block = job.blocks[b];
       A* out[kBlockRows];
@@ -136,32 +156,23 @@ HWY_INLINE void Part(D d, const Job& job, const Tile<A>& tile, int64_t from, int
         out[r] = rows + block.rows[r] * (job.config.part + kRowSlack);
         row_bias[r] = bias[block.rows[r] / job.problem.stride];
       }
-      const A* x = tile.x - job.lowest + block.offset + from + ci * tile.pitch;
-      const int64_t block_rows = static_cast<int64_t>(block.rows.size());
-      const Operands<A> in{x,          tile.pitch, channels,
-                           block.taps, job.x_step, w + block.weights + ci * block.taps * block_rows,
-                           out};
-      const A* ahead = ci + depth < cin ? x + depth * tile.pitch : x - ci * tile.pitch + count;
+      const A* x = x0 - job.lowest + block.offset;
+      const int64_t weights = ci * block.taps * static_cast<int64_t>(block.rows.size());
+      const Operands<A> in{x, pitch, channels, block.taps, job.x_step, w + block.weights + weights, out};
+      const A* ahead = ci + depth < cin ? x + depth * pitch : x - ci * pitch + count;
       AnyBlock(d, in, block.rows.size(), count, ci == 0 ? row_bias : nullptr,
                b == 0 && tile.in_place ? ahead : nullptr);
     }
   }
 }
 
-template <class T, class D, class A>
-Tile<A> PrepareX(D d, const Job& job, const T* x, int64_t q0, A* staged) {
+template <class T, class D>
+Tile<T> TileAt(D d, const Job& job, const T* x, int64_t q0, Accumulator<T>* staged) {
   const core::Problem& p = job.problem;
-  const auto steps = p.x_steps();
-  const int64_t count = std::min(job.config.tile, job.q_end - q0), first = q0 + job.lowest;
-  const int64_t reach = count + static_cast<int64_t>(hn::Lanes(d)) + job.highest;
-  if constexpr (std::is_same_v<T, A>) {
-    if (job.config.in_place && steps[2] == 1 && first >= 0 && q0 + reach <= p.l)
-      return {x + first, steps[1], q0, count, true};
-  }
-  for (int64_t ci = 0; ci < p.cin_per_group(); ++ci) {
-    StageRow(d, x + ci * steps[1], steps[2], p.l, first, reach - job.lowest, staged + ci * job.pitch);
-  }
-  return {staged, job.pitch, q0, count, false};
+  const int64_t count = std::min(job.config.tile, job.q_end - q0);
+  const int64_t reach = q0 + count + static_cast<int64_t>(hn::Lanes(d)) + job.highest;
+  const bool inside = q0 + job.lowest >= 0 && reach <= p.l && p.x_steps()[2] == 1;
+  return {x, q0, count, job.config.in_place && inside && std::is_same_v<T, Accumulator<T>>, staged};
 }
 
 template <class T>
@@ -173,7 +184,7 @@ void RunTask(const Job& job, const plan::Operands& in, const void* prepared, int
   const int64_t cin = p.cin_per_group(), cout = p.cout_per_group(), s = p.stride;
   const int64_t part = job.config.part, row_pitch = part + kRowSlack;
   A* staged = static_cast<A*>(scratch);
-  A* rows = staged + cin * job.pitch;
+  A* rows = staged + std::min(cin, job.config.depth) * job.pitch;
   A* bias = rows + job.row_count() * row_pitch;
   const int64_t begin = task * job.config.units_per_task;
   const int64_t end = std::min(job.units(), begin + job.config.units_per_task);
@@ -181,7 +192,7 @@ void RunTask(const Job& job, const plan::Operands& in, const void* prepared, int
     const int64_t n = u / (p.groups * job.tiles), group = u / job.tiles % p.groups;
     const A* w = static_cast<const A*>(prepared) + group * cin * cout * p.k;
     const T* x = static_cast<const T*>(in.x) + n * steps[0] + group * cin * steps[1];
-    const Tile<A> tile = PrepareX<T>(d, job, x, job.q_begin + u % job.tiles * job.config.tile, staged);
+    const Tile<T> tile = TileAt(d, job, x, job.q_begin + u % job.tiles * job.config.tile, staged);
     for (int64_t co = 0; co < cout; ++co) {
       bias[co] = p.has_bias ? widen(static_cast<const T*>(in.bias)[group * cout + co]) : A{0};
     }
