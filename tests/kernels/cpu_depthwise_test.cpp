@@ -38,5 +38,9 @@ TEST(CpuDepthwise, InfiniteWeightsAtTheEnds) {
   judge_infinite_weights(kKernel, "ci2 co4 g2 l5 k7 s5 f32");
 }
 
+TEST(CpuDepthwise, WorkspaceIsBounded) {
+  expect_bounded_workspace(kKernel, 21);
+}
+
 }  // namespace
 }  // namespace tconv::tests

@@ -73,10 +73,35 @@ inline void judge_lines(const char* kernel, std::initializer_list<const char*> l
   }
 }
 
+// Also holds what any plan must: at most 8 MiB of workspace a thread beside packed weights.
 inline bool supported(const core::Problem& problem, const char* kernel) {
   plan::PlanOptions options;
   options.force_kernel = kernel;
-  return plan::make_plan(problem, cpu::host_device(), options).ok();
+  options.threads = 1;
+  const auto made = plan::make_plan(problem, cpu::host_device(), options);
+  if (!made.ok()) return false;
+  EXPECT_LE(made.value().workspace_bytes(true), std::size_t{8} << 20) << text(problem);
+  return true;
+}
+
+// Large problems: planned, not run.
+inline void expect_bounded_workspace(const char* kernel, uint64_t seed) {
+  int supporting = 0;
+  for (uint64_t stream = 0; stream < 20'000; ++stream) {
+    judge::Rng rng(seed, stream);
+    core::Problem p;
+    p.dtype = rng.chance(50) ? core::DType::f64 : core::DType::f32;
+    p.n = rng.log_between(1, 5000);
+    p.groups = rng.log_between(1, 2000);
+    p.cin = p.groups * rng.log_between(1, 5000);
+    p.cout = p.groups * rng.log_between(1, 5000);
+    p.l = rng.log_between(1, 1'000'000);
+    p.k = rng.log_between(1, 5000);
+    p.stride = rng.log_between(1, 70'000);
+    p.dilation = rng.chance(50) ? 1 : rng.log_between(1, 5000);
+    if (validate(p).ok() && supported(p, kernel)) ++supporting;
+  }
+  EXPECT_GT(supporting, 100);
 }
 
 // What draws may have beside the family's own sizes: dtype, bias, padding, strides of x.

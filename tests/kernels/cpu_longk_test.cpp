@@ -37,5 +37,9 @@ TEST(CpuLongk, InfiniteWeightsAtTheEnds) {
   judge_infinite_weights(kKernel, "n2 ci2 co1 l4 k70 s33 p5 f32");
 }
 
+TEST(CpuLongk, WorkspaceIsBounded) {
+  expect_bounded_workspace(kKernel, 24);
+}
+
 }  // namespace
 }  // namespace tconv::tests

@@ -39,5 +39,9 @@ TEST(CpuNarrow, InfiniteWeightsAtTheEnds) {
   judge_infinite_weights(kKernel, "ci2 co1 l9 k7 s5 f32");
 }
 
+TEST(CpuNarrow, WorkspaceIsBounded) {
+  expect_bounded_workspace(kKernel, 22);
+}
+
 }  // namespace
 }  // namespace tconv::tests

@@ -38,5 +38,9 @@ TEST(CpuShort, InfiniteWeightsAtTheEnds) {
   judge_infinite_weights(kKernel, "n30 ci2 co1 l1 k7 s5 f32");
 }
 
+TEST(CpuShort, WorkspaceIsBounded) {
+  expect_bounded_workspace(kKernel, 23);
+}
+
 }  // namespace
 }  // namespace tconv::tests

@@ -68,6 +68,7 @@ class DepthwiseKernel final : public plan::Kernel {
 plan::Support supports(const Problem& p, const core::DeviceInfo&, const plan::PlanOptions& options) {
   if (p.operation != core::Operation::forward) return plan::Support::no("forward only");
   const int64_t per_group = p.cin_per_group() * p.cout_per_group();
+  if (p.cin_per_group() > 64) return plan::Support::no("more than 64 channels in a group");
   if (p.stride > 4096) return plan::Support::no("stride above 4096");
   if (per_group * p.k > 65536) return plan::Support::no("more than 65536 weights in a group");
   if ((p.k - 1) * p.dilation / p.stride * p.cin_per_group() > 65536) {

@@ -31,18 +31,23 @@ int64_t channels_of(const Problem& p, int64_t rows) {
   return best;
 }
 
-void configure(Job& job) {
+void configure(Job& job, int64_t threads) {
   const Problem& p = job.problem;
   Config& c = job.config;
   const int64_t n = std::max<int64_t>(1, p.n);
-  c.samples = std::clamp<int64_t>(std::min(512 / p.l, kBuffer / (p.l * p.cin)), 1, n);
+  const int64_t most =
+      std::min({512 / p.l, kBuffer / (p.l * p.cin), kBuffer / (p.l * round_up(p.k, kPanel))});
+  c.samples = std::clamp<int64_t>(most, 1, n);
   job.chunks = core::ceil_div(p.n, c.samples);
   if (job.chunks > 0) c.samples = core::ceil_div(p.n, job.chunks);
   const int64_t columns = job.columns();
   c.pack_panels = columns > kFewColumns;
   c.depth = std::min<int64_t>(p.cin_per_group(), c.pack_panels ? 128 : 8);
-  // Many columns: the rows of a few panels. Few: the tile stays in L1 while the weights pass by.
-  c.channels = channels_of(p, c.pack_panels ? 128 : std::clamp<int64_t>(6144 / columns, 256, 2048));
+  // Many columns: the rows of a few panels. Few: the tile stays in L1 while the weights pass by, and every
+  // thread has some tasks.
+  const int64_t share = threads == 1 ? p.cout * p.k : p.cout * p.k / (3 * threads);
+  const int64_t few = std::clamp<int64_t>(std::min(6144 / columns, share), 256, 2048);
+  c.channels = channels_of(p, c.pack_panels ? 128 : few);
   job.channel_blocks = core::ceil_div(p.cout_per_group(), c.channels);
   job.row_pitch = round_up(c.channels * p.k, kPanel);
   c.stage = std::clamp<int64_t>(kBuffer / (columns * p.cin), 1, std::max<int64_t>(1, job.chunks));
@@ -54,7 +59,7 @@ class ShortKernel final : public plan::Kernel {
     job_.problem = problem;
     job_.lout = problem.lout();
     job_.full = (problem.l - 1) * problem.stride + problem.dilation * (problem.k - 1) + 1;
-    configure(job_);
+    configure(job_, threads);
     stage_ = round_up<std::size_t>(job_.stage_bytes(), 256);
     scratch_ = round_up<std::size_t>(job_.scratch_bytes(), 256);
   }
@@ -105,8 +110,8 @@ plan::Support valid(const Problem& p) {
     return plan::Support::no("a sample's x is more than 2^18 elements");
   if (p.l * round_up(p.k, kPanel) > kBuffer) return plan::Support::no("a channel's columns: more than 2^18");
   if (p.k > 2048) return plan::Support::no("more than 2048 taps");
-  if ((p.l + 1) * p.stride + p.k * p.dilation + p.output_padding > kBuffer) {
-    return plan::Support::no("more than 2^18 outputs in a row");
+  if ((p.l + 1) * p.stride + p.k * p.dilation + p.output_padding > kBuffer / 2) {
+    return plan::Support::no("more than 2^17 outputs in a row");
   }
   return plan::Support::yes();
 }
