@@ -150,6 +150,7 @@ plan::Support supports(const Problem& p, const core::DeviceInfo& device, const p
   if (p.operation != core::Operation::forward) {
     return plan::Support::no(std::string("operation ") + name_of(p.operation) + ": this kernel is for fwd");
   }
+  if (device.sm < 70) return plan::Support::no("compute capability below 7.0");
   // Counts inside a group, positions of a sample and blocks are 32-bit in the kernel; addresses are 64-bit.
   constexpr int64_t kCount = int64_t{1} << 29;
   if (p.k >= kCount || p.cin_per_group() >= kCount / p.k || p.cout_per_group() >= kCount / p.k) {

@@ -12,15 +12,14 @@ using core::ceil_div;
 
 constexpr int kSplits[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
 
-// Clock cycles of a launch's start, of a block's first loads and its stores, and of the second pass; rough,
-// and only compared with each other.
-constexpr double kBlockCycles = 2500, kSumCycles = 5000, kBytesPerCycle = 2400;
-constexpr double kLoneBlock = 0.6;  // of the efficiency, where an SM holds one block
+// Clock cycles before any product and of a second pass, and bytes a cycle of the splits' sums: as fitted
+// (dense_tiles.hpp).
+constexpr double kStartCycles = 11'600, kSumCycles = 2'050, kBytesPerCycle = 1'135;
 
 double cycles_of(const DensePlan& plan, const DenseTile& tile, const core::Problem& p,
                  const core::DeviceInfo& device) {
   const double lanes = p.dtype == core::DType::f64 ? 64 : 128;
-  const double rate = lanes * tile.efficiency;
+  const double rate = lanes * tile.full;
   double slabs = 0;  // of all blocks of a row of tiles
   for (const DenseClass& k : plan.classes) {
     slabs += static_cast<double>(ceil_div(k.slabs, plan.splits)) * static_cast<double>(k.column_tiles);
@@ -28,8 +27,8 @@ double cycles_of(const DensePlan& plan, const DenseTile& tile, const core::Probl
   const double products = static_cast<double>(tile.rows) * tile.columns * kSlabChannels * slabs /
                           static_cast<double>(plan.column_tiles);
   const double blocks_per_sm = static_cast<double>(ceil_div(plan.blocks(p), std::max(1, device.sm_count)));
-  const double alone = kBlockCycles + products / (rate * kLoneBlock);
-  const double shared = kBlockCycles + blocks_per_sm * products / rate;
+  const double alone = kStartCycles + products / (rate * tile.lone);
+  const double shared = kStartCycles + blocks_per_sm * (products / rate + tile.cycles);
   double cycles = std::max(alone, shared);
   if (plan.splits > 1) {
     const double element = p.dtype == core::DType::f64 ? 8 : 4;

@@ -113,7 +113,8 @@ class DenseStore {
     }
   }
 
-  // Outputs [i, i + a vector) of a run, those of them that exist. The address of the vector is aligned.
+  // Outputs [i, i + a vector) of a run, those of them that exist. The address of the vector is aligned; where
+  // the staged sums are too, they are read as a vector.
   template <class Out>
   __device__ void store_piece(Out* out, int i, int length, int skip, int row, int column, Sum bias) const {
     constexpr int kVector = Vector16<Out>::kSize;
@@ -123,6 +124,14 @@ class DenseStore {
     int slot = static_cast<int>(t) - m * stride;
     m += row;
     Vector16<Out> values;
+    if (stride == 1 && kVector == 16 / sizeof(Sum) && m % kVector == 0 && i >= 0 && i + kVector <= length) {
+      const auto sums =
+          *reinterpret_cast<const Vector16<Sum>*>(staged_ + column * Rows + staged_row<Sum>(m, column));
+#pragma unroll
+      for (int e = 0; e < kVector; ++e) values.v[e] = narrow<Out>(sums.v[e % (16 / sizeof(Sum))] + bias);
+      *reinterpret_cast<Vector16<Out>*>(out + i) = values;
+      return;
+    }
 #pragma unroll
     for (int e = 0; e < kVector; ++e) {
       Sum value = bias;
