@@ -45,7 +45,9 @@ def test_any_valid_problem_is_exact_and_equals_torch(problem, device):
     y = tconv.conv_transpose1d(*operands, *problem.numbers)
     torch.testing.assert_close(y.cpu().double(), reference(*operands, *problem.numbers)[0], rtol=0, atol=0)
     if y.numel() > 0:
-        torch.testing.assert_close(y, F.conv_transpose1d(*operands, *problem.numbers), rtol=0, atol=0)
+        # cuDNN may choose an algorithm that is not exact on integers (FFT).
+        inexact = 1e-3 if device == "cuda" else 0
+        torch.testing.assert_close(y, F.conv_transpose1d(*operands, *problem.numbers), rtol=0, atol=inexact)
 
 
 @for_random_problems(40)
