@@ -43,7 +43,7 @@ DepthwiseConfig plan_depthwise(const Problem& p) {
   const auto element = static_cast<int64_t>(size_of(p.dtype));
   c.run = std::max<int64_t>(16 / element, p.stride);
   c.run_inputs = c.run / p.stride;
-  c.runs = c.run_inputs >= 8 ? 1 : c.run_inputs >= 2 ? 2 : 4;
+  c.runs = c.run_inputs >= 4 ? 2 : 64 / element / c.run;
   c.sector = 32 / element;
   // Short rows take small blocks; 128 threads leave several windows to an SM, whose loads and stores overlap.
   const int64_t outputs = p.lout() + c.sector - 1;
@@ -70,8 +70,7 @@ class DepthwiseKernel final : public plan::Kernel {
     const DepthwiseParams a = params(operands);
     const Grid grid{std::min(a.tiles, kMaxBlocks), static_cast<int>(config_.threads),
                     static_cast<std::size_t>(config_.shared_bytes)};
-    return launcher.run(depthwise_function(static_cast<int>(size_of(problem_.dtype)), problem_.stride), grid,
-                        a);
+    return launcher.run(depthwise_function(problem_.dtype, problem_.stride), grid, a);
   }
 
  private:
@@ -89,7 +88,12 @@ class DepthwiseKernel final : public plan::Kernel {
     a.k = static_cast<int32_t>(p.k);
     a.blocks_of_taps = static_cast<int32_t>(config_.blocks_of_taps);
     a.pitch = static_cast<int32_t>(config_.pitch);
-    a.half = half_of(p);
+    a.small = a.tiles < (int64_t{1} << 31) && p.cout < (int64_t{1} << 31);
+    if (a.small) {
+      a.by_windows = Divisor::of(static_cast<uint32_t>(a.windows));
+      a.by_cout = Divisor::of(static_cast<uint32_t>(a.cout));
+      a.by_cout_per_group = Divisor::of(static_cast<uint32_t>(a.cout_per_group));
+    }
     return a;
   }
 

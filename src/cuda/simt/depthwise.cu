@@ -21,9 +21,18 @@ DepthwiseFunction by_stride(int64_t stride) {
 
 }  // namespace
 
-DepthwiseFunction depthwise_function(int element_bytes, int64_t stride) {
-  if (element_bytes == 4) return by_stride<float>(stride);
-  return element_bytes == 2 ? by_stride<uint16_t>(stride) : nullptr;
+DepthwiseFunction depthwise_function(core::DType dtype, int64_t stride) {
+  switch (dtype) {
+    case core::DType::f32:
+      return by_stride<float>(stride);
+    case core::DType::f16:
+      return by_stride<__half>(stride);
+    case core::DType::bf16:
+      return by_stride<__nv_bfloat16>(stride);
+    case core::DType::f64:
+      break;
+  }
+  return nullptr;
 }
 
 }  // namespace tconv::cuda::simt

@@ -27,7 +27,7 @@ struct DepthwiseShape {
   static constexpr int kVector = 16 / sizeof(T);
   static constexpr int R = kVector > S ? kVector : S;
   static constexpr int XV = R / S;  // Q a run
-  static constexpr int kRuns = XV >= 8 ? 1 : XV >= 2 ? 2 : 4;
+  static constexpr int kRuns = XV >= 4 ? 2 : 64 / static_cast<int>(sizeof(T)) / R;
 };
 
 template <int XV>
@@ -59,18 +59,19 @@ __device__ __forceinline__ void fill_row(float* shared, const T* row, int64_t st
   const uint32_t count = end - first;
   const T* from = row + (start + thread) * a.x_position;
   const int64_t step = threads * a.x_position;
-  T held[kEach];  // all loads before the first use
+  T held[kEach];
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
-    held[i] = static_cast<uint32_t>(i * threads + thread - first) < count ? *from : T(0);
+    held[i] = static_cast<uint32_t>(i * threads + thread - first) < count ? *from : T{};
     from += step;
   }
+  loads_before_stores();
+  float* to = shared + thread;
 #pragma unroll
-  for (int i = 0; i < kEach; ++i) {
-    if (i * threads + thread < a.pitch) shared[i * threads + thread] = widen(held[i], a.half);
-  }
+  for (int i = 0; i < kEach - 1; ++i, to += threads) *to = widen(held[i]);  // pitch holds as many
+  if ((kEach - 1) * threads + thread < a.pitch) *to = widen(held[kEach - 1]);
   for (int j = kEach * threads + thread; j < a.pitch; j += threads, from += step) {  // long halos
-    shared[j] = static_cast<uint32_t>(j - first) < count ? widen(*from, a.half) : 0.f;
+    shared[j] = static_cast<uint32_t>(j - first) < count ? widen(*from) : 0.f;
   }
 }
 
@@ -121,15 +122,11 @@ __device__ __forceinline__ void add_channel(float (&sum)[kRuns][R], const float*
 template <class T, int R>
 __device__ __forceinline__ void store_run(T* row, int64_t o, const float (&sum)[R],
                                           const DepthwiseParams& a) {
-  constexpr int V = 16 / sizeof(T);
-  alignas(16) T out[R];
+  T out[R];
 #pragma unroll
-  for (int m = 0; m < R; ++m) out[m] = narrowed<T>(sum[m], a.half);
+  for (int m = 0; m < R; ++m) out[m] = narrow<T>(sum[m]);
   if (o >= 0 && o + R <= a.lout) {
-#pragma unroll
-    for (int m = 0; m < R; m += V) {
-      *reinterpret_cast<uint4*>(row + o + m) = *reinterpret_cast<const uint4*>(out + m);
-    }
+    store_span<T, R>(row + o, out);  // aligned to 16 bytes
     return;
   }
 #pragma unroll
@@ -181,10 +178,17 @@ __global__ void __launch_bounds__(128) depthwise_kernel(const DepthwiseParams a)
   const int window = static_cast<int>(blockDim.x) * Shape::kRuns * Shape::R;
 
   for (int64_t tile = blockIdx.x; tile < a.tiles; tile += gridDim.x) {
-    int64_t line = tile;
-    const int64_t part = take_digit(line, a.windows);
-    const int64_t n = quotient(line, a.cout), co = line - n * a.cout;
-    const int64_t group = quotient(co, a.cout_per_group), ci = group * a.cin_per_group;
+    int64_t line, n, group;
+    if (a.small) {
+      line = a.by_windows.divide(static_cast<uint32_t>(tile));
+      n = a.by_cout.divide(static_cast<uint32_t>(line));
+      group = a.by_cout_per_group.divide(static_cast<uint32_t>(line - n * a.cout));
+    } else {
+      line = tile / a.windows;
+      n = line / a.cout;
+      group = (line - n * a.cout) / a.cout_per_group;
+    }
+    const int64_t part = tile - line * a.windows, co = line - n * a.cout, ci = group * a.cin_per_group;
     T* row = static_cast<T*>(a.y) + line * a.lout;
     const int past = static_cast<int>((reinterpret_cast<uintptr_t>(row) / sizeof(T)) % kSector);
     const int64_t first = part * window - past;  // first + m is aligned where m is
@@ -195,14 +199,20 @@ __global__ void __launch_bounds__(128) depthwise_kernel(const DepthwiseParams a)
     const T* x = static_cast<const T*>(a.x) + n * a.x_sample + ci * a.x_channel;
     const T* w =
         static_cast<const T*>(a.weight) + (ci * a.cout_per_group + co - group * a.cout_per_group) * a.k;
+    // All loads are under way before the first is waited for: a weight, the bias, x.
+    const int weights = a.cin_per_group * a.k;
+    const auto weight = [&](int e) {
+      const int c = e < a.k ? 0 : e / a.k;
+      return w[(static_cast<int64_t>(c) * a.cout_per_group - c) * a.k + e];
+    };
+    const T held = static_cast<int>(threadIdx.x) < weights ? weight(threadIdx.x) : T{};
+    const float bias = a.bias == nullptr ? 0.f : widen(static_cast<const T*>(a.bias)[co]);
     for (int c = 0; c < a.cin_per_group; ++c) {
       fill_row<T, Shape::kRuns * Shape::XV + 1>(xs + c * a.pitch, x + c * a.x_channel,
                                                 q - a.blocks_of_taps * Shape::XV, a);
-      for (int k = threadIdx.x; k < a.k; k += blockDim.x) {
-        ws[c * a.k + k] = widen(w[c * a.cout_per_group * a.k + k], a.half);
-      }
     }
-    const float bias = a.bias == nullptr ? 0.f : widen(static_cast<const T*>(a.bias)[co], a.half);
+    if (static_cast<int>(threadIdx.x) < weights) ws[threadIdx.x] = widen(held);
+    for (int e = threadIdx.x + blockDim.x; e < weights; e += blockDim.x) ws[e] = widen(weight(e));
     __syncthreads();
     run_any_phase<T, S>(phase, row, first, bias, xs, ws, a);
     __syncthreads();  // the next window overwrites xs

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "cuda/simt/types.hpp"
+#include "cuda/device/divisor.hpp"
 #include "plan/kernel_entry.hpp"
 
 namespace tconv::cuda {
@@ -26,12 +26,13 @@ struct DepthwiseParams {
   int32_t cin_per_group, k;
   int32_t blocks_of_taps;  // ceil(ceil(k/S) / (R/S))
   int32_t pitch;           // shared floats a channel of x
-  Half half;
+  bool small;              // tiles < 2^31: indices are divided by multiplication
+  Divisor by_windows, by_cout, by_cout_per_group;
 };
 
-// By stride 1, 2, 4, 8; the 16-bit functions serve float16 and bfloat16.
+// For f32, f16 and bf16, stride 1, 2, 4 or 8.
 using DepthwiseFunction = void (*)(DepthwiseParams);
-DepthwiseFunction depthwise_function(int element_bytes, int64_t stride);
+DepthwiseFunction depthwise_function(core::DType dtype, int64_t stride);
 
 }  // namespace simt
 }  // namespace tconv::cuda

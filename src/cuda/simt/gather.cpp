@@ -73,7 +73,7 @@ class GatherKernel final : public plan::Kernel {
     Status status = launcher.check(operands);
     if (!status.ok()) return status;
     const GatherParams a = params(operands);
-    return launcher.run(gather_function(static_cast<int>(size_of(problem_.dtype)), config_.co, config_.p),
+    return launcher.run(gather_function(problem_.dtype, config_.co, config_.p),
                         {std::min(a.tiles, kMaxBlocks), config_.threads()}, a);
   }
 
@@ -93,7 +93,6 @@ class GatherKernel final : public plan::Kernel {
     a.q_first = config_.q_first, a.residues = config_.residues, a.q_step = config_.q_step;
     a.q_tiles = config_.q_tiles, a.residue_chunks = config_.residue_chunks, a.co_blocks = config_.co_blocks;
     a.tiles = a.q_tiles * a.residue_chunks * a.co_blocks * p.groups * p.n;
-    a.half = half_of(p);
     return a;
   }
 

@@ -11,9 +11,18 @@ GatherFunction by_shape(int co, int p) {
 
 }  // namespace
 
-GatherFunction gather_function(int element_bytes, int co, int p) {
-  if (element_bytes == 2) return by_shape<uint16_t>(co, p);
-  return element_bytes == 4 ? by_shape<float>(co, p) : by_shape<double>(co, p);
+GatherFunction gather_function(core::DType dtype, int co, int p) {
+  switch (dtype) {
+    case core::DType::f64:
+      return by_shape<double>(co, p);
+    case core::DType::f16:
+      return by_shape<__half>(co, p);
+    case core::DType::bf16:
+      return by_shape<__nv_bfloat16>(co, p);
+    case core::DType::f32:
+      break;
+  }
+  return by_shape<float>(co, p);
 }
 
 }  // namespace tconv::cuda::simt

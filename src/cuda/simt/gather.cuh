@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(256) gather_kernel(const GatherParams a) {
 #pragma unroll
     for (int c = 0; c < kCo; ++c) {
       const bool there = a.bias != nullptr && c < co_live;
-      const Sum bias = there ? widen(static_cast<const T*>(a.bias)[channel + c], a.half) : Sum(0);
+      const Sum bias = there ? widen(static_cast<const T*>(a.bias)[channel + c]) : Sum(0);
 #pragma unroll
       for (int i = 0; i < kP; ++i) sum[i][c] = bias;
     }
@@ -64,11 +64,11 @@ __global__ void __launch_bounds__(256) gather_kernel(const GatherParams a) {
           for (int i = 0; i < kP; ++i) {
             const int64_t at = position + i * a.q_step;
             const bool there = static_cast<uint64_t>(at) < static_cast<uint64_t>(a.l);
-            v[i] = widen(there ? x_channel[at * a.x_position] : T(0), a.half);
+            v[i] = widen(there ? x_channel[at * a.x_position] : T{});
           }
 #pragma unroll
           for (int c = 0; c < kCo; ++c) {
-            const Sum w = c < co_live ? widen(w_channel[c * a.k + k], a.half) : Sum(0);
+            const Sum w = c < co_live ? widen(w_channel[c * a.k + k]) : Sum(0);
 #pragma unroll
             for (int i = 0; i < kP; ++i) sum[i][c] += v[i] * w;
           }
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(256) gather_kernel(const GatherParams a) {
       if (o < 0 || o >= a.lout) continue;
 #pragma unroll
       for (int c = 0; c < kCo; ++c) {
-        if (c < co_live) row[c * a.lout + o] = narrowed<T>(sum[i][c], a.half);
+        if (c < co_live) row[c * a.lout + o] = narrow<T>(sum[i][c]);
       }
     }
   }

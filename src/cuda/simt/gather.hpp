@@ -3,7 +3,6 @@
 
 #include <cstdint>
 
-#include "cuda/simt/types.hpp"
 #include "plan/kernel_entry.hpp"
 
 namespace tconv::cuda {
@@ -24,12 +23,11 @@ struct GatherParams {
   int64_t q_first;           // Q of output 0
   int64_t residues, q_step;  // of a block: r in [0, residues), and Q in a thread's step
   int64_t q_tiles, residue_chunks, co_blocks, tiles;
-  Half half;
 };
 
 using GatherFunction = void (*)(GatherParams);
 // (co, p) is (1, 1), (1, 4) or (4, 2).
-GatherFunction gather_function(int element_bytes, int co, int p);
+GatherFunction gather_function(core::DType dtype, int co, int p);
 
 }  // namespace simt
 }  // namespace tconv::cuda

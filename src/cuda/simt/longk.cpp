@@ -46,11 +46,9 @@ class LongkKernel final : public plan::Kernel {
     a.lout = problem_.lout();
     a.cout = problem_.cout;
     a.splits = static_cast<int32_t>(config_.splits);
-    a.half = half_of(problem_);
     constexpr int kThreads = 256;
     const int64_t blocks = std::min<int64_t>(core::ceil_div(a.elements, kThreads), 1 << 20);
-    return launcher.run(sum_partials_function(static_cast<int>(size_of(problem_.dtype))), {blocks, kThreads},
-                        a);
+    return launcher.run(sum_partials_function(problem_.dtype), {blocks, kThreads}, a);
   }
 
  private:

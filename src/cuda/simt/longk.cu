@@ -2,9 +2,18 @@
 
 namespace tconv::cuda::simt {
 
-SumFunction sum_partials_function(int element_bytes) {
-  if (element_bytes == 2) return sum_partials_kernel<uint16_t>;
-  return element_bytes == 4 ? sum_partials_kernel<float> : sum_partials_kernel<double>;
+SumFunction sum_partials_function(core::DType dtype) {
+  switch (dtype) {
+    case core::DType::f64:
+      return sum_partials_kernel<double>;
+    case core::DType::f16:
+      return sum_partials_kernel<__half>;
+    case core::DType::bf16:
+      return sum_partials_kernel<__nv_bfloat16>;
+    case core::DType::f32:
+      break;
+  }
+  return sum_partials_kernel<float>;
 }
 
 }  // namespace tconv::cuda::simt

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 
-#include "cuda/simt/types.hpp"
 #include "plan/kernel_entry.hpp"
 
 namespace tconv::cuda {
@@ -19,11 +18,10 @@ struct SumParams {
   int64_t elements;  // n*cout*lout
   int64_t lout, cout;
   int32_t splits;
-  Half half;
 };
 
 using SumFunction = void (*)(SumParams);
-SumFunction sum_partials_function(int element_bytes);
+SumFunction sum_partials_function(core::DType dtype);
 
 }  // namespace simt
 }  // namespace tconv::cuda

@@ -16,14 +16,25 @@ using core::DType;
 using core::Problem;
 using plan::PlanOptions;
 
+constexpr int64_t kSharedBytes = 48 * 1024;
 constexpr int64_t kWeightBytes = 24 * 1024;  // of shared memory; a channel may take twice that
-// Warps an SM until its loads cover memory latency: each holds two steps of kP*128 bytes in flight.
-constexpr int64_t kWarpsPerSm = 16;
+// Warps an SM until its loads cover memory latency. Tiles of many sums have fewer, and more to do between
+// loads.
+constexpr int64_t kWarpsPerSm = 16, kWarpsPerSmLarge = 8;
 constexpr int64_t kMostSplits = 64;
 
 std::span<const NarrowCompiled> compiled(const Problem& p) {
-  if (p.dtype == DType::f64) return narrow_f64();
-  return p.dtype == DType::f32 ? narrow_f32() : narrow_half();
+  switch (p.dtype) {
+    case DType::f64:
+      return narrow_f64();
+    case DType::f16:
+      return narrow_f16();
+    case DType::bf16:
+      return narrow_bf16();
+    case DType::f32:
+      break;
+  }
+  return narrow_f32();
 }
 
 int64_t padded(int64_t value, int64_t step) {
@@ -31,18 +42,22 @@ int64_t padded(int64_t value, int64_t step) {
 }
 
 // Rough time: the larger of bytes, where each block of output channels reads x again (from L2, at about half
-// the cost), and products, padding included, with one load of x for co*r of them; and a part of the products,
-// so that padding counts where memory binds.
+// the cost), and products, padding included; and a part of the products, so that padding counts where memory
+// binds. A tap of P positions and C columns takes C + 1.4*P cycles of the load pipe (an SM returns 128 bytes
+// a cycle, broadcasts too, and rows are seldom aligned) and P*C/4 of FMA.
 double cost(const Problem& p, const DeviceInfo& device, const NarrowTileShape& shape) {
+  const double positions =
+      static_cast<double>(padded((p.lout() - 1 + p.padding) / p.stride + 1, 32 * shape.p));
   const double products = static_cast<double>(p.n * p.cin * padded(p.cout_per_group(), shape.co)) *
-                          static_cast<double>(padded(p.stride, shape.r) * ceil_div(p.k, p.stride) * p.l);
-  const double reuse = shape.co * shape.r;
+                          static_cast<double>(padded(p.stride, shape.r) * ceil_div(p.k, p.stride)) *
+                          positions;
+  const double columns = shape.co * shape.r, fma = shape.p * columns / 4, loads = columns + 1.4 * shape.p;
   const double rate = (p.dtype == DType::f64 ? device.fp64_gflops : device.fp32_gflops) / 2 + 1;
   const double element = static_cast<double>(size_of(p.dtype));
   const double passes = static_cast<double>(ceil_div(p.cout_per_group(), shape.co));
   const double bytes = element * (static_cast<double>(p.n * p.cin * p.l) * (1 + 0.5 * (passes - 1)) +
                                   static_cast<double>(p.y_elements()));
-  const double multiplying = products / (rate * reuse / (reuse + 4));
+  const double multiplying = products / rate * std::max(1.0, loads / fma);
   return std::max(bytes / (device.copy_gbps + 1), multiplying) + 0.25 * multiplying;
 }
 
@@ -65,9 +80,17 @@ int64_t sum_bytes(const Problem& p) {
   return p.dtype == DType::f64 ? 8 : 4;
 }
 
+// Rows that pass through shared memory must fit what every GPU has.
+int64_t stage_bytes(const NarrowConfig& c, const Problem& p, int64_t r_warps, int64_t q_warps) {
+  if (r_warps == 1 && c.shape.r == p.stride) return 0;
+  return 32 * q_warps * c.shape.p * ((r_warps * c.shape.r) | 1) * sum_bytes(p);
+}
+
 void cut_residues(NarrowConfig& c, const Problem& p) {
   const int64_t blocks = ceil_div(p.stride, c.shape.r);
-  c.residue_groups = ceil_div(blocks, kNarrowMaxWarps);
+  int64_t most = kNarrowMaxWarps;
+  while (stage_bytes(c, p, std::min(blocks, most), 1) > kSharedBytes) most /= 2;
+  c.residue_groups = ceil_div(blocks, most);
   c.r_warps = static_cast<int>(ceil_div(blocks, c.residue_groups));
   c.residues = static_cast<int>(std::min<int64_t>(p.stride, c.r_warps * c.shape.r));
 }
@@ -76,7 +99,9 @@ void cut_positions(NarrowConfig& c, const Problem& p) {
   c.q_first = p.padding / p.stride;
   const int64_t count = std::max<int64_t>(1, (p.lout() - 1 + p.padding) / p.stride - c.q_first + 1);
   const int64_t warps = ceil_div(count, 32 * c.shape.p);
-  c.q_warps = static_cast<int>(std::min<int64_t>(warps, kNarrowMaxWarps / c.r_warps));
+  int64_t most = kNarrowMaxWarps / c.r_warps;
+  while (stage_bytes(c, p, c.r_warps, most) > kSharedBytes) most /= 2;
+  c.q_warps = static_cast<int>(std::min<int64_t>(warps, most));
   c.q_tiles = ceil_div(warps, c.q_warps);
 }
 
@@ -147,11 +172,16 @@ NarrowConfig plan_narrow(const Problem& p, const DeviceInfo& device, bool batch_
   c.co_blocks = ceil_div(p.cout_per_group(), c.shape.co);
   cut_residues(c, p);
   cut_positions(c, p);
-  cut_reduction(c, p, shape_of.n * p.groups, kWarpsPerSm * std::max(1, device.sm_count), may_split);
+  const int64_t sums = c.shape.co * c.shape.r * c.shape.p;
+  const int64_t warps = (sums >= 64 ? kWarpsPerSmLarge : kWarpsPerSm) * std::max(1, device.sm_count);
+  cut_reduction(c, p, shape_of.n * p.groups, warps, may_split);
   const int64_t each = channel_bytes(c, p);
   c.chunk = std::clamp<int64_t>(kWeightBytes / each, 1, c.cin_per_split);
-  const int64_t stage = 32LL * c.shape.p * c.q_warps * ((c.r_warps * c.shape.r) | 1) * sum_bytes(p);
-  c.shared_bytes = std::max(c.chunk * each, stage);
+  c.direct = c.r_warps == 1 && c.shape.r == p.stride;
+  const int64_t slices =
+      c.slice_warps == 1 ? 0
+                         : 32LL * c.q_warps * c.r_warps * c.shape.p * c.shape.r * c.shape.co * sum_bytes(p);
+  c.shared_bytes = std::max({c.chunk * each, stage_bytes(c, p, c.r_warps, c.q_warps), slices});
   return c;
 }
 
@@ -180,7 +210,7 @@ core::Status launch_narrow(const Launcher& launcher, const Problem& p, const Nar
   a.residues = c.residues, a.chunk = static_cast<int32_t>(c.chunk);
   a.by_residues = Divisor::of(static_cast<uint32_t>(c.residues));
   a.by_taps_residues = Divisor::of(static_cast<uint32_t>(c.taps * c.residues));
-  a.half = half_of(p);
+  a.direct = c.direct;
   const Grid grid{std::min(a.tiles, kMaxBlocks), c.threads(), static_cast<std::size_t>(c.shared_bytes)};
   return launcher.run(function_of(p, c.shape), grid, a);
 }

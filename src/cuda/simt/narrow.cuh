@@ -8,10 +8,10 @@
 //           for c in 0..kCo-1, r in 0..kR-1    registers, kP*kCo*kR sums a thread
 //             sum[i][c][r] += x[ci, Q - t] * w[ci, co+c, r + t*s]
 //
-// x comes straight from memory (its re-reads by the next tap hit L1), one step ahead of its use; weights lie
-// in shared memory, kCo*kR in a row, and are read as 16-byte broadcasts. At the end the sums pass through
-// shared memory, so that rows are stored in order: s residues of a Q are neighbours in y. Bound by memory
-// while an element of x meets fewer than about 20 products, else by FMA.
+// x comes straight from memory (its re-reads by the next tap hit L1), all taps of a channel or two at a time;
+// weights lie in shared memory, kCo*kR in a row, and are read as 16-byte broadcasts. The s residues of a Q
+// are neighbours in y: a thread that holds them all stores them itself, else rows pass through shared memory.
+// Bound by memory while an element of x meets fewer than about 20 products, else by FMA and shared memory.
 //
 // Where Q alone cannot fill the machine the reduction over ci is sliced: over warps of a block, which add up
 // in shared memory one after the other, and over blocks, which write partial sums that a second kernel adds
@@ -43,18 +43,29 @@ __device__ __forceinline__ NarrowTile narrow_tile(const NarrowParams& a, int64_t
 template <class T, class Sum, int kCo, int kR>
 __device__ __forceinline__ void fill_weights(Sum* ws, const T* w, int ci_count, const NarrowTile& tile,
                                              const NarrowParams& a) {
-  const int per_channel = a.taps * a.residues;
+  constexpr int kBatch = 8;
+  const int per_channel = a.taps * a.residues, all = ci_count * kCo * per_channel;
   const int co_live = min(static_cast<int64_t>(kCo), a.cout_per_group - tile.co);
-  for (int e = threadIdx.x; e < ci_count * kCo * per_channel; e += blockDim.x) {
-    const int line = static_cast<int>(a.by_taps_residues.divide(e)), within = e - line * per_channel;
-    const int ci = line / kCo, c = line % kCo;
-    const int t = static_cast<int>(a.by_residues.divide(within)), r = within - t * a.residues;
-    const int64_t k = t * static_cast<int64_t>(a.stride) + tile.residue + r;
-    Sum v = 0;
-    if (c < co_live && k < a.k) {
-      v = widen(w[(static_cast<int64_t>(ci) * a.cout_per_group + tile.co + c) * a.k + k], a.half);
+  for (int first = threadIdx.x; first < all; first += kBatch * static_cast<int>(blockDim.x)) {
+    T held[kBatch];
+    int place[kBatch];
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      const int e = first + i * static_cast<int>(blockDim.x);
+      const int line = static_cast<int>(a.by_taps_residues.divide(e)), within = e - line * per_channel;
+      const int ci = line / kCo, c = line % kCo;
+      const int t = static_cast<int>(a.by_residues.divide(within)), r = within - t * a.residues;
+      const int64_t k = t * static_cast<int64_t>(a.stride) + tile.residue + r;
+      const bool there = e < all && c < co_live && k < a.k;
+      held[i] = there ? w[(static_cast<int64_t>(ci) * a.cout_per_group + tile.co + c) * a.k + k] : T{};
+      place[i] = ((ci * a.taps + t) * a.r_warps + r / kR) * (kCo * kR) + c * kR + r % kR;
+      if (e >= all) place[i] = -1;
     }
-    ws[((ci * a.taps + t) * a.r_warps + r / kR) * (kCo * kR) + c * kR + r % kR] = v;
+    loads_before_stores();
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      if (place[i] >= 0) ws[place[i]] = widen(held[i]);
+    }
   }
 }
 
@@ -111,7 +122,7 @@ __device__ __forceinline__ void add_inside(Sum (&sum)[kP][kCo * kR], const T* x,
       load_weights(w, w_at + t * ws_tap);
 #pragma unroll
       for (int i = 0; i < kP; ++i) {
-        const Sum v = widen(held[t][i], a.half);
+        const Sum v = widen(held[t][i]);
 #pragma unroll
         for (int j = 0; j < kCo * kR; ++j) sum[i][j] = multiply_add(v, w[j], sum[i][j]);
       }
@@ -137,7 +148,7 @@ __device__ __forceinline__ void add_tested(Sum (&sum)[kP][kCo * kR], const T* x,
 #pragma unroll
       for (int i = 0; i < kP; ++i) {
         const bool there = static_cast<uint64_t>(q - t + 32 * i) < static_cast<uint64_t>(a.l);
-        v[i] = widen(there ? from[32 * i * a.x_position] : T(0), a.half);
+        v[i] = widen(there ? from[32 * i * a.x_position] : T{});
       }
       load_weights(w, w_at);
 #pragma unroll
@@ -156,86 +167,128 @@ __device__ __forceinline__ void add_tested(Sum (&sum)[kP][kCo * kR], const T* x,
   }
 }
 
-// stage[(Q - tile.q)*pitch + residue] = sums of output channel c, slices added in order.
-template <class Sum, int kCo, int kR, int kP>
-__device__ __forceinline__ void stage_sums(Sum* stage, const Sum (&sum)[kP][kCo * kR], int c, int pitch,
+// What a thread is of its block.
+struct NarrowThread {
+  int lane, q_warp, r_warp, slice;
+};
+
+__device__ __forceinline__ NarrowThread narrow_thread(const NarrowParams& a) {
+  const int warp = threadIdx.x >> 5, rest = warp / a.q_warps;
+  return {static_cast<int>(threadIdx.x & 31), warp % a.q_warps, rest % a.r_warps, rest / a.r_warps};
+}
+
+// Adds the slices' sums into slice 0's, slice after slice.
+template <class Sum, int kN, int kP>
+__device__ __forceinline__ void add_slices(Sum (&sum)[kP][kN], Sum* buffer, const NarrowThread& me,
                                            const NarrowParams& a) {
-  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-  const int q_warp = warp % a.q_warps, rest = warp / a.q_warps;
-  const int r_warp = rest % a.r_warps, slice = rest / a.r_warps;
-  for (int turn = 0; turn < a.slice_warps; ++turn) {
+  const int width = 32 * a.q_warps * a.r_warps;
+  Sum* mine = buffer + (me.r_warp * a.q_warps + me.q_warp) * 32 + me.lane;
+  for (int turn = 1; turn < a.slice_warps; ++turn) {
     __syncthreads();
-    if (turn != slice) continue;
+    if (me.slice == turn) {
 #pragma unroll
-    for (int i = 0; i < kP; ++i) {
-      Sum* to = stage + ((q_warp * kP + i) * 32 + lane) * pitch + r_warp * kR;
+      for (int e = 0; e < kP * kN; ++e) mine[e * width] = sum[e / kN][e % kN];
+    }
+    __syncthreads();
+    if (me.slice == 0) {
+#pragma unroll
+      for (int e = 0; e < kP * kN; ++e) sum[e / kN][e % kN] += mine[e * width];
+    }
+  }
+}
+
+// Where output channel co of a tile begins in y, and its channel.
+__device__ __forceinline__ int64_t narrow_line(const NarrowTile& tile, int64_t co, int64_t& channel,
+                                               const NarrowParams& a) {
+  const int64_t n = quotient(tile.row, a.groups);
+  channel = (tile.row - n * a.groups) * a.cout_per_group + co;
+  return (n * a.groups * a.cout_per_group + channel) * a.lout;
+}
+
+// The sums of an output channel, picked without indexing registers at run time.
+template <class Sum, int kCo, int kR>
+__device__ __forceinline__ Sum pick(const Sum (&sum)[kCo * kR], int c, int r) {
+  Sum v = sum[r];
+#pragma unroll
+  for (int each = 1; each < kCo; ++each) v = each == c ? sum[each * kR + r] : v;
+  return v;
+}
+
+// Sums of one warp straight to Out (y, or the partial sums): the block's kR residues are the stride, so a
+// thread holds kR neighbours and a warp 32*kR.
+template <class Out, class Sum, int kCo, int kR, int kP>
+__device__ __forceinline__ void store_direct(Out* row, const Sum (&sum)[kP][kCo * kR], int c, int64_t q,
+                                             Sum bias, const NarrowParams& a) {
+#pragma unroll
+  for (int i = 0; i < kP; ++i) {
+    const int64_t o = (q + 32 * i) * kR - a.padding;
+    Out out[kR];
+#pragma unroll
+    for (int r = 0; r < kR; ++r) out[r] = narrow<Out>(pick<Sum, kCo, kR>(sum[i], c, r) + bias);
+    if (o >= 0 && o + kR <= a.lout) {
+      store_span<Out, kR>(row + o, out);
+    } else {
 #pragma unroll
       for (int r = 0; r < kR; ++r) {
-        Sum v = 0;
-#pragma unroll
-        for (int each = 0; each < kCo; ++each) v = each == c ? sum[i][each * kR + r] : v;
-        to[r] = turn == 0 ? v : to[r] + v;
+        if (o + r >= 0 && o + r < a.lout) row[o + r] = out[r];
       }
+    }
+  }
+}
+
+// stage[(Q - tile.q)*pitch + residue] = slice 0's sums of output channel c.
+template <class Sum, int kCo, int kR, int kP>
+__device__ __forceinline__ void stage_sums(Sum* stage, const Sum (&sum)[kP][kCo * kR], int c, int pitch,
+                                           const NarrowThread& me) {
+  __syncthreads();
+  if (me.slice == 0) {
+#pragma unroll
+    for (int i = 0; i < kP; ++i) {
+      Sum* to = stage + ((me.q_warp * kP + i) * 32 + me.lane) * pitch + me.r_warp * kR;
+#pragma unroll
+      for (int r = 0; r < kR; ++r) to[r] = pick<Sum, kCo, kR>(sum[i], c, r);
     }
   }
   __syncthreads();
 }
 
-// One row of the stage to y (rounded, with bias) or to the partial sums. 16-bit results go in pairs.
-template <class T, class Sum>
-__device__ __forceinline__ void write_row(const Sum* stage, int pitch, int q_block, const NarrowTile& tile,
-                                          int64_t co, const NarrowParams& a) {
-  constexpr int kPair = sizeof(T) == 2 ? 2 : 1;
-  const int64_t cout = a.groups * a.cout_per_group;
-  const int64_t n = quotient(tile.row, a.groups);
-  const int64_t channel = (tile.row - n * a.groups) * a.cout_per_group + co;
-  const int64_t line = (n * cout + channel) * a.lout;
+// The stage to a row: neighbouring threads store neighbouring residues.
+template <class Out, class Sum>
+__device__ __forceinline__ void write_row(Out* row, const Sum* stage, int pitch, int q_block, Sum bias,
+                                          const NarrowTile& tile, const NarrowParams& a) {
   const int64_t o_tile = tile.q * a.stride + tile.residue - a.padding;
-  const int count = q_block * a.residues;
-  const auto place = [&](int e, int64_t& o) {
+  const int residues = static_cast<int>(min(static_cast<int64_t>(a.residues), a.stride - tile.residue));
+  for (int e = threadIdx.x; e < q_block * a.residues; e += blockDim.x) {
     const int q = static_cast<int>(a.by_residues.divide(e)), r = e - q * a.residues;
-    o = o_tile + q * static_cast<int64_t>(a.stride) + r;
-    return r + tile.residue < a.stride && o >= 0 && o < a.lout ? stage + q * pitch + r : nullptr;
-  };
-  if (a.partial != nullptr) {
-    Sum* to = static_cast<Sum*>(a.partial) + tile.split * a.row_elements + line;
-    for (int e = threadIdx.x; e < count; e += blockDim.x) {
-      int64_t o;
-      if (const Sum* from = place(e, o)) to[o] = *from;
-    }
-    return;
+    const int64_t o = o_tile + q * static_cast<int64_t>(a.stride) + r;
+    if (r < residues && o >= 0 && o < a.lout) row[o] = narrow<Out>(stage[q * pitch + r] + bias);
   }
-  T* to = static_cast<T*>(a.y) + line;
-  const Sum bias = a.bias == nullptr ? Sum(0) : widen(static_cast<const T*>(a.bias)[channel], a.half);
-  if constexpr (kPair == 1) {
-    for (int e = threadIdx.x; e < count; e += blockDim.x) {
-      int64_t o;
-      if (const Sum* from = place(e, o)) to[o] = narrowed<T>(*from + bias, a.half);
-    }
-  } else {
-    // Pairs begin at 4-byte boundaries of y; neighbours in e are neighbours in y only within a Q where the
-    // residues are a part of the stride, hence the test of o1.
-    const int odd = static_cast<int>((reinterpret_cast<uintptr_t>(to + o_tile) >> 1) & 1);
-    for (int e = 2 * static_cast<int>(threadIdx.x) - odd; e < count; e += 2 * blockDim.x) {
-      int64_t o0 = 0, o1 = 0;
-      const Sum* from0 = e >= 0 ? place(e, o0) : nullptr;
-      const Sum* from1 = e + 1 < count ? place(e + 1, o1) : nullptr;
-      const uint16_t h0 = from0 == nullptr ? 0 : narrowed<T>(*from0 + bias, a.half);
-      const uint16_t h1 = from1 == nullptr ? 0 : narrowed<T>(*from1 + bias, a.half);
-      if (from0 != nullptr && from1 != nullptr && o1 == o0 + 1 &&
-          (reinterpret_cast<uintptr_t>(to + o0) & 3) == 0) {
-        *reinterpret_cast<uint32_t*>(to + o0) = h0 | static_cast<uint32_t>(h1) << 16;
-      } else {
-        if (from0 != nullptr) to[o0] = h0;
-        if (from1 != nullptr) to[o1] = h1;
-      }
+}
+
+// All output channels of a tile, to y with bias or to the split's partial sums.
+template <class Out, class Sum, int kCo, int kR, int kP>
+__device__ __forceinline__ void store_tile(Out* to, const void* bias_of, const Sum (&sum)[kP][kCo * kR],
+                                           Sum* stage, const NarrowTile& tile, const NarrowThread& me,
+                                           const NarrowParams& a) {
+  const int q_block = 32 * kP * a.q_warps;
+  const int pitch = (a.r_warps * kR) | 1;  // odd: lanes of neighbouring Q meet different banks
+  for (int c = 0; c < kCo && tile.co + c < a.cout_per_group; ++c) {
+    int64_t channel;
+    Out* row = to + narrow_line(tile, tile.co + c, channel, a);
+    const Sum bias = bias_of == nullptr ? Sum(0) : widen(static_cast<const Out*>(bias_of)[channel]);
+    if (a.direct) {
+      const int64_t q = tile.q + me.q_warp * (32 * kP) + me.lane;
+      if (me.slice == 0) store_direct<Out, Sum, kCo, kR, kP>(row, sum, c, q, bias, a);
+    } else {
+      stage_sums<Sum, kCo, kR, kP>(stage, sum, c, pitch, me);
+      write_row(row, stage, pitch, q_block, bias, tile, a);
     }
   }
 }
 
 // Blocks of 256 threads on an SM, by the sums a thread holds: what waits for memory wants many.
 constexpr int narrow_blocks_per_sm(int sums, int bytes) {
-  return sums * bytes <= 64 ? 3 : 2;
+  return sums * bytes <= 64 ? 3 : sums * bytes <= 256 ? 2 : 1;
 }
 
 template <class T, int kCo, int kR, int kP>
@@ -245,17 +298,14 @@ __global__ void __launch_bounds__(32 * kNarrowMaxWarps,
   using Sum = Accumulator<T>;
   extern __shared__ __align__(16) unsigned char shared_bytes[];
   Sum* ws = reinterpret_cast<Sum*>(shared_bytes);  // the weights' place holds the stage at the end
-  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-  const int q_warp = warp % a.q_warps, rest = warp / a.q_warps;
-  const int r_warp = rest % a.r_warps, slice = rest / a.r_warps;
+  const NarrowThread me = narrow_thread(a);
   const int q_block = 32 * kP * a.q_warps;
-  const int pitch = (a.r_warps * kR) | 1;  // odd: lanes of neighbouring Q meet different banks
 
   for (int64_t index = blockIdx.x; index < a.tiles; index += gridDim.x) {
     const NarrowTile tile = narrow_tile(a, index, kCo, q_block);
     const int64_t n = quotient(tile.row, a.groups), group = tile.row - n * a.groups;
-    const int64_t q_warp_first = tile.q + q_warp * (32 * kP), q = q_warp_first + lane;
-    const int residue = static_cast<int>(tile.residue) + r_warp * kR;  // first of this warp's block
+    const int64_t q_warp_first = tile.q + me.q_warp * (32 * kP), q = q_warp_first + me.lane;
+    const int residue = static_cast<int>(tile.residue) + me.r_warp * kR;  // first of this warp's block
     const int live =
         static_cast<int>(min(static_cast<int64_t>(a.k) - residue, static_cast<int64_t>(1) << 30));
     const bool inside = a.x_position == 1 && q_warp_first - (a.taps - 1) >= 0 &&
@@ -279,21 +329,24 @@ __global__ void __launch_bounds__(32 * kNarrowMaxWarps,
       fill_weights<T, Sum, kCo, kR>(ws, w + static_cast<int64_t>(chunk) * a.cout_per_group * a.k, count, tile,
                                     a);
       __syncthreads();
-      const Sum* w_block = ws + r_warp * (kCo * kR);
+      const Sum* w_block = ws + me.r_warp * (kCo * kR);
       const T* from = x + chunk * a.x_channel;
       if (inside && a.taps == 2) {
-        add_inside<T, Sum, kCo, kR, kP, 2>(sum, from, w_block, slice, a.slice_warps, count, a);
+        add_inside<T, Sum, kCo, kR, kP, 2>(sum, from, w_block, me.slice, a.slice_warps, count, a);
       } else if (inside && a.taps == 1) {
-        add_inside<T, Sum, kCo, kR, kP, 1>(sum, from, w_block, slice, a.slice_warps, count, a);
+        add_inside<T, Sum, kCo, kR, kP, 1>(sum, from, w_block, me.slice, a.slice_warps, count, a);
       } else if (inside && a.taps == 4) {
-        add_inside<T, Sum, kCo, kR, kP, 4>(sum, from, w_block, slice, a.slice_warps, count, a);
+        add_inside<T, Sum, kCo, kR, kP, 4>(sum, from, w_block, me.slice, a.slice_warps, count, a);
       } else {
-        add_tested<T, Sum, kCo, kR, kP>(sum, from, q, w_block, slice, a.slice_warps, count, live, a);
+        add_tested<T, Sum, kCo, kR, kP>(sum, from, q, w_block, me.slice, a.slice_warps, count, live, a);
       }
     }
-    for (int c = 0; c < kCo && tile.co + c < a.cout_per_group; ++c) {
-      stage_sums<Sum, kCo, kR, kP>(ws, sum, c, pitch, a);
-      write_row<T, Sum>(ws, pitch, q_block, tile, tile.co + c, a);
+    add_slices<Sum, kCo * kR, kP>(sum, ws, me, a);
+    if (a.partial != nullptr) {
+      Sum* to = static_cast<Sum*>(a.partial) + tile.split * a.row_elements;
+      store_tile<Sum, Sum, kCo, kR, kP>(to, nullptr, sum, ws, tile, me, a);
+    } else {
+      store_tile<T, Sum, kCo, kR, kP>(static_cast<T*>(a.y), a.bias, sum, ws, tile, me, a);
     }
   }
 }

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "cuda/device/divisor.hpp"
-#include "cuda/simt/types.hpp"
 #include "plan/kernel_entry.hpp"
 
 namespace tconv::cuda {
@@ -36,7 +35,7 @@ struct NarrowParams {
   int32_t residues;                       // min(s, r_warps*kR)
   int32_t chunk;                          // input channels whose weights lie in shared memory
   Divisor by_residues, by_taps_residues;
-  Half half;
+  bool direct;  // one residue block that is the whole stride: threads store what they hold
 };
 
 using NarrowFunction = void (*)(NarrowParams);
@@ -47,14 +46,14 @@ struct NarrowTileShape {
   bool operator==(const NarrowTileShape&) const = default;
 };
 
-// The compiled tiles, one source file a storage type (half: float16 and bfloat16). At most 64 sums a thread,
-// so that two blocks of 256 threads fit an SM.
+// The compiled tiles, one source file a storage type. At most 128 sums of 4 bytes a thread.
 struct NarrowCompiled {
   NarrowTileShape shape;
   NarrowFunction function;
 };
 std::span<const NarrowCompiled> narrow_f32();
-std::span<const NarrowCompiled> narrow_half();
+std::span<const NarrowCompiled> narrow_f16();
+std::span<const NarrowCompiled> narrow_bf16();
 std::span<const NarrowCompiled> narrow_f64();
 
 // How the work is cut. Printable and comparable; a pure function of problem, device and splitting.
@@ -68,6 +67,7 @@ struct NarrowConfig {
   int64_t splits = 1, cin_per_split = 1;
   int64_t chunk = 1;  // channels whose weights lie in shared memory at a time
   int64_t shared_bytes = 0;
+  bool direct = false;  // see NarrowParams
   bool operator==(const NarrowConfig&) const = default;
   int threads() const { return 32 * q_warps * r_warps * slice_warps; }
   std::string text() const;

@@ -5,10 +5,11 @@ namespace tconv::cuda::simt {
 std::span<const NarrowCompiled> narrow_f32() {
   static const NarrowCompiled list[] = {
       {{1, 1, 8}, narrow_kernel<float, 1, 1, 8>}, {{1, 2, 8}, narrow_kernel<float, 1, 2, 8>},
-      {{1, 4, 4}, narrow_kernel<float, 1, 4, 4>}, {{1, 8, 4}, narrow_kernel<float, 1, 8, 4>},
-      {{4, 1, 4}, narrow_kernel<float, 4, 1, 4>}, {{4, 2, 4}, narrow_kernel<float, 4, 2, 4>},
-      {{4, 4, 4}, narrow_kernel<float, 4, 4, 4>}, {{4, 8, 2}, narrow_kernel<float, 4, 8, 2>},
-      {{8, 2, 4}, narrow_kernel<float, 8, 2, 4>}, {{8, 4, 2}, narrow_kernel<float, 8, 4, 2>}};
+      {{1, 4, 4}, narrow_kernel<float, 1, 4, 4>}, {{1, 4, 8}, narrow_kernel<float, 1, 4, 8>},
+      {{1, 8, 4}, narrow_kernel<float, 1, 8, 4>}, {{1, 8, 8}, narrow_kernel<float, 1, 8, 8>},
+      {{4, 1, 8}, narrow_kernel<float, 4, 1, 8>}, {{4, 2, 8}, narrow_kernel<float, 4, 2, 8>},
+      {{4, 4, 4}, narrow_kernel<float, 4, 4, 4>}, {{4, 4, 8}, narrow_kernel<float, 4, 4, 8>},
+      {{4, 8, 4}, narrow_kernel<float, 4, 8, 4>}};
   return list;
 }
 

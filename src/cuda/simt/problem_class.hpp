@@ -5,13 +5,8 @@
 
 #include "core/device_info.hpp"
 #include "core/problem.hpp"
-#include "cuda/simt/types.hpp"
 
 namespace tconv::cuda::simt {
-
-inline Half half_of(const core::Problem& p) {
-  return p.dtype == core::DType::bf16 ? Half::bf16 : Half::f16;
-}
 
 // Empty, or why none of these kernels can run.
 inline std::string simt_refusal(const core::Problem& p, const core::DeviceInfo& device) {

@@ -1,38 +1,12 @@
-// Storage types of the simt kernels. float32 and float64 are themselves; float16 and bfloat16 are 16-bit
-// words whose kind is a run-time argument, so that one kernel serves both: the test is uniform and these
-// kernels wait for memory, not for arithmetic.
+// Small things that the memory-bound simt families share; storage types are in cuda/device/scalar.cuh.
 #pragma once
 
 #include <cstdint>
 
+#include "cuda/device/divisor.hpp"
 #include "cuda/device/scalar.cuh"
-#include "cuda/simt/types.hpp"
 
 namespace tconv::cuda::simt {
-
-__device__ __forceinline__ float widen(float v, Half) {
-  return v;
-}
-__device__ __forceinline__ double widen(double v, Half) {
-  return v;
-}
-__device__ __forceinline__ float widen(uint16_t v, Half kind) {
-  return kind == Half::bf16 ? __uint_as_float(static_cast<uint32_t>(v) << 16)
-                            : __half2float(__ushort_as_half(v));
-}
-
-// Rounds once, to nearest even.
-template <class T, class Sum>
-__device__ __forceinline__ T narrowed(Sum v, Half) {
-  return v;
-}
-template <>
-__device__ __forceinline__ uint16_t narrowed<uint16_t, float>(float v, Half kind) {
-  if (kind == Half::f16) return __half_as_ushort(__float2half_rn(v));
-  const uint32_t u = __float_as_uint(v);
-  if ((u & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((u >> 16) | 0x40u);  // NaN stays NaN
-  return static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
-}
 
 // Towards minus infinity, b > 0.
 __host__ __device__ inline int64_t floor_div(int64_t a, int64_t b) {
@@ -52,6 +26,39 @@ __device__ __forceinline__ int64_t take_digit(int64_t& index, int64_t radix) {
   const int64_t rest = quotient(index, radix), digit = index - rest * radix;
   index = rest;
   return digit;
+}
+
+// Loads written before this stay before the stores written after it. Without it the compiler pairs each load
+// with its store, and their latencies add up.
+__device__ __forceinline__ void loads_before_stores() {
+  asm volatile("" ::: "memory");
+}
+
+// kN neighbours in the widest pieces that their address allows (the same for all lanes of a warp).
+template <class T, int kN>
+__device__ __forceinline__ void store_span(T* to, const T (&values)[kN]) {
+  constexpr int kBytes = kN * sizeof(T);
+  alignas(16) T v[kN];
+#pragma unroll
+  for (int i = 0; i < kN; ++i) v[i] = values[i];
+  const auto address = reinterpret_cast<uintptr_t>(to);
+  if (kBytes >= 16 && address % 16 == 0) {
+#pragma unroll
+    for (int i = 0; i < kBytes / 16; ++i)
+      reinterpret_cast<uint4*>(to)[i] = reinterpret_cast<const uint4*>(v)[i];
+  } else if (kBytes >= 8 && address % 8 == 0) {
+#pragma unroll
+    for (int i = 0; i < kBytes / 8; ++i)
+      reinterpret_cast<uint2*>(to)[i] = reinterpret_cast<const uint2*>(v)[i];
+  } else if (kBytes >= 4 && sizeof(T) <= 4 && address % 4 == 0) {
+#pragma unroll
+    for (int i = 0; i < kBytes / 4; ++i) {
+      reinterpret_cast<uint32_t*>(to)[i] = reinterpret_cast<const uint32_t*>(v)[i];
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < kN; ++i) to[i] = v[i];
+  }
 }
 
 }  // namespace tconv::cuda::simt
