@@ -290,8 +290,14 @@ def main():
             rows.append({"layer": name, "problem": text, "precision": precision, "not_measured": "the run's time"})
             print(f"not measured, the run's time is spent: {name} [{text}] {precision}")
             continue
-        rows.append(measure(name, text, precision, rates, min(1.0, max(0.02, 0.5 * left / (len(todo) - index)))))
-        print(line(rows[-1]), flush=True)
+        budget = min(1.0, max(0.02, 0.5 * left / (len(todo) - index)))
+        try:
+            rows.append(measure(name, text, precision, rates, budget))
+            print(line(rows[-1]), flush=True)
+        except RuntimeError as error:  # a plan that is refused, memory that does not suffice
+            words = str(error).splitlines()[0]
+            rows.append({"layer": name, "problem": text, "precision": precision, "failed": {"all": words}})
+            print(f"failed: {name} [{text}] {precision}: {words}", flush=True)
         torch.cuda.empty_cache()
     fresh = new_length(5) if not options.problem else {}
     for name, each in fresh.items():
