@@ -69,6 +69,12 @@ plan::Support supports(const Problem& p, const DeviceInfo& device, const PlanOpt
   if (p.cout_per_group() > 4) {
     return plan::Support::no("cout " + std::to_string(p.cout_per_group()) + " a group: for 4 at most");
   }
+  // An inverse STFT (1026->1 k1024 s256) takes 67 us here and 36 in the dense kernel's tiles; mask decoders
+  // are quicker here: 512->1 k16 s8 55 and 68, 512->1 k21 s10 76 and 120 (H200).
+  const int64_t columns = p.cout_per_group() * std::min(p.k, p.stride);
+  if (columns >= 32) {
+    return plan::Support::no(std::to_string(columns) + " columns (cout, residue): enough for tiles");
+  }
   // Below this the second pass costs more than the split gains.
   constexpr int64_t kLongReduction = 256;
   const int64_t reduction = p.cin_per_group() * config.taps;

@@ -18,9 +18,9 @@ using plan::PlanOptions;
 
 constexpr int64_t kSharedBytes = 48 * 1024;
 constexpr int64_t kWeightBytes = 24 * 1024;  // of shared memory; a channel may take twice that
-// Warps an SM until its loads cover memory latency. Tiles of many sums have fewer, and more to do between
-// loads.
-constexpr int64_t kWarpsPerSm = 16, kWarpsPerSmLarge = 8;
+// Warps an SM until its loads cover memory latency: as many as its registers hold. With 8 of 64 sums each the
+// mask decoder 512->1 k16 s8 read x at a fifth of the copy rate.
+constexpr int64_t kWarpsPerSm = 24, kWarpsPerSmLarge = 16, kWarpsPerSmLargest = 8;
 constexpr int64_t kMostSplits = 64;
 
 std::span<const NarrowCompiled> compiled(const Problem& p) {
@@ -173,7 +173,10 @@ NarrowConfig plan_narrow(const Problem& p, const DeviceInfo& device, bool batch_
   cut_residues(c, p);
   cut_positions(c, p);
   const int64_t sums = c.shape.co * c.shape.r * c.shape.p;
-  const int64_t warps = (sums >= 64 ? kWarpsPerSmLarge : kWarpsPerSm) * std::max(1, device.sm_count);
+  const int64_t warps = (sums <= 16   ? kWarpsPerSm
+                         : sums <= 64 ? kWarpsPerSmLarge
+                                      : kWarpsPerSmLargest) *
+                        std::max(1, device.sm_count);
   cut_reduction(c, p, shape_of.n * p.groups, warps, may_split);
   const int64_t each = channel_bytes(c, p);
   c.chunk = std::clamp<int64_t>(kWeightBytes / each, 1, c.cin_per_split);
@@ -244,6 +247,13 @@ plan::Support supports(const Problem& p, const DeviceInfo& device, const PlanOpt
   if (p.cin_per_group() >= 16 && p.cout_per_group() > 16) {
     return plan::Support::no("cin " + std::to_string(p.cin_per_group()) + " and cout " +
                              std::to_string(p.cout_per_group()) + " a group: for fewer than 16 of one");
+  }
+  // Where tiles fill, the dense kernel is quicker (H200, us against this one's): 64->8 k8 s4 87 and 130,
+  // 48->8 39 and 63, 2->32 k16 s8 740 and 950; not yet at 16->8 k4 s2 (20 and 18) or 22->16 k7 s4 (107 and
+  // 68).
+  const int64_t columns = p.cout_per_group() * std::min(p.k, p.stride);
+  if ((columns >= 32 && p.cin_per_group() >= 32) || columns >= 128) {
+    return plan::Support::no(std::to_string(columns) + " columns (cout, residue): enough for tiles");
   }
   return plan::Support::yes();
 }
