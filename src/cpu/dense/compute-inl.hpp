@@ -95,11 +95,12 @@ HWY_INLINE void EmitWhole(const Worker<T, A>& w, const ColumnTile& tile, int64_t
 // The lines of y that EmitWhole will write, on their way while the sums are made.
 template <class T, class A>
 HWY_INLINE void PrefetchOutputs(const Worker<T, A>& w, const ColumnTile& tile, int64_t cout_block) {
+  if (tile.segments.count == 0) return;
   const Geometry& g = w.g();
   const Segment& at = tile.segments.at[0];
   const int64_t low = std::max<int64_t>(0, g.stride * at.q - g.padding);
   const int64_t high = std::min(g.lout, g.stride * (at.q + at.count) - g.padding);
-  if (tile.segments.count == 0 || low >= high) return;
+  if (low >= high) return;
   const int64_t begin = cout_block * w.c().cout_block, end = std::min(g.cout, begin + w.c().cout_block);
   for (int64_t co = begin; co < end; ++co) {
     const T* y = w.y + at.sample * w.y_sample + co * g.lout;

@@ -23,7 +23,7 @@ struct Segment {
 };
 
 struct Segments {
-  Segment at[kMaxTile];
+  Segment at[kMaxTile];  // none where all columns lie between samples
   int64_t count = 0;
 };
 
@@ -147,7 +147,8 @@ HWY_INLINE void EmitCout(const Geometry& g, const Phases<A>& p, const Segments& 
     const Segment& first = segments.at[0];
     const int64_t begin = s * first.q - g.padding;
     const bool no_spill = s % 4 == 0 || s <= 2 || !std::is_same_v<A, float>;
-    if (first.count == columns && no_spill && begin >= 0 && begin + s * columns <= g.lout) {
+    if (segments.count == 1 && first.count == columns && no_spill && begin >= 0 &&
+        begin + s * columns <= g.lout) {
       return Interleave(p, s, columns, y_channel + first.sample * y_sample + begin);
     }
   }
