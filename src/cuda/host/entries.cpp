@@ -12,13 +12,14 @@
 #include "cuda/simt/longk.hpp"
 #include "cuda/simt/narrow.hpp"
 #include "cuda/simt/plain.hpp"
+#include "cuda/sm80/dense.hpp"
 
 namespace tconv::cuda {
 
 std::span<const plan::KernelEntry* const> entries() {
   // One line a family: its header src/cuda/<folder>/<family>.hpp declares the entry, its .cpp defines it.
-  static const std::vector<const plan::KernelEntry*> list = {&kSimtLongk,  &kSimtDepthwise, &kSimtNarrow,
-                                                             &kSimtGather, &kSimtDense,     &kSimtPlain};
+  static const std::vector<const plan::KernelEntry*> list = {
+      &kSimtLongk, &kSimtDepthwise, &kSimtNarrow, &kSm80Dense, &kSimtGather, &kSimtDense, &kSimtPlain};
   return list;
 }
 

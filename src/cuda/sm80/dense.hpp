@@ -1,0 +1,140 @@
+// cuda.sm80.dense: the forward pass as an implicit matrix product on tensor cores, by mma.sync.
+//
+// In the polyphase form (cuda/device/phases.hpp) a row is (cout, phase), a column is a position u, and the
+// depth is channels x taps:
+//
+//   for each group, tile of rows, and, walking on, tile of columns (n, u0..u0+C):             one block
+//     for each slab of channels, group of taps:           one x stage: C + halo positions, loaded once
+//       for each tap j of the group:                      one weight block: 2 steps of the mma's depth
+//         acc[row][u] += packed[row][slab, j] * x[slab][u - j*step]      a warp: MI x NI tiles of 16 x 8
+//     y[n, cout, stride*u + a*dilation - padding] = acc[cout, a][u] + bias[cout]
+//
+// x in shared memory is [16-byte channel block][position][channels of the block]: 4 channels of float32, 8 of
+// a 16-bit type, 2 of float64. A tap's shift is then a whole number of 16-byte steps, so any shift, dilation
+// and alignment of x costs the same, and ldmatrix reads the mma's B fragments without a bank conflict. x
+// passes through registers on its way (plain coalesced loads of single elements along a row, so rows may
+// begin anywhere): there it is rounded or split, once per element and not once per tap.
+//
+// Packed weights, in units of 16 bytes, are the mma's A fragments in the order of the loops, whatever the
+// tile:
+//
+//   packed[group][row tile of 16][slab][tap][step 0..1][part][lane]        parts: 1; 2 where float32 is split
+//
+// and, where float32 is split, a byte a row tile: whether a weight of it needs more (exact.cuh).
+// A row tile of 16 holds 16 neighbouring cout of ONE phase, phases fastest: row tile t is phase t % phases of
+// cout 16*(t/phases)... So every row tile has a whole number of taps and nothing is multiplied by a zero that
+// stands for no tap (an Inf of x would make it NaN). A lane's unit holds, by rows q = lane/4 and q+8 and
+// t = lane%4 (the PTX manual's A fragment):
+//   float32    (q, t) (q+8, t) (q, t+4) (q+8, t+4)                                   depth 8 a step
+//   16-bit     (q, 2t..2t+1) (q+8, 2t..2t+1) (q, 2t+8..2t+9) (q+8, 2t+8..2t+9)       depth 16 a step
+//   float64    (q, t) (q+8, t)                                                       depth 4 a step
+//
+// Modes. tf32: both operands rounded to nearest, ties away, as cvt.rna does; what would round to infinity
+// keeps its upper bits. f16, bf16: exact products. f64: DMMA. ieee float32: x = hi + lo and w = hi + lo, each
+// part in tf32; a step's lo*hi, hi*lo and hi*hi go to a fresh accumulator, which is added to the float32 sum
+// in registers, because the tensor core truncates where it accumulates. An operand that is Inf or NaN is all
+// in its lo part (hi = 0), so that Inf*w stays Inf and does not meet a lo of the other sign.
+//
+// Where tiles are few, the slabs are split over blocks: sums go to the workspace, laid out [split][row]
+// [column], and a second kernel adds them in order. Short samples share a tile of columns ("folded": samples
+// one behind another with a halo of zeros between) and go the same way. Neither uses atomics, and the order
+// of an output's sum depends on the split alone.
+//
+// Shared memory: x stages (2), weight blocks (a ring, or all of them where they fit), and one pass of the
+// tile on its way to y. Bound: the tensor pipe for many channels, DRAM for few.
+#pragma once
+
+#include "cuda/device/divisor.hpp"
+#include "cuda/device/phases.hpp"
+#include "plan/kernel_entry.hpp"
+
+namespace tconv::cuda {
+
+extern const plan::KernelEntry kSm80Dense;
+
+inline constexpr int kSm80Blocks = 4;         // 16-byte channel blocks of a slab
+inline constexpr int kSm80Steps = 2;          // steps of the mma's depth in a slab
+inline constexpr int kSm80UnitBytes = 16;     // of x and of packed weights
+inline constexpr int kSm80RowTileUnits = 32;  // a warp's lanes, for one step and part
+inline constexpr int kSm80MaxStride = 1024;   // the phases' table lies in shared memory
+
+enum class Sm80Mode : int { tf32, ieee, f16, bf16, f64 };
+
+struct Sm80Params {
+  const void* x;
+  const void* packed;
+  const void* bias;   // null: none
+  void* output;       // y, or the partial sums
+  int64_t x_step[2];  // sample, channel
+  int64_t l, lout, cout;
+  int samples, cin_group, cout_group, groups;
+  int stride, dilation, padding;
+  int phases, taps, step;
+  int last_phases;  // phases that have the last tap
+  int slabs, splits;
+  int row_tiles;           // of 16 rows, in a group
+  int64_t row_tile_bytes;  // packed
+  int row_blocks;          // tiles of a block's rows, in a group
+  // Columns: column c of sample n is u = first_u + c, for c in [0, sample_columns).
+  int64_t first_u;
+  int sample_columns;  // apart from the next sample's: whole tiles, or folded a sample and its gap
+  bool folded, partial;
+  int column_tiles, walkers;
+  Divisor sample_tiles;  // column tiles of one sample, where not folded
+  Divisor sample_pitch;  // sample_columns, where folded
+  Divisor stride_div;
+  int64_t partial_columns;  // of a row of the workspace
+  // Stages.
+  int tap_group, tap_groups;
+  int width, x_pitch;    // positions of a stage, and units from a channel block to the next
+  int halo, halo_shift;  // positions before the columns, at most 1 << halo_shift
+  bool resident;         // every weight block has a slot
+  // Epilogue: columns staged at once, elements from a staged row to the next, vectors (at stride 1) and
+  // chunks of 32 outputs of a row of y.
+  int pass_columns, stage_pitch, row_vectors, row_chunks;
+  Divisor row_vectors_div, row_chunks_div;
+  int shared_weights, shared_stage, shared_bias, shared_table;  // byte offsets in shared memory; x at 0
+};
+
+struct Sm80PackParams {
+  const void* weight;
+  void* packed;
+  unsigned char* marks;  // of row tiles, zero before; only where float32 is split
+  int64_t units;         // without the parts
+  int cin_group, cout_group, k;
+  int phases, taps, tap_stride, slabs, row_tiles;
+};
+
+struct Sm80SumParams {  // y = bias + partial sums of the splits
+  const void* partial;
+  const void* bias;
+  void* output;
+  int64_t lout, split_size, partial_columns, first_u;
+  int cout, cout_group, row_tiles, splits, sample_columns;
+  int stride, dilation, padding, phases, tap_stride, inverse;  // inverse of dilation/g modulo tap_stride
+  Divisor stride_div, gcd_div, tap_stride_div, chunks_div;
+};
+inline constexpr int kSm80SumThreads = 256, kSm80SumChunk = 1024;
+
+// Tile shapes: a block's rows and columns, and its warps' share.
+struct Sm80Tile {
+  const char* name;
+  int rows, columns, threads, warp_rows, warp_columns;
+  int slots;   // of a weight ring
+  int blocks;  // an SM at most, by registers
+};
+
+struct Sm80Functions {
+  void (*tiles[3])(Sm80Params);  // null where the mode has none
+  void (*pack)(Sm80PackParams);
+  void (*sum)(Sm80SumParams);
+};
+
+// One source file a mode.
+Sm80Functions sm80_tf32();
+Sm80Functions sm80_ieee();
+Sm80Functions sm80_f16();
+Sm80Functions sm80_bf16();
+Sm80Functions sm80_f64();
+
+}  // namespace tconv::cuda

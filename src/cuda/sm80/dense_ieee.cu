@@ -1,0 +1,9 @@
+#include "cuda/sm80/tiles.cuh"
+
+namespace tconv::cuda {
+
+Sm80Functions sm80_ieee() {
+  return sm80::functions_of<sm80::Ieee>();
+}
+
+}  // namespace tconv::cuda

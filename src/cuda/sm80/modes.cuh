@@ -1,0 +1,178 @@
+// What differs from mode to mode: the storage type, how an element of x (or a weight) becomes an operand, and
+// the mma.
+#pragma once
+
+#include "cuda/device/ptx/sm80.cuh"
+#include "cuda/device/scalar.cuh"
+#include "cuda/sm80/dense.hpp"
+
+namespace tconv::cuda::sm80 {
+
+constexpr uint32_t kInfBits = 0x7f800000u;
+constexpr uint32_t kTf32Mask = 0xffffe000u;
+constexpr uint32_t kRoundsToInf = 0x7f7ff000u;  // the lowest magnitude that does
+
+// To nearest at 10 mantissa bits, ties away, as cvt.rna.tf32 does, but finite numbers stay finite (the upper
+// bits are kept instead) and a NaN stays one (an mma reads the upper 19 bits only).
+__device__ inline uint32_t to_tf32(uint32_t u) {
+  const uint32_t magnitude = u & 0x7fffffffu;
+  uint32_t r = u + 0x1000u;
+  if (magnitude >= kRoundsToInf) r = magnitude > kInfBits ? u | 0x400000u : u;
+  return r & kTf32Mask;
+}
+
+// Not zero, and too small for two tf32 parts to hold all its bits, with some room: below 2^-100.
+__device__ inline bool too_small_to_split(uint32_t u) {
+  return (u & 0x7fffffffu) - 1u < 0x0d800000u - 1u;
+}
+
+// u = hi + lo up to 2^-23 of u; Inf and NaN go to lo.
+__device__ inline void split_tf32(uint32_t u, uint32_t& hi, uint32_t& lo) {
+  const bool finite = (u & 0x7fffffffu) < kInfBits;
+  const uint32_t rounded = to_tf32(u);
+  hi = finite ? rounded : 0u;
+  const float rest = __uint_as_float(u) - __uint_as_float(rounded);
+  lo = finite ? to_tf32(__float_as_uint(rest)) : rounded;
+}
+
+// Of a weight: what is too small goes to lo with all its bits, where exact.cuh reads them.
+__device__ inline void split_weight(uint32_t u, uint32_t& hi, uint32_t& lo) {
+  split_tf32(u, hi, lo);
+  if (too_small_to_split(u)) {
+    hi = 0u;
+    lo = u;
+  }
+}
+
+template <class T>
+struct Bits {
+  using Word = uint32_t;
+};
+template <>
+struct Bits<__half> {
+  using Word = uint16_t;
+};
+template <>
+struct Bits<__nv_bfloat16> {
+  using Word = uint16_t;
+};
+template <>
+struct Bits<double> {
+  using Word = unsigned long long;
+};
+
+template <class Storage, int Parts>
+struct ModeBase {
+  using T = Storage;
+  using Sum = Accumulator<T>;
+  using Word = typename Bits<T>::Word;
+  static constexpr int kParts = Parts;
+  static constexpr int kUnit = 16 / sizeof(T);  // channels of a 16-byte unit
+  static constexpr int kDepth = 2 * kUnit;      // channels of a step
+  static constexpr int kSlab = 4 * kUnit;       // channels of a slab
+  // Whether an operand of x, or of the weights, is one that the mode's parts cannot hold.
+  __device__ static bool too_small(const Word (&)[kUnit]) { return false; }
+  __device__ static bool special(const Word (&)[kUnit]) { return false; }
+};
+
+__device__ inline uint4 unit_of(const uint32_t (&v)[4]) {
+  return {v[0], v[1], v[2], v[3]};
+}
+__device__ inline uint4 unit_of(const uint16_t (&v)[8]) {
+  uint4 u;
+  u.x = v[0] | static_cast<uint32_t>(v[1]) << 16;
+  u.y = v[2] | static_cast<uint32_t>(v[3]) << 16;
+  u.z = v[4] | static_cast<uint32_t>(v[5]) << 16;
+  u.w = v[6] | static_cast<uint32_t>(v[7]) << 16;
+  return u;
+}
+__device__ inline uint4 unit_of(const unsigned long long (&v)[2]) {
+  return {static_cast<uint32_t>(v[0]), static_cast<uint32_t>(v[0] >> 32), static_cast<uint32_t>(v[1]),
+          static_cast<uint32_t>(v[1] >> 32)};
+}
+
+struct Tf32 : ModeBase<float, 1> {
+  __device__ static void operand(const uint32_t (&v)[4], uint4 (&parts)[1]) {
+    parts[0] = {to_tf32(v[0]), to_tf32(v[1]), to_tf32(v[2]), to_tf32(v[3])};
+  }
+  __device__ static void weight(const uint32_t (&v)[4], uint4 (&parts)[1]) { operand(v, parts); }
+};
+struct Ieee : ModeBase<float, 2> {
+  __device__ static bool too_small(const uint32_t (&v)[4]) {
+    return too_small_to_split(v[0]) || too_small_to_split(v[1]) || too_small_to_split(v[2]) ||
+           too_small_to_split(v[3]);
+  }
+  // Of weights: too small, or not finite.
+  __device__ static bool special(const uint32_t (&v)[4]) {
+    bool infinite = false;
+    for (int i = 0; i < 4; ++i) infinite = infinite || (v[i] & 0x7fffffffu) >= kInfBits;
+    return infinite || too_small(v);
+  }
+  __device__ static void operand(const uint32_t (&v)[4], uint4 (&parts)[2]) {
+    split_tf32(v[0], parts[0].x, parts[1].x);
+    split_tf32(v[1], parts[0].y, parts[1].y);
+    split_tf32(v[2], parts[0].z, parts[1].z);
+    split_tf32(v[3], parts[0].w, parts[1].w);
+  }
+  __device__ static void weight(const uint32_t (&v)[4], uint4 (&parts)[2]) {
+    split_weight(v[0], parts[0].x, parts[1].x);
+    split_weight(v[1], parts[0].y, parts[1].y);
+    split_weight(v[2], parts[0].z, parts[1].z);
+    split_weight(v[3], parts[0].w, parts[1].w);
+  }
+};
+template <class T>
+struct Plain : ModeBase<T, 1> {
+  using Base = ModeBase<T, 1>;
+  __device__ static void operand(const typename Base::Word (&v)[Base::kUnit], uint4 (&parts)[1]) {
+    parts[0] = unit_of(v);
+  }
+  __device__ static void weight(const typename Base::Word (&v)[Base::kUnit], uint4 (&parts)[1]) {
+    operand(v, parts);
+  }
+};
+using F16 = Plain<__half>;
+using Bf16 = Plain<__nv_bfloat16>;
+using F64 = Plain<double>;
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+
+// d (16x8) += a (16 x depth) * b (depth x 8). b: two words a part; of f64 one double.
+template <class Mode>
+__device__ inline void multiply(typename Mode::Sum (&d)[4], const uint4 (&a)[Mode::kParts],
+                                const uint2 (&b)[Mode::kParts]) {
+  if constexpr (std::is_same_v<Mode, Tf32>) {
+    ptx::mma_tf32(d, a[0], b[0].x, b[0].y);
+  } else if constexpr (std::is_same_v<Mode, Ieee>) {
+    float fresh[4] = {0, 0, 0, 0};
+    ptx::mma_tf32(fresh, a[1], b[0].x, b[0].y);
+    ptx::mma_tf32(fresh, a[0], b[1].x, b[1].y);
+    ptx::mma_tf32(fresh, a[0], b[0].x, b[0].y);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) d[i] += fresh[i];
+  } else if constexpr (std::is_same_v<Mode, F16>) {
+    ptx::mma_f16(d, a[0], b[0].x, b[0].y);
+  } else if constexpr (std::is_same_v<Mode, Bf16>) {
+    ptx::mma_bf16(d, a[0], b[0].x, b[0].y);
+  } else {
+    const double x = __hiloint2double(static_cast<int>(b[0].y), static_cast<int>(b[0].x));
+    ptx::mma_f64(d[0], d[1], __hiloint2double(static_cast<int>(a[0].y), static_cast<int>(a[0].x)), x);
+    ptx::mma_f64(d[2], d[3], __hiloint2double(static_cast<int>(a[0].w), static_cast<int>(a[0].z)), x);
+  }
+}
+
+#endif
+
+// Row and channel (within a step) of element e of a lane's packed unit.
+template <class Mode>
+__device__ inline int unit_row(int lane, int e) {
+  if constexpr (Mode::kUnit == 8) return lane / 4 + (e / 2 % 2) * 8;
+  return lane / 4 + (e % 2) * 8;
+}
+template <class Mode>
+__device__ inline int unit_channel(int lane, int e) {
+  if constexpr (Mode::kUnit == 8) return lane % 4 * 2 + e % 2 + e / 4 * 8;
+  return lane % 4 + e / 2 * 4;
+}
+
+}  // namespace tconv::cuda::sm80

@@ -1,0 +1,97 @@
+// The choice of cuda.sm80.dense on devices that need not be here: what it refuses, that what it chooses fits,
+// and what may not depend on what.
+#include <gtest/gtest.h>
+
+#include "cuda/sm80/dense_plan.hpp"
+#include "judge/draw.hpp"
+
+namespace tconv::cuda {
+namespace {
+
+core::DeviceInfo device(const char* name) {
+  return core::named_device(name).value();
+}
+
+std::string refusal(const std::string& text, const char* name, bool forced = false) {
+  plan::PlanOptions options;
+  if (forced) options.force_kernel = kSm80Dense.name;
+  const plan::Support support = kSm80Dense.supports(core::parse(text).value(), device(name), options);
+  return support.ok ? "" : support.reason;
+}
+
+TEST(Sm80Plan, RefusesInWords) {
+  EXPECT_EQ(refusal("n1 ci64 co64 l100 k4 s2 p1 f32", "a100"), "");
+  EXPECT_NE(refusal("n1 ci64 co64 l100 k4 s2 p1 f32", "t4").find("capability"), std::string::npos);
+  EXPECT_NE(refusal("gx n1 ci64 co64 l100 k4 s2 p1 f32", "h200").find("gx"), std::string::npos);
+  EXPECT_NE(refusal("n1 ci64 co64 l100 k4 s2 p1 xs6400,1,64 f32", "h200").find("positions"),
+            std::string::npos);
+  EXPECT_NE(refusal("n1 ci8 co64 l100 k4 s2 p1 f16", "h200").find("16 channels"), std::string::npos);
+  EXPECT_EQ(refusal("n1 ci8 co64 l100 k4 s2 p1 f16", "h200", true), "");
+  EXPECT_NE(refusal("n1 ci8 co64 l100 k4 s2 p1 f32", "h200", true).find("16 channels"), std::string::npos);
+  EXPECT_NE(refusal("n1 ci64 co64 l100 k4 s4000 p1 f32", "h200", true).find("stride"), std::string::npos);
+}
+
+// Everything that the kernel relies on without a check of its own.
+void expect_sound(const Sm80Plan& plan, const core::Problem& p, const core::DeviceInfo& d) {
+  const std::string what = text(p) + " on " + d.name + ": " + describe(plan, p);
+  const Sm80Params& k = plan.params;
+  const Sm80Tile& tile = sm80_tiles()[static_cast<std::size_t>(plan.config.tile)];
+  ASSERT_GT(plan.blocks, 0) << what;
+  EXPECT_LE(static_cast<int64_t>(plan.shared_bytes), d.shared_per_block) << what;
+  EXPECT_EQ(plan.blocks, int64_t{k.walkers} * k.row_blocks * k.groups * k.splits) << what;
+  EXPECT_LE(k.walkers, k.column_tiles) << what;
+  EXPECT_LE(k.splits, k.slabs) << what;
+  EXPECT_EQ(k.x_pitch % 8, 4) << what;
+  EXPECT_GE(k.x_pitch, k.width) << what;
+  EXPECT_LE(k.halo, 1 << k.halo_shift) << what;
+  EXPECT_LE(kSm80Blocks << k.halo_shift, std::max(tile.threads, kSm80Blocks)) << what;  // one thread a unit
+  EXPECT_TRUE(k.tap_group == 1 || k.taps % k.tap_group != 1) << what;
+  EXPECT_EQ(k.partial, k.folded || k.splits > 1) << what;
+  EXPECT_EQ(k.partial, plan.partial_bytes > 0) << what;
+  EXPECT_EQ(plan.packed_bytes % 16, 0) << what;
+  // Outputs 0 and lout-1 have their columns.
+  EXPECT_LE(k.first_u * p.stride, p.padding) << what;
+  if (!k.folded) {
+    EXPECT_GE((k.first_u + k.sample_columns) * p.stride, p.lout() + p.padding) << what;
+  }
+}
+
+TEST(Sm80Plan, SoundOverRandomProblems) {
+  judge::Rng rng(7);
+  judge::DrawOptions draw;
+  draw.gradients = false;
+  int taken = 0;
+  for (int i = 0; i < 4000; ++i) {
+    const core::Problem p = judge::draw_valid(rng, draw);
+    plan::PlanOptions forced;
+    forced.force_kernel = kSm80Dense.name;
+    if (p.output_elements() == 0) continue;
+    for (const char* name : {"a100", "h200", "rtx4090"}) {
+      const core::DeviceInfo d = device(name);
+      if (!kSm80Dense.supports(p, d, forced).ok) continue;
+      expect_sound(sm80_plan(p, d, false), p, d);
+      ++taken;
+    }
+  }
+  EXPECT_GT(taken, 3000);
+}
+
+TEST(Sm80Plan, BatchInvariantSplitDoesNotDependOnN) {
+  core::Problem p = core::parse("n1 ci512 co64 l40 k16 s8 p4 f32 tf32").value();
+  const Sm80Plan one = sm80_plan(p, device("h200"), true);
+  EXPECT_GT(one.config.splits, 1) << describe(one, p);
+  for (int64_t n : {2, 7, 64, 1000}) {
+    p.n = n;
+    EXPECT_EQ(sm80_plan(p, device("h200"), true).config.splits, one.config.splits);
+  }
+}
+
+TEST(Sm80Plan, LargeProblemsTakeTheLargeTile) {
+  const core::Problem p = core::parse("n64 ci128 co128 l65536 k3 s1 p0 f32 tf32").value();
+  const Sm80Plan plan = sm80_plan(p, device("h200"), false);
+  EXPECT_STREQ(sm80_tiles()[static_cast<std::size_t>(plan.config.tile)].name, "128x256") << describe(plan, p);
+  EXPECT_EQ(plan.config.splits, 1);
+}
+
+}  // namespace
+}  // namespace tconv::cuda
