@@ -20,7 +20,9 @@ std::string refusal(const std::string& text, const char* name, bool forced = fal
 }
 
 TEST(Sm80Plan, RefusesInWords) {
-  EXPECT_EQ(refusal("n1 ci64 co64 l100 k4 s2 p1 f32", "a100"), "");
+  EXPECT_EQ(refusal("n1 ci64 co64 l100 k4 s2 p1 f32 tf32", "a100"), "");
+  EXPECT_NE(refusal("n1 ci64 co64 l100 k4 s2 p1 f32", "a100").find("ieee"), std::string::npos);
+  EXPECT_EQ(refusal("n1 ci64 co64 l100 k4 s2 p1 f32", "a100", true), "");
   EXPECT_NE(refusal("n1 ci64 co64 l100 k4 s2 p1 f32", "t4").find("capability"), std::string::npos);
   EXPECT_NE(refusal("gx n1 ci64 co64 l100 k4 s2 p1 f32", "h200").find("gx"), std::string::npos);
   EXPECT_NE(refusal("n1 ci64 co64 l100 k4 s2 p1 xs6400,1,64 f32", "h200").find("positions"),
