@@ -18,9 +18,10 @@ using plan::PlanOptions;
 
 constexpr int64_t kSharedBytes = 48 * 1024;
 constexpr int64_t kWeightBytes = 24 * 1024;  // of shared memory; a channel may take twice that
-// Warps an SM until its loads cover memory latency: as many as its registers hold. With 8 of 64 sums each the
-// mask decoder 512->1 k16 s8 read x at a fifth of the copy rate.
-constexpr int64_t kWarpsPerSm = 24, kWarpsPerSmLarge = 16, kWarpsPerSmLargest = 8;
+// Warps an SM for which the reduction is sliced. Tiles of many sums want fewer: they have more to do between
+// loads. Half as many again, by more slices, was slower (H200, us): 512->1 k16 s8 57 against 52, 256->1 k16
+// s8 in f16 33 against 24, 16->8 k4 s2 28 against 18, 64->1 k2 s1 25 against 22, and nowhere quicker.
+constexpr int64_t kWarpsPerSm = 16, kWarpsPerSmLarge = 8;
 constexpr int64_t kMostSplits = 64;
 
 std::span<const NarrowCompiled> compiled(const Problem& p) {
@@ -173,10 +174,7 @@ NarrowConfig plan_narrow(const Problem& p, const DeviceInfo& device, bool batch_
   cut_residues(c, p);
   cut_positions(c, p);
   const int64_t sums = c.shape.co * c.shape.r * c.shape.p;
-  const int64_t warps = (sums <= 16   ? kWarpsPerSm
-                         : sums <= 64 ? kWarpsPerSmLarge
-                                      : kWarpsPerSmLargest) *
-                        std::max(1, device.sm_count);
+  const int64_t warps = (sums >= 64 ? kWarpsPerSmLarge : kWarpsPerSm) * std::max(1, device.sm_count);
   cut_reduction(c, p, shape_of.n * p.groups, warps, may_split);
   const int64_t each = channel_bytes(c, p);
   c.chunk = std::clamp<int64_t>(kWeightBytes / each, 1, c.cin_per_split);
