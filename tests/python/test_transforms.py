@@ -257,8 +257,9 @@ def test_meta_and_fake_tensors(device):
     meta = [t.to("meta") for t in operands]
     y = tconv.conv_transpose1d(*meta, *problem.numbers)
     assert y.device.type == "meta" and y.shape == (2, 6, problem.lout) and y.is_contiguous()
+    real = [t.to(device) for t in operands]
     with FakeTensorMode() as mode:
-        fake = [mode.from_tensor(t.to(device)) for t in operands]
+        fake = [mode.from_tensor(t) for t in real]
         y = tconv.conv_transpose1d(*fake, *problem.numbers)
         assert y.device.type == device and y.shape == (2, 6, problem.lout)
     layer = tconv.ConvTranspose1d(4, 6, 5, device="meta")
