@@ -91,7 +91,7 @@ TEST(Sm80Plan, BatchInvariantSplitDoesNotDependOnN) {
 TEST(Sm80Plan, LargeProblemsTakeTheLargeTile) {
   const core::Problem p = core::parse("n64 ci128 co128 l65536 k3 s1 p0 f32 tf32").value();
   const Sm80Plan plan = sm80_plan(p, device("h200"), false);
-  EXPECT_STREQ(sm80_tiles()[static_cast<std::size_t>(plan.config.tile)].name, "128x256") << describe(plan, p);
+  EXPECT_STREQ(sm80_tiles()[static_cast<std::size_t>(plan.config.tile)].name, "128x128") << describe(plan, p);
   EXPECT_EQ(plan.config.splits, 1);
 }
 

@@ -89,10 +89,10 @@ struct Sm80Params {
   int width, x_pitch;    // positions of a stage, and units from a channel block to the next
   int halo, halo_shift;  // positions before the columns, at most 1 << halo_shift
   bool resident;         // every weight block has a slot
-  // Epilogue: columns staged at once, elements from a staged row to the next, vectors (at stride 1) and
-  // chunks of 32 outputs of a row of y.
-  int pass_columns, stage_pitch, row_vectors, row_chunks;
-  Divisor row_vectors_div, row_chunks_div;
+  // Epilogue: columns staged at once, elements from a staged row to the next; 1 << row_shift vectors of a
+  // staged row (at stride 1), row_chunks times 32 outputs.
+  int pass_columns, stage_pitch, row_shift, row_chunks;
+  Divisor row_chunks_div;
   int shared_weights, shared_stage, shared_bias, shared_table;  // byte offsets in shared memory; x at 0
 };
 

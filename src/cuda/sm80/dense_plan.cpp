@@ -15,7 +15,7 @@ using core::DType;
 using core::Problem;
 
 // Must match tiles.cuh.
-constexpr Sm80Tile kTiles[] = {{"128x256", 128, 256, 256, 64, 64, 4, 1},
+constexpr Sm80Tile kTiles[] = {{"128x128", 128, 128, 128, 64, 64, 4, 2},
                                {"64x128", 64, 128, 128, 32, 64, 6, 3},
                                {"64x32", 64, 32, 128, 16, 32, 6, 5}};
 constexpr int kSplits[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
@@ -132,8 +132,8 @@ void set_shared(Sm80Plan& plan, const Layout& layout, const Sm80Tile& tile) {
   const int vector = 16 / layout.element;
   const int64_t extra = std::max<int64_t>(0, int64_t{k.phases - 1} * k.dilation - (k.stride - 1));
   const int64_t slots = int64_t{k.stride} * c.pass_columns + extra;
-  k.row_vectors = static_cast<int>(ceil_div(slots + vector - 1, vector));
-  k.row_vectors_div = Divisor::of(static_cast<uint32_t>(k.row_vectors));
+  k.row_shift = 0;
+  while (vector << k.row_shift < c.pass_columns) ++k.row_shift;
   k.row_chunks = static_cast<int>(ceil_div(slots, 32));
   k.row_chunks_div = Divisor::of(static_cast<uint32_t>(k.row_chunks));
 

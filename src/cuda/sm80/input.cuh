@@ -12,7 +12,7 @@ struct Shape {
   static constexpr int kWarpRows = Rw, kWarpColumns = Cw, kMi = Mi, kNi = Ni;
   static constexpr int kThreads = 32 * Rw * Cw, kMinBlocks = MinBlocks;
   static constexpr int kRowTiles = Rw * Mi, kRows = 16 * kRowTiles, kColumns = 8 * Cw * Ni;
-  static constexpr int kSlots = kThreads == 256 ? 4 : 6;
+  static constexpr int kSlots = kRows == 128 ? 4 : 6;
   // Units that a thread holds on their way: block(i) = own block + i * kBlocksApart at one position.
   static_assert(kThreads % kColumns == 0);
   static constexpr int kBlocksApart = kThreads / kColumns;

@@ -150,28 +150,33 @@ class Output {
     }
   }
 
-  // Stride 1: a row is a cout, a column an output.
+  // Stride 1: a row is a cout, a column an output. A thread keeps its vector and walks down the rows. Of a
+  // row that begins between two vectors, the first thread takes what hangs over at both ends.
   __device__ void store_rows(T* y, int64_t first) const {
-    const int vectors = p_.row_vectors;
-    int rows = (rows_.end_tile - rows_.first_tile) * 16;
-    rows = min(rows, p_.cout_group - rows_.first_tile * 16);
-    for (int i = threadIdx.x; i < rows * vectors; i += S::kThreads) {
-      const int row = static_cast<int>(p_.row_vectors_div.divide(i)), e = (i - row * vectors) * kVector;
-      const int cout = rows_.first_tile * 16 + row;
-      const int shift = skew(y, cout, first);
-      const int64_t o = first + e - shift;
-      T* out = y + int64_t{cout} * p_.lout + o;
-      const T* staged = stage_ + staged_row(row) + e;
-      if (e >= shift && e + kVector <= shift + p_.pass_columns && o >= 0 && o + kVector <= p_.lout) {
-        *reinterpret_cast<uint4*>(out) = *reinterpret_cast<const uint4*>(staged);
+    const int v = threadIdx.x & ((1 << p_.row_shift) - 1), step = S::kThreads >> p_.row_shift;
+    const int rows = min((rows_.end_tile - rows_.first_tile) * 16, p_.cout_group - rows_.first_tile * 16);
+    const bool inside = first >= 0 && first + p_.pass_columns <= p_.lout;
+    int row = threadIdx.x >> p_.row_shift;
+    T* out = y + int64_t{rows_.first_tile * 16 + row} * p_.lout + first;
+    for (; row < rows; row += step, out += step * p_.lout) {
+      const int shift = skew(y, rows_.first_tile * 16 + row, first);
+      const T* staged = stage_ + staged_row(row) + v * kVector;
+      T* to = out + v * kVector - shift;
+      if (inside && (v > 0 || shift == 0)) {
+        *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(staged);
       } else {
-#pragma unroll
-        for (int k = 0; k < kVector; ++k) {
-          if (e + k >= shift && e + k < shift + p_.pass_columns && o + k >= 0 && o + k < p_.lout) {
-            out[k] = staged[k];
-          }
-        }
+        const int64_t o = first + v * kVector - shift;
+        store_some(to, staged, o, v == 0 ? shift : 0, kVector);
+        if (v == 0) store_some(to + p_.pass_columns, staged + p_.pass_columns, o + p_.pass_columns, 0, shift);
       }
+    }
+  }
+
+  // Elements [from, end) of a vector, as far as they are outputs.
+  __device__ void store_some(T* to, const T* staged, int64_t o, int from, int end) const {
+#pragma unroll 1
+    for (int k = from; k < end; ++k) {
+      if (o + k >= 0 && o + k < p_.lout) to[k] = staged[k];
     }
   }
 

@@ -16,7 +16,7 @@ Sm80Functions functions_of() {
   // Blocks an SM, by registers: dense_plan.cpp knows them too.
   constexpr int kMiddle = kBlocksOf<Mode>[0], kSmall = kBlocksOf<Mode>[1];
   Sm80Functions f{};
-  if constexpr (!std::is_same_v<Mode, F64>) f.tiles[0] = dense_kernel<Shape<Mode, 2, 4, 4, 8, 1>>;
+  if constexpr (!std::is_same_v<Mode, F64>) f.tiles[0] = dense_kernel<Shape<Mode, 2, 2, 4, 8, 2>>;
   f.tiles[1] = dense_kernel<Shape<Mode, 2, 2, 2, 8, kMiddle>>;
   f.tiles[2] = dense_kernel<Shape<Mode, 4, 1, 1, 4, kSmall>>;
   f.pack = pack_kernel<Mode>;
