@@ -79,22 +79,25 @@ class Case:
         return ((self.torch().double() - self.raw().double()).abs() / scale).max().item()
 
 
-def time_rounds(functions, seconds):
-    """Medians and spreads of functions run in turns: at least five rounds, else until the time is spent."""
+def time_rounds(functions, seconds, rounds):
+    """Medians and spreads of functions run in turns: at least so many rounds, else until the time is spent."""
     times = {name: [] for name in functions}
     for function in functions.values():
         function()
-    calls = {}
+    calls, slow = {}, False
     for name, function in functions.items():
         start = time.perf_counter()
         function()
-        calls[name] = max(1, min(50, int(0.01 / max(1e-6, time.perf_counter() - start))))
+        taken = time.perf_counter() - start
+        calls[name] = max(1, min(50, int(0.01 / max(1e-6, taken))))
+        slow |= taken > 0.2
     end = time.perf_counter() + seconds
-    while len(times["torch"]) < 5 or (time.perf_counter() < end and len(times["torch"]) < 60):
+    while len(times["torch"]) < rounds or (time.perf_counter() < end and len(times["torch"]) < 60):
         for name, function in functions.items():
             # The other side's idle threads spin for a moment after their work: let them sleep first.
             time.sleep(0.002)
-            function()
+            if not slow:
+                function()
             start = time.perf_counter()
             for _ in range(calls[name]):
                 function()
@@ -121,7 +124,7 @@ def timed(function):
     return time.perf_counter() - start
 
 
-def measure(layer, threads, seconds, verify):
+def measure(layer, threads, seconds, rounds, verify):
     torch.set_num_threads(threads)
     case = Case(layer, threads)
     row = {"layer": layer.name, "problem": layer.text(), "threads": threads, "kernel": case.plan.kernel,
@@ -129,7 +132,7 @@ def measure(layer, threads, seconds, verify):
     if verify:
         row["largest_difference"] = case.largest_difference()
     functions = {"torch": case.torch, "tconv": case.raw, "tconv_packed": case.prepacked}
-    row.update(time_rounds(functions, seconds))
+    row.update(time_rounds(functions, seconds, rounds))
     row["ratio"] = row["torch"]["median_ms"] / row["tconv"]["median_ms"]
     row["ratio_packed"] = row["torch"]["median_ms"] / row["tconv_packed"]["median_ms"]
     return row
@@ -149,6 +152,16 @@ def report(rows, threads):
             "under_0.8": sum(ratio < 0.8 for ratio in ratios)}
 
 
+def write(path, rows, threads):
+    result = {"benchmark": "torch_cpu", "date": datetime.date.today().isoformat(), "machine": cpu_name(),
+              "versions": {"tconv": tconv_ctypes.LIB.tconv_build_info().decode(), "torch": torch.__version__,
+                           "python": platform.python_version()},
+              "floor": {}, "summary": [report(rows, count) for count in threads], "rows": rows}
+    with open(path, "w") as file:
+        json.dump(result, file, indent=1)
+        file.write("\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--file", default=layer_table.TABLE)
@@ -157,6 +170,7 @@ def main():
     parser.add_argument("--dtype", default="f32", choices=DTYPES)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--seconds", type=float, default=0.6, help="measuring time of a layer and thread count")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of a layer at the least")
     parser.add_argument("--no-verify", action="store_true", help="skip the comparison of the two results")
     parser.add_argument("--json", help="write the results here")
     options = parser.parse_args()
@@ -169,24 +183,17 @@ def main():
         if options.match not in layer.name and options.match not in layer.text():
             continue
         for threads in options.threads:
-            row = measure(layer, threads, options.seconds, not options.no_verify and threads == options.threads[0])
+            row = measure(layer, threads, options.seconds, options.rounds, not options.no_verify and threads == options.threads[0])
             rows.append(row)
+            if options.json:
+                write(options.json, rows, options.threads)  # row by row: a run that is stopped keeps its rows
             print(f"{row['ratio']:6.2f} {row['ratio_packed']:6.2f} {row['torch']['median_ms']:9.3f} "
                   f"{row['tconv']['median_ms']:9.3f} {row['tconv']['spread']:6.2f} {threads} {row['kernel']:<14} "
                   f"{layer.name} [{layer.text()}]", flush=True)
-    reports = [report(rows, threads) for threads in options.threads]
-    for line in reports:
+    for line in (report(rows, threads) for threads in options.threads):
         if line:
             print(f"threads {line['threads']}: {line['layers']} layers, geomean {line['geomean']:.2f}, minimum "
                   f"{line['minimum']:.2f}, {line['under_0.8']} under 0.8")
-    if options.json:
-        result = {"benchmark": "torch_cpu", "date": datetime.date.today().isoformat(), "machine": cpu_name(),
-                  "versions": {"tconv": tconv_ctypes.LIB.tconv_build_info().decode(), "torch": torch.__version__,
-                               "python": platform.python_version()},
-                  "floor": {}, "summary": reports, "rows": rows}
-        with open(options.json, "w") as file:
-            json.dump(result, file, indent=1)
-            file.write("\n")
     return 0
 
 
