@@ -109,21 +109,15 @@ def convolution_backward(
     widen = grad.device.type == "cpu" and dtype in (torch.bfloat16, torch.float16)
     if widen:
         grad, input, weight = grad.float(), input.float(), weight.float()
+    grads: tuple[Tensor | None, ...]
     if grad.shape[-1] == 0:  # cuDNN refuses an output without positions; nothing flows back from it
         grads = (input.new_zeros(input.shape), weight.new_zeros(weight.shape), grad.new_zeros(grad.shape[1]))
-        return _finish(grads, mask, dtype, unbatched)
-    bias_sizes = [grad.shape[1]]
-    grads = torch.ops.aten.convolution_backward.default(
-        grad, input, weight, bias_sizes, *numbers, mask
-    )
-    return _finish(grads, mask, dtype, unbatched)
-
-
-def _finish(
-    grads: tuple[Tensor | None, ...], mask: list[bool], dtype: torch.dtype, unbatched: bool
-) -> tuple[Tensor | None, ...]:
-    """The gradients that are wanted, in the operands' dtype and rank."""
-    grads = tuple(g.to(dtype) if wanted and g is not None else None for g, wanted in zip(grads, mask, strict=True))
+    else:
+        bias_sizes = [grad.shape[1]]
+        grads = torch.ops.aten.convolution_backward.default(grad, input, weight, bias_sizes, *numbers, mask)
+    grads = tuple(g if wanted else None for g, wanted in zip(grads, mask, strict=True))
+    if widen:
+        grads = tuple(None if g is None else g.to(dtype) for g in grads)
     if unbatched and grads[0] is not None:
         grads = (grads[0].squeeze(0), *grads[1:])
     return grads
