@@ -45,6 +45,8 @@ class Kernel {
   virtual std::string pack_key() const { return "raw"; }
   virtual std::size_t workspace_bytes() const { return 0; }  // beside the packed weights
   virtual std::string describe() const = 0;  // the configuration in words, one line, for explain
+  // Milliseconds that run() takes with packed weights by the kernel's cost model; 0: it has none.
+  virtual double predicted_ms() const { return 0; }
   virtual core::Status pack(const void* weight, void* packed, const RunContext& context) const;
   virtual core::Status run(const Operands& operands, const RunContext& context) const = 0;
 };

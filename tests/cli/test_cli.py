@@ -77,6 +77,14 @@ class Tables(unittest.TestCase):
         self.assertIn(plan["kernel"], tconv("plan", PROBLEM).stdout)
         forced = self.json("plan", PROBLEM, "--kernel", "reference")
         self.assertEqual((forced["kernel"], forced["forced"]), ("reference", True))
+        self.assertIsNone(plan["predicted_ms"])
+
+    def test_plan_tells_the_prediction_of_a_kernel_with_a_cost_model(self):
+        if not any(k["device"] == "cuda" for k in self.json("info")["kernels"]):
+            self.skipTest("built without CUDA: no kernel with a cost model")
+        problem = ["n64 ci128 co128 l65536 k3 s1 p0 f32 tf32", "--device", "h200", "--kernel", "cuda.sm80.dense"]
+        self.assertGreater(self.json("plan", *problem)["predicted_ms"], 1)
+        self.assertIn("\npredicted  ", tconv("plan", *problem).stdout)
 
     def test_bench(self):
         rows = self.json("bench", PROBLEM, "--seconds", "0.01")

@@ -95,5 +95,14 @@ TEST(Sm80Plan, LargeProblemsTakeTheLargeTile) {
   EXPECT_EQ(plan.config.splits, 1);
 }
 
+TEST(Sm80Plan, TheKernelTellsItsPrediction) {
+  const core::Problem p = core::parse("n64 ci128 co128 l65536 k3 s1 p0 f32 tf32").value();
+  const core::DeviceInfo d = device("h200");
+  const auto kernel = kSm80Dense.make(p, d, {});
+  EXPECT_EQ(kernel->predicted_ms(), sm80_plan(p, d, false).cost.total);
+  const core::Work work = work_of(p);
+  EXPECT_GT(kernel->predicted_ms(), 1e3 * work.flops / (d.tf32_gflops * 1e9));
+}
+
 }  // namespace
 }  // namespace tconv::cuda

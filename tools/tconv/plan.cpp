@@ -52,6 +52,8 @@ void print_text(const plan::Plan& p, const core::Work& work, const Rates& rates,
   fmt::print("kernel     {}{}: {}\n", p.entry->name, p.options.force_kernel.empty() ? "" : " (forced)",
              p.entry->summary);
   fmt::print("config     {}\n", p.kernel->describe());
+  const double predicted = p.kernel->predicted_ms();
+  if (predicted > 0) fmt::print("predicted  {}, by the kernel's cost model\n", duration(predicted * 1e-3));
   fmt::print("memory     packed weights {} bytes, workspace {} bytes (raw weights: {})\n",
              p.kernel->packed_bytes(), p.workspace_bytes(true), p.workspace_bytes(false));
   for (const plan::Refused& r : p.refused) fmt::print("refused    {}: {}\n", r.entry->name, r.reason);
@@ -70,6 +72,8 @@ void print_json(const plan::Plan& p, const core::Work& work, const Rates& rates,
   result.set("flops", work.flops).set("bytes", work.bytes).set("device", p.device.name);
   result.set("threads", p.options.threads).set("floor", floor_json).set("kernel", p.entry->name);
   result.set("forced", !p.options.force_kernel.empty()).set("config", p.kernel->describe());
+  const double predicted = p.kernel->predicted_ms();
+  result.set("predicted_ms", predicted > 0 ? Json(predicted) : Json());
   result.set("packed_bytes", static_cast<uint64_t>(p.kernel->packed_bytes()));
   result.set("workspace_bytes", static_cast<uint64_t>(p.workspace_bytes(true)));
   result.set("workspace_bytes_raw", static_cast<uint64_t>(p.workspace_bytes(false)));

@@ -46,6 +46,7 @@ class Sm80Dense final : public plan::Kernel {
 
   std::size_t workspace_bytes() const override { return static_cast<std::size_t>(plan_.partial_bytes); }
   std::string describe() const override { return cuda::describe(plan_, problem_); }
+  double predicted_ms() const override { return plan_.cost.total; }
 
   Status pack(const void* weight, void* packed, const plan::RunContext& context) const override {
     const Launcher launcher(kSm80Dense.name, problem_, device_, context);
