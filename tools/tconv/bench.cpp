@@ -1,10 +1,13 @@
 // tconv bench: how long a problem takes, beside the floor that the same run measures.
+#include "bench.hpp"
+
 #include <fmt/core.h>
 
 #include "bench_run.hpp"
 #include "command.hpp"
 #include "devices.hpp"
 #include "json.hpp"
+#include "modes.hpp"
 #include "problems.hpp"
 #include "progress.hpp"
 #include "table.hpp"
@@ -12,12 +15,7 @@
 namespace tconv::cli {
 namespace {
 
-struct BenchArguments {
-  std::string problem, file, device = "cpu", kernel;
-  int threads = 0;
-  double seconds = 0.3;
-  bool json = false;
-};
+constexpr double kSeconds = 0.3;
 
 Table make_table() {
   return Table({{"problem", "problem"},
@@ -45,20 +43,20 @@ void add_rows(Table& table, const NamedProblem& named, const Measured& m) {
   const Floor floor = floor_of(work, m.rates);
   for (const Timing& t : m.timings) {
     const double share = t.median > 0 ? floor.seconds() / t.median : 0;
-    const double spread = t.median > 0 ? (t.upper - t.lower) / t.median : 0;
     table.add({text(named.problem), named.name, m.kernel, t.weights, milliseconds(t.median),
-               Cell(fmt::format("{:.0f}%", spread * 100), Json(spread)), t.calls,
-               figure(work.flops / t.median / 1e9), figure(work.bytes / t.median / 1e9),
-               milliseconds(floor.seconds()), floor.binds(), figure(m.rates.gflops), figure(m.rates.gbps),
-               Cell(fmt::format("{:.0f}%", share * 100), Json(share))});
+               Cell(percent_text(t.spread()), Json(t.spread())), t.calls, figure(work.flops / t.median / 1e9),
+               figure(work.bytes / t.median / 1e9), milliseconds(floor.seconds()), floor.binds(),
+               figure(m.rates.gflops), figure(m.rates.gbps), Cell(percent_text(share), Json(share))});
   }
 }
 
-int bench(const BenchArguments& a) {
-  if (a.problem.empty() == a.file.empty()) throw UsageError("bench needs either a problem or --file");
-  const std::vector<NamedProblem> problems =
-      a.file.empty() ? std::vector<NamedProblem>{{read_problem(a.problem), ""}} : read_problems(a.file);
+int bench_problems(const BenchArguments& a) {
+  if (a.problems.empty() == a.file.empty()) throw UsageError("bench needs either a problem or --file");
+  std::vector<NamedProblem> problems;
+  for (const std::string& line : a.problems) problems.push_back({read_problem(line), ""});
+  if (!a.file.empty()) problems = read_problems(a.file);
   const auto target = demand(target_of(a.device, a.threads, 0));
+  const double seconds = a.seconds > 0 ? a.seconds : kSeconds;
   Table table = make_table();
   Progress progress;
   for (std::size_t i = 0; i < problems.size(); ++i) {
@@ -67,7 +65,7 @@ int bench(const BenchArguments& a) {
     if (named.problem.output_elements() == 0) {
       throw UsageError(text(named.problem) + ": has no output to compute");
     }
-    add_rows(table, named, demand(measure(named.problem, a.kernel, *target, a.seconds)));
+    add_rows(table, named, demand(measure(named.problem, a.kernel, *target, seconds)));
   }
   progress.clear();
   if (a.json) {
@@ -79,19 +77,63 @@ int bench(const BenchArguments& a) {
   return 0;
 }
 
+int bench(const BenchArguments& a) {
+  const bool large = a.random_large > 0;
+  if (large && (a.model || !a.problems.empty() || !a.file.empty())) {
+    throw UsageError("--random-large draws its problems: no problem, --file or --model beside it");
+  }
+  if (!large && a.list) throw UsageError("--list is for --random-large");
+  if (!large && !a.model && !a.save.empty()) throw UsageError("--save is for --random-large and --model");
+  if (!large && !a.model && !a.modes.empty()) throw UsageError("--mode is for --random-large and --model");
+  if ((large || a.model) && !a.kernel.empty()) {
+    throw UsageError("--kernel: --random-large and --model measure the planner's choice");
+  }
+  if (a.model && !a.problems.empty() && !a.file.empty()) throw UsageError("--model: problems or --file");
+  return large ? bench_large(a) : a.model ? bench_model(a) : bench_problems(a);
+}
+
+void add_large_options(CLI::App& sub, BenchArguments& a) {
+  const char* group = "Large problems at random";
+  sub.add_option("--random-large", a.random_large, "So many of them")
+      ->check(CLI::PositiveNumber)
+      ->group(group);
+  sub.add_option("--seed", a.seed, "Of the problems")->capture_default_str()->group(group);
+  sub.add_option("--least-mb", a.least_mb, "x and y together, MB")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str()
+      ->group(group);
+  sub.add_option("--most-mb", a.most_mb)->check(CLI::PositiveNumber)->capture_default_str()->group(group);
+  sub.add_option("--most-tflop", a.most_tflop)
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str()
+      ->group(group);
+  sub.add_flag("--list", a.list, "Print the problems, measure nothing")->group(group);
+}
+
 }  // namespace
 
 Command bench_command(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("bench", "Time problems, beside the floor measured in the same run");
   auto a = std::make_shared<BenchArguments>();
-  sub->add_option("problem", a->problem, "One problem, e.g. \"n1 ci512 co256 l800 k16 s8 p4 bias f32\"");
+  sub->add_option("problem", a->problems, "Problems, e.g. \"n1 ci512 co256 l800 k16 s8 p4 bias f32\"");
   sub->add_option("--file", a->file, "Problem lines, or a table of layers");
   sub->add_option("--device", a->device, "cpu or cuda")->capture_default_str();
   sub->add_option("--kernel", a->kernel, "Force this kernel");
   sub->add_option("--threads", a->threads, "CPU threads; 0: one a core")->check(CLI::Range(0, 4096));
-  sub->add_option("--seconds", a->seconds, "To spend on each kind of weights")
-      ->check(CLI::Range(0.001, 600.0))
-      ->capture_default_str();
+  sub->add_option(
+         "--seconds", a->seconds,
+         "To spend on each kind of weights, or on each kernel; 0.3, with --random-large and --model 0.1")
+      ->check(CLI::Range(0.001, 600.0));
+  sub->add_flag(
+      "--model", a->model,
+      "Predictions against measurements, and the choice against every other kernel; without problems "
+      "over tests/shapes/layers.tsv");
+  sub->add_option("--mode", a->modes, "With --random-large and --model: tf32,ieee,f16,bf16,f64")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember(mode_names()));
+  sub->add_option("--save", a->save, "With --random-large and --model: write the JSON to this file as well");
+  add_large_options(*sub, *a);
   sub->add_flag("--json", a->json, "Print JSON");
   return {sub, [a] { return bench(*a); }};
 }

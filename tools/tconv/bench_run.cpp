@@ -11,11 +11,14 @@ namespace {
 
 using core::Status;
 using judge::Block;
+using judge::Target;
 
 constexpr double kCacheBytesPerThread = 2 << 20;
 constexpr int kMostSets = 8;
+constexpr std::size_t kLeastSamples = 5, kMostSamples = 20'000;
+constexpr double kHopeless = 4;  // times the fastest
 
-int sets_for(const core::Problem& p, const judge::Target& target) {
+int sets_for(const core::Problem& p, const Target& target) {
   const double bytes = work_of(p).bytes;
   const core::DeviceInfo& device = target.info();
   const double cache = device.kind == core::DeviceKind::cuda
@@ -26,89 +29,58 @@ int sets_for(const core::Problem& p, const judge::Target& target) {
   return static_cast<int>(std::clamp(std::min(4 * cache / bytes, most), 2.0, static_cast<double>(kMostSets)));
 }
 
-// One set of operands with its output.
+Status allocate(Target& target, std::unique_ptr<Block>& block, std::size_t bytes) {
+  auto made = target.allocate(std::max<std::size_t>(bytes, 1));
+  if (!made.ok()) return made.status();
+  block = std::move(made.value());
+  return {};
+}
+
+// Operands with their output: what calls rotate over.
 struct Set {
   std::unique_ptr<judge::Case> operands;
   std::unique_ptr<Block> output;
 };
 
-class Bench {
+core::Result<std::vector<Set>> make_sets(const core::Problem& problem, Target& target) {
+  std::vector<Set> sets;
+  const auto bytes = static_cast<std::size_t>(problem.output_elements()) * size_of(problem.dtype);
+  for (int i = 0; i < sets_for(problem, target); ++i) {
+    judge::Options options;
+    options.seed = static_cast<uint64_t>(i) + 1;
+    auto made = judge::Case::operands_only(problem, judge::Fill::uniform, target, options);
+    if (!made.ok()) return made.status();
+    Set set{std::move(made.value()), nullptr};
+    Status status = allocate(target, set.output, bytes);
+    if (!status.ok()) return status;
+    sets.push_back(std::move(set));
+  }
+  return sets;
+}
+
+// A plan with its buffers, its weights packed where it packs them.
+class Runner {
  public:
-  Bench(const core::Problem& problem, judge::Target& target, plan::Plan plan)
-      : problem_(problem), target_(target), plan_(std::move(plan)) {}
+  Runner(plan::Plan plan, Target& target, const std::vector<Set>& sets)
+      : plan_(std::move(plan)), target_(target), sets_(sets) {}
+
+  bool packs() const { return plan_.kernel->packed_bytes() > 0; }
+  const plan::Plan& plan() const { return plan_; }
 
   Status prepare() {
-    const int sets = sets_for(problem_, target_);
-    for (int i = 0; i < sets; ++i) {
-      judge::Options options;
-      options.seed = static_cast<uint64_t>(i) + 1;
-      auto made = judge::Case::operands_only(problem_, judge::Fill::uniform, target_, options);
-      if (!made.ok()) return made.status();
-      Set set{std::move(made.value()), nullptr};
-      Status status = allocate(set.output, output_bytes());
-      if (!status.ok()) return status;
-      sets_.push_back(std::move(set));
-    }
-    packed_bytes_ = plan_.kernel->packed_bytes();
-    Status status = allocate(workspace_, plan_.workspace_bytes(false));
-    if (status.ok()) status = allocate(packed_, packed_bytes_);
-    if (!status.ok() || packed_bytes_ == 0) return status;
-    status = pack(plan_, sets_[0].operands->device_operands().weight, packed_->device(), context());
+    Status status = allocate(target_, workspace_, plan_.workspace_bytes(false));
+    if (status.ok()) status = allocate(target_, packed_, plan_.kernel->packed_bytes());
+    if (!status.ok() || !packs()) return status;
+    plan::RunContext context = target_.context(0);
+    context.workspace = workspace_->device();
+    status = pack(plan_, sets_[0].operands->device_operands().weight, packed_->device(), context);
     return status.ok() ? target_.finish() : status;
   }
 
-  // Alternating samples until the time is spent on each kind; at least five of each after a warm-up.
-  Status time(double seconds, std::vector<Timing>& timings) {
-    const int kinds = packed_bytes_ > 0 ? 2 : 1;
-    std::vector<double> taken[2];
-    double spent = 0;
-    int calls = 1;
-    for (int64_t sample = 0;; ++sample) {
-      const bool enough = spent > seconds * kinds && taken[0].size() >= 5;
-      if (enough || taken[0].size() >= 20'000) break;
-      for (int kind = 0; kind < kinds; ++kind) {
-        auto one = timed_sample(sample, calls, kind == 1);
-        if (!one.ok()) return one.status();
-        if (sample < warm_up()) {
-          calls = calls_for(one.value());
-          continue;
-        }
-        taken[kind].push_back(one.value());
-        spent += one.value() * calls;
-      }
-    }
-    for (int kind = 0; kind < kinds; ++kind) timings.push_back(summary(kind, taken[kind]));
-    return {};
-  }
-
-  int sets() const { return static_cast<int>(sets_.size()); }
-
- private:
-  int64_t warm_up() const { return std::max<int64_t>(2, sets()); }
-  std::size_t output_bytes() const {
-    return static_cast<std::size_t>(problem_.output_elements()) * size_of(problem_.dtype);
-  }
-  Status allocate(std::unique_ptr<Block>& block, std::size_t bytes) {
-    auto made = target_.allocate(std::max<std::size_t>(bytes, 1));
-    if (!made.ok()) return made.status();
-    block = std::move(made.value());
-    return {};
-  }
-  plan::RunContext context() {
-    plan::RunContext context = target_.context(0);
-    context.workspace = workspace_->device();
-    return context;
-  }
-
-  // A GPU's events count in half microseconds: short calls are timed several at once.
-  int calls_for(double seconds) const {
-    if (target_.info().kind == core::DeviceKind::cpu) return 1;
-    return static_cast<int>(std::clamp(5e-4 / std::max(seconds, 1e-7), 1.0, 64.0));
-  }
-
-  core::Result<double> timed_sample(int64_t sample, int calls, bool packed) {
+  core::Result<double> timed_sample(std::size_t sample, int calls, bool packed) {
     return target_.timed(calls, [&](int call, plan::RunContext in) {
-      const Set& set = sets_[static_cast<std::size_t>(sample * calls + call) % sets_.size()];
+      const std::size_t turn = sample * static_cast<std::size_t>(calls) + static_cast<std::size_t>(call);
+      const Set& set = sets_[turn % sets_.size()];
       plan::Operands operands = set.operands->device_operands();
       if (packed) operands.weight = packed_->device();
       operands.output = set.output->device();
@@ -117,46 +89,166 @@ class Bench {
     });
   }
 
-  static Timing summary(int kind, std::vector<double>& taken) {
+ private:
+  plan::Plan plan_;
+  Target& target_;
+  const std::vector<Set>& sets_;
+  std::unique_ptr<Block> workspace_, packed_;
+};
+
+// A runner with one kind of weights, and the seconds that its calls took.
+struct Way {
+  Runner* runner;
+  bool packed;
+  int calls = 1;
+  bool hopeless = false;
+  double first = 0;  // of the last sample before timing
+  std::vector<double> taken = {};
+  std::string failed = {};
+
+  Timing summary() {
+    if (taken.empty()) return {packed ? "packed" : "raw", first, first, first, 1};
     std::sort(taken.begin(), taken.end());
     auto at = [&](double part) {
       return taken[static_cast<std::size_t>(part * static_cast<double>(taken.size() - 1))];
     };
-    return {kind == 0 ? "raw" : "packed", at(0.5), at(0.25), at(0.75), static_cast<int64_t>(taken.size())};
+    return {packed ? "packed" : "raw", at(0.5), at(0.25), at(0.75), static_cast<int64_t>(taken.size())};
   }
-
-  const core::Problem& problem_;
-  judge::Target& target_;
-  plan::Plan plan_;
-  std::vector<Set> sets_;
-  std::size_t packed_bytes_ = 0;
-  std::unique_ptr<Block> workspace_, packed_;
 };
+
+// A GPU's events count in half microseconds: short calls are timed several at once.
+int calls_for(double seconds, const Target& target) {
+  if (target.info().kind == core::DeviceKind::cpu) return 1;
+  return static_cast<int>(std::clamp(5e-4 / std::max(seconds, 1e-7), 1.0, 64.0));
+}
+
+void give_up_the_hopeless(std::vector<Way>& ways) {
+  double fastest = ways[0].first;
+  for (const Way& way : ways) {
+    if (!way.hopeless) fastest = std::min(fastest, way.first);
+  }
+  for (Way& way : ways) way.hopeless = way.hopeless || way.first > kHopeless * fastest;
+}
+
+// Alternating samples until the time is spent on each way; at least five of each after a warm-up.
+Status time_in_turns(std::vector<Way>& ways, Target& target, std::size_t sets, double seconds,
+                     bool may_give_up) {
+  const std::size_t warm_up = std::max<std::size_t>(2, sets);
+  double spent = 0;
+  for (std::size_t sample = 0;; ++sample) {
+    const std::size_t taken = sample < warm_up ? 0 : sample - warm_up;
+    const auto timed = std::count_if(ways.begin(), ways.end(), [](const Way& w) { return !w.hopeless; });
+    const bool enough = spent > seconds * static_cast<double>(timed) && taken >= kLeastSamples;
+    if (enough || taken >= kMostSamples) return {};
+    for (Way& way : ways) {
+      if (way.hopeless) continue;
+      auto one = way.runner->timed_sample(sample, way.calls, way.packed);
+      if (!one.ok() && !(may_give_up && &way != &ways[0])) return one.status();
+      if (!one.ok()) {
+        way.hopeless = true;
+        way.failed = one.status().message();
+      } else if (sample < warm_up) {
+        way.first = one.value();
+        way.calls = calls_for(one.value(), target);
+      } else {
+        way.taken.push_back(one.value());
+        spent += one.value() * way.calls;
+      }
+    }
+    if (may_give_up && sample == 1) give_up_the_hopeless(ways);
+  }
+}
+
+core::Result<plan::Plan> plan_for(const core::Problem& problem, const std::string& kernel, Target& target) {
+  plan::PlanOptions options = target.options(0);
+  options.force_kernel = kernel;
+  return plan::make_plan(problem, target.info(), options);
+}
+
+core::Result<Rates> rates_for(const core::Problem& problem, Target& target, int threads, std::size_t sets) {
+  if (target.info().kind == core::DeviceKind::cpu) {
+    const auto bytes = static_cast<std::size_t>(work_of(problem).bytes);
+    return measure_cpu(problem.dtype, threads, bytes, static_cast<int>(sets));
+  }
+  const auto attained = target.attained(problem.dtype);
+  if (!attained.ok()) return attained.status();
+  return gpu_rates(target.info(), problem, attained.value());
+}
+
+// The names of the kernels to compete, the planner's choice first.
+std::vector<std::string> names_of(const core::Problem& problem, const plan::Plan& chosen, bool rivals,
+                                  const Target& target) {
+  std::vector<std::string> names = {chosen.entry->name};
+  if (!rivals) return names;
+  for (const plan::KernelEntry* entry : supporting(problem, target.info(), target.options(0))) {
+    if (entry != chosen.entry) names.push_back(entry->name);
+  }
+  return names;
+}
 
 }  // namespace
 
-core::Result<Measured> measure(const core::Problem& problem, const std::string& kernel, judge::Target& target,
+core::Result<Measured> measure(const core::Problem& problem, const std::string& kernel, Target& target,
                                double seconds) {
-  plan::PlanOptions options = target.options(0);
-  options.force_kernel = kernel;
-  auto plan = plan::make_plan(problem, target.info(), options);
+  auto plan = plan_for(problem, kernel, target);
   if (!plan.ok()) return plan.status();
   Measured measured;
   measured.kernel = plan.value().entry->name;
   const int threads = plan.value().options.threads;
-  Bench bench(problem, target, std::move(plan.value()));
-  Status status = bench.prepare();
-  if (status.ok()) status = bench.time(seconds, measured.timings);
+  auto sets = make_sets(problem, target);
+  if (!sets.ok()) return sets.status();
+  Runner runner(std::move(plan.value()), target, sets.value());
+  Status status = runner.prepare();
   if (!status.ok()) return status;
-  const auto bytes = static_cast<std::size_t>(work_of(problem).bytes);
-  if (target.info().kind == core::DeviceKind::cpu) {
-    measured.rates = measure_cpu(problem.dtype, threads, bytes, bench.sets());
-    return measured;
-  }
-  const auto attained = target.attained(problem.dtype);
-  if (!attained.ok()) return attained.status();
-  measured.rates = gpu_rates(target.info(), problem, attained.value());
+  std::vector<Way> ways = {{&runner, false}};
+  if (runner.packs()) ways.push_back({&runner, true});
+  status = time_in_turns(ways, target, sets.value().size(), seconds, false);
+  if (!status.ok()) return status;
+  for (Way& way : ways) measured.timings.push_back(way.summary());
+  auto rates = rates_for(problem, target, threads, sets.value().size());
+  if (!rates.ok()) return rates.status();
+  measured.rates = rates.value();
   return measured;
+}
+
+core::Result<Contest> compete(const core::Problem& problem, bool rivals, Target& target, double seconds) {
+  auto chosen = plan_for(problem, "", target);
+  if (!chosen.ok()) return chosen.status();
+  const int threads = chosen.value().options.threads;
+  auto sets = make_sets(problem, target);
+  if (!sets.ok()) return sets.status();
+  Contest contest;
+  std::vector<std::unique_ptr<Runner>> runners;
+  std::vector<Way> ways;
+  std::vector<std::size_t> places;  // of the ways among the contenders
+  for (const std::string& name : names_of(problem, chosen.value(), rivals, target)) {
+    auto plan = plan_for(problem, name, target);
+    Status status = plan.status();
+    contest.contenders.push_back({name, 0, {}, ""});
+    if (status.ok()) {
+      contest.contenders.back().predicted_ms = plan.value().kernel->predicted_ms();
+      runners.push_back(std::make_unique<Runner>(std::move(plan.value()), target, sets.value()));
+      status = runners.back()->prepare();
+    }
+    if (!status.ok()) {
+      if (contest.contenders.size() == 1) return status;
+      contest.contenders.back().failed = status.message();
+      continue;
+    }
+    ways.push_back({runners.back().get(), runners.back()->packs()});
+    places.push_back(contest.contenders.size() - 1);
+  }
+  Status status = time_in_turns(ways, target, sets.value().size(), seconds, rivals);
+  if (!status.ok()) return status;
+  for (std::size_t i = 0; i < ways.size(); ++i) {
+    Contender& contender = contest.contenders[places[i]];
+    contender.failed = ways[i].failed;
+    if (contender.failed.empty()) contender.timing = ways[i].summary();
+  }
+  auto rates = rates_for(problem, target, threads, sets.value().size());
+  if (!rates.ok()) return rates.status();
+  contest.rates = rates.value();
+  return contest;
 }
 
 }  // namespace tconv::cli

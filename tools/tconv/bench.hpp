@@ -1,0 +1,39 @@
+// What tconv bench was asked for, and its three kinds of run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/device_info.hpp"
+#include "json.hpp"
+
+namespace tconv::cli {
+
+struct BenchArguments {
+  std::vector<std::string> problems;
+  std::string file, device = "cpu", kernel, save;
+  std::vector<std::string> modes;
+  int threads = 0;
+  double seconds = 0;  // 0: the kind's own
+  bool json = false, model = false, list = false;
+  int64_t random_large = 0;
+  uint64_t seed = 1;
+  double least_mb = 100, most_mb = 1500, most_tflop = 2;
+};
+
+// Status of the program.
+int bench_large(const BenchArguments& arguments);  // --random-large
+int bench_model(const BenchArguments& arguments);  // --model
+
+// The head of a result that is kept: what was measured, when, where, with which build.
+Json result_head(const char* benchmark, const core::DeviceInfo& device);
+// Writes one JSON value and a line's end, whole or not at all. can_write: before the measurement.
+void demand_writable(const std::string& path);
+void save_json(const std::string& path, const Json& json);
+
+std::string milliseconds_text(double seconds);
+std::string percent_text(double share);
+double geometric_mean(const std::vector<double>& values);  // of positive values; 0 of none
+
+}  // namespace tconv::cli

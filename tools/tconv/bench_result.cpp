@@ -1,0 +1,60 @@
+// Results of tconv bench that are kept, and the words for their numbers.
+#include <fmt/core.h>
+
+#include <cmath>
+#include <cstdio>
+#include <ctime>
+
+#include "bench.hpp"
+#include "command.hpp"
+#include "table.hpp"
+#include "tconv/tconv.h"
+
+namespace tconv::cli {
+
+Json result_head(const char* benchmark, const core::DeviceInfo& device) {
+  const std::time_t now = std::time(nullptr);
+  char date[16] = "";
+  std::tm utc{};
+  if (gmtime_r(&now, &utc) != nullptr) std::strftime(date, sizeof date, "%Y-%m-%d", &utc);
+  const bool cpu = device.kind == core::DeviceKind::cpu;
+  const std::string machine = cpu ? fmt::format("cpu, {} threads, SIMD {}", device.threads, device.simd)
+                                  : fmt::format("{}, {} SMs", device.name, device.sm_count);
+  Json head = Json::object();
+  head.set("benchmark", benchmark).set("date", date).set("machine", machine);
+  return head.set("versions", Json::object().set("tconv", tconv_build_info()));
+}
+
+void demand_writable(const std::string& path) {
+  std::FILE* file = std::fopen((path + ".new").c_str(), "w");
+  if (file == nullptr) throw UsageError(path + ": cannot be written");
+  std::fclose(file);
+  std::remove((path + ".new").c_str());
+}
+
+void save_json(const std::string& path, const Json& json) {
+  const std::string beside = path + ".new", text = json.dump() + "\n";
+  std::FILE* file = std::fopen(beside.c_str(), "w");
+  if (file == nullptr) throw Failure(path + ": cannot be written");
+  const bool whole = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (std::fclose(file) != 0 || !whole || std::rename(beside.c_str(), path.c_str()) != 0) {
+    std::remove(beside.c_str());
+    throw Failure(path + ": cannot be written");
+  }
+}
+
+std::string milliseconds_text(double seconds) {
+  return figure(seconds * 1e3).text;
+}
+
+std::string percent_text(double share) {
+  return fmt::format("{:.0f}%", share * 100);
+}
+
+double geometric_mean(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += std::log(value);
+  return values.empty() ? 0 : std::exp(sum / static_cast<double>(values.size()));
+}
+
+}  // namespace tconv::cli
