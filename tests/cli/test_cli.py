@@ -102,6 +102,21 @@ class Tables(unittest.TestCase):
         self.assertEqual((counts["problems"], counts["wrong"], counts["failures"]), (30, 0, []))
         self.assertGreaterEqual(counts["verdicts"], 30)
 
+    def test_check_of_the_kernels_that_take_a_problem(self):
+        # Many weights a group: cpu.depthwise refuses, cpu.dense takes it.
+        taken, refused = "n1 ci4 co4 l60 k5 s1 p2 g4 f32", "n1 ci512 co512 l5 k8 s1 p0 f32"
+        counts = self.json("check", taken, "--kernel", "cpu.depthwise,cpu.dense", "--where-supported")
+        self.assertEqual((counts["wrong"], counts["kernels"]), (0, {"cpu.dense": 1, "cpu.depthwise": 1}))
+        counts = self.json("check", refused, "--kernel", "cpu.depthwise,cpu.dense", "--where-supported")
+        self.assertEqual((counts["wrong"], counts["left_out"], counts["kernels"]), (0, 0, {"cpu.dense": 1}))
+        result = tconv("check", refused, "--kernel", "cpu.depthwise", "--where-supported")
+        self.assertEqual((result.returncode, result.stdout),
+                         (1, "1 problems, 0 wrong, 1 taken by none of these kernels\n"), "nothing was checked")
+        self.assertEqual(tconv("check", refused, "--kernel", "cpu.depthwise").returncode, 1)
+        result = tconv("check", taken, "--kernel", "cpu.dense,nonsense", "--where-supported")
+        self.assertEqual((result.returncode, result.stderr), (2, "tconv: kernel 'nonsense' is not known\n"))
+        self.assertEqual(tconv("check", taken, "--where-supported").returncode, 2)
+
     def test_check_fails_with_status_1_and_the_problem(self):
         # A kernel that cannot be had is a wrong problem, as is one that memory does not suffice for.
         arguments = ["check", "n1 ci64 co64 l100000 k3 s1 p0 f32", "--memory", "1"]
@@ -159,10 +174,19 @@ class Files(unittest.TestCase):
             self.assertIn(says, result.stderr)
 
     def test_every_committed_problem_file_reads(self):
-        for name in ("layers.tsv", "seed.txt", "smoke.txt"):
+        for name in ("layers.tsv", "seed.txt", "smoke.txt", "smoke-gpu.txt"):
             # One MiB is too little for all but the smallest: what counts is that every line is a problem.
             result = tconv("check", "--file", SOURCE / "tests/shapes" / name, "--memory", "1")
             self.assertIn(" problems, ", result.stdout.splitlines()[-1], result)
+
+    def test_every_cuda_kernel_takes_a_problem_of_its_smoke_list(self):
+        kernels = [k["name"] for k in json.loads(tconv("info", "--json").stdout)["kernels"] if k["device"] == "cuda"]
+        lines = [line.split("#")[0].strip() for line in (SOURCE / "tests/shapes/smoke-gpu.txt").read_text().splitlines()]
+        for kernel in kernels:
+            taken = (tconv("plan", line, "--device", "h200", "--kernel", kernel).returncode == 0
+                     for line in reversed(lines) if line)
+            self.assertTrue(any(taken), kernel)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv)

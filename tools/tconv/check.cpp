@@ -1,13 +1,16 @@
 // tconv check: problems against the float64 reference.
 #include <fmt/core.h>
 
-#include <optional>
+#include <algorithm>
+#include <map>
 
 #include "command.hpp"
 #include "devices.hpp"
 #include "json.hpp"
 #include "judge/draw.hpp"
 #include "judge/judge.hpp"
+#include "plan/planner.hpp"
+#include "plan/registry.hpp"
 #include "problems.hpp"
 #include "progress.hpp"
 
@@ -20,8 +23,35 @@ struct CheckArguments {
   uint64_t seed = 1;
   int threads = 0;
   int64_t memory_mib = 0;
-  bool json = false;
+  bool json = false, where_supported = false;
 };
+
+// The names of --kernel, with commas between them.
+std::vector<std::string> names_of(const std::string& kernels) {
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; begin <= kernels.size();) {
+    const std::size_t end = std::min(kernels.find(',', begin), kernels.size());
+    names.push_back(kernels.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  for (const std::string& name : names) {
+    const auto& all = plan::registry();
+    const bool known = std::any_of(all.begin(), all.end(), [&](const auto* e) { return name == e->name; });
+    if (!known) throw UsageError("kernel '" + name + "' is not known");
+  }
+  return names;
+}
+
+// What to judge a problem on: the planner's choice (""), one kernel, all, or those of a list that take it.
+std::vector<std::string> kernels_for(const core::Problem& problem, const CheckArguments& a,
+                                     const std::vector<std::string>& names, judge::Target& target) {
+  if (!a.where_supported) return {a.kernel};
+  std::vector<std::string> kernels;
+  for (const plan::KernelEntry* entry : supporting(problem, target.info(), target.options(0))) {
+    if (std::find(names.begin(), names.end(), entry->name) != names.end()) kernels.push_back(entry->name);
+  }
+  return kernels;
+}
 
 // The problems in order, drawn or read.
 class Source {
@@ -47,41 +77,68 @@ class Source {
   std::vector<NamedProblem> listed_;
 };
 
-int check(const CheckArguments& a) {
-  const Source source(a);
-  const auto target = demand(target_of(a.device, a.threads, static_cast<std::size_t>(a.memory_mib) << 20));
-  Progress progress;
+// What a run has found.
+struct Tally {
+  int64_t wrong = 0, verdicts = 0, sampled = 0, left_out = 0;
+  std::map<std::string, int64_t> kernels;  // verdicts of each
   Json failures = Json::array();
-  int64_t wrong = 0, verdicts = 0, sampled = 0;
-  for (int64_t i = 0; i < source.count(); ++i) {
-    progress.show(fmt::format("{} of {} problems, {} wrong", i, source.count(), wrong));
-    const core::Problem problem = source.at(i);
-    judge::Options options;
-    options.seed = source.seed_of(i);
-    bool right = true, in_full = true;
-    for (const judge::Verdict& v : judge::judge(problem, a.kernel, *target, options)) {
-      ++verdicts;
+};
+
+void judge_one(const core::Problem& problem, const std::vector<std::string>& kernels, judge::Target& target,
+               const judge::Options& options, bool print, Progress& progress, Tally& tally) {
+  bool right = true, in_full = true;
+  for (const std::string& name : kernels) {
+    for (const judge::Verdict& v : judge::judge(problem, name, target, options)) {
+      ++tally.verdicts;
+      if (!v.kernel.empty()) ++tally.kernels[v.kernel];
       in_full = in_full && !v.sampled;
       if (v.right) continue;
       right = false;
       const std::string kernel = v.kernel.empty() ? "no kernel" : v.kernel;
       progress.clear();
-      if (!a.json) fmt::print("{}: {}: {}\n", text(problem), kernel, v.failure);
-      failures.push(
-          Json::object().set("problem", text(problem)).set("kernel", kernel).set("failure", v.failure));
+      if (print) fmt::print("{}: {}: {}\n", text(problem), kernel, v.failure);
+      Json failure = Json::object();
+      failure.set("problem", text(problem)).set("kernel", kernel).set("failure", v.failure);
+      tally.failures.push(failure);
     }
-    if (!right) ++wrong;
-    if (!in_full) ++sampled;
+  }
+  if (kernels.empty()) ++tally.left_out;
+  if (!right) ++tally.wrong;
+  if (!in_full) ++tally.sampled;
+}
+
+void print_json(const Tally& tally, int64_t problems) {
+  Json kernels = Json::object();
+  for (const auto& [name, count] : tally.kernels) kernels.set(name, count);
+  Json result = Json::object();
+  result.set("problems", problems).set("wrong", tally.wrong).set("verdicts", tally.verdicts);
+  result.set("left_out", tally.left_out).set("sampled", tally.sampled).set("kernels", kernels);
+  fmt::print("{}\n", result.set("failures", tally.failures).dump());
+}
+
+int check(const CheckArguments& a) {
+  const Source source(a);
+  if (a.where_supported && a.kernel.empty()) throw UsageError("--where-supported needs --kernel");
+  const auto names = a.where_supported ? names_of(a.kernel) : std::vector<std::string>();
+  const auto target = demand(target_of(a.device, a.threads, static_cast<std::size_t>(a.memory_mib) << 20));
+  Progress progress;
+  Tally tally;
+  for (int64_t i = 0; i < source.count(); ++i) {
+    progress.show(fmt::format("{} of {} problems, {} wrong", i, source.count(), tally.wrong));
+    const core::Problem problem = source.at(i);
+    judge::Options options;
+    options.seed = source.seed_of(i);
+    judge_one(problem, kernels_for(problem, a, names, *target), *target, options, !a.json, progress, tally);
   }
   progress.clear();
   if (a.json) {
-    Json result = Json::object();
-    result.set("problems", source.count()).set("wrong", wrong).set("verdicts", verdicts);
-    fmt::print("{}\n", result.set("sampled", sampled).set("failures", failures).dump());
+    print_json(tally, source.count());
   } else {
-    fmt::print("{} problems, {} wrong\n", source.count(), wrong);
+    const std::string left =
+        a.where_supported ? fmt::format(", {} taken by none of these kernels", tally.left_out) : "";
+    fmt::print("{} problems, {} wrong{}\n", source.count(), tally.wrong, left);
   }
-  return wrong > 0 ? 1 : 0;
+  return tally.wrong > 0 || tally.verdicts == 0 ? 1 : 0;
 }
 
 }  // namespace
@@ -98,6 +155,8 @@ Command check_command(CLI::App& app) {
       ->check(CLI::NonNegativeNumber);
   sub->add_option("--device", a->device, "cpu or cuda")->capture_default_str();
   sub->add_option("--kernel", a->kernel, "A kernel's name, or all that support the problem");
+  sub->add_flag("--where-supported", a->where_supported,
+                "--kernel is a list with commas; problems that none of it takes are left out, not wrong");
   sub->add_option("--threads", a->threads, "CPU threads; 0: one a core")->check(CLI::Range(0, 4096));
   sub->add_option("--memory", a->memory_mib, "MiB that one problem may take; 0: half of what is free")
       ->check(CLI::NonNegativeNumber);
