@@ -1,7 +1,8 @@
 """Turns committed results (benchmarks/results/*.json) into the tables of README.md and docs/*.md.
 
 A table stands between the markers `<!-- table:NAME -->` and `<!-- end -->`, NAME being the results' file
-without .json. Numbers in those tables are never typed by hand.
+without .json, or hopper: torch_cuda.json against its targets. Results that are not there leave the place empty.
+Numbers in those tables are never typed by hand.
 
     python benchmarks/compare/readme_table.py            rewrites the tables
     python benchmarks/compare/readme_table.py --check    exit 1 where a table differs from its results
@@ -13,6 +14,8 @@ import re
 import sys
 from pathlib import Path
 
+import hopper_table
+
 ROOT = Path(__file__).resolve().parents[2]
 MARKED = re.compile(r"(<!-- table:([\w.-]+) -->\n).*?(<!-- end -->)", re.S)
 
@@ -23,6 +26,7 @@ def geomean(values):
 
 def heading(result):
     versions = ", ".join(f"{name} {value}" for name, value in result["versions"].items() if name != "tconv")
+    versions = versions or result["versions"]["tconv"]
     return f"{result['machine']}; {versions}; {result['date']}."
 
 
@@ -64,7 +68,8 @@ def cuda(result):
     for row in measured:
         if row["layer"].startswith("problem "):
             times = row.get("graph", row["ms"])
-            seeds.append([row["layer"], row["precision"], f"{row['floor_ms']:.3f}", milliseconds(times, "tconv"),
+            dtype = row["problem"].replace(" tf32", "").split()[-1]
+            seeds.append([row["layer"], row["precision"] if dtype == "f32" else dtype, f"{row['floor_ms']:.3f}", milliseconds(times, "tconv"),
                           milliseconds(times, "tconv_packed"), milliseconds(times, "torch"),
                           milliseconds(times, "torch_search"), milliseconds(row["ms"], "torch_nhwc")])
     parts = [table(["mode", "layers", "faster than PyTorch (geomean)", "with packed weights", "slowest layer",
@@ -75,12 +80,51 @@ def cuda(result):
     return "\n\n".join(parts)
 
 
+def random_large(result):
+    rows = []
+    for row in result["rows"]:
+        if "failed" in row:
+            rows.append([f"`{row['problem']}`", "failed", "-", "-", "-", "-"])
+            continue
+        rows.append([f"`{row['problem']}`", row["kernel"], f"{row['seconds'] * 1e3:.3f}",
+                     f"{row['floor_seconds'] * 1e3:.3f}", row["bound_by"], f"{row['share']:.0%}"])
+    closing = (f"Share of the floor: {result['geomean_share']:.0%} (geometric mean), {result['least_share']:.0%} at "
+               f"least; seed {result['seed']}, {len(rows)} problems, {result['failed']} failed.")
+    return table(["problem", "kernel", "ms", "floor", "bound by", "of floor"], rows) + "\n\n" + closing
+
+
+def model(result):
+    """Prediction kernel by kernel, and every problem on which another kernel was more than 10% faster."""
+    kernels, behind = {}, []
+    for row in result["rows"]:
+        if "failed" in row:
+            behind.append([f"`{row['problem']}`", "failed", "-", "-"])
+            continue
+        if row["measured_over_predicted"]:
+            kernels.setdefault(row["kernel"], []).append(row["measured_over_predicted"])
+        if row["chosen_over_best"] > 1.1:
+            behind.append([f"`{row['problem']}`", row["kernel"], row["best"], f"{row['chosen_over_best']:.2f}x"])
+    rows = [[name, str(len(each)), f"{geomean(each):.2f}", f"{min(each):.2f}", f"{max(each):.2f}"]
+            for name, each in sorted(kernels.items())]
+    parts = []
+    if rows:
+        parts.append(table(["measured / predicted", "problems", "geomean", "least", "most"], rows))
+    parts.append(f"The choice is within 10% of the best kernel on {result['near_best']} of {result['problems']} "
+                 f"problems{'; behind:' if behind else '.'}")
+    if behind:
+        parts.append(table(["problem", "chosen", "best", "chosen / best"], behind))
+    return "\n\n".join(parts)
+
+
+VIEWS = {"torch_cpu": cpu, "torch_cuda": cuda, "random_large": random_large, "model": model}
+
+
 def rendered(name):
-    path = ROOT / "benchmarks" / "results" / f"{name}.json"
+    path = ROOT / "benchmarks" / "results" / f"{'torch_cuda' if name == 'hopper' else name}.json"
     if not path.exists():
         return ""
     result = json.loads(path.read_text())
-    body = {"torch_cpu": cpu, "torch_cuda": cuda}[result["benchmark"]](result)
+    body = (hopper_table.markdown if name == "hopper" else VIEWS[result["benchmark"]])(result)
     return f"\n{body}\n\n{heading(result)}\n\n"
 
 

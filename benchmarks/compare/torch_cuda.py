@@ -12,7 +12,8 @@ Times are CUDA events around a run of calls: medians, minima, and the interquart
 Inputs are random; inputs and outputs rotate through sets that together exceed the L2 cache twice (weights stay,
 as they do in a model). Problems of batch 1 are timed twice: as eager calls (`ms`), where the launch counts, and
 inside a CUDA graph (`graph`). The floor of a row is the larger of its bytes over the copy rate and its products
-over the matrix rate of its precision, both measured by this run.
+over the matrix rate of its precision, both measured by this run (problem_floor.py; ieee float32: multiply-adds, or
+three products of f16, whichever is faster).
 
 A second table has the cost of a length that was never seen before: first call against tenth, waited for.
 
@@ -31,30 +32,11 @@ import time
 import torch
 import torch.nn.functional as F
 
+import cuda_problems
 import cuda_timing as timing
 import layers as layer_table
+import problem_floor
 import tconv_ctypes
-
-SEEDS = {"64": "n64 ci128 co128 l65536 k3 s1 p0 f32", "74": "n32 ci32 co64 l131072 k5 s1 p0 d3 f32",
-         "79": "n16 ci32 co64 l131072 k3 s2 p1 d2 f32"}
-# Bound by memory, and beyond L2: what the narrow and depthwise kernels are for.
-MEMORY_BOUND = ["n64 ci256 co256 l16000 k4 s2 p1 g256 f32", "n64 ci256 co256 l16000 k4 s2 p1 g256 bf16",
-                "n32 ci512 co512 l8001 k12 s2 p5 g512 f32", "n32 ci512 co512 l8001 k12 s2 p5 g512 f16",
-                "n64 ci256 co256 l32001 k7 s1 p3 g256 f32", "n64 ci4 co4 l220000 k4 s4 p0 f32",
-                "n16 ci64 co1 l160000 k8 s4 p0 bias f32", "n16 ci16 co8 l220416 k4 s2 p1 bias f32",
-                "n16 ci64 co8 l55104 k8 s4 p0 bias f32", "n16 ci256 co256 l16000 k5 s1 p0 d3 g256 f32"]
-PRECISIONS = {"f32": ("ieee", "tf32")}
-
-
-def products(p):
-    """x*w terms of a parsed problem that meet an output."""
-    lout = p.lout
-    total = 0
-    for k in range(p.k):
-        first = max(0, -((k * p.dilation - p.padding) // p.stride))
-        last = min(p.l - 1, (lout - 1 + p.padding - k * p.dilation) // p.stride)
-        total += max(0, last - first + 1)
-    return total * p.n * p.cin * (p.cout // p.groups)
 
 
 class Shape:
@@ -68,13 +50,11 @@ class Shape:
         self.bias = bool(plan.problem.has_bias)
         self.dtype = ("f32", "f64", "f16", "bf16")[plan.problem.dtype]
         self.lout = plan.lout
-        element = {"f32": 4, "f64": 8}.get(self.dtype, 2)
+        element = problem_floor.ELEMENT[self.dtype]
         self.moved = element * (self.n * self.cin * self.l + self.n * self.cout * self.lout)
-        self.bytes = self.moved + element * self.cin * (self.cout // self.groups) * self.k
 
     def floor_ms(self, rates, precision):
-        rate = rates[f"{precision if self.dtype == 'f32' else self.dtype}_tflops"]
-        return max(self.bytes / rates["copy_gbps"] / 1e6, 2 * products(self) / rate / 1e9)
+        return problem_floor.floor_ms(self, precision if self.dtype == "f32" else self.dtype, rates)
 
 
 class Data:
@@ -230,24 +210,6 @@ def new_length(seconds):
                    "lengths": len(first)} for name, (first, tenth) in times.items()}
 
 
-def problems(options):
-    """(name, text) pairs in the order asked for."""
-    found = [("free", text) for text in options.problem]
-    if found:
-        return found
-    if "seed" in options.sets:
-        found += [(f"problem {name}", text) for name, text in SEEDS.items()]
-    if "memory" in options.sets:
-        found += [("memory-bound", text) for text in MEMORY_BOUND]
-    if "layers" in options.sets:
-        seen = {text for _, text in found}
-        for layer in layer_table.table(options.file):
-            if layer.text() not in seen:
-                seen.add(layer.text())
-                found.append((layer.name, layer.text()))
-    return [(name, text) for name, text in found if options.match in f"{name} {text}"]
-
-
 def line(row):
     times = row.get("graph", row["ms"])
     show = lambda key: f"{times[key]['median_ms']:9.4f}" if key in times else "        -"
@@ -261,8 +223,7 @@ def line(row):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problem", action="append", default=[], help="a problem's text; may be repeated")
-    parser.add_argument("--sets", nargs="+", default=["seed", "memory", "layers"],
-                        choices=["seed", "memory", "layers"])
+    parser.add_argument("--sets", nargs="+", default=cuda_problems.SETS, choices=cuda_problems.SETS)
     parser.add_argument("--file", default=layer_table.TABLE, help="the layer table")
     parser.add_argument("--match", default="", help="only layers whose name or problem has this text")
     parser.add_argument("--precision", choices=["ieee", "tf32"], help="float32 in this mode alone")
@@ -280,8 +241,7 @@ def main():
     started = time.perf_counter()
     rates = timing.floors()
     print("floor: " + ", ".join(f"{key} {value:.4g}" for key, value in rates.items()), flush=True)
-    todo = [(name, text, precision) for name, text in problems(options)
-            for precision in PRECISIONS.get(text.split()[-1], ("ieee",)) if options.precision in (None, precision)]
+    todo = cuda_problems.problems(options)
     print(" ratio  floor     tconv    packed     torch    search  (nhwc)   spread")
     rows = []
     for index, (name, text, precision) in enumerate(todo):

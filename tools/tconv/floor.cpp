@@ -1,6 +1,13 @@
 #include "floor.hpp"
 
+#include <algorithm>
+
 namespace tconv::cli {
+namespace {
+
+constexpr double kSplitProducts = 3;  // of 16-bit parts, for one of ieee float32
+
+}  // namespace
 
 Rates rates_of(const core::DeviceInfo& gpu, const core::Problem& p) {
   const bool f64 = p.dtype == core::DType::f64;
@@ -12,7 +19,8 @@ Rates gpu_rates(const core::DeviceInfo& gpu, const core::Problem& p, const judge
   const bool tf32 = p.precision == core::Precision::tf32;
   if (half && gpu.half_gflops > 0) return {gpu.half_gflops, attained.gbps};
   if (tf32 && gpu.tf32_gflops > 0) return {gpu.tf32_gflops, attained.gbps};
-  return {attained.gflops, attained.gbps};
+  if (p.dtype != core::DType::f32) return {attained.gflops, attained.gbps};
+  return {std::max(attained.gflops, gpu.half_gflops / kSplitProducts), attained.gbps};
 }
 
 Floor floor_of(const core::Work& work, const Rates& rates) {

@@ -23,8 +23,8 @@ Rates measure_cpu(core::DType dtype, int threads, std::size_t copy_bytes, int bu
 // A GPU's as its DeviceInfo has them: for a plan.
 Rates rates_of(const core::DeviceInfo& gpu, const core::Problem& problem);
 
-// A GPU's for a measurement: what was measured, and for tensor cores (tf32, 16-bit) what is known of the
-// device.
+// A GPU's for a measurement: what was measured, and for tensor cores what is known of the device. ieee
+// float32 runs on multiply-adds or as three products of 16-bit parts: whichever is faster.
 Rates gpu_rates(const core::DeviceInfo& gpu, const core::Problem& problem, const judge::Attained& attained);
 
 struct Floor {
