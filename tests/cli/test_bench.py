@@ -128,6 +128,7 @@ class Large(Bench):
             path = pathlib.Path(folder) / "large.json"
             printed = self.json("--random-large", 5, "--seed", 3, *SMALL, "--save", path)
             self.assertEqual(json.loads(path.read_text()), printed)
+            self.assertEqual(sum(line.startswith(' {"problem"') for line in path.read_text().splitlines()), 5)
             self.assertEqual([p.name for p in pathlib.Path(folder).iterdir()], ["large.json"])
         self.assertEqual((printed["benchmark"], printed["seed"], printed["failed"]), ("random_large", 3, 0))
         self.assertRegex(printed["date"], r"^20\d\d-\d\d-\d\d$")
@@ -191,6 +192,13 @@ class Model(Bench):
             for each in row["kernels"]:
                 self.assertEqual(each["weights"] == "packed", each["kernel"] in ("cpu.dense",), each)
         self.assertEqual(result["near_best"], near)
+
+    def test_a_kernel_far_behind_is_not_timed_again(self):
+        result = self.json("--model", "n1 ci64 co64 l500 k4 s2 p1 f32", "--seconds", "0.01")
+        kernels = {each["kernel"]: each for each in result["rows"][0]["kernels"]}
+        self.assertEqual(kernels["reference"]["calls"], 1)
+        self.assertGreater(kernels["reference"]["seconds"], 4 * kernels["cpu.dense"]["seconds"])
+        self.assertGreaterEqual(kernels[result["rows"][0]["kernel"]]["calls"], 5)
 
     def test_ratios_are_of_the_chosen_kernels_with_a_model(self):
         result = self.json("--model", *self.PROBLEMS, "--seconds", "0.002")

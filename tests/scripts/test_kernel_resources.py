@@ -104,6 +104,14 @@ class Run(unittest.TestCase):
         self.assertEqual(result.returncode, 1, result)
         self.assertIn("1 times in loops of multiply-adds (0)", result.stdout)
 
+    def test_branches_to_labels(self):
+        lines = sass(GATHER, *INSIDE).replace("BRA 0x10", "BRA `(.L_x_7)").splitlines(keepends=True)
+        second = next(i for i, line in enumerate(lines) if "/*0010*/" in line)
+        labelled = "".join([*lines[:second], ".L_x_7:\n", *lines[second:]])
+        result = self.run_script(usage("sm_90a", (GATHER, 48, 8, 0)), labelled, "--check")
+        self.assertEqual(result.returncode, 1, result)
+        self.assertIn("1 times in loops of multiply-adds (0)", result.stdout)
+
     def test_a_stack_that_nothing_moves_to_is_no_spill(self):
         result = self.run_script(usage("sm_90a", (CLEAN, 30, 8, 0)), sass(CLEAN, *PRODUCTS, "EXIT"), "--check")
         self.assertEqual((result.returncode, result.stdout), (0, "1 kernels, 0 spill, 0 of them not allowed to\n"))

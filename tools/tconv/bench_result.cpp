@@ -25,6 +25,28 @@ Json result_head(const char* benchmark, const core::DeviceInfo& device) {
   return head.set("versions", Json::object().set("tconv", tconv_build_info()));
 }
 
+namespace {
+
+// The members of the outermost object and the elements of its arrays each on a line of their own.
+std::string in_lines(const std::string& json) {
+  std::string out, open;  // open: brackets around
+  bool quoted = false;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (c == '"' && (i == 0 || json[i - 1] != '\\')) quoted = !quoted;
+    if (!quoted && (c == '}' || c == ']')) open.pop_back();
+    if (!quoted && (c == '{' || c == '[')) open += c;
+    out += c;
+    const bool parts = open == "{" || open == "{[";
+    if (quoted || !parts || (c != ',' && c != '[')) continue;
+    out += open == "{" ? "\n" : "\n ";
+    if (c == ',') ++i;  // the space behind it
+  }
+  return out + "\n";
+}
+
+}  // namespace
+
 void demand_writable(const std::string& path) {
   std::FILE* file = std::fopen((path + ".new").c_str(), "w");
   if (file == nullptr) throw UsageError(path + ": cannot be written");
@@ -33,7 +55,7 @@ void demand_writable(const std::string& path) {
 }
 
 void save_json(const std::string& path, const Json& json) {
-  const std::string beside = path + ".new", text = json.dump() + "\n";
+  const std::string beside = path + ".new", text = in_lines(json.dump());
   std::FILE* file = std::fopen(beside.c_str(), "w");
   if (file == nullptr) throw Failure(path + ": cannot be written");
   const bool whole = std::fwrite(text.data(), 1, text.size(), file) == text.size();
