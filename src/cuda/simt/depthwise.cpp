@@ -18,6 +18,7 @@ using core::Status;
 using plan::PlanOptions;
 
 constexpr int64_t kSharedBytes = 48 * 1024;
+constexpr int64_t kBlocksPerSm = 128;  // some eight at once, in 16 turns: few enough idle at the end
 
 // How a row is cut. The first four follow from dtype and stride (DepthwiseShape in depthwise.cuh).
 struct DepthwiseConfig {
@@ -25,41 +26,54 @@ struct DepthwiseConfig {
   int64_t run_inputs = 1;  // Q of a run
   int64_t runs = 1;        // a thread
   int64_t sector = 8;      // elements in 32 bytes
+  bool by_words = false;   // x read in words of 4 bytes, else element by element
   int64_t threads = 128;
-  int64_t windows = 1;
+  int64_t windows = 1, parts = 1;  // windows of a part, parts of a row
   int64_t blocks_of_taps = 1;
-  int64_t pitch = 0;
+  int64_t values = 0, words = 0, pitch = 0;  // a channel of x, see DepthwiseParams
+  int64_t weights_pitch = 0;
   int64_t shared_bytes = 0;
   bool operator==(const DepthwiseConfig&) const = default;
   std::string text() const {
     return "a thread " + std::to_string(runs) + " runs of " + std::to_string(run) + " outputs, " +
-           std::to_string(threads) + " threads, " + std::to_string(windows) + " windows a row, " +
+           std::to_string(threads) + " threads, a block " + std::to_string(windows) + " windows, " +
+           std::to_string(parts) + " blocks a row, x in " + (by_words ? "words, " : "elements, ") +
            std::to_string(shared_bytes) + " bytes of shared memory";
   }
 };
 
-DepthwiseConfig plan_depthwise(const Problem& p) {
+DepthwiseConfig plan_depthwise(const Problem& p, const DeviceInfo& device) {
   DepthwiseConfig c;
   const auto element = static_cast<int64_t>(size_of(p.dtype));
   c.run = std::max<int64_t>(16 / element, p.stride);
   c.run_inputs = c.run / p.stride;
   c.runs = c.run_inputs >= 4 ? 2 : 64 / element / c.run;
+  if (element == 2 && p.stride == 2) c.runs *= 2;  // kTurns
   c.sector = 32 / element;
-  // Short rows take small blocks; 128 threads leave several windows to an SM, whose loads and stores overlap.
   const int64_t outputs = p.lout() + c.sector - 1;
-  c.threads = std::clamp<int64_t>(ceil_div(ceil_div(outputs, c.run * c.runs), 32) * 32, 32, 128);
-  c.windows = ceil_div(outputs, c.threads * c.run * c.runs);
+  c.by_words =
+      p.cin_per_group() == 1 && p.x_steps()[2] == 1 && outputs > kDepthwiseThreads / 2 * c.run * c.runs;
+  c.threads = c.by_words ? kDepthwiseThreads : kDepthwiseSmallThreads;
+  // A block takes as many windows of a row as leave every SM several turns of blocks.
+  const int64_t windows = ceil_div(outputs, c.threads * c.run * c.runs);
+  const int64_t wanted = kBlocksPerSm * std::max(1, device.sm_count);
+  c.parts = std::clamp<int64_t>(ceil_div(wanted, std::max<int64_t>(1, p.n * p.cout)), 1, windows);
+  c.windows = ceil_div(windows, c.parts);
+  c.parts = ceil_div(windows, c.windows);
   c.blocks_of_taps = ceil_div(ceil_div(p.k, p.stride), c.run_inputs);
-  const int64_t values = c.run_inputs * (c.blocks_of_taps + c.threads * c.runs + 1);
-  c.pitch = ceil_div(values, 4) * 4;
-  c.shared_bytes = p.cin_per_group() * (c.pitch + p.k) * 4;
+  c.values = c.run_inputs * (c.blocks_of_taps + c.threads * c.runs + 1);
+  const int64_t pack = 4 / element;  // the first word may begin pack - 1 elements earlier
+  c.words = ceil_div(c.values + pack - 1, pack);
+  c.pitch = kDepthwiseLead + ceil_div(c.words * pack, 4) * 4;
+  c.weights_pitch = c.blocks_of_taps * c.run;
+  c.shared_bytes = p.cin_per_group() * (c.pitch + c.weights_pitch) * 4;
   return c;
 }
 
 class DepthwiseKernel final : public plan::Kernel {
  public:
   DepthwiseKernel(const Problem& problem, const DeviceInfo& device)
-      : problem_(problem), device_(device), config_(plan_depthwise(problem)) {}
+      : problem_(problem), device_(device), config_(plan_depthwise(problem, device)) {}
 
   std::string describe() const override { return config_.text() + tf32_words(problem_); }
 
@@ -70,7 +84,7 @@ class DepthwiseKernel final : public plan::Kernel {
     const DepthwiseParams a = params(operands);
     const Grid grid{std::min(a.tiles, kMaxBlocks), static_cast<int>(config_.threads),
                     static_cast<std::size_t>(config_.shared_bytes)};
-    return launcher.run(depthwise_function(problem_.dtype, problem_.stride), grid, a);
+    return launcher.run(depthwise_function(problem_.dtype, problem_.stride, config_.by_words), grid, a);
   }
 
  private:
@@ -83,14 +97,16 @@ class DepthwiseKernel final : public plan::Kernel {
     a.x_sample = steps[0], a.x_channel = steps[1], a.x_position = steps[2];
     a.l = p.l, a.lout = p.lout(), a.padding = p.padding;
     a.cout = p.cout, a.cout_per_group = p.cout_per_group();
-    a.rows = p.n * p.cout, a.windows = config_.windows, a.tiles = a.rows * a.windows;
+    a.windows = config_.windows, a.parts = config_.parts, a.tiles = p.n * p.cout * a.parts;
     a.cin_per_group = static_cast<int32_t>(p.cin_per_group());
     a.k = static_cast<int32_t>(p.k);
     a.blocks_of_taps = static_cast<int32_t>(config_.blocks_of_taps);
+    a.values = static_cast<int32_t>(config_.values), a.words = static_cast<int32_t>(config_.words);
     a.pitch = static_cast<int32_t>(config_.pitch);
+    a.weights_pitch = static_cast<int32_t>(config_.weights_pitch);
     a.small = a.tiles < (int64_t{1} << 31) && p.cout < (int64_t{1} << 31);
     if (a.small) {
-      a.by_windows = Divisor::of(static_cast<uint32_t>(a.windows));
+      a.by_parts = Divisor::of(static_cast<uint32_t>(a.parts));
       a.by_cout = Divisor::of(static_cast<uint32_t>(a.cout));
       a.by_cout_per_group = Divisor::of(static_cast<uint32_t>(a.cout_per_group));
     }
@@ -113,7 +129,7 @@ std::string refusal(const Problem& p, const DeviceInfo& device) {
     return "cin " + std::to_string(p.cin_per_group()) + " a group: for " + std::to_string(kDepthwiseMaxCin) +
            " at most";
   }
-  if (p.k > kSharedBytes || plan_depthwise(p).shared_bytes > kSharedBytes) {
+  if (p.k > kSharedBytes || plan_depthwise(p, device).shared_bytes > kSharedBytes) {
     return "k " + std::to_string(p.k) + ": a window does not fit shared memory";
   }
   return "";

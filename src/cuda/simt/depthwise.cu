@@ -4,16 +4,16 @@ namespace tconv::cuda::simt {
 namespace {
 
 template <class T>
-DepthwiseFunction by_stride(int64_t stride) {
+DepthwiseFunction by_stride(int64_t stride, bool words) {
   switch (stride) {
     case 1:
-      return depthwise_kernel<T, 1>;
+      return words ? depthwise_words_kernel<T, 1> : depthwise_elements_kernel<T, 1>;
     case 2:
-      return depthwise_kernel<T, 2>;
+      return words ? depthwise_words_kernel<T, 2> : depthwise_elements_kernel<T, 2>;
     case 4:
-      return depthwise_kernel<T, 4>;
+      return words ? depthwise_words_kernel<T, 4> : depthwise_elements_kernel<T, 4>;
     case 8:
-      return depthwise_kernel<T, 8>;
+      return words ? depthwise_words_kernel<T, 8> : depthwise_elements_kernel<T, 8>;
     default:
       return nullptr;
   }
@@ -21,14 +21,14 @@ DepthwiseFunction by_stride(int64_t stride) {
 
 }  // namespace
 
-DepthwiseFunction depthwise_function(core::DType dtype, int64_t stride) {
+DepthwiseFunction depthwise_function(core::DType dtype, int64_t stride, bool words) {
   switch (dtype) {
     case core::DType::f32:
-      return by_stride<float>(stride);
+      return by_stride<float>(stride, words);
     case core::DType::f16:
-      return by_stride<__half>(stride);
+      return by_stride<__half>(stride, words);
     case core::DType::bf16:
-      return by_stride<__nv_bfloat16>(stride);
+      return by_stride<__nv_bfloat16>(stride, words);
     case core::DType::f64:
       break;
   }

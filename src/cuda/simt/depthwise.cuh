@@ -12,22 +12,33 @@
 // compiled once a phase, which makes every register index a constant, interleaves the residues without any
 // exchange and leaves nothing but whole 16-byte stores, whatever the row's alignment. Windows begin at
 // 32-byte boundaries of y: no memory sector is written by two blocks. A row's first and last run store their
-// elements one by one. Each value of x is read once from memory (but for the halo of K/S values a window),
-// converted to float and kept in shared memory.
+// elements one by one.
+//
+// Each value of x is read once from memory (but for the halo of K/S values a window) and kept as float in
+// shared memory. Two kernels differ in how it gets there. The usual one, for one channel a group: in words of
+// 4 bytes aligned as x is, two elements of a 16-bit type, whose shift of one element, where there is one,
+// disappears when they become floats; a block walks over neighbouring windows of a row, and the words of the
+// next one are under way, in registers, while this one is multiplied and stored. The other one, for several
+// channels, any strides of x and short rows: element by element.
 #pragma once
 
-#include "cuda/simt/depthwise.hpp"
-#include "cuda/simt/storage.cuh"
+#include "cuda/simt/depthwise_feed.cuh"
 
 namespace tconv::cuda::simt {
 
 // R outputs a run: a 16-byte vector, or one Q where that is more.
-template <class T, int S>
+template <class T, int S, int kThreads>
 struct DepthwiseShape {
   static constexpr int kVector = 16 / sizeof(T);
   static constexpr int R = kVector > S ? kVector : S;
-  static constexpr int XV = R / S;  // Q a run
-  static constexpr int kRuns = XV >= 4 ? 2 : 64 / static_cast<int>(sizeof(T)) / R;
+  static constexpr int XV = R / S;                                                  // Q a run
+  static constexpr int kRuns = XV >= 4 ? 2 : 64 / static_cast<int>(sizeof(T)) / R;  // at once
+  // bf16 k4 s2 takes 447 us in one turn and 430 in two (H200), which have as many loads ahead as float32.
+  static constexpr int kTurns = sizeof(T) == 2 && S == 2 ? 2 : 1;
+  static constexpr int kThreadQ = kTurns * kRuns * XV;
+  static constexpr int kStep = kThreads * kThreadQ;    // Q of a window
+  static constexpr int kPack = 4 / sizeof(T);          // elements a word
+  static constexpr int kWords = kThreadQ / kPack + 1;  // of a window, a thread: its own and one of the halo
 };
 
 template <int XV>
@@ -46,67 +57,45 @@ __device__ __forceinline__ void load_window(float (&to)[XV], const float* from) 
   }
 }
 
-// One channel of x into shared memory: value j is position start + j, zero outside [0, l).
-template <class T, int kEach>
-__device__ __forceinline__ void fill_row(float* shared, const T* row, int64_t start,
-                                         const DepthwiseParams& a) {
-  const int threads = blockDim.x, thread = threadIdx.x;
-  // Values inside [0, l) are first..first+count-1.
-  const int first =
-      static_cast<int>(min(static_cast<int64_t>(a.pitch), max(static_cast<int64_t>(0), -start)));
-  const int end =
-      static_cast<int>(max(static_cast<int64_t>(first), min(static_cast<int64_t>(a.pitch), a.l - start)));
-  const uint32_t count = end - first;
-  const T* from = row + (start + thread) * a.x_position;
-  const int64_t step = threads * a.x_position;
-  T held[kEach];
-#pragma unroll
-  for (int i = 0; i < kEach; ++i) {
-    held[i] = static_cast<uint32_t>(i * threads + thread - first) < count ? *from : T{};
-    from += step;
-  }
-  loads_before_stores();
-  float* to = shared + thread;
-#pragma unroll
-  for (int i = 0; i < kEach - 1; ++i, to += threads) *to = widen(held[i]);  // pitch holds as many
-  if ((kEach - 1) * threads + thread < a.pitch) *to = widen(held[kEach - 1]);
-  for (int j = kEach * threads + thread; j < a.pitch; j += threads, from += step) {  // long halos
-    shared[j] = static_cast<uint32_t>(j - first) < count ? widen(*from) : 0.f;
-  }
-}
-
-// All taps of one input channel for this thread's runs. xs points at run 0's first Q.
-template <int S, int R, int kRuns, int kPhase>
-__device__ __forceinline__ void add_channel(float (&sum)[kRuns][R], const float* xs, int run_step,
-                                            const float* ws, const DepthwiseParams& a) {
-  constexpr int XV = R / S;
-  float above[kRuns], middle[kRuns][XV];
+// All taps of one input channel for this thread's runs. xs points at run 0's first Q. Weights are read four
+// at a time, and tests are for whole taps: the last one alone may lack residues.
+template <int S, int R, int kRuns, int kPhase, int kThreads>
+__device__ __forceinline__ void add_channel(float (&sum)[kRuns][R], const float* xs, const float* ws,
+                                            const DepthwiseParams& a) {
+  constexpr int XV = R / S, kRunStep = kThreads * XV, kW = S > 4 ? S : 4;
+  float above[kRuns], middle[kRuns][XV], below[kRuns][XV], w[kW];
 #pragma unroll
   for (int i = 0; i < kRuns; ++i) {
-    load_window(middle[i], xs + i * run_step);
-    above[i] = kPhase == 0 ? 0.f : xs[i * run_step + XV];
+    load_window(middle[i], xs + i * kRunStep);
+    above[i] = kPhase == 0 ? 0.f : xs[i * kRunStep + XV];
   }
-  for (int block = 0; block < a.blocks_of_taps; ++block) {
-    float below[kRuns][XV];
+  const auto add = [&](int tap, int r) {
 #pragma unroll
-    for (int i = 0; i < kRuns; ++i) load_window(below[i], xs + i * run_step - (block + 1) * XV);
+    for (int m = 0; m < R; ++m) {
+      if ((kPhase + m) % S != r) continue;
+      const int at = (kPhase + m) / S - tap;  // relative to middle[0]
+#pragma unroll
+      for (int i = 0; i < kRuns; ++i) {
+        const float v = at < 0 ? below[i][(XV + at) % XV] : at < XV ? middle[i][at % XV] : above[i];
+        sum[i][m] = fmaf(v, w[(tap * S + r) % kW], sum[i][m]);
+      }
+    }
+  };
+  int left = a.k;  // 1 or more
+  do {
+    xs -= XV;
+#pragma unroll
+    for (int i = 0; i < kRuns; ++i) load_window(below[i], xs + i * kRunStep);
 #pragma unroll
     for (int tap = 0; tap < XV; ++tap) {
+      if (tap * S % kW == 0) load_window(w, ws + tap * S);  // beyond K: not used
+      if (left >= (tap + 1) * S) {
 #pragma unroll
-      for (int r = 0; r < S; ++r) {
-        const int k = (block * XV + tap) * S + r;
-        if (k < a.k) {
-          const float w = ws[k];
+        for (int r = 0; r < S; ++r) add(tap, r);
+      } else if (S > 1 && left > tap * S) {
 #pragma unroll
-          for (int m = 0; m < R; ++m) {
-            if ((kPhase + m) % S != r) continue;
-            const int at = (kPhase + m) / S - tap;  // relative to middle[0]
-#pragma unroll
-            for (int i = 0; i < kRuns; ++i) {
-              const float v = at < 0 ? below[i][(XV + at) % XV] : at < XV ? middle[i][at % XV] : above[i];
-              sum[i][m] = fmaf(v, w, sum[i][m]);
-            }
-          }
+        for (int r = 0; r < S - 1; ++r) {
+          if (left > tap * S + r) add(tap, r);
         }
       }
     }
@@ -116,106 +105,189 @@ __device__ __forceinline__ void add_channel(float (&sum)[kRuns][R], const float*
 #pragma unroll
       for (int j = 0; j < XV; ++j) middle[i][j] = below[i][j];
     }
-  }
+    left -= R, ws += R;
+  } while (left > 0);
 }
 
+// to is aligned to 16 bytes; o: its place in the row. whole: all of the window lies in [0, lout).
 template <class T, int R>
-__device__ __forceinline__ void store_run(T* row, int64_t o, const float (&sum)[R],
+__device__ __forceinline__ void store_run(T* to, int64_t o, const float (&sum)[R], bool whole,
                                           const DepthwiseParams& a) {
-  T out[R];
+  if (whole || (o >= 0 && o + R <= a.lout)) {
+    constexpr int kPack = 4 / sizeof(T), kWords = R / kPack;
+    uint32_t word[kWords];
 #pragma unroll
-  for (int m = 0; m < R; ++m) out[m] = narrow<T>(sum[m]);
-  if (o >= 0 && o + R <= a.lout) {
-    store_span<T, R>(row + o, out);  // aligned to 16 bytes
-    return;
-  }
+    for (int i = 0; i < kWords; ++i) {
+      if constexpr (sizeof(T) == 4) {
+        word[i] = __float_as_uint(sum[i]);
+      } else {
+        word[i] = pack(sum[2 * i], sum[2 * i + 1], T());
+      }
+    }
 #pragma unroll
-  for (int m = 0; m < R; ++m) {
-    if (o + m >= 0 && o + m < a.lout) row[o + m] = out[m];
+    for (int i = 0; i < kWords; i += 4) {
+      const uint4 vector = make_uint4(word[i], word[i + 1], word[i + 2], word[i + 3]);
+      *reinterpret_cast<uint4*>(to + i * kPack) = vector;
+    }
+  } else {
+#pragma unroll
+    for (int m = 0; m < R; ++m) {
+      if (o + m >= 0 && o + m < a.lout) to[m] = narrow<T>(sum[m]);
+    }
   }
 }
 
-template <class T, int S, int kPhase>
-__device__ __forceinline__ void run_phase(T* row, int64_t first, float bias, const float* xs, const float* ws,
-                                          const DepthwiseParams& a) {
-  using Shape = DepthwiseShape<T, S>;
-  constexpr int R = Shape::R, XV = Shape::XV, kRuns = Shape::kRuns;
-  float sum[kRuns][R];
+// A window of y, whose first output is first, at to. xs points at this thread's first Q of channel 0.
+template <class T, int S, int kThreads, int kPhase>
+__device__ __forceinline__ void run_phase(T* to, int64_t first, float bias, const float* xs, const float* ws,
+                                          int channels, const DepthwiseParams& a) {
+  using Shape = DepthwiseShape<T, S, kThreads>;
+  constexpr int R = Shape::R, kRuns = Shape::kRuns;
+  const bool whole = first >= 0 && first + Shape::kStep * S <= a.lout;
+  int mine = static_cast<int>(threadIdx.x) * R;
+#pragma unroll 1
+  for (int turn = 0; turn < Shape::kTurns; ++turn, mine += kThreads * kRuns * R) {
+    float sum[kRuns][R];
 #pragma unroll
-  for (int i = 0; i < kRuns; ++i) {
+    for (int i = 0; i < kRuns; ++i) {
 #pragma unroll
-    for (int m = 0; m < R; ++m) sum[i][m] = bias;
-  }
-  const int below = a.blocks_of_taps * XV;
-  for (int c = 0; c < a.cin_per_group; ++c) {
-    add_channel<S, R, kRuns, kPhase>(sum, xs + c * a.pitch + below + static_cast<int>(threadIdx.x) * XV,
-                                     static_cast<int>(blockDim.x) * XV, ws + c * a.k, a);
-  }
+      for (int m = 0; m < R; ++m) sum[i][m] = bias;
+    }
+    for (int c = 0; c < channels; ++c) {
+      add_channel<S, R, kRuns, kPhase, kThreads>(sum, xs + c * a.pitch, ws + c * a.weights_pitch, a);
+    }
+    xs += kThreads * kRuns * Shape::XV;
 #pragma unroll
-  for (int i = 0; i < kRuns; ++i) {
-    store_run<T, R>(row, first + (i * static_cast<int64_t>(blockDim.x) + threadIdx.x) * R, sum[i], a);
+    for (int i = 0; i < kRuns; ++i) {
+      const int at = mine + i * kThreads * R;
+      store_run<T, R>(to + at, first + at, sum[i], whole, a);
+    }
   }
 }
 
 // Phases are compared one after the other; the test is uniform over the block.
-template <class T, int S, int kPhase = 0>
-__device__ __forceinline__ void run_any_phase(int phase, T* row, int64_t first, float bias, const float* xs,
-                                              const float* ws, const DepthwiseParams& a) {
+template <class T, int S, int kThreads, int kPhase = 0>
+__device__ __forceinline__ void run_any_phase(int phase, T* to, int64_t first, float bias, const float* xs,
+                                              const float* ws, int channels, const DepthwiseParams& a) {
   if (phase == kPhase) {
-    run_phase<T, S, kPhase>(row, first, bias, xs, ws, a);
+    run_phase<T, S, kThreads, kPhase>(to, first, bias, xs, ws, channels, a);
   } else if constexpr (kPhase + 1 < S) {
-    run_any_phase<T, S, kPhase + 1>(phase, row, first, bias, xs, ws, a);
+    run_any_phase<T, S, kThreads, kPhase + 1>(phase, to, first, bias, xs, ws, channels, a);
   }
 }
 
+// What a block works on: neighbouring windows of a row.
+template <class T>
+struct DepthwisePart {
+  T* row;               // of y
+  int64_t first, end;   // outputs; first + m is aligned where m is
+  const T *x, *weight;  // of the first channel of the row's group
+  int64_t start;        // position of a window's first value
+  int phase;
+  float bias;
+};
+
+template <class T, int S, class Shape>
+__device__ __forceinline__ DepthwisePart<T> depthwise_part(const DepthwiseParams& a, int64_t index) {
+  constexpr int kSector = 32 / sizeof(T), kWindow = Shape::kStep * S;
+  int64_t line, n, group;
+  if (a.small) {
+    line = a.by_parts.divide(static_cast<uint32_t>(index));
+    n = a.by_cout.divide(static_cast<uint32_t>(line));
+    group = a.by_cout_per_group.divide(static_cast<uint32_t>(line - n * a.cout));
+  } else {
+    line = index / a.parts;
+    n = line / a.cout;
+    group = (line - n * a.cout) / a.cout_per_group;
+  }
+  const int64_t co = line - n * a.cout, ci = group * a.cin_per_group;
+  DepthwisePart<T> part;
+  part.row = static_cast<T*>(a.y) + line * a.lout;
+  const int past = static_cast<int>((reinterpret_cast<uintptr_t>(part.row) / sizeof(T)) % kSector);
+  part.first = (index - line * a.parts) * a.windows * kWindow - past;
+  part.end = min(a.lout, part.first + a.windows * kWindow);
+  part.x = static_cast<const T*>(a.x) + n * a.x_sample + ci * a.x_channel;
+  part.weight =
+      static_cast<const T*>(a.weight) + (ci * a.cout_per_group + co - group * a.cout_per_group) * a.k;
+  const int64_t q = floor_div(part.first + a.padding, S);
+  part.start = q - a.blocks_of_taps * Shape::XV;
+  part.phase = static_cast<int>(part.first + a.padding - q * S);
+  part.bias = a.bias == nullptr ? 0.f : widen(static_cast<const T*>(a.bias)[co]);
+  return part;
+}
+
+// Blocks of 128 threads on an SM, for its loads in flight: fewer where a thread holds 32 sums (strides 4 and
+// 8, which read little).
+template <class Shape>
+constexpr int depthwise_blocks() {
+  return Shape::kRuns * Shape::R >= 32 ? 6 : 7;
+}
+
+// One channel a group, positions of x side by side.
 template <class T, int S>
-__global__ void __launch_bounds__(128) depthwise_kernel(const DepthwiseParams a) {
-  using Shape = DepthwiseShape<T, S>;
-  constexpr int kSector = 32 / sizeof(T);
+__global__ void __launch_bounds__(kDepthwiseThreads,
+                                  depthwise_blocks<DepthwiseShape<T, S, kDepthwiseThreads>>())
+    depthwise_words_kernel(const DepthwiseParams a) {
+  constexpr int kThreads = kDepthwiseThreads;
+  using Shape = DepthwiseShape<T, S, kThreads>;
+  constexpr int kWindow = Shape::kStep * S, kWordStep = Shape::kStep / Shape::kPack;
   extern __shared__ __align__(16) float shared_floats[];
-  float* xs = shared_floats;
+  float* xs = shared_floats + kDepthwiseLead;
+  float* ws = shared_floats + a.pitch;
+  const float* mine = xs + (a.blocks_of_taps + static_cast<int>(threadIdx.x)) * Shape::XV;
+
+  for (int64_t index = blockIdx.x; index < a.tiles; index += gridDim.x) {
+    DepthwisePart<T> part = depthwise_part<T, S, Shape>(a, index);
+    if (part.first >= part.end) continue;
+    const int shift = shift_of(part.x + part.start);  // the same for all windows
+    int64_t position = part.start - shift;
+    const auto* from = reinterpret_cast<const uint32_t*>(part.x + position) + threadIdx.x;
+    uint32_t held[Shape::kWords];
+    fetch_words<T, kThreads>(held, from, part.x, position, a);
+    const T weight = static_cast<int>(threadIdx.x) < a.k ? part.weight[threadIdx.x] : T{};
+    __syncthreads();  // the row before has read its weights
+    if (static_cast<int>(threadIdx.x) < a.k) ws[threadIdx.x] = widen(weight);
+    for (int k = threadIdx.x + kThreads; k < a.k; k += kThreads) ws[k] = widen(part.weight[k]);
+    T* to = part.row + part.first;
+    for (;; part.first += kWindow, to += kWindow) {
+      put_words<T, kThreads>(xs - shift, held, part.x, position, a);
+      position += Shape::kStep;
+      from += kWordStep;
+      const bool more = part.first + kWindow < part.end;
+      if (more) fetch_words<T, kThreads>(held, from, part.x, position, a);
+      __syncthreads();
+      run_any_phase<T, S, kThreads>(part.phase, to, part.first, part.bias, mine, ws, 1, a);
+      if (!more) break;
+      __syncthreads();  // the next window overwrites xs
+    }
+  }
+}
+
+// Several channels a group, any strides of x, short rows.
+template <class T, int S>
+__global__ void __launch_bounds__(kDepthwiseSmallThreads) depthwise_elements_kernel(const DepthwiseParams a) {
+  constexpr int kThreads = kDepthwiseSmallThreads;
+  using Shape = DepthwiseShape<T, S, kThreads>;
+  extern __shared__ __align__(16) float shared_floats[];
+  float* xs = shared_floats + kDepthwiseLead;
   float* ws = shared_floats + static_cast<int64_t>(a.cin_per_group) * a.pitch;
-  const int window = static_cast<int>(blockDim.x) * Shape::kRuns * Shape::R;
+  const float* mine = xs + (a.blocks_of_taps + static_cast<int>(threadIdx.x)) * Shape::XV;
 
-  for (int64_t tile = blockIdx.x; tile < a.tiles; tile += gridDim.x) {
-    int64_t line, n, group;
-    if (a.small) {
-      line = a.by_windows.divide(static_cast<uint32_t>(tile));
-      n = a.by_cout.divide(static_cast<uint32_t>(line));
-      group = a.by_cout_per_group.divide(static_cast<uint32_t>(line - n * a.cout));
-    } else {
-      line = tile / a.windows;
-      n = line / a.cout;
-      group = (line - n * a.cout) / a.cout_per_group;
+  for (int64_t index = blockIdx.x; index < a.tiles; index += gridDim.x) {
+    DepthwisePart<T> part = depthwise_part<T, S, Shape>(a, index);
+    for (bool begins = true; part.first < part.end; part.first += Shape::kStep * S, begins = false) {
+      for (int c = 0; c < a.cin_per_group; ++c) {
+        const T* w = part.weight + static_cast<int64_t>(c) * a.cout_per_group * a.k;
+        for (int k = threadIdx.x; begins && k < a.k; k += kThreads) ws[c * a.weights_pitch + k] = widen(w[k]);
+        fill_elements<T, kThreads, Shape::kThreadQ + 1>(xs + c * a.pitch, part.x + c * a.x_channel,
+                                                        part.start, a);
+      }
+      __syncthreads();
+      run_any_phase<T, S, kThreads>(part.phase, part.row + part.first, part.first, part.bias, mine, ws,
+                                    a.cin_per_group, a);
+      __syncthreads();  // the next window overwrites xs
+      part.start += Shape::kStep;
     }
-    const int64_t part = tile - line * a.windows, co = line - n * a.cout, ci = group * a.cin_per_group;
-    T* row = static_cast<T*>(a.y) + line * a.lout;
-    const int past = static_cast<int>((reinterpret_cast<uintptr_t>(row) / sizeof(T)) % kSector);
-    const int64_t first = part * window - past;  // first + m is aligned where m is
-    if (first >= a.lout) continue;
-    const int64_t q = floor_div(first + a.padding, S);
-    const int phase = static_cast<int>(first + a.padding - q * S);
-
-    const T* x = static_cast<const T*>(a.x) + n * a.x_sample + ci * a.x_channel;
-    const T* w =
-        static_cast<const T*>(a.weight) + (ci * a.cout_per_group + co - group * a.cout_per_group) * a.k;
-    // All loads are under way before the first is waited for: a weight, the bias, x.
-    const int weights = a.cin_per_group * a.k;
-    const auto weight = [&](int e) {
-      const int c = e < a.k ? 0 : e / a.k;
-      return w[(static_cast<int64_t>(c) * a.cout_per_group - c) * a.k + e];
-    };
-    const T held = static_cast<int>(threadIdx.x) < weights ? weight(threadIdx.x) : T{};
-    const float bias = a.bias == nullptr ? 0.f : widen(static_cast<const T*>(a.bias)[co]);
-    for (int c = 0; c < a.cin_per_group; ++c) {
-      fill_row<T, Shape::kRuns * Shape::XV + 1>(xs + c * a.pitch, x + c * a.x_channel,
-                                                q - a.blocks_of_taps * Shape::XV, a);
-    }
-    if (static_cast<int>(threadIdx.x) < weights) ws[threadIdx.x] = widen(held);
-    for (int e = threadIdx.x + blockDim.x; e < weights; e += blockDim.x) ws[e] = widen(weight(e));
-    __syncthreads();
-    run_any_phase<T, S>(phase, row, first, bias, xs, ws, a);
-    __syncthreads();  // the next window overwrites xs
   }
 }
 
