@@ -69,9 +69,10 @@ plan::Support supports(const Problem& p, const DeviceInfo& device, const PlanOpt
   if (p.cout_per_group() > 4) {
     return plan::Support::no("cout " + std::to_string(p.cout_per_group()) + " a group: for 4 at most");
   }
-  // An inverse STFT (1026->1 k1024 s256) takes 67 us here and 36 in the dense kernel's tiles; mask decoders
-  // are quicker here: 512->1 k16 s8 55 and 68, 512->1 k21 s10 76 and 120 (H200).
-  const int64_t columns = p.cout_per_group() * std::min(p.k, p.stride);
+  // An inverse STFT (1026->1 k1024 s256) takes 31, 52 and 173 us here at l 224, 500 and 2000, and 33, 49 and
+  // 133 in the dense kernel's tiles; mask decoders are quicker here: 512->1 k16 s8 32 and 68, k21 s10 41 and
+  // 120 (H200).
+  const int64_t columns = columns_of(p);
   if (columns >= 32) {
     return plan::Support::no(std::to_string(columns) + " columns (cout, residue): enough for tiles");
   }
@@ -86,15 +87,11 @@ plan::Support supports(const Problem& p, const DeviceInfo& device, const PlanOpt
   return plan::Support::yes();
 }
 
-std::unique_ptr<const plan::Kernel> make(const Problem& p, const DeviceInfo& device,
-                                         const PlanOptions& options) {
-  return std::make_unique<LongkKernel>(p, device, options);
-}
-
 }  // namespace
 }  // namespace simt
 
 const plan::KernelEntry kSimtLongk = {"cuda.simt.longk", "few outputs, the reduction cut over blocks",
-                                      core::DeviceKind::cuda, simt::supports, simt::make};
+                                      core::DeviceKind::cuda, simt::supports,
+                                      simt::make_kernel<simt::LongkKernel>};
 
 }  // namespace tconv::cuda

@@ -36,6 +36,10 @@ struct NarrowParams {
   int32_t chunk;                          // input channels whose weights lie in shared memory
   Divisor by_residues, by_taps_residues;
   bool direct;  // one residue block that is the whole stride: threads store what they hold
+  // narrow_ring.cuh alone:
+  bool keep;            // all tiles have the same weights, which stay in shared memory
+  bool turned;          // the padding is half the stride, modulo the stride: see store_ring_direct
+  int32_t ring_offset;  // bytes of shared memory before the warps' rings
 };
 
 using NarrowFunction = void (*)(NarrowParams);
@@ -46,9 +50,31 @@ struct NarrowTileShape {
   bool operator==(const NarrowTileShape&) const = default;
 };
 
+// Weights of a (channel, tap) in shared memory: read 16 bytes at a time where there are four or more.
+constexpr int narrow_pitch(int columns) {
+  return columns < 4 ? columns : (columns + 3) / 4 * 4;
+}
+
+// narrow_ring.cuh: blocks of 256 threads on an SM, by the sums of a thread (columns x positions) of 4 or 8
+// bytes.
+constexpr int ring_blocks_per_sm(int columns, int p, int bytes) {
+  const int sums = columns * p * (bytes == 8 ? 2 : 1);
+  return sums <= (p <= 4 ? 16 : 8) ? 3 : sums <= 64 ? 2 : 1;
+}
+
+// Rows of x in a warp's ring, and elements of a row: its positions and a halo of the taps.
+inline constexpr int kRingMostTaps = 33;
+constexpr int ring_depth(int p) {
+  return p <= 4 ? 5 : 3;
+}
+constexpr int ring_row(int p) {
+  return 32 * p + kRingMostTaps - 1;
+}
+
 // The compiled tiles, one source file a storage type. At most 128 sums of 4 bytes a thread.
 struct NarrowCompiled {
   NarrowTileShape shape;
+  bool ring;  // narrow_ring.cuh, else narrow.cuh
   NarrowFunction function;
 };
 std::span<const NarrowCompiled> narrow_f32();
@@ -59,6 +85,7 @@ std::span<const NarrowCompiled> narrow_f64();
 // How the work is cut. Printable and comparable; a pure function of problem, device and splitting.
 struct NarrowConfig {
   NarrowTileShape shape{1, 1, 4};
+  bool ring = false;  // see NarrowCompiled
   int q_warps = 1, r_warps = 1, slice_warps = 1;
   int residues = 1;  // a block
   int64_t residue_groups = 1, co_blocks = 1, q_tiles = 1;
@@ -66,8 +93,9 @@ struct NarrowConfig {
   int64_t taps = 1;  // ceil(K/stride)
   int64_t splits = 1, cin_per_split = 1;
   int64_t chunk = 1;  // channels whose weights lie in shared memory at a time
-  int64_t shared_bytes = 0;
-  bool direct = false;  // see NarrowParams
+  int64_t shared_bytes = 0, ring_offset = 0;
+  bool direct = false, keep = false;  // see NarrowParams
+  int64_t blocks = 1;                 // that run at once on the device
   bool operator==(const NarrowConfig&) const = default;
   int threads() const { return 32 * q_warps * r_warps * slice_warps; }
   std::string text() const;

@@ -1,15 +1,21 @@
-#include "cuda/simt/narrow.cuh"
+#include "cuda/simt/narrow_ring.cuh"
 
 namespace tconv::cuda::simt {
 
 std::span<const NarrowCompiled> narrow_f32() {
-  static const NarrowCompiled list[] = {
-      {{1, 1, 8}, narrow_kernel<float, 1, 1, 8>}, {{1, 2, 8}, narrow_kernel<float, 1, 2, 8>},
-      {{1, 4, 4}, narrow_kernel<float, 1, 4, 4>}, {{1, 4, 8}, narrow_kernel<float, 1, 4, 8>},
-      {{1, 8, 4}, narrow_kernel<float, 1, 8, 4>}, {{1, 8, 8}, narrow_kernel<float, 1, 8, 8>},
-      {{4, 1, 8}, narrow_kernel<float, 4, 1, 8>}, {{4, 2, 8}, narrow_kernel<float, 4, 2, 8>},
-      {{4, 4, 4}, narrow_kernel<float, 4, 4, 4>}, {{4, 4, 8}, narrow_kernel<float, 4, 4, 8>},
-      {{4, 8, 4}, narrow_kernel<float, 4, 8, 4>}};
+  static const NarrowCompiled list[] = {{{1, 1, 8}, false, narrow_kernel<float, 1, 1, 8>},
+                                        {{1, 1, 8}, true, narrow_ring_kernel<float, 1, 1, 8>},
+                                        {{1, 2, 8}, true, narrow_ring_kernel<float, 1, 2, 8>},
+                                        {{1, 4, 4}, true, narrow_ring_kernel<float, 1, 4, 4>},
+                                        {{1, 4, 8}, true, narrow_ring_kernel<float, 1, 4, 8>},
+                                        {{1, 8, 4}, true, narrow_ring_kernel<float, 1, 8, 4>},
+                                        {{1, 8, 8}, true, narrow_ring_kernel<float, 1, 8, 8>},
+                                        {{1, 10, 4}, true, narrow_ring_kernel<float, 1, 10, 4>},
+                                        {{4, 4, 4}, true, narrow_ring_kernel<float, 4, 4, 4>},
+                                        {{4, 4, 8}, true, narrow_ring_kernel<float, 4, 4, 8>},
+                                        {{4, 1, 8}, false, narrow_kernel<float, 4, 1, 8>},
+                                        {{4, 2, 8}, false, narrow_kernel<float, 4, 2, 8>},
+                                        {{4, 8, 4}, false, narrow_kernel<float, 4, 8, 4>}};
   return list;
 }
 

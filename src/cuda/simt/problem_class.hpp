@@ -1,10 +1,14 @@
 // What the host sides of the memory-bound simt families have in common.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+#include <memory>
 #include <string>
 
 #include "core/device_info.hpp"
 #include "core/problem.hpp"
+#include "plan/kernel_entry.hpp"
 
 namespace tconv::cuda::simt {
 
@@ -14,6 +18,18 @@ inline std::string simt_refusal(const core::Problem& p, const core::DeviceInfo& 
     return std::string("operation ") + name_of(p.operation) + ": this kernel is for fwd";
   }
   return device.sm < 70 ? "compute capability below 7.0" : "";
+}
+
+// Columns of the matrix product: output channels of a group times residues with taps.
+inline int64_t columns_of(const core::Problem& p) {
+  return p.cout_per_group() * std::min(p.k, p.stride);
+}
+
+// An entry's make().
+template <class Kernel>
+std::unique_ptr<const plan::Kernel> make_kernel(const core::Problem& p, const core::DeviceInfo& device,
+                                                const plan::PlanOptions& options) {
+  return std::make_unique<Kernel>(p, device, options);
 }
 
 inline const char* tf32_words(const core::Problem& p) {

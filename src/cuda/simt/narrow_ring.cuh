@@ -1,0 +1,238 @@
+// cuda.simt.narrow and longk where x is bound to wait for memory: one output channel, or four at all of a
+// stride of four. The loop nest is narrow.cuh's; x takes another way.
+//
+// Each warp copies the rows of x that it needs, channels ahead, into a ring of its own in shared memory:
+// without registers where copies are asynchronous, through registers one channel ahead elsewhere (16-bit
+// types, before compute capability 8.0). Edges of x arrive there as zeros, so no loop tests for them, and the
+// number of taps is free. Quicker than narrow.cuh by as much as those wait (H200, us, narrow.cuh and this:
+// 512->1 k16 s8 52 and 32, 512->1 k21 s10 73 and 41, 64->1 k8 s4 235 and 210, 4->4 k4 s4 450 and 386, 22->16
+// k7 s4 66 and 53), slower where many columns multiply a tap at a time (16->8 k4 s2 252 and 276).
+#pragma once
+
+#include "cuda/simt/narrow_ring_store.cuh"
+
+namespace tconv::cuda::simt {
+
+// sum += v * the weights of a (channel, tap).
+template <class Sum, int kCo, int kR, int kP>
+__device__ __forceinline__ void add_products(Sum (&sum)[kP][kCo * kR], const Sum (&v)[kP], const Sum* w_at) {
+  Sum w[narrow_pitch(kCo * kR)];
+  load_weights(w, w_at);
+#pragma unroll
+  for (int i = 0; i < kP; ++i) {
+#pragma unroll
+    for (int j = 0; j < kCo * kR; ++j) sum[i][j] = multiply_add(v[i], w[j], sum[i][j]);
+  }
+}
+
+// The same for the first `live` residues alone.
+template <class Sum, int kCo, int kR, int kP>
+__device__ __forceinline__ void add_live_products(Sum (&sum)[kP][kCo * kR], const Sum (&v)[kP],
+                                                  const Sum* w_at, int live) {
+#pragma unroll
+  for (int r = 0; r < kR; ++r) {
+    if (r < live) {
+#pragma unroll
+      for (int c = 0; c < kCo; ++c) {
+        const Sum w = w_at[c * kR + r];
+#pragma unroll
+        for (int i = 0; i < kP; ++i) sum[i][c * kR + r] = multiply_add(v[i], w, sum[i][c * kR + r]);
+      }
+    }
+  }
+}
+
+// What a warp does of a chunk: channels first, first+step, ... below count.
+struct RingChannels {
+  int first, step, count;
+  uint32_t there;  // bit i: piece i of this lane, position q - (taps-1) + 32*i, is needed and lies in [0, l)
+  int live;        // residues with a last tap; kR or more: all that there are
+};
+
+// An element to shared memory without a register; zero where it is not there.
+template <class T>
+__device__ __forceinline__ void copy_async(T* to, const T* from, bool there) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(
+                   static_cast<uint32_t>(__cvta_generic_to_shared(to))),
+               "l"(from), "n"(sizeof(T)), "r"(there ? static_cast<int>(sizeof(T)) : 0)
+               : "memory");
+#endif
+}
+__device__ __forceinline__ void close_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+// Until all but the last kAway groups of copies have arrived.
+template <int kAway>
+__device__ __forceinline__ void await_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" ::"n"(kAway) : "memory");
+#endif
+}
+
+#if __CUDA_ARCH__ >= 800
+template <class T>
+constexpr bool kRingAsync = sizeof(T) >= 4;
+#else
+template <class T>
+constexpr bool kRingAsync = false;
+#endif
+
+// All taps of a channel whose row lies in the ring; row points at this lane's position q.
+template <class T, class Sum, int kCo, int kR, int kP>
+__device__ __forceinline__ void add_channel(Sum (&sum)[kP][kCo * kR], const T* row, const Sum* w_at, int live,
+                                            const NarrowParams& a) {
+  const int ws_tap = a.r_warps * narrow_pitch(kCo * kR), whole = live >= kR ? a.taps : a.taps - 1;
+#pragma unroll 2
+  for (int t = 0; t < whole; ++t, --row, w_at += ws_tap) {
+    Sum v[kP];
+#pragma unroll
+    for (int i = 0; i < kP; ++i) v[i] = widen(row[32 * i]);
+    add_products<Sum, kCo, kR, kP>(sum, v, w_at);
+  }
+  if (live > 0 && live < kR) {
+    Sum v[kP];
+#pragma unroll
+    for (int i = 0; i < kP; ++i) v[i] = widen(row[32 * i]);
+    add_live_products<Sum, kCo, kR, kP>(sum, v, w_at, live);
+  }
+}
+
+// The channels of a chunk through the warp's ring. x points at (channel 0 of the chunk, position q).
+template <class T, class Sum, int kCo, int kR, int kP>
+__device__ __forceinline__ void add_channels(Sum (&sum)[kP][kCo * kR], const T* x, const Sum* ws, T* ring,
+                                             const RingChannels& at, const NarrowParams& a) {
+  constexpr int kRing = ring_depth(kP), kRow = ring_row(kP);
+  const int lane = threadIdx.x & 31, halo = a.taps - 1;
+  const int ws_step = at.step * a.taps * a.r_warps * narrow_pitch(kCo * kR);
+  const int64_t x_step = at.step * a.x_channel;
+  const T* from = x + at.first * a.x_channel - halo * a.x_position;
+  const Sum* w_at = ws + at.first * (a.taps * a.r_warps * narrow_pitch(kCo * kR));
+  const bool neighbours = a.x_position == 1;
+  // A channel's pieces: asynchronously, or into registers and from there; at once where strides are odd.
+  const auto copy_strided = [&](T* to) {
+#pragma unroll 1
+    for (int i = 0; i <= kP; ++i) to[32 * i] = (at.there >> i & 1) != 0 ? from[32 * i * a.x_position] : T{};
+    from += x_step;
+  };
+  const auto fetch = [&](T* to) {
+    if (!neighbours) return copy_strided(to);
+#pragma unroll
+    for (int i = 0; i <= kP; ++i) copy_async(to + 32 * i, from + 32 * i, (at.there >> i & 1) != 0);
+    from += x_step;
+  };
+  T held[kP + 1];
+  const auto load = [&] {
+    if (!neighbours) return;
+#pragma unroll
+    for (int i = 0; i <= kP; ++i) held[i] = (at.there >> i & 1) != 0 ? from[32 * i] : T{};
+    from += x_step;
+  };
+  const auto put = [&](T* to) {
+    if (!neighbours) return copy_strided(to);
+#pragma unroll
+    for (int i = 0; i <= kP; ++i) to[32 * i] = held[i];
+  };
+  T* mine = ring + lane;
+  __syncwarp();  // the ring's last readers are through
+  if constexpr (kRingAsync<T>) {
+#pragma unroll
+    for (int r = 0; r < kRing - 1; ++r) {
+      if (at.first + r * at.step < at.count) fetch(mine + r * kRow);
+      close_copies();
+    }
+  } else if (at.first < at.count) {
+    load();
+    put(mine);
+  }
+  int slot = 0;
+  for (int ci = at.first; ci < at.count; ci += at.step, w_at += ws_step) {
+    const T* row = mine + slot * kRow + halo;
+    if constexpr (kRingAsync<T>) {
+      await_copies<kRing - 2>();
+      __syncwarp();  // all lanes' copies are here, and all have read the slot before
+      T* to = mine + (slot == 0 ? kRing - 1 : slot - 1) * kRow;
+      if (ci + (kRing - 1) * at.step < at.count) fetch(to);
+      close_copies();
+      add_channel<T, Sum, kCo, kR, kP>(sum, row, w_at, at.live, a);
+      slot = slot + 1 == kRing ? 0 : slot + 1;
+    } else {
+      __syncwarp();
+      const bool more = ci + at.step < at.count;
+      if (more) load();
+      add_channel<T, Sum, kCo, kR, kP>(sum, row, w_at, at.live, a);
+      slot ^= 1;
+      if (more) put(mine + slot * kRow);
+    }
+  }
+}
+
+template <class T, int kCo, int kR, int kP>
+__global__ void __launch_bounds__(32 * kNarrowMaxWarps, ring_blocks_per_sm(kCo* kR, kP, sizeof(T)))
+    narrow_ring_kernel(const NarrowParams a) {
+  using Sum = Accumulator<T>;
+  extern __shared__ __align__(16) unsigned char shared_bytes[];
+  Sum* ws = reinterpret_cast<Sum*>(shared_bytes);  // the weights' place holds the stage at the end
+  const NarrowThread me = narrow_thread(a);
+  const int q_block = 32 * kP * a.q_warps;
+  T* ring = reinterpret_cast<T*>(shared_bytes + a.ring_offset) +
+            (threadIdx.x >> 5) * (ring_depth(kP) * ring_row(kP));
+
+  for (int64_t index = blockIdx.x; index < a.tiles; index += gridDim.x) {
+    const RingTile tile = ring_tile(a, index, kCo, q_block);
+    const int64_t n = quotient(tile.row, a.groups), group = tile.row - n * a.groups;
+    const int64_t q_warp_first = tile.q + me.q_warp * (32 * kP), q = q_warp_first + me.lane;
+    const int residue = tile.residue + me.r_warp * kR;  // first of this warp's block
+    // Residues of this warp's block with a last tap; kR where no residue that there is lacks it.
+    const int64_t last = static_cast<int64_t>(a.k) - residue - (a.taps - 1) * static_cast<int64_t>(a.stride);
+    const int live = last >= min(kR, a.stride - residue) ? kR : static_cast<int>(max(last, int64_t{0}));
+    RingChannels at{me.slice, a.slice_warps, 0, 0, live};
+#pragma unroll
+    for (int i = 0; i <= kP; ++i) {
+      const int64_t position = q - (a.taps - 1) + 32 * i;
+      const bool needed = i < kP || me.lane < a.taps - 1;
+      const bool there = needed && static_cast<uint64_t>(position) < static_cast<uint64_t>(a.l);
+      at.there |= static_cast<uint32_t>(there) << i;
+    }
+    const int64_t ci_first = static_cast<int64_t>(tile.split) * a.cin_per_split;
+    const int ci_count = min(static_cast<int64_t>(a.cin_per_split), a.cin_per_group - ci_first);
+    const T* x = static_cast<const T*>(a.x) + n * a.x_sample +
+                 (group * a.cin_per_group + ci_first) * a.x_channel + q * a.x_position;
+    const T* w =
+        static_cast<const T*>(a.weight) + (group * a.cin_per_group + ci_first) * a.cout_per_group * a.k;
+    Sum sum[kP][kCo * kR];
+#pragma unroll
+    for (int i = 0; i < kP; ++i) {
+#pragma unroll
+      for (int j = 0; j < kCo * kR; ++j) sum[i][j] = 0;
+    }
+    for (int chunk = 0; chunk < ci_count; chunk += a.chunk) {
+      const int count = min(a.chunk, ci_count - chunk);
+      if (!a.keep || index == blockIdx.x) {
+        __syncthreads();
+        fill_ring_weights<T, Sum, kCo, kR>(ws, w + static_cast<int64_t>(chunk) * a.cout_per_group * a.k,
+                                           count, tile, a);
+        __syncthreads();
+      }
+      const Sum* w_block = ws + me.r_warp * narrow_pitch(kCo * kR);
+      const T* from = x + chunk * a.x_channel;
+      at.count = count;
+      add_channels<T, Sum, kCo, kR, kP>(sum, from, w_block, ring, at, a);
+    }
+    add_ring_slices<Sum, kCo * kR, kP>(sum, ws, me, a);
+    Sum* partial = static_cast<Sum*>(a.partial) + static_cast<int64_t>(tile.split) * a.row_elements;
+    if constexpr (std::is_same_v<T, Sum>) {
+      const bool whole = a.partial == nullptr;
+      store_ring_tile<T, Sum, kCo, kR, kP>(whole ? static_cast<T*>(a.y) : partial, whole ? a.bias : nullptr,
+                                           sum, ws, tile, me, a);
+    } else if (a.partial != nullptr) {
+      store_ring_tile<Sum, Sum, kCo, kR, kP>(partial, nullptr, sum, ws, tile, me, a);
+    } else {
+      store_ring_tile<T, Sum, kCo, kR, kP>(static_cast<T*>(a.y), a.bias, sum, ws, tile, me, a);
+    }
+  }
+}
+
+}  // namespace tconv::cuda::simt

@@ -1,0 +1,196 @@
+// Tiles of narrow_ring.cuh at their begin and end: weights are filled in, slices are added, sums are stored.
+#pragma once
+
+#include "cuda/simt/narrow.cuh"
+
+namespace tconv::cuda::simt {
+
+// What a block works on.
+struct RingTile {
+  int64_t row, q;          // q: first Q
+  int residue, co, split;  // co: within the group
+};
+
+__device__ __forceinline__ RingTile ring_tile(const NarrowParams& a, int64_t index, int kCo, int q_block) {
+  RingTile t;
+  t.residue = static_cast<int>(take_digit(index, a.residue_groups)) * a.residues;
+  t.co = static_cast<int>(take_digit(index, a.co_blocks)) * kCo;
+  t.q = a.q_first + take_digit(index, a.q_tiles) * q_block;
+  t.row = take_digit(index, a.rows);
+  t.split = static_cast<int>(index);
+  return t;
+}
+
+// ws[((ci*taps + t)*r_warps + residue block)*kPitch + c*kR + r]
+template <class T, class Sum, int kCo, int kR>
+__device__ __forceinline__ void fill_ring_weights(Sum* ws, const T* w, int ci_count, const RingTile& tile,
+                                                  const NarrowParams& a) {
+  constexpr int kBatch = 8, kPitch = narrow_pitch(kCo * kR);
+  const int per_channel = a.taps * a.residues, all = ci_count * kCo * per_channel;
+  const int co_live = min(kCo, a.cout_per_group - tile.co);
+  for (int first = threadIdx.x; first < all; first += kBatch * static_cast<int>(blockDim.x)) {
+    T held[kBatch];
+    int place[kBatch];
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      const int e = first + i * static_cast<int>(blockDim.x);
+      const int line = static_cast<int>(a.by_taps_residues.divide(e)), within = e - line * per_channel;
+      const int ci = line / kCo, c = line % kCo;
+      const int t = static_cast<int>(a.by_residues.divide(within)), r = within - t * a.residues;
+      const int64_t k = t * static_cast<int64_t>(a.stride) + tile.residue + r;
+      const bool there = e < all && c < co_live && k < a.k;
+      held[i] = there ? w[(static_cast<int64_t>(ci) * a.cout_per_group + tile.co + c) * a.k + k] : T{};
+      place[i] = ((ci * a.taps + t) * a.r_warps + r / kR) * kPitch + c * kR + r % kR;
+      if (e >= all) place[i] = -1;
+    }
+    loads_before_stores();
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      if (place[i] >= 0) ws[place[i]] = widen(held[i]);
+    }
+  }
+}
+
+// Adds the slices' sums into slice 0's, slice after slice.
+template <class Sum, int kN, int kP>
+__device__ __forceinline__ void add_ring_slices(Sum (&sum)[kP][kN], Sum* buffer, const NarrowThread& me,
+                                                const NarrowParams& a) {
+  constexpr int kPitch = kP * kN | 1;  // odd: lanes meet different banks
+  Sum* mine = buffer + ((me.r_warp * a.q_warps + me.q_warp) * 32 + me.lane) * kPitch;
+  for (int turn = 1; turn < a.slice_warps; ++turn) {
+    __syncthreads();
+    if (me.slice == turn) {
+#pragma unroll
+      for (int e = 0; e < kP * kN; ++e) mine[e] = sum[e / kN][e % kN];
+    }
+    __syncthreads();
+    if (me.slice == 0) {
+#pragma unroll
+      for (int e = 0; e < kP * kN; ++e) sum[e / kN][e % kN] += mine[e];
+    }
+  }
+}
+
+// Where output channel co of a tile begins in y, and its channel.
+__device__ __forceinline__ int64_t ring_line(const RingTile& tile, int64_t co, int64_t& channel,
+                                             const NarrowParams& a) {
+  const int64_t n = quotient(tile.row, a.groups);
+  channel = (tile.row - n * a.groups) * a.cout_per_group + co;
+  return (n * a.groups * a.cout_per_group + channel) * a.lout;
+}
+
+// kN neighbours in pieces of 16, 8 or 4 bytes, the widest that kN makes; one by one where the address allows
+// no such piece (the same for all lanes of a warp).
+template <class T, int kN>
+__device__ __forceinline__ void store_pieces(T* to, const T (&values)[kN]) {
+  constexpr int kBytes = kN * sizeof(T);
+  using Piece =
+      std::conditional_t<kBytes % 16 == 0, uint4, std::conditional_t<kBytes % 8 == 0, uint2, uint32_t>>;
+  if constexpr (kBytes % 4 == 0 && sizeof(Piece) > sizeof(T)) {
+    if (reinterpret_cast<uintptr_t>(to) % sizeof(Piece) == 0) {
+      alignas(16) T v[kN];
+#pragma unroll
+      for (int i = 0; i < kN; ++i) v[i] = values[i];
+#pragma unroll
+      for (int i = 0; i < kBytes / static_cast<int>(sizeof(Piece)); ++i) {
+        reinterpret_cast<Piece*>(to)[i] = reinterpret_cast<const Piece*>(v)[i];
+      }
+      return;
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kN; ++i) to[i] = values[i];
+}
+
+// Sums of one warp straight to Out (y, or the partial sums): the block's kR residues are the stride, so a
+// thread holds kR neighbours and a warp 32*kR. With a padding of half the stride, as is usual, a thread's
+// neighbours straddle the places where aligned stores begin: it then stores its upper half and the lower half
+// of the next Q, which the next lane holds.
+template <class Out, class Sum, int kCo, int kR, int kP>
+__device__ __forceinline__ void store_ring_direct(Out* row, const Sum (&sum)[kP][kCo * kR], int c, int64_t q,
+                                                  int lane, Sum bias, const NarrowParams& a) {
+  constexpr int kHalf = kR / 2, kMost = 1 << 30;
+  const bool turned = (kR == 2 || kR % 4 == 0) && a.turned;
+  // Offsets from this thread's first neighbour; those in [begin, end) lie in the row.
+  const int64_t o = q * kR - a.padding;
+  Out* to = row + o;
+  const int begin = o < 0 ? static_cast<int>(min(-o, static_cast<int64_t>(kMost))) : 0;
+  const int end =
+      static_cast<int>(max(static_cast<int64_t>(0), min(a.lout - o, static_cast<int64_t>(kMost))));
+  Sum lower[kHalf + 1];  // of the next lane, in turn for every i from the last one down
+  Sum above[kHalf + 1];  // the same of i + 1
+#pragma unroll
+  for (int i = kP - 1; i >= 0; --i) {
+    Sum v[kR];
+    int at = 32 * i * kR, count = kR;
+#pragma unroll
+    for (int r = 0; r < kR; ++r) v[r] = sum[i][c * kR + r];
+    if (turned) {
+#pragma unroll
+      for (int r = 0; r < kHalf; ++r) {
+        if (i == 0 && lane == 0 && r >= begin && r < end) to[r] = narrow<Out>(v[r] + bias);
+        lower[r] = __shfl_sync(~0u, v[r], (lane + 1) & 31);
+        v[r] = v[(r + kHalf) % kR];
+        v[(r + kHalf) % kR] = lane == 31 && i + 1 < kP ? above[r] : lower[r];
+        above[r] = lower[r];
+      }
+      at += kHalf;
+      if (i + 1 == kP && lane == 31) count = kR - kHalf;
+    }
+    if (count == kR && at >= begin && at + kR <= end) {
+      Out out[kR];
+#pragma unroll
+      for (int r = 0; r < kR; ++r) out[r] = narrow<Out>(v[r] + bias);
+      store_pieces<Out, kR>(to + at, out);
+    } else {
+#pragma unroll
+      for (int r = 0; r < kR; ++r) {
+        if (r < count && at + r >= begin && at + r < end) to[at + r] = narrow<Out>(v[r] + bias);
+      }
+    }
+  }
+}
+
+// The stage to a row: neighbouring threads store neighbouring residues.
+template <class Out, class Sum>
+__device__ __forceinline__ void write_ring_row(Out* row, const Sum* stage, int pitch, int q_block, Sum bias,
+                                               const RingTile& tile, const NarrowParams& a) {
+  const int64_t o_tile = tile.q * a.stride + tile.residue - a.padding;
+  const int residues = min(a.residues, a.stride - tile.residue);
+  for (int e = threadIdx.x; e < q_block * a.residues; e += blockDim.x) {
+    const int q = static_cast<int>(a.by_residues.divide(e)), r = e - q * a.residues;
+    const int64_t o = o_tile + q * static_cast<int64_t>(a.stride) + r;
+    if (r < residues && o >= 0 && o < a.lout) row[o] = narrow<Out>(stage[q * pitch + r] + bias);
+  }
+}
+
+// All output channels of a tile, to y with bias or to the split's partial sums.
+template <class Out, class Sum, int kCo, int kR, int kP>
+__device__ __forceinline__ void store_ring_tile(Out* to, const void* bias_of, const Sum (&sum)[kP][kCo * kR],
+                                                Sum* stage, const RingTile& tile, const NarrowThread& me,
+                                                const NarrowParams& a) {
+  const int q_block = 32 * kP * a.q_warps;
+  const int pitch = (a.r_warps * kR) | 1;  // odd: lanes of neighbouring Q meet different banks
+  if (a.direct) {
+    if (me.slice != 0) return;
+    const int64_t q = tile.q + me.q_warp * (32 * kP) + me.lane;
+#pragma unroll
+    for (int c = 0; c < kCo; ++c) {
+      if (tile.co + c >= a.cout_per_group) break;
+      int64_t channel;
+      Out* row = to + ring_line(tile, tile.co + c, channel, a);
+      const Sum bias = bias_of == nullptr ? Sum(0) : widen(static_cast<const Out*>(bias_of)[channel]);
+      store_ring_direct<Out, Sum, kCo, kR, kP>(row, sum, c, q, me.lane, bias, a);
+    }
+    return;
+  }
+  for (int c = 0; c < kCo && tile.co + c < a.cout_per_group; ++c) {
+    int64_t channel;
+    Out* row = to + ring_line(tile, tile.co + c, channel, a);
+    const Sum bias = bias_of == nullptr ? Sum(0) : widen(static_cast<const Out*>(bias_of)[channel]);
+    stage_sums<Sum, kCo, kR, kP>(stage, sum, c, pitch, me);
+    write_ring_row(row, stage, pitch, q_block, bias, tile, a);
+  }
+}
+
+}  // namespace tconv::cuda::simt
