@@ -13,13 +13,15 @@
 #include "cuda/simt/narrow.hpp"
 #include "cuda/simt/plain.hpp"
 #include "cuda/sm80/dense.hpp"
+#include "cuda/sm90/dense.hpp"
 
 namespace tconv::cuda {
 
 std::span<const plan::KernelEntry* const> entries() {
   // One line a family: its header src/cuda/<folder>/<family>.hpp declares the entry, its .cpp defines it.
-  static const std::vector<const plan::KernelEntry*> list = {
-      &kSimtLongk, &kSimtDepthwise, &kSimtNarrow, &kSm80Dense, &kSimtGather, &kSimtDense, &kSimtPlain};
+  static const std::vector<const plan::KernelEntry*> list = {&kSimtLongk, &kSimtDepthwise, &kSimtNarrow,
+                                                             &kSm90Dense, &kSm80Dense,     &kSimtGather,
+                                                             &kSimtDense, &kSimtPlain};
   return list;
 }
 

@@ -14,26 +14,10 @@ using core::Problem;
 using core::Status;
 using plan::Support;
 
-Sm80Functions functions_of(Sm80Mode mode) {
-  switch (mode) {
-    case Sm80Mode::ieee:
-      return sm80_ieee();
-    case Sm80Mode::f16:
-      return sm80_f16();
-    case Sm80Mode::bf16:
-      return sm80_bf16();
-    case Sm80Mode::f64:
-      return sm80_f64();
-    case Sm80Mode::tf32:
-      break;
-  }
-  return sm80_tf32();
-}
-
 class Sm80Dense final : public plan::Kernel {
  public:
   Sm80Dense(const Problem& problem, const core::DeviceInfo& device, const Sm80Plan& plan)
-      : problem_(problem), device_(device), plan_(plan), functions_(functions_of(plan_.mode)) {}
+      : problem_(problem), device_(device), plan_(plan), functions_(sm80_functions(plan_.mode)) {}
 
   std::size_t packed_bytes() const override { return static_cast<std::size_t>(plan_.packed_bytes); }
 
@@ -106,27 +90,6 @@ class Sm80Dense final : public plan::Kernel {
   Sm80Functions functions_;
 };
 
-// What the kernel counts in 32 bits.
-Support countable(const Problem& p) {
-  constexpr int64_t kCount = int64_t{1} << 30;
-  const int64_t phases = std::min(p.k, p.stride / std::gcd(p.stride, p.dilation));
-  if (p.stride > kSm80MaxStride) return Support::no("stride above " + std::to_string(kSm80MaxStride));
-  if ((phases - 1) * p.dilation > 1 << 15)
-    return Support::no("dilation skews the phases beyond 2^15 outputs");
-  if (p.k >= kCount / p.dilation || p.lout() >= kCount - p.padding || p.l >= kCount / 2) {
-    return Support::no("a row's positions reach 2^30");
-  }
-  const int64_t columns = p.lout() / p.stride + p.dilation * (p.k + 1) / p.stride + 512;
-  if (p.n >= kCount / columns || p.n * p.cout >= kCount / ceil_div(p.lout() + 1, kSm80SumChunk)) {
-    return Support::no("samples times positions reach 2^30");
-  }
-  const int64_t rows = (p.cout_per_group() + 16) * phases, depth = (p.cin_per_group() + 32) * p.k;
-  if (rows >= 1 << 24 || depth >= 1 << 26 || p.groups >= (1 << 20) / ceil_div(rows, 64)) {
-    return Support::no("channels times k or groups reach 2^20");
-  }
-  return Support::yes();
-}
-
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
   if (p.operation != core::Operation::forward) {
     return Support::no(std::string("operation ") + name_of(p.operation) + ": this kernel is for fwd");
@@ -139,7 +102,7 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
     return Support::no(
         "ieee float32 with fewer than 16 channels a group: a split product would be the error");
   }
-  Support counts = countable(p);
+  Support counts = sm80_countable(p);
   if (!counts.ok || options.force_kernel == kSm80Dense.name) return counts;
   if (p.cin_per_group() < 16 || p.cout_per_group() < 16) {
     return Support::no("fewer than 16 channels a group: tensor cores would idle");
@@ -159,6 +122,42 @@ std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::Dev
 }
 
 }  // namespace
+
+Sm80Functions sm80_functions(Sm80Mode mode) {
+  switch (mode) {
+    case Sm80Mode::ieee:
+      return sm80_ieee();
+    case Sm80Mode::f16:
+      return sm80_f16();
+    case Sm80Mode::bf16:
+      return sm80_bf16();
+    case Sm80Mode::f64:
+      return sm80_f64();
+    case Sm80Mode::tf32:
+      break;
+  }
+  return sm80_tf32();
+}
+
+Support sm80_countable(const Problem& p) {
+  constexpr int64_t kCount = int64_t{1} << 30;
+  const int64_t phases = std::min(p.k, p.stride / std::gcd(p.stride, p.dilation));
+  if (p.stride > kSm80MaxStride) return Support::no("stride above " + std::to_string(kSm80MaxStride));
+  if ((phases - 1) * p.dilation > 1 << 15)
+    return Support::no("dilation skews the phases beyond 2^15 outputs");
+  if (p.k >= kCount / p.dilation || p.lout() >= kCount - p.padding || p.l >= kCount / 2) {
+    return Support::no("a row's positions reach 2^30");
+  }
+  const int64_t columns = p.lout() / p.stride + p.dilation * (p.k + 1) / p.stride + 512;
+  if (p.n >= kCount / columns || p.n * p.cout >= kCount / ceil_div(p.lout() + 1, kSm80SumChunk)) {
+    return Support::no("samples times positions reach 2^30");
+  }
+  const int64_t rows = (p.cout_per_group() + 16) * phases, depth = (p.cin_per_group() + 32) * p.k;
+  if (rows >= 1 << 24 || depth >= 1 << 26 || p.groups >= (1 << 20) / ceil_div(rows, 64)) {
+    return Support::no("channels times k or groups reach 2^20");
+  }
+  return Support::yes();
+}
 
 std::unique_ptr<const plan::Kernel> sm80_kernel(const Problem& problem, const core::DeviceInfo& device,
                                                 const Sm80Config& config) {

@@ -105,12 +105,15 @@ struct Sm80PackParams {
   int phases, taps, tap_stride, slabs, row_tiles;
 };
 
-struct Sm80SumParams {  // y = bias + partial sums of the splits
+// y = bias + partial sums of the splits. The row of (cout, phase) is
+//   group*group_rows + cout/block_couts*block_rows + cout%block_couts*cout_rows + phase*phase_rows.
+struct Sm80SumParams {
   const void* partial;
   const void* bias;
   void* output;
-  int64_t lout, split_size, partial_columns, first_u;
-  int cout, cout_group, row_tiles, splits, sample_columns;
+  int64_t lout, group_rows, split_size, partial_columns, first_u;
+  int cout, cout_group, splits, sample_columns;
+  int block_couts, block_rows, cout_rows, phase_rows;
   int stride, dilation, padding, phases, tap_stride, inverse;  // inverse of dilation/g modulo tap_stride
   Divisor stride_div, gcd_div, tap_stride_div, chunks_div;
 };
@@ -124,6 +127,9 @@ struct Sm80Tile {
   int blocks;  // an SM at most, by registers
 };
 
+// Whether what the kernels count in 32 bits stays below them.
+plan::Support sm80_countable(const core::Problem& problem);
+
 struct Sm80Functions {
   void (*tiles[3])(Sm80Params);  // null where the mode has none
   void (*pack)(Sm80PackParams);
@@ -131,6 +137,7 @@ struct Sm80Functions {
 };
 
 // One source file a mode.
+Sm80Functions sm80_functions(Sm80Mode mode);
 Sm80Functions sm80_tf32();
 Sm80Functions sm80_ieee();
 Sm80Functions sm80_f16();

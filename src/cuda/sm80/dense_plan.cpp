@@ -349,31 +349,40 @@ int sm80_tap_group(const Problem& p, int tile) {
   return tap_group_of(phases_of(p), kTiles[tile]);
 }
 
+Sm80SumParams sm80_sum_phases(const Problem& p, const Phases& f) {
+  const int64_t g = std::gcd(p.stride, p.dilation);
+  int64_t inverse = 1;  // of dilation/g modulo stride/g
+  while (f.tap_stride > 1 && inverse * (p.dilation / g % f.tap_stride) % f.tap_stride != 1) ++inverse;
+  Sm80SumParams s{};
+  s.lout = p.lout();
+  s.cout = static_cast<int>(p.cout);
+  s.cout_group = static_cast<int>(p.cout_per_group());
+  s.stride = static_cast<int>(p.stride);
+  s.dilation = static_cast<int>(p.dilation);
+  s.padding = static_cast<int>(p.padding);
+  s.phases = static_cast<int>(f.count);
+  s.tap_stride = static_cast<int>(f.tap_stride);
+  s.inverse = static_cast<int>(inverse);
+  s.stride_div = Divisor::of(static_cast<uint32_t>(p.stride));
+  s.gcd_div = Divisor::of(static_cast<uint32_t>(g));
+  s.tap_stride_div = Divisor::of(static_cast<uint32_t>(f.tap_stride));
+  s.chunks_div = Divisor::of(static_cast<uint32_t>(ceil_div(p.lout(), kSm80SumChunk)));
+  return s;
+}
+
 Sm80SumParams sm80_sum_params(const Sm80Plan& plan, const Problem& p) {
   const Sm80Params& k = plan.params;
-  const int64_t g = std::gcd(p.stride, p.dilation), tap_stride = plan.phases.tap_stride;
-  int64_t inverse = 1;  // of dilation/g modulo stride/g
-  while (tap_stride > 1 && inverse * (p.dilation / g % tap_stride) % tap_stride != 1) ++inverse;
-  Sm80SumParams s{};
-  s.lout = k.lout;
-  s.split_size = int64_t{k.groups} * k.row_tiles * 16 * k.partial_columns;
+  Sm80SumParams s = sm80_sum_phases(p, plan.phases);
+  s.group_rows = int64_t{k.row_tiles} * 16;
+  s.split_size = s.group_rows * k.groups * k.partial_columns;
   s.partial_columns = k.partial_columns;
   s.first_u = k.first_u;
-  s.cout = static_cast<int>(k.cout);
-  s.cout_group = k.cout_group;
-  s.row_tiles = k.row_tiles;
+  s.block_couts = 16;
+  s.block_rows = 16 * k.phases;
+  s.cout_rows = 1;
+  s.phase_rows = 16;
   s.splits = k.splits;
   s.sample_columns = k.sample_columns;
-  s.stride = k.stride;
-  s.dilation = k.dilation;
-  s.padding = k.padding;
-  s.phases = k.phases;
-  s.tap_stride = static_cast<int>(tap_stride);
-  s.inverse = static_cast<int>(inverse);
-  s.stride_div = k.stride_div;
-  s.gcd_div = Divisor::of(static_cast<uint32_t>(g));
-  s.tap_stride_div = Divisor::of(static_cast<uint32_t>(tap_stride));
-  s.chunks_div = Divisor::of(static_cast<uint32_t>(ceil_div(k.lout, kSm80SumChunk)));
   return s;
 }
 

@@ -46,6 +46,8 @@ bool sm80_has(Sm80Mode mode, int tile);
 Sm80Plan sm80_plan_of(const core::Problem&, const core::DeviceInfo&, const Sm80Config&);
 // The most taps that a stage of that tile may hold.
 int sm80_tap_group(const core::Problem&, int tile);
+// What a sum of partial sums needs to know of a problem; its rows and columns are the caller's.
+Sm80SumParams sm80_sum_phases(const core::Problem&, const Phases&);
 // Of a plan with partial sums, without pointers.
 Sm80SumParams sm80_sum_params(const Sm80Plan&, const core::Problem&);
 // The cheapest one. batch_invariant: the split does not depend on n.

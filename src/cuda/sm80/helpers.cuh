@@ -51,7 +51,8 @@ __global__ void __launch_bounds__(kSm80SumThreads) sum_kernel(const __grid_const
   const int cout = static_cast<int>(row - n * p.cout), group = cout / p.cout_group,
             inner = cout % p.cout_group;
   const Sum bias = p.bias == nullptr ? Sum(0) : widen(__ldg(static_cast<const T*>(p.bias) + cout));
-  const int64_t first_row = (int64_t{group} * p.row_tiles + inner / 16 * p.phases) * 16 + inner % 16;
+  const int64_t first_row = group * p.group_rows + int64_t{inner / p.block_couts} * p.block_rows +
+                            inner % p.block_couts * p.cout_rows;
   const Sum* partial = static_cast<const Sum*>(p.partial) + n * p.sample_columns - p.first_u;
   T* y = static_cast<T*>(p.output) + int64_t{row} * p.lout;
   for (int i = threadIdx.x; i < kSm80SumChunk; i += kSm80SumThreads) {
@@ -66,7 +67,7 @@ __global__ void __launch_bounds__(kSm80SumThreads) sum_kernel(const __grid_const
     Sum sum = 0;
     if (turns * p.gcd_div.value == slot && a < p.phases) {
       const int64_t u = (static_cast<int64_t>(q) - int64_t{a} * p.dilation) / p.stride;
-      const Sum* at = partial + (first_row + 16 * a) * p.partial_columns + u;
+      const Sum* at = partial + (first_row + a * p.phase_rows) * p.partial_columns + u;
       sum = at[0];
       for (int split = 1; split < p.splits; ++split) sum += at[split * p.split_size];
     }

@@ -91,11 +91,37 @@ __device__ inline uint4 unit_of(const unsigned long long (&v)[2]) {
           static_cast<uint32_t>(v[1] >> 32)};
 }
 
+// The largest magnitude of four numbers, NaN where one is.
+__device__ inline float largest_of(const uint32_t (&v)[4]) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  float a, b;
+  asm("max.NaN.f32 %0, %1, %2;\n"
+      : "=f"(a)
+      : "f"(fabsf(__uint_as_float(v[0]))), "f"(fabsf(__uint_as_float(v[1]))));
+  asm("max.NaN.f32 %0, %1, %2;\n"
+      : "=f"(b)
+      : "f"(fabsf(__uint_as_float(v[2]))), "f"(fabsf(__uint_as_float(v[3]))));
+  asm("max.NaN.f32 %0, %1, %2;\n" : "=f"(a) : "f"(a), "f"(b));
+  return a;
+#else
+  return __uint_as_float(kInfBits);
+#endif
+}
+
 struct Tf32 : ModeBase<float, 1> {
+  // The tensor core reads the upper 19 bits, so that rounding is an addition, but for the largest numbers,
+  // infinities and NaN.
   __device__ static void operand(const uint32_t (&v)[4], uint4 (&parts)[1]) {
+    if (largest_of(v) < __uint_as_float(kRoundsToInf)) {
+      parts[0] = {v[0] + 0x1000u, v[1] + 0x1000u, v[2] + 0x1000u, v[3] + 0x1000u};
+    } else {
+      parts[0] = {to_tf32(v[0]), to_tf32(v[1]), to_tf32(v[2]), to_tf32(v[3])};
+    }
+  }
+  // With the lower bits cleared: exact sums read weights as numbers.
+  __device__ static void weight(const uint32_t (&v)[4], uint4 (&parts)[1]) {
     parts[0] = {to_tf32(v[0]), to_tf32(v[1]), to_tf32(v[2]), to_tf32(v[3])};
   }
-  __device__ static void weight(const uint32_t (&v)[4], uint4 (&parts)[1]) { operand(v, parts); }
 };
 struct Ieee : ModeBase<float, 2> {
   __device__ static bool too_small(const uint32_t (&v)[4]) {

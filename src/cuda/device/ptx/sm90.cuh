@@ -1,0 +1,160 @@
+// Instructions of sm_90 and sm_90a: mbarriers, bulk copies, wgmma with both operands in shared memory.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "cuda/device/ptx/sm80.cuh"
+
+namespace tconv::cuda::ptx {
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // sm_90a
+
+// Barriers in shared memory, by address. A wait names the parity of the phase that must be over.
+__device__ inline void barrier_init(uint32_t barrier, uint32_t arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+__device__ inline void barrier_init_done() {
+  asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
+}
+__device__ inline void barrier_arrive(uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(barrier) : "memory");
+}
+__device__ inline void barrier_arrive_expect(uint32_t barrier, uint32_t bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(barrier), "r"(bytes)
+               : "memory");
+}
+__device__ inline void barrier_wait(uint32_t barrier, uint32_t parity) {
+  asm volatile(
+      "{\n"
+      ".reg .pred done;\n"
+      "WAIT_%=:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@!done bra WAIT_%=;\n"
+      "}\n" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+
+// Bytes (a multiple of 16) from global to shared memory; they count towards the barrier's expected ones.
+__device__ inline void bulk_load(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n" ::"r"(to),
+      "l"(from), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+
+__device__ inline uint32_t load_global4(uint64_t from) {
+  uint32_t v;
+  asm volatile("ld.global.nc.b32 %0, [%1];\n" : "=r"(v) : "l"(from));
+  return v;
+}
+__device__ inline void store_shared16(uint32_t to, const uint4& v) {
+  asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};\n" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+               : "memory");
+}
+__device__ inline void store_global16(uintptr_t to, const uint4& v) {
+  asm volatile("st.global.v4.b32 [%0], {%1,%2,%3,%4};\n" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+               : "memory");
+}
+
+// Ordinary shared-memory stores of this thread, before wgmma or bulk copies of others read them.
+__device__ inline void fence_async() {
+  asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
+}
+
+// A barrier of some of the block's warps.
+__device__ inline void named_barrier(int id, int threads) {
+  asm volatile("bar.sync %0, %1;\n" ::"r"(id), "r"(threads) : "memory");
+}
+
+template <int Registers>
+__device__ inline void more_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(Registers));
+}
+template <int Registers>
+__device__ inline void fewer_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(Registers));
+}
+
+// Of an operand whose 8x16-byte core matrices (8 rows, each 128 contiguous bytes in all) lie `along_k` bytes
+// apart along the depth and `along_rows` apart along rows. No swizzle: the address may be any multiple of 16.
+__device__ inline uint64_t matrix_descriptor(uint32_t address, uint32_t along_k, uint32_t along_rows) {
+  return static_cast<uint64_t>((address & 0x3ffff) >> 4) | static_cast<uint64_t>(along_k >> 4) << 16 |
+         static_cast<uint64_t>(along_rows >> 4) << 32;
+}
+
+__device__ inline void wgmma_fence() {
+  asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory");
+}
+__device__ inline void wgmma_commit() {
+  asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory");
+}
+template <int Pending>
+__device__ inline void wgmma_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(Pending) : "memory");
+}
+
+enum class Operand { tf32, f16, bf16 };
+
+// One wgmma's text and its 64, 32 or 128 sums. A macro, because the operands of inline assembly cannot be
+// written by a template.
+#define TCONV_SUMS_8(d, i)                                                                    \
+  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
+      "+f"(d[i + 6]), "+f"(d[i + 7])
+#define TCONV_SUMS_32(d, i) \
+  TCONV_SUMS_8(d, i), TCONV_SUMS_8(d, i + 8), TCONV_SUMS_8(d, i + 16), TCONV_SUMS_8(d, i + 24)
+#define TCONV_NAMES_32                                                                             \
+  "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25," \
+  "%26,%27,%28,%29,%30,%31"
+#define TCONV_NAMES_64                                                                                    \
+  TCONV_NAMES_32                                                                                          \
+  ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56," \
+  "%57,%58,%59,%60,%61,%62,%63"
+#define TCONV_NAMES_128                                                                                   \
+  TCONV_NAMES_64                                                                                          \
+  ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88," \
+  "%89,%90,%91,%92,%93,%94,%95,%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,"   \
+  "%111,%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
+// `tail`: the scale of both operands, and for 16-bit types that both are K-major.
+#define TCONV_WGMMA(shape, types, names, da, db, accumulate, tail)                                       \
+  "{.reg .pred p;\nsetp.ne.b32 p, " accumulate ", 0;\nwgmma.mma_async.sync.aligned." shape ".f32." types \
+  " {" names "}, " da ", " db ", p, " tail ";}\n"
+
+// d (64 x N) = a (64 x depth) * b (depth x N), plus d where accumulate. Depth is 32 bytes of operands. A lane
+// holds, for each 8 columns j: d[4j], d[4j+1] of row lane/4 and columns 8j + lane%4*2 and the next one, then
+// d[4j+2], d[4j+3] of the row 8 below; a warp has 16 rows.
+template <Operand Type, int N>
+__device__ inline void wgmma(float (&d)[N / 2], uint64_t a, uint64_t b, int accumulate) {
+  static_assert(N == 64 || N == 128 || N == 256);
+#define TCONV_CASE(type, n, shape, types, names, da, db, flag, tail, ...) \
+  if constexpr (Type == Operand::type && N == n) {                        \
+    asm volatile(TCONV_WGMMA(shape, types, names, da, db, flag, tail)     \
+                 : __VA_ARGS__                                            \
+                 : "l"(a), "l"(b), "r"(accumulate));                      \
+  }
+#define TCONV_SUMS_64(d) TCONV_SUMS_32(d, 0), TCONV_SUMS_32(d, 32)
+#define TCONV_SUMS_128(d) TCONV_SUMS_64(d), TCONV_SUMS_32(d, 64), TCONV_SUMS_32(d, 96)
+#define TCONV_WIDTHS(type, k, types, tail)                                                                 \
+  TCONV_CASE(type, 64, "m64n64k" k, types, TCONV_NAMES_32, "%32", "%33", "%34", tail, TCONV_SUMS_32(d, 0)) \
+  TCONV_CASE(type, 128, "m64n128k" k, types, TCONV_NAMES_64, "%64", "%65", "%66", tail, TCONV_SUMS_64(d))  \
+  TCONV_CASE(type, 256, "m64n256k" k, types, TCONV_NAMES_128, "%128", "%129", "%130", tail, TCONV_SUMS_128(d))
+  TCONV_WIDTHS(tf32, "8", "tf32.tf32", "1, 1")
+  TCONV_WIDTHS(f16, "16", "f16.f16", "1, 1, 0, 0")
+  TCONV_WIDTHS(bf16, "16", "bf16.bf16", "1, 1, 0, 0")
+#undef TCONV_CASE
+#undef TCONV_WIDTHS
+}
+
+#undef TCONV_SUMS_8
+#undef TCONV_SUMS_32
+#undef TCONV_SUMS_64
+#undef TCONV_SUMS_128
+#undef TCONV_NAMES_32
+#undef TCONV_NAMES_64
+#undef TCONV_NAMES_128
+#undef TCONV_WGMMA
+
+#endif
+
+}  // namespace tconv::cuda::ptx

@@ -1,0 +1,86 @@
+#include "cuda/sm90/cost.hpp"
+
+#include <algorithm>
+
+#include "core/polyphase.hpp"
+
+namespace tconv::cuda {
+namespace {
+
+using core::ceil_div;
+
+// Cycles of an SM at kClock, fitted to H200 measurements of the tiles of n64 ci128 co128 l65536 k3 (tf32,
+// bf16, ieee), n32 ci32 co64 l131072 k5 d3, n16 ci32 co64 l131072 k3 s2 d2 and n1 ci512 co256 l8000 k16 s8.
+// What binds is the chain of the loading warps' instructions and waits, and what is stored after it.
+constexpr double kClock = 1.75e9;
+constexpr double kL2BytesPerCycle = 26;  // an SM's share
+constexpr double kStageCycles = 1200;    // of a stage, whatever its size: the loads' latency
+constexpr double kStoreBytesPerCycle = 14;
+constexpr double kStartCycles = 5000;  // of a block: launch, barriers, the first loads
+constexpr double kTapCycles = 250;     // of split operands: sums that are over before they are added up
+constexpr double kLaunchMs = 0.003;
+constexpr double kSecondMs = 0.003;  // of the second launch, where it has nothing to do
+
+// Cycles of a warp for one piece of a stage.
+double piece_cycles(Sm80Mode mode, bool held) {
+  if (held) return 100;
+  if (mode == Sm80Mode::ieee) return 160;
+  return mode == Sm80Mode::tf32 ? 65 : 110;
+}
+
+}  // namespace
+
+Sm90Layout sm90_layout(Sm80Mode mode, bool held) {
+  if (held) return {4, 1, 8, 1};
+  switch (mode) {
+    case Sm80Mode::tf32:
+      return {4, 1, 4, 1};
+    case Sm80Mode::ieee:
+      return {4, 2, 4, 3};
+    default:
+      return {2, 1, 8, 1};
+  }
+}
+
+Sm90Cost sm90_cost(const Sm90Plan& plan, const core::Problem& p, const core::DeviceInfo& d,
+                   const Sm90Tile& tile) {
+  const Sm90Params& k = plan.params;
+  const Sm90Layout layout = sm90_layout(plan.mode, plan.config.held);
+  const double sms = std::max(1, d.sm_count);
+  const double slabs =
+      static_cast<double>(std::min<int64_t>(k.slabs, ceil_div(k.units, k.splits) * k.unit_slabs));
+  const double blocks = slabs * k.taps;  // of weights, a tile
+  const double columns = tile.columns();
+  // wgmma takes n/2 cycles for 64 rows and 32 bytes of depth; a slab has two such steps.
+  const double tensor =
+      blocks * (layout.products * 2 * 2 * tile.n / 2.0 + (layout.parts == 2 ? kTapCycles : 0));
+  const double positions = layout.element == 2 ? 64 : 32;
+  const double pieces = static_cast<double>(k.width) / positions * kSm90Blocks;
+  const double load =
+      slabs * k.tap_groups * (kStageCycles + pieces * piece_cycles(plan.mode, plan.config.held));
+  const double out_bytes =
+      k.partial ? 4.0 * kSm90Rows * tile.row_blocks * columns
+                : static_cast<double>(tile.row_blocks) * k.block_couts * columns * k.stride * layout.element;
+  const double store = out_bytes / kStoreBytesPerCycle * (k.skewed && !k.partial ? 2 : 1);
+  const double x_bytes = slabs * k.tap_groups * 4.0 * k.width * layout.unit * layout.element;
+  const double weight_bytes = blocks * tile.row_blocks * layout.parts * kSm90BlockBytes;
+
+  const double tiles = static_cast<double>(ceil_div(std::max(1, k.column_tiles), k.walkers));
+  const double waves = static_cast<double>(ceil_div(plan.blocks, d.sm_count));
+  const double l2 = x_bytes + out_bytes + (k.resident ? weight_bytes / tiles : weight_bytes);
+  const double ms = 1e3 / kClock, busy = waves * tiles;
+  Sm90Cost c;
+  c.tensor = busy * tensor * ms;
+  c.load = busy * load * ms;
+  c.l2 = busy * l2 / kL2BytesPerCycle * ms;
+  c.store = busy * store * ms;
+  c.dram = d.copy_gbps > 0 ? core::work_of(p).bytes / d.copy_gbps * 1e-6 : 0;
+  c.launch = kLaunchMs + waves * kStartCycles * ms + (plan.config.held ? kSecondMs : 0);
+  if (k.partial) {
+    c.launch += kLaunchMs + 2 * static_cast<double>(plan.partial_bytes) / (kL2BytesPerCycle * sms) * ms;
+  }
+  c.total = std::max({std::max(c.tensor, c.load) + c.store, c.l2, c.dram}) + c.launch;
+  return c;
+}
+
+}  // namespace tconv::cuda

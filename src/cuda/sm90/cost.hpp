@@ -1,0 +1,22 @@
+// What a mode says of sizes, and the predicted time of a plan of cuda.sm90.dense.
+#pragma once
+
+#include "cuda/sm90/dense_plan.hpp"
+
+namespace tconv::cuda {
+
+struct Sm90Layout {
+  int element, parts, unit, products;  // bytes; operand parts; channels of 16 bytes; wgmma of one step
+  int slab() const { return kSm90Blocks * unit; }
+};
+Sm90Layout sm90_layout(Sm80Mode mode, bool held);
+
+// Columns that a warpgroup stages at once.
+inline int sm90_pass(const Sm90Tile& tile, int element) {
+  return tile.n < kSm90PassBytes / element ? tile.n : kSm90PassBytes / element;
+}
+
+Sm90Cost sm90_cost(const Sm90Plan& plan, const core::Problem& problem, const core::DeviceInfo& device,
+                   const Sm90Tile& tile);
+
+}  // namespace tconv::cuda

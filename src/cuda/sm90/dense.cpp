@@ -1,0 +1,184 @@
+#include "cuda/sm90/dense.hpp"
+
+#include "core/polyphase.hpp"
+#include "cuda/host/launch.hpp"
+#include "cuda/sm80/dense_plan.hpp"
+#include "cuda/sm90/cost.hpp"
+#include "cuda/sm90/dense_plan.hpp"
+
+namespace tconv::cuda {
+namespace {
+
+using core::ceil_div;
+using core::Problem;
+using core::Status;
+using plan::Support;
+
+Sm90Functions functions_of(Sm80Mode mode) {
+  switch (mode) {
+    case Sm80Mode::ieee:
+      return sm90_ieee();
+    case Sm80Mode::f16:
+      return sm90_f16();
+    case Sm80Mode::bf16:
+      return sm90_bf16();
+    default:
+      return sm90_tf32();
+  }
+}
+
+class Sm90Dense final : public plan::Kernel {
+ public:
+  Sm90Dense(const Problem& problem, const core::DeviceInfo& device, const Sm90Plan& plan)
+      : problem_(problem), device_(device), plan_(plan), functions_(functions_of(plan_.mode)) {
+    if (plan_.config.held) second_ = sm90_second(plan_, problem_, device_);
+  }
+
+  std::size_t packed_bytes() const override { return static_cast<std::size_t>(plan_.packed_bytes); }
+
+  std::string pack_key() const override {
+    return std::string(kSm90Dense.name) + " " + name_of(problem_.dtype) + " " + name_of(problem_.precision) +
+           " ci" + std::to_string(problem_.cin) + " co" + std::to_string(problem_.cout) + " k" +
+           std::to_string(problem_.k) + " g" + std::to_string(problem_.groups) + " phases" +
+           std::to_string(plan_.phases.count) + "," + std::to_string(plan_.phases.tap_stride);
+  }
+
+  std::size_t workspace_bytes() const override {
+    return static_cast<std::size_t>(plan_.partial_bytes + plan_.tile_marks_bytes);
+  }
+  std::string describe() const override { return cuda::describe(plan_, problem_); }
+  double predicted_ms() const override { return plan_.cost.total; }
+
+  Status pack(const void* weight, void* packed, const plan::RunContext& context) const override {
+    const Launcher launcher(kSm90Dense.name, problem_, device_, context);
+    const Sm90Packing plain = sm90_packing(problem_, plan_.mode, false);
+    unsigned char* to = static_cast<unsigned char*>(packed);
+    if (plan_.mode == Sm80Mode::tf32) {
+      const Sm90Functions held = sm90_held();
+      Sm90PackParams params = pack_params(weight, to + plain.bytes, true);
+      params.other_marks_at = plain.marks_at - plain.bytes;
+      Status status = launcher.run(held.scales, {problem_.cout, 256}, params);
+      if (status.ok()) status = launcher.run(held.pack, pack_grid(params), params);
+      if (!status.ok()) return status;
+    } else {
+      Status status =
+          launcher.zero(to + plain.marks_at, static_cast<std::size_t>(plain.bytes - plain.marks_at));
+      if (!status.ok()) return status;
+    }
+    const Sm90PackParams params = pack_params(weight, to, false);
+    return launcher.run(functions_.pack, pack_grid(params), params);
+  }
+
+  Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
+    const Launcher launcher(kSm90Dense.name, problem_, device_, context);
+    Status status = launcher.check(operands);
+    if (!status.ok()) return status;
+    status = launch(launcher, plan_, operands, context);
+    if (status.ok() && plan_.config.held) status = launch(launcher, second_, operands, context);
+    return status.ok() && plan_.params.partial ? sum(launcher, operands, context) : status;
+  }
+
+ private:
+  Sm90PackParams pack_params(const void* weight, unsigned char* packed, bool held) const {
+    const Sm90Packing packing = sm90_packing(problem_, plan_.mode, held);
+    const Sm90Params& k = plan_.params;
+    Sm90PackParams params{};
+    params.weight = weight;
+    params.packed = packed;
+    params.marks_at = packing.marks_at;
+    params.scales_at = packing.scales_at;
+    params.cin_group = k.cin_group;
+    params.cout_group = k.cout_group;
+    params.k = k.k;
+    params.phases = k.phases;
+    params.taps = k.taps;
+    params.tap_stride = k.tap_stride;
+    params.slabs = static_cast<int>(ceil_div(k.cin_group, sm90_layout(plan_.mode, held).slab()));
+    params.row_blocks = k.row_blocks;
+    params.block_couts = k.block_couts;
+    params.units = int64_t{k.groups} * k.row_blocks * params.slabs * k.taps * kSm90Blocks * kSm90Rows;
+    return params;
+  }
+  static Grid pack_grid(const Sm90PackParams& params) {
+    return {std::min<int64_t>(ceil_div(params.units, 256), 1 << 20), 256};
+  }
+
+  // The workspace holds partial sums, then tile marks.
+  Status launch(const Launcher& launcher, const Sm90Plan& plan, const plan::Operands& operands,
+                const plan::RunContext& context) const {
+    Sm90Params params = plan.params;
+    params.x = operands.x;
+    params.packed = static_cast<const unsigned char*>(operands.weight) + plan.packed_at;
+    params.bias = problem_.has_bias ? operands.bias : nullptr;
+    params.output = params.partial ? context.workspace : operands.output;
+    params.tile_marks = reinterpret_cast<int*>(context.workspace + plan_.partial_bytes);
+    params.second = plan_.config.held && !plan.config.held;
+    const Sm90Functions functions = plan.config.held ? sm90_held() : functions_;
+    return launcher.run(functions.tiles[static_cast<std::size_t>(plan.config.tile)],
+                        {plan.blocks, kSm90Threads, plan.shared_bytes}, params);
+  }
+
+  Status sum(const Launcher& launcher, const plan::Operands& operands,
+             const plan::RunContext& context) const {
+    Sm80SumParams params = sm90_sum_params(plan_, problem_);
+    params.partial = context.workspace;
+    params.bias = problem_.has_bias ? operands.bias : nullptr;
+    params.output = operands.output;
+    const int64_t chunks = params.chunks_div.value;
+    return launcher.run(sm80_functions(plan_.mode).sum,
+                        {problem_.n * problem_.cout * chunks, kSm80SumThreads}, params);
+  }
+
+  Problem problem_;
+  core::DeviceInfo device_;
+  Sm90Plan plan_, second_;
+  Sm90Functions functions_;
+};
+
+Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
+  if (p.operation != core::Operation::forward) {
+    return Support::no(std::string("operation ") + name_of(p.operation) + ": this kernel is for fwd");
+  }
+  if (device.sm != 90) return Support::no("compute capability not 9.0: no wgmma");
+  if (p.dtype == core::DType::f64) return Support::no("dtype f64: wgmma has no float64");
+  if (!p.positions_contiguous()) return Support::no("x's positions do not lie side by side");
+  if (sm80_mode(p) == Sm80Mode::ieee && p.cin_per_group() < 16) {
+    return Support::no(
+        "ieee float32 with fewer than 16 channels a group: a split product would be the error");
+  }
+  const Support counts = sm80_countable(p);
+  if (!counts.ok) return counts;
+  if (std::min(p.k, p.stride) > kSm90Rows) return Support::no("more than 64 phases: a row block has 64 rows");
+  const bool forced = options.force_kernel == kSm90Dense.name;
+  if (!forced && (p.cin_per_group() < 16 || p.cout_per_group() < 16)) {
+    return Support::no("fewer than 16 channels a group: tensor cores would idle");
+  }
+  const Sm90Plan plan = sm90_plan(p, device, options.batch_invariant);
+  if (plan.blocks == 0) {
+    return Support::no("its stages do not fit in shared memory: many outputs without taps");
+  }
+  // Fused multiply-adds reach about 40 TFLOP/s here.
+  const double simt_ms = core::work_of(p).flops / 40e9 + 0.005;
+  if (!forced && plan.mode == Sm80Mode::ieee && plan.cost.total > simt_ms) {
+    return Support::no("ieee float32 is three products of tf32 here: slower than fused multiply-adds");
+  }
+  return Support::yes();
+}
+
+std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,
+                                         const plan::PlanOptions& options) {
+  return std::make_unique<Sm90Dense>(problem, device, sm90_plan(problem, device, options.batch_invariant));
+}
+
+}  // namespace
+
+std::unique_ptr<const plan::Kernel> sm90_kernel(const Problem& problem, const core::DeviceInfo& device,
+                                                const Sm90Config& config) {
+  return std::make_unique<Sm90Dense>(problem, device, sm90_plan_of(problem, device, config));
+}
+
+const plan::KernelEntry kSm90Dense = {"cuda.sm90.dense",
+                                      "implicit matrix product on Hopper's tensor cores (wgmma)",
+                                      core::DeviceKind::cuda, supports, make};
+
+}  // namespace tconv::cuda

@@ -1,0 +1,141 @@
+// cuda.sm90.dense: the forward pass as an implicit matrix product by wgmma, on Hopper.
+//
+// In the polyphase form (cuda/device/phases.hpp) a row is (cout, phase), phase fastest; a column is a
+// position u; the depth is channels x taps. Blocks are persistent, one an SM, and their warps have roles:
+//
+//   for each group, pair of row blocks, split, and, walking on, tile of columns:                 one block
+//     for each slab of channels, group of taps:                                                  one x stage
+//       7 warps load x, C + halo positions, round or split it, and write it to a ring of stages
+//       1 warp brings the weights of each tap, by bulk copies, to a ring of slots (or, where all fit, once)
+//       2 warpgroups, for each tap j:  sums[row][u] += packed[row][slab, j] * x[slab][u - j*step]   wgmma
+//     the 2 warpgroups: y[n, cout, stride*u + a*dilation - padding] = sums[cout, a][u] + bias[cout]
+//
+// Both operands of wgmma lie in shared memory without swizzle, K-major: [16-byte channel block][row or
+// position][channels of the block], 4 channels of float32, 8 of a 16-bit type. A tap's shift is then a whole
+// number of 16-byte steps of the descriptor's address: any shift, dilation and alignment of x costs the same.
+// x passes through registers on its way (plain coalesced loads along a row, so rows may begin anywhere and x
+// may be a view), is rounded or split there once per element and not once per tap, and no tap costs an
+// instruction beyond its wgmma.
+//
+// Two other ways to feed wgmma were weighed. x from registers (positions as wgmma's rows) needs its fragments
+// shuffled or loaded again for each tap, and tap counts known to the compiler. TMA for x needs rows that
+// begin on 16 bytes, and cannot round or split on the way.
+//
+// A row block is 64 rows: block_couts = 64 / phases whole couts with all their phases, so that a warpgroup
+// holds whole runs of outputs and writes them by itself. Packed weights are the slots in the order of the
+// loops, whatever the tile:
+//
+//   packed[group][row block][slab][tap][part][channel block 0..3][row 0..63][16 bytes]
+//
+// then, for each row block, a byte: whether it holds a weight that is not finite. Rows and channels that do
+// not exist are zero, and so are weights of taps that a phase does not have. Zero times infinity is NaN where
+// there is no product at all, so where such zeros stand, or a weight is not finite (zeros stand around x), an
+// output that became NaN is computed again by fused multiply-adds (repair.cuh).
+//
+// tf32 has two layouts, both packed: operands in tf32, and held in float16 with a scale for each cout
+// (shape.cuh, Held), in slabs of 32 channels and at twice the tensor cores' rate. A tile of x that float16
+// cannot hold is marked and computed by a second launch over the first layout.
+//
+// Modes: as in sm80/modes.cuh. ieee float32 is hi*hi + hi*lo + lo*hi in tf32; a tap's products go to fresh
+// sums, which are added in registers, because the tensor core truncates where it accumulates.
+//
+// Splits and folded samples: as in sm80/dense.hpp, [split][row][column] in the workspace, summed in order.
+#pragma once
+
+#include "cuda/device/divisor.hpp"
+#include "cuda/device/phases.hpp"
+#include "cuda/sm80/dense.hpp"
+#include "plan/kernel_entry.hpp"
+
+namespace tconv::cuda {
+
+extern const plan::KernelEntry kSm90Dense;
+
+inline constexpr int kSm90Rows = 64;        // of a row block: wgmma's
+inline constexpr int kSm90Blocks = 4;       // 16-byte channel blocks of a slab: two steps of wgmma's depth
+inline constexpr int kSm90Consumers = 256;  // threads: two warpgroups that multiply
+inline constexpr int kSm90Producers = 224;  // threads: seven warps that load x; the last warp loads weights
+inline constexpr int kSm90Threads = 512;
+inline constexpr int kSm90PassBytes = 256;  // of columns that a warpgroup stages at once on their way to y
+inline constexpr int kSm90RowBytes = 32;    // of the epilogue's table of rows
+inline constexpr int kSm90Unit = 32;        // channels: splits cut between them
+inline constexpr int kSm90MaxStages = 16;
+inline constexpr int kSm90ScaleBytes = 4 * (16 + kSm90MaxStages);     // what the loading warps agree on
+inline constexpr int kSm90BlockBytes = kSm90Blocks * kSm90Rows * 16;  // of a tap's weights, a part
+
+struct Sm90Params {
+  const void* x;
+  const void* packed;
+  const void* bias;   // null: none
+  void* output;       // y, or the partial sums
+  int64_t x_step[2];  // sample, channel
+  int64_t l, lout, cout;
+  int samples, cin_group, cout_group, groups;
+  int stride, dilation, padding;
+  int phases, taps, step, tap_stride, k;
+  int slabs, splits;
+  int units, unit_slabs;     // splits are whole units of 32 channels, in every mode; slabs of a unit
+  int block_couts;           // couts of a row block
+  int row_blocks, row_runs;  // of a group; blocks of threads that share them
+  int64_t row_block_bytes;   // packed
+  int64_t marks_at;   // of packed: row blocks that hold weights that are not finite (1), too far apart (2)
+  int64_t scales_at;  // of packed, where operands are held in float16: 1/scale of each cout
+  int* tile_marks;    // tiles that are to be computed again; null: none can be
+  bool second;        // only marked tiles
+  // Columns: column c of sample n is u = first_u + c, for c in [0, sample_columns).
+  int64_t first_u;
+  int sample_columns;  // apart from the next sample's: whole tiles, or folded a sample and its gap
+  bool folded, partial;
+  int column_tiles, walkers;
+  Divisor sample_tiles;  // column tiles of one sample, where not folded
+  Divisor sample_pitch;  // sample_columns, where folded
+  int64_t partial_columns;
+  // Rings.
+  int tap_group, tap_groups;
+  int halo;            // positions of a stage before its columns
+  int width, x_pitch;  // positions of a stage, and units from a channel block to the next
+  int stages, slots;
+  bool resident;  // every tap of every slab has a slot
+  // Epilogue: of a warpgroup's staged columns, elements from a cout's row to the next; vectors of a row.
+  int row_pitch;
+  int row_vectors, row_turn, row_rest;  // 128 vectors on: so many rows, and vectors
+  Divisor vectors_div;
+  bool skewed;  // phases lie more than a stride apart: rows have ragged ends
+  bool ragged;  // some phases lack the last tap
+  int span;     // elements of a staged row, where skewed
+  Divisor span_div, stride_div;
+  int stage_bytes;  // of x
+  int shared_weights, shared_stage, shared_table, shared_small, shared_scale, shared_loader,
+      shared_barriers;  // byte offsets; x at 0
+};
+
+struct Sm90PackParams {
+  const void* weight;
+  void* packed;
+  int64_t units, marks_at, scales_at;
+  int64_t other_marks_at;  // those of the other layout, which begin as 0 as well
+  int cin_group, cout_group, k;
+  int phases, taps, tap_stride, slabs, row_blocks, block_couts;
+};
+
+// A block's tile: row blocks side by side, and columns; each warpgroup has one row block and n columns.
+struct Sm90Tile {
+  const char* name;
+  int row_blocks, n;
+  int columns() const { return n * 2 / row_blocks; }
+};
+
+struct Sm90Functions {
+  void (*tiles[5])(Sm90Params);  // null where the mode has none
+  void (*pack)(Sm90PackParams);
+  void (*scales)(Sm90PackParams);  // before pack, where operands are held in float16: a block a cout
+};
+
+// One source file a mode.
+Sm90Functions sm90_tf32();
+Sm90Functions sm90_held();
+Sm90Functions sm90_ieee();
+Sm90Functions sm90_f16();
+Sm90Functions sm90_bf16();
+
+}  // namespace tconv::cuda

@@ -1,0 +1,9 @@
+#include "cuda/sm90/dense.cuh"
+
+namespace tconv::cuda {
+
+Sm90Functions sm90_bf16() {
+  return sm90::functions_of<sm90::Bf16>();
+}
+
+}  // namespace tconv::cuda

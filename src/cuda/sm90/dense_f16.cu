@@ -1,0 +1,9 @@
+#include "cuda/sm90/dense.cuh"
+
+namespace tconv::cuda {
+
+Sm90Functions sm90_f16() {
+  return sm90::functions_of<sm90::F16>();
+}
+
+}  // namespace tconv::cuda

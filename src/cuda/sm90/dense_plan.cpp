@@ -1,0 +1,313 @@
+#include "cuda/sm90/dense_plan.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <numeric>
+
+#include "core/polyphase.hpp"
+#include "cuda/host/phases.hpp"
+#include "cuda/sm80/dense_plan.hpp"
+#include "cuda/sm90/cost.hpp"
+
+namespace tconv::cuda {
+namespace {
+
+using core::ceil_div;
+using core::Problem;
+
+// Must match dense.cuh.
+constexpr Sm90Tile kTiles[] = {
+    {"128x256", 2, 256}, {"64x512", 1, 256}, {"128x128", 2, 128}, {"64x256", 1, 128}, {"64x128", 1, 64}};
+constexpr int kSplits[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
+constexpr int64_t kMaxPartialBytes = 256 << 20;  // where the split is free to choose
+constexpr int kMaxHalo = 128;                    // positions of a stage before its columns
+constexpr int kMinStages = 3, kMinSlots = 4, kMaxSlots = 12;
+
+template <class T>
+T round_up(T value, T to) {
+  return (value + to - 1) / to * to;
+}
+
+void set_rows(Sm90Plan& plan, const Problem& p, const Sm90Tile& tile) {
+  Sm90Params& k = plan.params;
+  const Phases& f = plan.phases;
+  const Sm90Layout layout = sm90_layout(plan.mode, plan.config.held);
+  k.samples = static_cast<int>(p.n);
+  k.cin_group = static_cast<int>(p.cin_per_group());
+  k.cout_group = static_cast<int>(p.cout_per_group());
+  k.groups = static_cast<int>(p.groups);
+  k.cout = p.cout;
+  k.l = p.l;
+  k.lout = p.lout();
+  k.stride = static_cast<int>(p.stride);
+  k.dilation = static_cast<int>(p.dilation);
+  k.padding = static_cast<int>(p.padding);
+  k.phases = static_cast<int>(f.count);
+  k.taps = static_cast<int>(f.taps);
+  k.step = static_cast<int>(f.step);
+  k.tap_stride = static_cast<int>(f.tap_stride);
+  k.k = static_cast<int>(p.k);
+  k.ragged = f.count + (f.taps - 1) * f.tap_stride > p.k;
+  k.slabs = static_cast<int>(ceil_div(p.cin_per_group(), layout.slab()));
+  k.splits = plan.config.splits;
+  k.units = static_cast<int>(ceil_div(p.cin_per_group(), kSm90Unit));
+  k.unit_slabs = kSm90Unit / layout.slab();
+  k.block_couts = kSm90Rows / k.phases;
+  k.row_blocks = static_cast<int>(ceil_div(p.cout_per_group(), k.block_couts));
+  k.row_runs = static_cast<int>(ceil_div(k.row_blocks, tile.row_blocks));
+  const Sm90Packing packing = sm90_packing(p, plan.mode, plan.config.held);
+  k.row_block_bytes = packing.row_block_bytes;
+  k.marks_at = packing.marks_at;
+  k.scales_at = packing.scales_at;
+  plan.packed_at = plan.config.held ? sm90_packing(p, plan.mode, false).bytes : 0;
+  plan.packed_bytes = packing.bytes + plan.packed_at;
+  if (plan.mode == Sm80Mode::tf32 && !plan.config.held)
+    plan.packed_bytes += sm90_packing(p, plan.mode, true).bytes;
+  const auto steps = p.x_steps();
+  k.x_step[0] = steps[0];
+  k.x_step[1] = steps[1];
+}
+
+// Columns of a sample: every u that an output has, be it of a phase or of bias alone.
+void set_columns(Sm90Plan& plan, const Problem& p, const Sm90Tile& tile) {
+  Sm90Params& k = plan.params;
+  const Phases& f = plan.phases;
+  const int64_t reach = (f.count - 1) * f.dilation;
+  k.first_u = std::min(p.padding / p.stride, ceil_div(p.padding - reach, p.stride));
+  const int64_t last = core::floor_div(p.lout() - 1 + p.padding, p.stride);
+  if (k.first_u % 2 != 0) --k.first_u;
+  int64_t columns = std::max<int64_t>(1, last - k.first_u + 1);
+  int64_t tiles = 0;
+  k.folded = plan.config.folded;
+  k.partial = k.folded || k.splits > 1;
+  if (k.folded) {
+    // A tap that reaches back over the sample's begin must meet the zeros behind the sample before.
+    k.first_u = std::min<int64_t>(k.first_u, 0);
+    columns = std::max(last - k.first_u + 1, p.l + (f.taps - 1) * f.step - k.first_u);
+    k.sample_columns = static_cast<int>(columns);
+    k.sample_pitch = Divisor::of(static_cast<uint32_t>(columns));
+    tiles = ceil_div(p.n * columns, tile.columns());
+  } else {
+    const int64_t each = ceil_div(columns, tile.columns());
+    k.sample_columns = static_cast<int>(each * tile.columns());
+    k.sample_tiles = Divisor::of(static_cast<uint32_t>(each));
+    tiles = p.n * each;
+  }
+  k.column_tiles = static_cast<int>(tiles);
+  k.partial_columns = tiles * tile.columns();
+}
+
+// How the epilogue stages a warpgroup's outputs.
+void set_epilogue(Sm90Plan& plan, const Sm90Tile& tile) {
+  Sm90Params& k = plan.params;
+  const int element = sm90_layout(plan.mode, plan.config.held).element, vector = 16 / element;
+  const int pass = sm90_pass(tile, element);
+  const int reach = (k.phases - 1) * k.dilation;
+  k.skewed = reach >= k.stride;
+  k.span = pass * k.stride + (k.skewed ? reach : 0);
+  k.row_vectors = pass * k.stride / vector;
+  k.row_turn = 128 / k.row_vectors;
+  k.row_rest = 128 % k.row_vectors;
+  k.vectors_div = Divisor::of(static_cast<uint32_t>(k.row_vectors));
+  k.span_div = Divisor::of(static_cast<uint32_t>(k.span));
+  k.stride_div = Divisor::of(static_cast<uint32_t>(k.stride));
+  // 8 words modulo 32 from row to row, as far as one phase a cout goes: 4 lanes a row, two columns each.
+  k.row_pitch = round_up(k.span + vector, 2 * vector);
+  if (k.phases == 1 && k.row_pitch % 64 == 0) k.row_pitch += 2 * vector;
+}
+
+// Places in shared memory, in order: x, weights, staged outputs, tables, barriers; as many stages as fit.
+void set_shared(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit) {
+  Sm90Params& k = plan.params;
+  const Sm90Layout layout = sm90_layout(plan.mode, plan.config.held);
+  k.tap_group = static_cast<int>(std::min<int64_t>(k.taps, kMaxHalo / k.step + 1));
+  k.tap_groups = static_cast<int>(ceil_div(k.taps, k.tap_group));
+  k.halo = round_up(k.step * (k.tap_group - 1), 2);  // even, so that 16-bit types load pairs
+  k.width = tile.columns() + k.halo;
+  k.x_pitch = round_up(k.width, 8);
+  const int64_t stage = int64_t{layout.parts} * kSm90Blocks * k.x_pitch * 16;
+  k.stage_bytes = static_cast<int>(stage);
+  const int64_t slot = int64_t{tile.row_blocks} * layout.parts * kSm90BlockBytes;
+  const int64_t staging =
+      k.partial ? 0 : round_up<int64_t>(2LL * k.block_couts * k.row_pitch * layout.element, 128);
+  const int64_t table =
+      round_up<int64_t>(kSm90RowBytes * kSm90Rows * tile.row_blocks + (k.skewed ? 4 * k.stride : 0), 16);
+  const int64_t all_taps = std::min<int64_t>(k.slabs, ceil_div(k.units, k.splits) * k.unit_slabs) * k.taps;
+  const int64_t rest = limit - staging - table - 8 * kSm90MaxStages - kSm90ScaleBytes;
+  auto stages_with = [&](int64_t slots) { return (rest - slots * (slot + 16)) / (stage + 16); };
+
+  k.resident = plan.config.resident;
+  int64_t slots = all_taps;
+  if (!k.resident) {
+    slots = std::clamp<int64_t>(2 * k.tap_group, kMinSlots, kMaxSlots);
+    while (slots > kMinSlots && stages_with(slots) < kMinStages) --slots;
+  }
+  int64_t stages = std::min<int64_t>(stages_with(slots), kSm90MaxStages);
+  if (plan.config.stages > 0) stages = std::min<int64_t>(stages, plan.config.stages);
+  plan.shared_bytes = 0;
+  if (stages < 2) return;  // a stage is released only when the next one is being multiplied
+  k.stages = static_cast<int>(stages);
+  k.slots = static_cast<int>(slots);
+  k.shared_weights = static_cast<int>(stages * stage);
+  k.shared_stage = static_cast<int>(k.shared_weights + slots * slot);
+  k.shared_table = static_cast<int>(k.shared_stage + staging);
+  k.shared_small = static_cast<int>(k.shared_table + table);
+  k.shared_scale = k.shared_small + 8 * kSm90MaxStages;
+  k.shared_barriers = k.shared_scale + kSm90ScaleBytes;
+  plan.shared_bytes = static_cast<std::size_t>(k.shared_barriers + 16 * (stages + slots));
+}
+
+// Blocks along the columns: as many as the SMs hold at once, each with its equal share.
+int walkers_of(const Sm90Params& k, const core::DeviceInfo& d) {
+  const int64_t rows = int64_t{k.row_runs} * k.groups * k.splits, tiles = std::max(1, k.column_tiles);
+  const int64_t most = std::max<int64_t>(1, rows < d.sm_count ? d.sm_count / rows : 1);
+  return static_cast<int>(ceil_div(tiles, ceil_div(tiles, most)));
+}
+
+Sm90Plan plan_with(const Problem& p, const core::DeviceInfo& d, const Sm90Config& config) {
+  Sm90Plan plan{};
+  plan.mode = sm80_mode(p);
+  plan.config = config;
+  plan.phases = phases_of(p);
+  const Sm90Tile& tile = kTiles[config.tile];
+  set_rows(plan, p, tile);
+  set_columns(plan, p, tile);
+  set_epilogue(plan, tile);
+  set_shared(plan, tile, d.shared_per_block);
+  Sm90Params& k = plan.params;
+  if (plan.shared_bytes == 0) return plan;
+  if (k.partial) {
+    plan.partial_bytes = 4LL * k.splits * k.groups * k.row_blocks * kSm90Rows * k.partial_columns;
+  }
+  if (config.walkers == 0) plan.config.walkers = walkers_of(k, d);
+  k.walkers = plan.config.walkers;
+  if (config.held) plan.tile_marks_bytes = 8LL * k.splits * k.groups * k.row_runs * k.column_tiles;
+  plan.config.stages = k.stages;
+  plan.blocks = int64_t{k.walkers} * k.row_runs * k.groups * k.splits;
+  plan.cost = sm90_cost(plan, p, d, tile);
+  // What it marks must have a second launch.
+  if (config.held && sm90_second(plan, p, d).blocks == 0) plan.blocks = 0;
+  return plan;
+}
+
+void consider(Sm90Plan& best, const Sm90Plan& plan) {
+  if (plan.blocks > 0 && (best.blocks == 0 || plan.cost.total < best.cost.total)) best = plan;
+}
+
+bool may_fold(const Problem& p, const Phases& f) {
+  return p.n > 1 && f.positions < 256 &&
+         p.n * (f.positions + p.l + (f.taps - 1) * f.step) < (int64_t{1} << 30);
+}
+
+// forced_splits > 0: the plan's bits are not to depend on n, so nothing is held in float16 either: which
+// tiles leave its range would depend on the tiles.
+Sm90Plan cheapest(const Problem& p, const core::DeviceInfo& d, int forced_splits) {
+  Sm90Plan best{};
+  const Phases phases = phases_of(p);
+  const Sm80Mode mode = sm80_mode(p);
+  const int64_t units = ceil_div(p.cin_per_group(), kSm90Unit);
+  for (int t = 0; t < static_cast<int>(std::size(kTiles)); ++t) {
+    for (const int splits : kSplits) {
+      if (splits > units || (forced_splits > 0 && splits != forced_splits)) continue;
+      for (const bool folded : {false, true}) {
+        if (folded && !may_fold(p, phases)) continue;
+        for (const bool resident : {false, true}) {
+          for (const bool held : {false, true}) {
+            if (held && (mode != Sm80Mode::tf32 || forced_splits > 0)) continue;
+            if (!sm90_has(mode, held, t)) continue;
+            Sm90Config config;
+            config.tile = t;
+            config.splits = splits;
+            config.resident = resident;
+            config.folded = folded;
+            config.held = held;
+            const Sm90Plan plan = plan_with(p, d, config);
+            if (forced_splits > 0 || plan.partial_bytes <= kMaxPartialBytes) consider(best, plan);
+          }
+        }
+      }
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+std::span<const Sm90Tile> sm90_tiles() {
+  return kTiles;
+}
+
+bool sm90_has(Sm80Mode mode, bool held, int tile) {
+  return mode != Sm80Mode::f64 && ((mode != Sm80Mode::ieee && !held) || tile >= 2);
+}
+
+Sm90Packing sm90_packing(const Problem& p, Sm80Mode mode, bool held) {
+  const Phases f = phases_of(p);
+  const Sm90Layout layout = sm90_layout(mode, held);
+  const int64_t row_blocks = ceil_div(p.cout_per_group(), kSm90Rows / f.count) * p.groups;
+  Sm90Packing packing{};
+  packing.row_block_bytes =
+      ceil_div(p.cin_per_group(), layout.slab()) * f.taps * layout.parts * kSm90BlockBytes;
+  packing.scales_at = packing.row_block_bytes * row_blocks;
+  packing.marks_at = packing.scales_at + (held ? 4 * p.cout : 0);
+  packing.bytes = round_up<int64_t>(packing.marks_at + row_blocks, 256);
+  return packing;
+}
+
+Sm90Plan sm90_second(const Sm90Plan& plan, const Problem& p, const core::DeviceInfo& d) {
+  Sm90Config config = plan.config;
+  config.held = config.resident = false;
+  config.stages = 0;
+  return plan_with(p, d, config);
+}
+
+Sm90Plan sm90_plan_of(const Problem& p, const core::DeviceInfo& d, const Sm90Config& config) {
+  return plan_with(p, d, config);
+}
+
+Sm90Plan sm90_plan(const Problem& p, const core::DeviceInfo& d, bool batch_invariant) {
+  if (!batch_invariant) return cheapest(p, d, 0);
+  Problem one = p;
+  one.n = 1;
+  return cheapest(p, d, cheapest(one, d, 0).config.splits);
+}
+
+Sm80SumParams sm90_sum_params(const Sm90Plan& plan, const Problem& p) {
+  const Sm90Params& k = plan.params;
+  Sm80SumParams s = sm80_sum_phases(p, plan.phases);
+  s.group_rows = int64_t{k.row_blocks} * kSm90Rows;
+  s.split_size = s.group_rows * k.groups * k.partial_columns;
+  s.partial_columns = k.partial_columns;
+  s.first_u = k.first_u;
+  s.block_couts = k.block_couts;
+  s.block_rows = kSm90Rows;
+  s.cout_rows = k.phases;
+  s.phase_rows = 1;
+  s.splits = k.splits;
+  s.sample_columns = k.sample_columns;
+  return s;
+}
+
+std::string text(const Sm90Config& c) {
+  std::string out = std::string("tile ") + kTiles[c.tile].name + ", " + std::to_string(c.walkers) +
+                    " walkers, " + std::to_string(c.stages) + " stages" +
+                    (c.resident ? ", weights resident" : ", weights streamed");
+  if (c.held) out += ", operands held in float16 (tiles beyond its range again in tf32)";
+  if (c.splits > 1) out += ", split " + std::to_string(c.splits) + " ways and summed in order";
+  if (c.folded) out += ", samples folded into one row of columns";
+  return out;
+}
+
+std::string describe(const Sm90Plan& plan, const Problem& p) {
+  const Sm90Cost& c = plan.cost;
+  char model[200];
+  std::snprintf(model, sizeof model,
+                "; predicted %.4f ms (tensor %.4f, load %.4f, L2 %.4f, store %.4f, DRAM %.4f, launch %.4f)",
+                c.total, c.tensor, c.load, c.l2, c.store, c.dram, c.launch);
+  return text(plan.config) + "; " + name_of(plan.mode) + ", rows (" + std::to_string(p.cout_per_group()) +
+         " cout, " + std::to_string(plan.phases.count) + " phases), depth " +
+         std::to_string(p.cin_per_group()) + " channels x " + std::to_string(plan.phases.taps) + " taps" +
+         model;
+}
+
+}  // namespace tconv::cuda

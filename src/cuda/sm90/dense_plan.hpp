@@ -1,0 +1,67 @@
+// The configuration of cuda.sm90.dense and the cost model that chooses it. Pure functions of problem, device
+// and options; no CUDA here.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "core/problem.hpp"
+#include "cuda/sm90/dense.hpp"
+
+namespace tconv::cuda {
+
+struct Sm90Config {
+  int tile = 0;  // index into sm90_tiles()
+  int splits = 1;
+  int walkers = 0;  // blocks along the columns; 0: chosen
+  int stages = 0;   // of x; 0: what fits
+  bool resident = false;
+  bool held = false;  // tf32 held in float16; tiles beyond its range are computed again
+  bool folded = false;
+  bool operator==(const Sm90Config&) const = default;
+};
+
+// Predicted milliseconds: each unit's own time over the whole problem, and the whole.
+struct Sm90Cost {
+  double tensor = 0, load = 0, l2 = 0, store = 0, dram = 0, launch = 0, total = 0;
+};
+
+struct Sm90Plan {
+  Phases phases;
+  Sm80Mode mode;
+  Sm90Config config;
+  Sm90Cost cost;
+  Sm90Params params;  // without pointers
+  std::size_t shared_bytes = 0;
+  int64_t blocks = 0;                       // 0: does not fit
+  int64_t packed_bytes = 0, packed_at = 0;  // of all layouts of the mode; where this one begins
+  int64_t partial_bytes = 0, tile_marks_bytes = 0;
+};
+
+std::span<const Sm90Tile> sm90_tiles();
+bool sm90_has(Sm80Mode mode, bool held, int tile);
+
+// A row block of one layout's packed weights, and where what follows them lies.
+struct Sm90Packing {
+  int64_t row_block_bytes, scales_at, marks_at, bytes;
+};
+Sm90Packing sm90_packing(const core::Problem&, Sm80Mode mode, bool held);
+
+// The whole plan of one configuration, with its predicted cost.
+Sm90Plan sm90_plan_of(const core::Problem&, const core::DeviceInfo&, const Sm90Config&);
+// The cheapest one; blocks is 0 where none fits. batch_invariant: the split does not depend on n.
+Sm90Plan sm90_plan(const core::Problem&, const core::DeviceInfo&, bool batch_invariant);
+// Of a plan that holds tf32 in float16: the same tiles with operands in tf32.
+Sm90Plan sm90_second(const Sm90Plan&, const core::Problem&, const core::DeviceInfo&);
+// Of a plan with partial sums, without pointers.
+Sm80SumParams sm90_sum_params(const Sm90Plan&, const core::Problem&);
+
+// A kernel of a given configuration, which must fit: for tests and for the search of constants.
+std::unique_ptr<const plan::Kernel> sm90_kernel(const core::Problem&, const core::DeviceInfo&,
+                                                const Sm90Config&);
+
+std::string describe(const Sm90Plan& plan, const core::Problem& problem);
+std::string text(const Sm90Config& config);
+
+}  // namespace tconv::cuda

@@ -1,0 +1,9 @@
+#include "cuda/sm90/dense.cuh"
+
+namespace tconv::cuda {
+
+Sm90Functions sm90_tf32() {
+  return sm90::functions_of<sm90::Tf32>();
+}
+
+}  // namespace tconv::cuda

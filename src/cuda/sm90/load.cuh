@@ -1,0 +1,310 @@
+// The warps that load: x into the ring of stages, weights into the ring of slots.
+#pragma once
+
+#include "cuda/sm90/shape.cuh"
+
+namespace tconv::cuda::sm90 {
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+// A stage is 4 channel blocks of `width` positions. A warp takes pieces of it in turn: one block's 32 (of
+// 16-bit types 64) positions each, or at the end 8 of all blocks. The chain of a warp's instructions is what
+// a stage takes, so the usual case, whole slabs and positions of one sample, has few of them.
+template <class S>
+class Input {
+ public:
+  using Mode = typename S::Mode;
+  using T = typename Mode::T;
+  using Word = typename Mode::Word;
+
+  __device__ Input(const Sm90Params& p, const Share& share, unsigned char* shared)
+      : p_(p),
+        group_(static_cast<const T*>(p.x) + int64_t{share.group} * p.cin_group * p.x_step[1]),
+        shared_(shared),
+        warp_((threadIdx.x - kSm90Consumers) / 32),
+        full_(p.width / kPiece * kSm90Blocks) {}
+
+  // Loads are queued before the wait for an empty stage: they are on their way meanwhile.
+  __device__ void run(const Share& share, const Barriers& barriers) {
+    const int rest = p_.width % kPiece, pieces = full_ + (rest + kTail - 1) / kTail;
+    const uint32_t shared = ptx::shared_address(shared_);
+    Place stage;
+    for (Cursor c(p_, share); c.tile < p_.column_tiles; c.advance(p_, share)) {
+      aim(c);
+      const uint32_t to = shared + stage.at * p_.stage_bytes;
+      for (int first = warp_; first < pieces; first += kRounds * kWarps) {
+        uint32_t batch[kRounds][Mode::kUnit];
+        if (plain_ && whole_) {
+          load<true>(batch, first, pieces);
+        } else if (plain_) {
+          load<false>(batch, first, pieces);
+        } else {
+          load_some(batch, first, pieces);
+        }
+        if constexpr (kHeld) {
+          if (first == warp_ && c.starts_tile(share)) choose_scale(batch, first, pieces);
+        }
+        if (first == warp_) ptx::barrier_wait(barriers.x_empty(stage.at), stage.parity ^ 1);
+        store(batch, to, first, pieces);
+      }
+      ptx::fence_async();
+      if constexpr (Mode::kParts == 2 || kHeld) tell(stage.at);
+      __syncwarp();
+      if (threadIdx.x % 32 == 0) ptx::barrier_arrive(barriers.x_full(stage.at));
+      stage.advance(p_.stages);
+    }
+  }
+
+ private:
+  static constexpr bool kHeld = std::is_same_v<Mode, Held>;
+  static constexpr int kWarps = kSm90Producers / 32;
+  // A lane loads one position, or two of a 16-bit type as one word: half the loads, half the registers.
+  static constexpr int kPositions = sizeof(T) == 2 ? 2 : 1;
+  static constexpr int kPiece = 32 * kPositions;
+  static constexpr int kTail = 8 * kPositions;  // of the last piece or pieces, which have all 4 blocks
+  // Pieces at once: the tile's columns and a halo of 8 (or, of the widest tiles, half of it).
+  static constexpr int kPieces = S::kColumns / kPiece * kSm90Blocks + 1;
+  static constexpr int kMost = kPositions == 2 ? 3 : 5;
+  static constexpr int kRounds = (kPieces + kWarps - 1) / kWarps > kMost ? kMost
+                                                                         : (kPieces + kWarps - 1) / kWarps;
+  using Batch = uint32_t[kRounds][Mode::kUnit];
+
+  __device__ void aim(const Cursor& c) {
+    const int back = p_.step * c.group * p_.tap_group + p_.halo;
+    channel_ = c.slab * Mode::kSlab;
+    start_ = c.tile * S::kColumns - back;
+    from_ = group_;
+    plain_ = whole_ = false;
+    if (p_.folded) return;
+    const int n = static_cast<int>(p_.sample_tiles.divide(c.tile));
+    start_ += static_cast<int>(p_.first_u) - n * static_cast<int>(p_.sample_tiles.value) * S::kColumns;
+    from_ += int64_t{n} * p_.x_step[0];
+    const int length = static_cast<int>(p_.l);
+    plain_ = channel_ + Mode::kSlab <= p_.cin_group && p_.x_step[1] < (1 << 24);
+    whole_ = start_ >= 0 && start_ + p_.width + kTail <= length;
+    if constexpr (kPositions == 2) {
+      // Every pair is a word, and the last position has its pair.
+      const uintptr_t odd = reinterpret_cast<uintptr_t>(from_ + start_) / 2 | p_.x_step[1] | start_;
+      plain_ = plain_ && odd % 2 == 0 && (length % 2 == 0 || start_ + p_.width < length);
+    }
+  }
+
+  // The lane's block and first position of a piece.
+  __device__ void find(int piece, int& block, int& slot) const {
+    const int lane = threadIdx.x % 32;
+    if (piece < full_) {
+      block = piece % kSm90Blocks;
+      slot = piece / kSm90Blocks * kPiece + lane * kPositions;
+    } else {
+      block = lane / 8;
+      slot = full_ / kSm90Blocks * kPiece + (piece - full_) * kTail + lane % 8 * kPositions;
+    }
+  }
+
+  template <bool Whole>
+  __device__ void load(Batch& batch, int first, int pieces) const {
+    // Addresses are one base and offsets of 32 bits: two instructions a load.
+    uint64_t base = reinterpret_cast<uint64_t>(from_ + channel_ * p_.x_step[1] + start_);
+    asm("" : "+l"(base));
+    const uint32_t step = static_cast<uint32_t>(p_.x_step[1]) * sizeof(T);
+#pragma unroll
+    for (int r = 0; r < kRounds; ++r) {
+      const int piece = first + r * kWarps;
+      if (piece >= pieces) break;
+      int block, slot;
+      find(piece, block, slot);
+      uint32_t offset = block * Mode::kUnit * step + slot * static_cast<uint32_t>(sizeof(T));
+      if (!Whole && static_cast<uint32_t>(start_ + slot) >= static_cast<uint32_t>(p_.l)) {
+#pragma unroll
+        for (int j = 0; j < Mode::kUnit; ++j) batch[r][j] = 0;
+      } else {
+#pragma unroll
+        for (int j = 0; j < Mode::kUnit; ++j) {
+          batch[r][j] = ptx::load_global4(base + offset);
+          offset += step;
+        }
+      }
+    }
+  }
+
+  // Any samples, channels and alignment.
+  __device__ void load_some(Batch& batch, int first, int pieces) const {
+#pragma unroll
+    for (int r = 0; r < kRounds; ++r) {
+      const int piece = first + r * kWarps;
+      if (piece >= pieces) break;
+      int block, slot;
+      find(piece, block, slot);
+      const int channel = channel_ + block * Mode::kUnit;
+#pragma unroll
+      for (int q = 0; q < kPositions; ++q) {
+        const T* from = nullptr;
+        const bool inside = locate(start_ + slot + q, channel, from) && slot + q < p_.width;
+#pragma unroll
+        for (int j = 0; j < Mode::kUnit; ++j) {
+          const uint32_t value = inside && channel + j < p_.cin_group
+                                     ? __ldg(reinterpret_cast<const Word*>(from + j * p_.x_step[1]))
+                                     : Word(0);
+          batch[r][j] = q == 0 ? value : batch[r][j] | value << 16;
+        }
+      }
+    }
+  }
+
+  // Where a position of a channel lies; false outside of x.
+  __device__ bool locate(int position, int channel, const T*& from) const {
+    const T* sample = from_;
+    bool inside = true;
+    if (p_.folded) {
+      const int n = position < 0 ? p_.samples
+                                 : static_cast<int>(p_.sample_pitch.divide(static_cast<uint32_t>(position)));
+      inside = n < p_.samples;
+      position += static_cast<int>(p_.first_u) - n * p_.sample_columns;
+      sample += int64_t{n} * p_.x_step[0];
+    }
+    from = sample + channel * p_.x_step[1] + position;
+    return inside && static_cast<uint32_t>(position) < static_cast<uint32_t>(p_.l);
+  }
+
+  __device__ void store(const Batch& batch, uint32_t stage, int first, int pieces) {
+#pragma unroll
+    for (int r = 0; r < kRounds; ++r) {
+      const int piece = first + r * kWarps;
+      if (piece >= pieces) break;
+      int block, slot;
+      find(piece, block, slot);
+      if (slot >= p_.width) break;
+      const uint32_t to = stage + (block * p_.x_pitch + slot) * 16;
+      if constexpr (kPositions == 2) {
+        const uint32_t(&v)[8] = batch[r];
+#pragma unroll
+        for (int q = 0; q < 2; ++q) {
+          const uint32_t which = q == 0 ? 0x5410 : 0x7632;
+          ptx::store_shared16(to + q * 16, {__byte_perm(v[0], v[1], which), __byte_perm(v[2], v[3], which),
+                                            __byte_perm(v[4], v[5], which), __byte_perm(v[6], v[7], which)});
+        }
+      } else if constexpr (kHeld) {
+        ptx::store_shared16(to, hold(batch[r]));
+      } else {
+        uint4 parts[Mode::kParts];
+        Mode::operand(batch[r], parts);
+        if constexpr (Mode::kParts == 2) mark_ = mark_ || Mode::too_small(batch[r]);
+#pragma unroll
+        for (int q = 0; q < Mode::kParts; ++q) {
+          ptx::store_shared16(to + q * kSm90Blocks * p_.x_pitch * 16, parts[q]);
+        }
+      }
+    }
+  }
+
+  // The tile's scale, from the largest finite magnitude of its first stage (of its first batch): that comes
+  // to lie in [2^11, 2^12), which leaves a factor of 16 above it and 2^25 below.
+  __device__ void choose_scale(const Batch& batch, int first, int pieces) {
+    uint32_t most = 0;
+#pragma unroll
+    for (int r = 0; r < kRounds; ++r) {
+      if (first + r * kWarps >= pieces) break;
+#pragma unroll
+      for (int j = 0; j < Mode::kUnit; ++j) {
+        const uint32_t magnitude = batch[r][j] & 0x7fffffffu;
+        most = max(most, magnitude < sm80::kInfBits ? magnitude : 0u);
+      }
+    }
+    most = __reduce_max_sync(0xffffffffu, most);
+    turn_ ^= 1;
+    volatile uint32_t* agreed = reinterpret_cast<uint32_t*>(shared_ + p_.shared_scale) + 8 * turn_;
+    if (threadIdx.x % 32 == 0) agreed[warp_] = most;
+    ptx::named_barrier(4, kSm90Producers);
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w) most = max(most, agreed[w]);
+    // Exponents are kept where scale and 1/scale are normal, and so are the limits.
+    const int exponent = most == 0 ? 127 : min(max(static_cast<int>(most >> 23), 67), 187);
+    scale_ = __uint_as_float(static_cast<uint32_t>(254 + 11 - exponent) << 23);
+    unscale_ = __uint_as_float(static_cast<uint32_t>(exponent - 11) << 23);
+    low_ = 2u * (static_cast<uint32_t>(exponent - 11 - 14) << 23);
+    range_ = 2u * (static_cast<uint32_t>(exponent - 11 + 15) << 23) - low_;
+  }
+
+  // 8 numbers in float16. What is not zero must lie in [2^-14, 2^15] after scaling.
+  __device__ uint4 hold(const uint32_t (&v)[8]) {
+    uint32_t furthest = 0;
+#pragma unroll
+    for (int j = 0; j < 8; ++j) furthest = max(furthest, 2u * v[j] - low_);
+    if (furthest > range_) {
+#pragma unroll
+      for (int j = 0; j < 8; ++j) mark_ = mark_ || (2u * v[j] != 0 && 2u * v[j] - low_ > range_);
+    }
+    uint4 unit;
+    unit.x = pair(v[0], v[1]);
+    unit.y = pair(v[2], v[3]);
+    unit.z = pair(v[4], v[5]);
+    unit.w = pair(v[6], v[7]);
+    return unit;
+  }
+  __device__ uint32_t pair(uint32_t left, uint32_t right) const {
+    const __half2 both = __floats2half2_rn(__uint_as_float(left) * scale_, __uint_as_float(right) * scale_);
+    return *reinterpret_cast<const uint32_t*>(&both);
+  }
+
+  // What the warp saw in the stage, and the tile's scale.
+  __device__ void tell(int stage) {
+    const bool marked = __any_sync(0xffffffffu, mark_);
+    mark_ = false;
+    if (threadIdx.x % 32 != 0) return;
+    shared_[p_.shared_small + 8 * stage + warp_] = marked;
+    if constexpr (kHeld) {
+      if (warp_ == 0) reinterpret_cast<float*>(shared_ + p_.shared_scale)[16 + stage] = unscale_;
+    }
+  }
+
+  const Sm90Params& p_;
+  const T* group_;
+  unsigned char* shared_;
+  int warp_, full_;          // pieces of one block
+  const T* from_ = nullptr;  // the sample
+  int start_ = 0;            // position in x of the stage's first slot
+  int channel_ = 0;
+  bool plain_ = false, whole_ = false;
+  bool mark_ = false;  // an operand too small to split, or out of float16's range
+  int turn_ = 0;
+  float scale_ = 1, unscale_ = 1;
+  uint32_t low_ = 0, range_ = 0;  // of magnitudes, doubled to drop the sign
+};
+
+// One lane brings the weights, by bulk copies.
+template <class S>
+__device__ inline void load_weights(const Sm90Params& p, const Share& share, const Barriers& barriers,
+                                    unsigned char* shared) {
+  constexpr int kBytes = S::kSlotBytes / S::kRowBlocks;
+  const uint32_t to = ptx::shared_address(shared + p.shared_weights);
+  const unsigned char* from[S::kRowBlocks];
+#pragma unroll
+  for (int r = 0; r < S::kRowBlocks; ++r) {
+    // A row block that does not exist is the last one again: nothing reads it.
+    const int block = min(share.run * S::kRowBlocks + r, p.row_blocks - 1);
+    from[r] = static_cast<const unsigned char*>(p.packed) +
+              (int64_t{share.group} * p.row_blocks + block) * p.row_block_bytes +
+              int64_t{share.first_slab} * p.taps * kBytes;
+  }
+  const int taps = (share.end_slab - share.first_slab) * p.taps;
+  Place slot;
+  for (int tile = share.next_tile(p, share.walker); tile < p.column_tiles;
+       tile = share.next_tile(p, tile + p.walkers)) {
+#pragma unroll 1
+    for (int i = 0; i < taps; ++i) {
+      ptx::barrier_wait(barriers.weights_empty(slot.at), slot.parity ^ 1);
+      ptx::barrier_arrive_expect(barriers.weights_full(slot.at), S::kSlotBytes);
+#pragma unroll
+      for (int r = 0; r < S::kRowBlocks; ++r) {
+        ptx::bulk_load(to + slot.at * S::kSlotBytes + r * kBytes, from[r] + int64_t{i} * kBytes, kBytes,
+                       barriers.weights_full(slot.at));
+      }
+      slot.advance(p.slots);
+    }
+    if (p.resident) return;
+  }
+}
+
+#endif
+
+}  // namespace tconv::cuda::sm90

@@ -1,0 +1,153 @@
+// The warpgroups that multiply: one tile's sums.
+#pragma once
+
+#include "cuda/sm90/shape.cuh"
+
+namespace tconv::cuda::sm90 {
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+template <class Mode>
+inline constexpr ptx::Operand kOperand =
+    std::is_same_v<Mode, F16> || std::is_same_v<Mode, Held> ? ptx::Operand::f16
+    : std::is_same_v<Mode, Bf16>                            ? ptx::Operand::bf16
+                                                            : ptx::Operand::tf32;
+
+// Of a tile: whether an operand was too small to split, or out of float16's range; and what undoes x's scale.
+struct Seen {
+  bool marked = false;
+  float unscale = 1;
+};
+
+template <class S>
+class Multiply {
+ public:
+  using Mode = typename S::Mode;
+  using Sums = float[S::kN / 2];
+
+  __device__ Multiply(const Sm90Params& p, const Share& share, unsigned char* shared)
+      : p_(p),
+        share_(share),
+        barriers_(p, shared),
+        marks_(reinterpret_cast<const unsigned long long*>(shared + p.shared_small)),
+        unscales_(reinterpret_cast<const float*>(shared + p.shared_scale) + 16) {
+    // The same in all lanes, which the compiler then knows: descriptors stay in uniform registers.
+    const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
+    const int row_block = S::kRowBlocks == 2 ? warpgroup : 0, column = S::kRowBlocks == 2 ? 0 : warpgroup;
+    weights_ = ptx::matrix_descriptor(
+        ptx::shared_address(shared + p.shared_weights) + row_block * Mode::kParts * kSm90BlockBytes,
+        kSm90Rows * 16, 128);
+    x_ = ptx::matrix_descriptor(ptx::shared_address(shared) + column * S::kN * 16, p.x_pitch * 16, 128);
+  }
+
+  // The sums of the walker's next tile. A slot or a stage is released when the wgmma after its last one have
+  // been issued and its own are over. (A wait that is not in every turn of the loop makes ptxas serialise all
+  // wgmma, C7520.) Returns what the loading warps saw in it.
+  __device__ Seen tile(Sums& sums) {
+    if (p_.resident) slot_ = Place();  // a split's tile may have fewer taps than there are slots
+    if constexpr (Mode::kParts == 2) return promoted(sums);
+    Seen seen;
+    unsigned long long marked = 0;
+    int accumulate = 0, held_stage = -1, held_slot = -1;
+    for (int slab = share_.first_slab; slab < share_.end_slab; ++slab) {
+      for (int group = 0; group < p_.tap_groups; ++group) {
+        const int taps = min(p_.tap_group, p_.taps - group * p_.tap_group);
+        ptx::barrier_wait(barriers_.x_full(stage_.at), stage_.parity);
+        if constexpr (std::is_same_v<Mode, Held>) {
+          marked |= marks_[stage_.at];
+          seen.unscale = unscales_[stage_.at];
+        }
+        uint64_t b = x_ + static_cast<uint32_t>((stage_.at * p_.stage_bytes >> 4) + p_.halo);
+        for (int i = 0; i < taps; ++i) {
+          wait_weights();
+          const uint64_t a = weights_ + static_cast<uint32_t>(slot_.at * S::kSlotBytes >> 4);
+          ptx::wgmma_fence();
+#pragma unroll
+          for (int h = 0; h < S::kN / kWide; ++h) {
+            auto& part = *reinterpret_cast<float(*)[kWide / 2]>(&sums[h * kWide / 2]);
+            ptx::wgmma<kOperand<Mode>, kWide>(part, a, b + h * kWide, accumulate);
+            ptx::wgmma<kOperand<Mode>, kWide>(part, a + kStepA, b + h * kWide + 2 * p_.x_pitch, 1);
+          }
+          accumulate = 1;
+          b -= p_.step;
+          ptx::wgmma_commit();
+          ptx::wgmma_wait<1>();
+          release(held_stage, held_slot);
+          held_stage = i == taps - 1 ? stage_.at : -1;
+          held_slot = slot_.at;
+          slot_.advance(p_.slots);
+        }
+        stage_.advance(p_.stages);
+      }
+    }
+    weights_there_ = p_.resident;
+    ptx::wgmma_wait<0>();
+    release(held_stage, held_slot);
+    seen.marked = marked != 0;
+    return seen;
+  }
+
+ private:
+  static constexpr int kWide = S::kN < 128 ? S::kN : 128;
+  static constexpr int kStepA = 2 * kSm90Rows;  // 16-byte units from a step's weights to the next step's
+
+  __device__ void wait_weights() const {
+    if (!weights_there_) ptx::barrier_wait(barriers_.weights_full(slot_.at), slot_.parity);
+  }
+  __device__ void release(int stage, int slot) const {
+    if (threadIdx.x % 32 != 0) return;
+    if (stage >= 0) ptx::barrier_arrive(barriers_.x_empty(stage));
+    if (slot >= 0 && !p_.resident) ptx::barrier_arrive(barriers_.weights_empty(slot));
+  }
+
+  // Split operands: a tap's products in fresh sums, the small ones first, which are then added up in float32.
+  __device__ Seen promoted(Sums& total) {
+    unsigned long long marked = 0;
+#pragma unroll
+    for (int i = 0; i < S::kN / 2; ++i) total[i] = 0;
+    Sums sums;
+    for (int slab = share_.first_slab; slab < share_.end_slab; ++slab) {
+      for (int group = 0; group < p_.tap_groups; ++group) {
+        const int first = group * p_.tap_group, taps = min(p_.tap_group, p_.taps - first);
+        ptx::barrier_wait(barriers_.x_full(stage_.at), stage_.parity);
+        marked |= marks_[stage_.at];
+        for (int i = 0; i < taps; ++i) {
+          wait_weights();
+          const uint64_t a = weights_ + (slot_.at * S::kSlotBytes >> 4);
+          const uint64_t b =
+              x_ + (stage_.at * p_.stage_bytes >> 4) + static_cast<uint32_t>(p_.halo - p_.step * i);
+          const uint64_t a_lo = a + (kSm90BlockBytes >> 4), b_lo = b + kSm90Blocks * p_.x_pitch;
+          ptx::wgmma_fence();
+          ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a_lo, b, 0);
+          ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a, b_lo, 1);
+          ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a_lo + kStepA, b + 2 * p_.x_pitch, 1);
+          ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a + kStepA, b_lo + 2 * p_.x_pitch, 1);
+          ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a, b, 1);
+          ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a + kStepA, b + 2 * p_.x_pitch, 1);
+          ptx::wgmma_commit();
+          ptx::wgmma_wait<0>();
+          release(i == taps - 1 ? stage_.at : -1, slot_.at);
+          slot_.advance(p_.slots);
+#pragma unroll
+          for (int k = 0; k < S::kN / 2; ++k) total[k] += sums[k];
+        }
+        stage_.advance(p_.stages);
+      }
+    }
+    weights_there_ = p_.resident;
+    return {marked != 0, 1};
+  }
+
+  const Sm90Params& p_;
+  const Share& share_;
+  Barriers barriers_;
+  uint64_t weights_, x_;
+  const unsigned long long* marks_;  // of each stage, a byte a warp that loads
+  const float* unscales_;            // of each stage: what undoes its tile's scale
+  Place stage_, slot_;
+  bool weights_there_ = false;  // all of them, for good
+};
+
+#endif
+
+}  // namespace tconv::cuda::sm90

@@ -1,0 +1,147 @@
+// The choice of cuda.sm90.dense on a device that need not be here: what it refuses, that what it chooses
+// fits, and what may not depend on what.
+#include <gtest/gtest.h>
+
+#include "cuda/sm90/cost.hpp"
+#include "cuda/sm90/dense_plan.hpp"
+#include "judge/draw.hpp"
+
+namespace tconv::cuda {
+namespace {
+
+core::DeviceInfo device(const char* name) {
+  return core::named_device(name).value();
+}
+
+std::string refusal(const std::string& text, const char* name, bool forced = false) {
+  plan::PlanOptions options;
+  if (forced) options.force_kernel = kSm90Dense.name;
+  const plan::Support support = kSm90Dense.supports(core::parse(text).value(), device(name), options);
+  return support.ok ? "" : support.reason;
+}
+
+TEST(Sm90Plan, RefusesInWords) {
+  EXPECT_EQ(refusal("n1 ci64 co64 l1000 k4 s2 p1 f32 tf32", "h200"), "");
+  EXPECT_NE(refusal("n1 ci64 co64 l1000 k4 s2 p1 f32 tf32", "a100").find("capability"), std::string::npos);
+  EXPECT_NE(refusal("n1 ci64 co64 l1000 k4 s2 p1 f32 tf32", "b200").find("capability"), std::string::npos);
+  EXPECT_EQ(refusal("n64 ci128 co128 l65536 k3 s1 p0 f32", "h200"), "");
+  EXPECT_NE(refusal("n1 ci16 co16 l10 k3 s1 p0 f32", "h200").find("slower"), std::string::npos);
+  EXPECT_EQ(refusal("n1 ci16 co16 l10 k3 s1 p0 f32", "h200", true), "");
+  EXPECT_NE(refusal("n1 ci64 co64 l100 k4 s2 p1 f64", "h200", true).find("f64"), std::string::npos);
+  EXPECT_NE(refusal("gx n1 ci64 co64 l100 k4 s2 p1 f32", "h200").find("gx"), std::string::npos);
+  EXPECT_NE(refusal("n1 ci64 co64 l100 k4 s2 p1 xs6400,1,64 f32", "h200").find("positions"),
+            std::string::npos);
+  EXPECT_NE(refusal("n1 ci8 co64 l100 k4 s2 p1 f16", "h200").find("16 channels"), std::string::npos);
+  EXPECT_NE(refusal("n1 ci8 co64 l100 k4 s2 p1 f32", "h200", true).find("16 channels"), std::string::npos);
+  EXPECT_NE(refusal("n1 ci64 co64 l100 k80 s80 p1 f16", "h200", true).find("64 phases"), std::string::npos);
+}
+
+// Everything that the kernel relies on without a check of its own.
+void expect_sound(const Sm90Plan& plan, const core::Problem& p, const core::DeviceInfo& d) {
+  const std::string what = text(p) + " on " + d.name + ": " + describe(plan, p);
+  const Sm90Params& k = plan.params;
+  const Sm90Tile& tile = sm90_tiles()[static_cast<std::size_t>(plan.config.tile)];
+  const int element = sm90_layout(plan.mode, plan.config.held).element, vector = 16 / element;
+  ASSERT_GT(plan.blocks, 0) << what;
+  EXPECT_LE(static_cast<int64_t>(plan.shared_bytes), d.shared_per_block) << what;
+  EXPECT_EQ(plan.blocks, int64_t{k.walkers} * k.row_runs * k.groups * k.splits) << what;
+  EXPECT_LE(k.walkers, k.column_tiles) << what;
+  EXPECT_LE(k.splits, k.units) << what;
+  EXPECT_GE(k.stages, 2) << what;
+  EXPECT_LE(k.stages, kSm90MaxStages) << what;
+  EXPECT_GE(k.halo, k.step * (k.tap_group - 1)) << what;
+  EXPECT_EQ(k.halo % 2, 0) << what;
+  EXPECT_GE(k.x_pitch, k.width) << what;
+  EXPECT_LE(k.x_pitch * 16 >> 4, 0x3fff) << what;  // a descriptor's 14 bits
+  EXPECT_EQ(k.partial, k.folded || k.splits > 1) << what;
+  EXPECT_EQ(k.partial, plan.partial_bytes > 0) << what;
+  EXPECT_EQ(plan.config.held, plan.tile_marks_bytes > 0) << what;
+  EXPECT_EQ(plan.packed_bytes % 16, 0) << what;
+  EXPECT_LE(k.block_couts * k.phases, kSm90Rows) << what;
+  if (k.resident) {
+    EXPECT_GE(int64_t{k.slots} * k.splits, int64_t{k.slabs} * k.taps) << what;
+  }
+  if (!k.partial) {
+    EXPECT_EQ(k.row_pitch % vector, 0) << what;
+    EXPECT_GE(k.row_pitch, k.span + vector) << what;
+    EXPECT_EQ(k.row_vectors * vector, sm90_pass(tile, element) * k.stride) << what;
+  }
+  // Outputs 0 and lout-1 have their columns.
+  EXPECT_LE(k.first_u * p.stride, p.padding) << what;
+  if (!k.folded) {
+    EXPECT_GE((k.first_u + k.sample_columns) * p.stride, p.lout() + p.padding) << what;
+  }
+}
+
+TEST(Sm90Plan, SoundOverRandomProblems) {
+  judge::Rng rng(7);
+  judge::DrawOptions draw;
+  draw.gradients = false;
+  int taken = 0, held = 0;
+  const core::DeviceInfo d = device("h200");
+  plan::PlanOptions forced;
+  forced.force_kernel = kSm90Dense.name;
+  for (int i = 0; i < 4000; ++i) {
+    const core::Problem p = judge::draw_valid(rng, draw);
+    const bool supported = kSm90Dense.supports(p, d, forced).ok;  // of empty problems as well
+    if (p.output_elements() == 0 || !supported) continue;
+    const Sm90Plan plan = sm90_plan(p, d, false);
+    expect_sound(plan, p, d);
+    ++taken;
+    // Small problems are not held in float16 by choice.
+    Sm90Config config = plan.config;
+    config.held = true;
+    config.tile = std::max(config.tile, 2);
+    config.walkers = config.stages = 0;
+    if (plan.mode != Sm80Mode::tf32) continue;
+    const Sm90Plan first = sm90_plan_of(p, d, config);
+    if (first.blocks == 0) continue;
+    ++held;
+    expect_sound(first, p, d);
+    const Sm90Plan second = sm90_second(first, p, d);
+    expect_sound(second, p, d);
+    // The marks that the first leaves are the tiles of the second.
+    EXPECT_EQ(second.params.column_tiles, first.params.column_tiles);
+    EXPECT_EQ(second.params.row_runs, first.params.row_runs);
+    EXPECT_EQ(second.params.walkers, first.params.walkers);
+    EXPECT_EQ(second.partial_bytes, first.partial_bytes);
+    EXPECT_EQ(second.packed_bytes, first.packed_bytes);
+  }
+  EXPECT_GT(taken, 1000);
+  EXPECT_GT(held, 50);
+}
+
+TEST(Sm90Plan, BatchInvariantBitsDoNotDependOnN) {
+  core::Problem p = core::parse("n1 ci512 co64 l40 k16 s8 p4 f32 tf32").value();
+  const Sm90Plan one = sm90_plan(p, device("h200"), true);
+  EXPECT_GT(one.config.splits, 1) << describe(one, p);
+  for (int64_t n : {2, 7, 64, 1000}) {
+    p.n = n;
+    const Sm90Plan plan = sm90_plan(p, device("h200"), true);
+    EXPECT_EQ(plan.config.splits, one.config.splits);
+    EXPECT_FALSE(plan.config.held);
+  }
+}
+
+TEST(Sm90Plan, PackedWeightsDoNotDependOnLength) {
+  core::Problem p = core::parse("n1 ci256 co128 l10 k8 s4 p2 f32 tf32").value();
+  plan::PlanOptions options;
+  options.force_kernel = kSm90Dense.name;
+  const auto first = kSm90Dense.make(p, device("h200"), options);
+  for (int64_t l : {1, 100, 5000, 100000}) {
+    p.l = l;
+    const auto kernel = kSm90Dense.make(p, device("h200"), options);
+    EXPECT_EQ(kernel->pack_key(), first->pack_key());
+    EXPECT_EQ(kernel->packed_bytes(), first->packed_bytes());
+  }
+}
+
+TEST(Sm90Plan, LargeProblemsHoldTf32InFloat16) {
+  const core::Problem p = core::parse("n64 ci128 co128 l65536 k3 s1 p0 f32 tf32").value();
+  const Sm90Plan plan = sm90_plan(p, device("h200"), false);
+  EXPECT_TRUE(plan.config.held) << describe(plan, p);
+  EXPECT_EQ(plan.config.splits, 1);
+}
+
+}  // namespace
+}  // namespace tconv::cuda

@@ -1,0 +1,177 @@
+// The tensor-core kernels on data that a split of float32, a rounding to tf32 or float16's range could get
+// wrong, element by element against float64.
+#include <bit>
+#include <functional>
+#include <limits>
+
+#include "cuda/entries.hpp"
+#include "gpu/device.hpp"
+#include "judge/truth.hpp"
+
+namespace tconv::gpu_test {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+// By the kernel's name.
+class TensorCores : public Gpu, public ::testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override {
+    Gpu::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    if (std::string(GetParam()).find("sm90") != std::string::npos && cuda::device_info(0).value().sm != 90) {
+      GTEST_SKIP() << "not a GPU of compute capability 9.0";
+    }
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Kernels, TensorCores, ::testing::Values("cuda.sm80.dense", "cuda.sm90.dense"),
+                         [](const auto& test) {
+                           return std::string(test.param).find("sm90") != std::string::npos ? "sm90" : "sm80";
+                         });
+
+// A value of the element at (channel, position) for x, (channel, cout, tap) flattened for the weight.
+using Value = std::function<float(int64_t channel, int64_t at, double random)>;
+
+void set(Operands& o, const Value& x, const Value& w) {
+  const core::Problem& p = o.problem;
+  auto put = [](std::vector<std::byte>& data, int64_t channels, int64_t each, const Value& value) {
+    float* f = reinterpret_cast<float*>(data.data());
+    for (std::size_t i = 0; i < data.size() / 4; ++i) {
+      const auto place = static_cast<int64_t>(i);
+      f[i] = value(place / each % channels, place % each, f[i]);
+    }
+  };
+  put(o.x, p.cin, p.l, x);
+  put(o.weight, p.cin, p.cout_per_group() * p.k, w);
+  put(o.bias, 1, p.cout, [](int64_t, int64_t, double) { return 0.0f; });
+  o.x_device.put(o.x);
+  o.weight_device.put(o.weight);
+  o.bias_device.put(o.bias);
+}
+
+// Worst-case bound: this data makes no random walk.
+void expect_right(const Operands& o, const char* kernel) {
+  const PlanPointer plan = plan_of(core::text(o.problem), kernel);
+  ASSERT_NE(plan, nullptr);
+  const std::vector<std::byte> y = run_once(plan.get(), o);
+  judge::Arithmetic arithmetic;
+  arithmetic.unbiased = false;
+  arithmetic.tf32 = o.problem.precision == core::Precision::tf32;
+  const plan::Operands host{o.x.data(), o.weight.data(), o.bias.data(), nullptr, nullptr};
+  const auto truth = judge::Truth::all(o.problem, host, arithmetic.tf32);
+  const double terms = static_cast<double>(o.problem.cin_per_group() * o.problem.k);
+  const judge::Bound bound(o.problem, arithmetic, terms);
+  int64_t wrong = 0;
+  for (int64_t i = 0; i < truth.count(); ++i) {
+    const double got = reference::load(core::DType::f32, y.data(), truth.index(i));
+    if (bound.right(got, truth.at(i))) continue;
+    if (++wrong <= 3) {
+      ADD_FAILURE() << core::text(o.problem) << ": element " << truth.index(i) << " is " << got << ", not "
+                    << truth.at(i).value << " +- " << bound.of(truth.at(i));
+    }
+  }
+  EXPECT_EQ(wrong, 0) << "of " << truth.count();
+}
+
+// Both precisions, a split and an unsplit plan, one and two classes of phases.
+void expect_right(const char* kernel, const Value& x, const Value& w, bool tf32 = true) {
+  for (const char* shape :
+       {"n2 ci48 co40 l301 k5 s2 p1 ", "n1 ci160 co32 l40 k8 s4 p2 ", "n2 ci32 co70 l517 k3 s1 p0 d2 "}) {
+    for (const char* mode : {"f32", "f32 tf32"}) {
+      if (!tf32 && std::string(mode) != "f32") continue;
+      Operands o(std::string(shape) + mode);
+      set(o, x, w);
+      expect_right(o, kernel);
+    }
+  }
+}
+
+float plain(int64_t, int64_t, double random) {
+  return static_cast<float>(random);
+}
+
+TEST_P(TensorCores, CancellingSums) {
+  expect_right(
+      GetParam(), [](int64_t c, int64_t, double) { return c % 2 == 0 ? 1.0f : -1.0f; },
+      [](int64_t c, int64_t at, double r) {
+        return static_cast<float>(1000.0 + static_cast<double>(at % 7) +
+                                  static_cast<double>(c % 2) * r * 1e-3);
+      });
+}
+
+TEST_P(TensorCores, LargeBesideSmallThatAnOutputSeesAlone) {
+  expect_right(
+      GetParam(),
+      [](int64_t c, int64_t, double r) { return static_cast<float>(r * (c % 2 == 0 ? 1e30 : 1e-30)); },
+      [](int64_t c, int64_t at, double r) { return c % 2 == 0 && at < 60 ? 0.0f : static_cast<float>(r); });
+}
+
+TEST_P(TensorCores, ChannelRamps) {
+  expect_right(
+      GetParam(),
+      [](int64_t c, int64_t, double r) {
+        return std::ldexp(static_cast<float>(r), static_cast<int>(c % 81) - 40);
+      },
+      [](int64_t c, int64_t, double r) {
+        return std::ldexp(static_cast<float>(r), 40 - static_cast<int>(c % 81));
+      });
+}
+
+TEST_P(TensorCores, SilenceBesideAClick) {
+  expect_right(
+      GetParam(),
+      [](int64_t, int64_t at, double r) {
+        return static_cast<float>(at == 17 ? 3e4 : at < 100 ? r * 1e-9 : 0);
+      },
+      plain);
+}
+
+TEST_P(TensorCores, SubnormalInput) {
+  expect_right(
+      GetParam(),
+      [](int64_t, int64_t at, double r) { return static_cast<float>(at % 50 < 40 ? r * 1e-39 : r); }, plain,
+      false);
+}
+
+TEST_P(TensorCores, SubnormalWeights) {
+  expect_right(
+      GetParam(), plain,
+      [](int64_t, int64_t at, double r) { return static_cast<float>(at < 90 ? r * 1e-39 : r); }, false);
+}
+
+TEST_P(TensorCores, NextToTheLargest) {
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  expect_right(
+      GetParam(),
+      [](int64_t c, int64_t at, double r) {
+        return c == 3 && at % 5 == 0 ? kLargest : static_cast<float>(r);
+      },
+      [](int64_t c, int64_t, double r) { return c == 3 ? 1e-3f : static_cast<float>(r); });
+}
+
+TEST_P(TensorCores, InfinitiesAndNanOfTheInput) {
+  expect_right(
+      GetParam(),
+      [](int64_t c, int64_t at, double r) {
+        if (c == 5 && at == 20) return kInf;
+        if (c == 6 && at == 33) return -kInf;
+        if (c == 7 && at == 38) return std::bit_cast<float>(0x7fffffffu);  // CUDA's own NaN
+        if (c == 8 && at == 2) return std::bit_cast<float>(0x7f800001u);   // one whose upper bits are Inf's
+        return static_cast<float>(r);
+      },
+      [](int64_t, int64_t at, double r) { return at % 11 == 0 ? 1.0f : static_cast<float>(r); });
+}
+
+// cuda.sm80.dense: in ieee. Elsewhere its infinite weight meets the zeros that stand around x, so that the
+// ends become NaN.
+TEST_P(TensorCores, InfinitiesOfTheWeights) {
+  expect_right(
+      GetParam(),
+      [](int64_t c, int64_t at, double r) { return c == 5 && at == 20 ? kInf : static_cast<float>(r); },
+      [](int64_t c, int64_t at, double r) { return c == 5 && at == 7 ? -kInf : static_cast<float>(r); },
+      std::string(GetParam()) != "cuda.sm80.dense");
+}
+
+}  // namespace
+}  // namespace tconv::gpu_test
