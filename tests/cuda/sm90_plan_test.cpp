@@ -68,6 +68,9 @@ void expect_sound(const Sm90Plan& plan, const core::Problem& p, const core::Devi
   }
   // Outputs 0 and lout-1 have their columns.
   EXPECT_LE(k.first_u * p.stride, p.padding) << what;
+  if (k.skewed) {
+    EXPECT_LE((k.first_u - 1) * p.stride + (k.phases - 1) * p.dilation + p.stride, p.padding) << what;
+  }
   if (!k.folded) {
     EXPECT_GE((k.first_u + k.sample_columns) * p.stride, p.lout() + p.padding) << what;
   }
