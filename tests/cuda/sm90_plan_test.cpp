@@ -2,6 +2,7 @@
 // fits, and what may not depend on what.
 #include <gtest/gtest.h>
 
+#include "core/polyphase.hpp"
 #include "cuda/sm90/cost.hpp"
 #include "cuda/sm90/dense_plan.hpp"
 #include "judge/draw.hpp"
@@ -34,6 +35,27 @@ TEST(Sm90Plan, RefusesInWords) {
   EXPECT_NE(refusal("n1 ci8 co64 l100 k4 s2 p1 f16", "h200").find("16 channels"), std::string::npos);
   EXPECT_NE(refusal("n1 ci8 co64 l100 k4 s2 p1 f32", "h200", true).find("16 channels"), std::string::npos);
   EXPECT_NE(refusal("n1 ci64 co64 l100 k80 s80 p1 f16", "h200", true).find("64 phases"), std::string::npos);
+}
+
+// Every output has its column, also where phases are skewed and outputs have no taps: those go with the phase
+// whose place modulo the stride is the nearest below theirs, as store.cuh counts it.
+void expect_covered(const Sm90Plan& plan, const core::Problem& p) {
+  const Sm90Params& k = plan.params;
+  if (k.folded || p.stride > 64 || p.lout() > 4096) return;
+  for (int64_t o = 0; o < p.lout(); ++o) {
+    const int64_t q = o + p.padding, place = q % p.stride;
+    int64_t lead = 0, nearest = -1;
+    for (int64_t a = 0; a < k.phases; ++a) {
+      const int64_t slot = a * p.dilation % p.stride;
+      if (slot > place || slot <= nearest) continue;
+      nearest = slot;
+      lead = a * p.dilation + place - slot;
+    }
+    const int64_t u = core::floor_div(q - lead, p.stride);
+    ASSERT_EQ(u * p.stride + lead, q) << text(p);
+    ASSERT_GE(u, k.first_u) << text(p) << " output " << o;
+    ASSERT_LT(u, k.first_u + k.sample_columns) << text(p) << " output " << o;
+  }
 }
 
 // Everything that the kernel relies on without a check of its own.
@@ -90,6 +112,7 @@ TEST(Sm90Plan, SoundOverRandomProblems) {
     if (p.output_elements() == 0 || !supported) continue;
     const Sm90Plan plan = sm90_plan(p, d, false);
     expect_sound(plan, p, d);
+    expect_covered(plan, p);
     ++taken;
     // Small problems are not held in float16 by choice.
     Sm90Config config = plan.config;
@@ -112,6 +135,21 @@ TEST(Sm90Plan, SoundOverRandomProblems) {
   }
   EXPECT_GT(taken, 1000);
   EXPECT_GT(held, 50);
+}
+
+TEST(Sm90Plan, OutputsWithoutTapsBehindASkewedPhase) {
+  for (const char* text :
+       {"n1 ci4 co5 l1 k2 s5 p2 d6 bias f16", "n1 ci16 co20 l3 k2 s5 p2 d6 bias f16",
+        "n2 ci32 co17 l9 k2 s7 p3 d9 bias f32 tf32", "n1 ci16 co16 l40 k3 s12 p5 d14 f16"}) {
+    const core::Problem p = core::parse(text).value();
+    for (int tile = 2; tile < 5; ++tile) {
+      Sm90Config config;
+      config.tile = tile;
+      const Sm90Plan plan = sm90_plan_of(p, device("h200"), config);
+      ASSERT_TRUE(plan.params.skewed) << text;
+      expect_covered(plan, p);
+    }
+  }
 }
 
 TEST(Sm90Plan, BatchInvariantBitsDoNotDependOnN) {

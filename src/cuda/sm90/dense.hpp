@@ -39,6 +39,15 @@
 // Modes: as in sm80/modes.cuh. ieee float32 is hi*hi + hi*lo + lo*hi in tf32; a tap's products go to fresh
 // sums, which are added in registers, because the tensor core truncates where it accumulates.
 //
+// What binds (H200, ncu, problem n64 ci128 co128 l65536 k3 in tf32 held in float16, 2.1 ms, floor 1.03):
+// nothing is full (DRAM 43%, L2 57%, L1 44%, tensor cores a fifth). The loading warps wait: 43% of their time
+// for loads, of which a block has about 21 KB under way, 14% for each other's part of a tile's scale; the
+// multiplying warps wait for stages a fifth of theirs, and store a tile's outputs (a third of a tile's time)
+// while nothing is multiplied. Tried without gain: 11 loading warps instead of 7; x asked for from L2 four
+// stages ahead (-9% to +9%); loads that bypass L1 (5 to 15% slower: rows begin off the 128-byte lines); 256
+// columns a warpgroup with operands held in float16 (spills). A tile's two halves out of step, so that one
+// multiplies while the other stores, and x through bulk copies into a ring of its own are untried.
+//
 // Splits and folded samples: as in sm80/dense.hpp, [split][row][column] in the workspace, summed in order.
 #pragma once
 
