@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/host/runtime.hpp"
 #include "cuda/simt/dense.hpp"
 #include "cuda/simt/depthwise.hpp"
 #include "cuda/simt/gather.hpp"
@@ -23,6 +24,10 @@ std::span<const plan::KernelEntry* const> entries() {
                                                              &kSm90Dense, &kSm80Dense,     &kSimtGather,
                                                              &kSimtDense, &kSimtPlain};
   return list;
+}
+
+bool built_for_sm90a() {
+  return std::string(TCONV_CUDA_TARGETS).find("sm_90a") != std::string::npos;
 }
 
 const char* build_text() {

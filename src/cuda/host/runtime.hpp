@@ -32,4 +32,8 @@ class DeviceGuard {
   cudaError_t error_ = cudaSuccess;
 };
 
+// Whether the build has code for sm_90a. For sm_90 alone, or from PTX of another target, wgmma kernels are
+// empty.
+bool built_for_sm90a();
+
 }  // namespace tconv::cuda

@@ -140,6 +140,7 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
     return Support::no(std::string("operation ") + name_of(p.operation) + ": this kernel is for fwd");
   }
   if (device.sm != 90) return Support::no("compute capability not 9.0: no wgmma");
+  if (!built_for_sm90a()) return Support::no("this build has no code for sm_90a");
   if (p.dtype == core::DType::f64) return Support::no("dtype f64: wgmma has no float64");
   if (!p.positions_contiguous()) return Support::no("x's positions do not lie side by side");
   if (sm80_mode(p) == Sm80Mode::ieee && p.cin_per_group() < 16) {

@@ -73,6 +73,7 @@ __device__ inline uint4 hold_weights(const uint32_t (&v)[8], float scale, bool& 
 // A block a cout: 1/scale, so that the cout's largest finite magnitude comes to lie in [2^13, 2^14); and the
 // marks begin as 0.
 static __global__ void scales_kernel(const __grid_constant__ Sm90PackParams p) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
   const int64_t channel = blockIdx.x, group = channel / p.cout_group, cout = channel % p.cout_group;
   const uint32_t* w = static_cast<const uint32_t*>(p.weight);
   uint32_t most = 0;
@@ -95,11 +96,13 @@ static __global__ void scales_kernel(const __grid_constant__ Sm90PackParams p) {
   if (cout % p.block_couts != 0) return;
   const int64_t row_block = group * p.row_blocks + cout / p.block_couts;
   packed[p.marks_at + row_block] = packed[p.other_marks_at + row_block] = 0;
+#endif
 }
 
 // A thread packs the unit of one (group, row block, slab, tap, channel block, row), all of its parts.
 template <class Mode>
 __global__ void pack_kernel(const __grid_constant__ Sm90PackParams p) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Word = typename Mode::Word;
   const int64_t stride = int64_t{gridDim.x} * blockDim.x;
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < p.units; i += stride) {
@@ -143,6 +146,7 @@ __global__ void pack_kernel(const __grid_constant__ Sm90PackParams p) {
       for (int q = 0; q < Mode::kParts; ++q) to[q * kSm90Blocks * kSm90Rows] = parts[q];
     }
   }
+#endif
 }
 
 // The tiles of each mode, in the order of dense_plan.cpp. What is split or held
