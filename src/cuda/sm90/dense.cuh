@@ -4,6 +4,7 @@
 #include "cuda/sm90/load.cuh"
 #include "cuda/sm90/multiply.cuh"
 #include "cuda/sm90/store.cuh"
+#include "cuda/sm90/weights.cuh"
 
 namespace tconv::cuda::sm90 {
 
@@ -39,7 +40,7 @@ __global__ void __launch_bounds__(kSm90Threads, 1) dense_kernel(const __grid_con
     }
   } else {
     ptx::more_registers<S::kConsumer>();
-    Output<S>::prepare(p, share, shared);
+    prepare_rows<S>(p, share, shared);
     ptx::named_barrier(3, kSm90Consumers);
     Multiply<S> multiply(p, share, shared);
     for (int tile = share.next_tile(p, share.walker); tile < p.column_tiles;

@@ -1,7 +1,6 @@
 #include "cuda/sm90/dense_plan.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <numeric>
 
 #include "core/polyphase.hpp"
@@ -271,44 +270,6 @@ Sm90Plan sm90_plan(const Problem& p, const core::DeviceInfo& d, bool batch_invar
   Problem one = p;
   one.n = 1;
   return cheapest(p, d, cheapest(one, d, 0).config.splits);
-}
-
-Sm80SumParams sm90_sum_params(const Sm90Plan& plan, const Problem& p) {
-  const Sm90Params& k = plan.params;
-  Sm80SumParams s = sm80_sum_phases(p, plan.phases);
-  s.group_rows = int64_t{k.row_blocks} * kSm90Rows;
-  s.split_size = s.group_rows * k.groups * k.partial_columns;
-  s.partial_columns = k.partial_columns;
-  s.first_u = k.first_u;
-  s.block_couts = k.block_couts;
-  s.block_rows = kSm90Rows;
-  s.cout_rows = k.phases;
-  s.phase_rows = 1;
-  s.splits = k.splits;
-  s.sample_columns = k.sample_columns;
-  return s;
-}
-
-std::string text(const Sm90Config& c) {
-  std::string out = std::string("tile ") + kTiles[c.tile].name + ", " + std::to_string(c.walkers) +
-                    " walkers, " + std::to_string(c.stages) + " stages" +
-                    (c.resident ? ", weights resident" : ", weights streamed");
-  if (c.held) out += ", operands held in float16 (tiles beyond its range again in tf32)";
-  if (c.splits > 1) out += ", split " + std::to_string(c.splits) + " ways and summed in order";
-  if (c.folded) out += ", samples folded into one row of columns";
-  return out;
-}
-
-std::string describe(const Sm90Plan& plan, const Problem& p) {
-  const Sm90Cost& c = plan.cost;
-  char model[200];
-  std::snprintf(model, sizeof model,
-                "; predicted %.4f ms (tensor %.4f, load %.4f, L2 %.4f, store %.4f, DRAM %.4f, launch %.4f)",
-                c.total, c.tensor, c.load, c.l2, c.store, c.dram, c.launch);
-  return text(plan.config) + "; " + name_of(plan.mode) + ", rows (" + std::to_string(p.cout_per_group()) +
-         " cout, " + std::to_string(plan.phases.count) + " phases), depth " +
-         std::to_string(p.cin_per_group()) + " channels x " + std::to_string(plan.phases.taps) + " taps" +
-         model;
 }
 
 }  // namespace tconv::cuda

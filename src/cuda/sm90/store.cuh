@@ -9,19 +9,11 @@
 #pragma once
 
 #include "cuda/sm90/repair.cuh"
+#include "cuda/sm90/rows.cuh"
 
 namespace tconv::cuda::sm90 {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-
-// A row of the block's tile, in shared memory.
-struct alignas(32) Row {
-  int offset;  // of its first output among the warpgroup's staged ones; -1: the row does not exist
-  int gap;     // outputs without taps that follow its own, up to the next phase's
-  int skew;    // its cout's first output: elements past a 16-byte boundary, where the first cout's is on one
-  float bias;
-  float scale;  // undoes the cout's
-};
 
 template <class S>
 class Output {
@@ -33,7 +25,6 @@ class Output {
   static constexpr int kVector = 16 / sizeof(T);
   static constexpr int kPass =
       S::kN < kSm90PassBytes / static_cast<int>(sizeof(T)) ? S::kN : kSm90PassBytes / sizeof(T);
-  static constexpr int kTableRows = S::kRowBlocks * kSm90Rows;
 
   // Made anew for each tile: what it knows would else take registers from the sums.
   __device__ Output(const Sm90Params& p, const Share& share, unsigned char* shared)
@@ -41,46 +32,12 @@ class Output {
     staged_ = reinterpret_cast<T*>(shared + p.shared_stage) + warpgroup_ * p.block_couts * p.row_pitch;
     rows_ = reinterpret_cast<const Row*>(shared + p.shared_table) +
             (S::kRowBlocks == 2 ? warpgroup_ : 0) * kSm90Rows;
-    leads_ = reinterpret_cast<const int*>(shared + p.shared_table + kTableRows * sizeof(Row));
+    leads_ = reinterpret_cast<const int*>(shared + p.shared_table + kTableRows<S> * sizeof(Row));
     row_block_ = share.run * S::kRowBlocks + (S::kRowBlocks == 2 ? warpgroup_ : 0);
     first_column_ = S::kRowBlocks == 2 ? 0 : warpgroup_ * S::kN;
     const int first_cout = row_block_ * p.block_couts;
     couts_ = row_block_ < p.row_blocks ? min(p.block_couts, p.cout_group - first_cout) : 0;
     channel_ = int64_t{share.group} * p.cout_group + first_cout;
-  }
-
-  // Once, by the threads that multiply, before a barrier: the table of rows and, where phases are skewed, for
-  // each place modulo the stride its lead: its column is (place - lead) / stride.
-  __device__ static void prepare(const Sm90Params& p, const Share& share, unsigned char* shared) {
-    Row* rows = reinterpret_cast<Row*>(shared + p.shared_table);
-    int* leads = reinterpret_cast<int*>(rows + kTableRows);
-    for (int i = threadIdx.x; i < kTableRows; i += kSm90Consumers) {
-      const int row_block = share.run * S::kRowBlocks + i / kSm90Rows, row = i % kSm90Rows;
-      const int inner = row / p.phases, phase = row % p.phases, cout = row_block * p.block_couts + inner;
-      const bool there = row_block < p.row_blocks && inner < p.block_couts && cout < p.cout_group;
-      const int slot = phase * p.dilation % p.stride;
-      int next = p.stride;
-      for (int b = 0; b < p.phases; ++b) {
-        const int other = b * p.dilation % p.stride;
-        if (other > slot) next = min(next, other);
-      }
-      rows[i].offset = there ? inner * p.row_pitch + phase * p.dilation : -1;
-      rows[i].gap = next - slot - 1;
-      rows[i].skew = p.skewed ? 0 : static_cast<int>(inner * (p.lout % kVector) % kVector);
-      rows[i].bias = 0;
-      rows[i].scale = 1;
-      if (kHeld && there) {
-        const float* scales =
-            reinterpret_cast<const float*>(static_cast<const unsigned char*>(p.packed) + p.scales_at);
-        rows[i].scale = scales[int64_t{share.group} * p.cout_group + cout];
-      }
-      if (there && p.bias != nullptr) {
-        rows[i].bias =
-            widen(__ldg(static_cast<const T*>(p.bias) + int64_t{share.group} * p.cout_group + cout));
-      }
-      if (!p.skewed || i >= p.phases) continue;  // rows 0 to phases-1 are one cout's
-      for (int r = 0; r < next - slot; ++r) leads[slot + r] = phase * p.dilation + r;
-    }
   }
 
   __device__ void store(Sums& sums, int tile, const Seen& seen) {
