@@ -127,9 +127,6 @@ struct Sm80Tile {
   int blocks;  // an SM at most, by registers
 };
 
-// Whether what the kernels count in 32 bits stays below them.
-plan::Support sm80_countable(const core::Problem& problem);
-
 struct Sm80Functions {
   void (*tiles[3])(Sm80Params);  // null where the mode has none
   void (*pack)(Sm80PackParams);
@@ -137,7 +134,6 @@ struct Sm80Functions {
 };
 
 // One source file a mode.
-Sm80Functions sm80_functions(Sm80Mode mode);
 Sm80Functions sm80_tf32();
 Sm80Functions sm80_ieee();
 Sm80Functions sm80_f16();

@@ -6,6 +6,7 @@
 
 #include "core/polyphase.hpp"
 #include "cuda/host/phases.hpp"
+#include "cuda/sm80/tiling.hpp"
 
 namespace tconv::cuda {
 namespace {
@@ -18,9 +19,7 @@ using core::Problem;
 constexpr Sm80Tile kTiles[] = {{"128x128", 128, 128, 128, 64, 64, 4, 2},
                                {"64x128", 64, 128, 128, 32, 64, 6, 3},
                                {"64x32", 64, 32, 128, 16, 32, 6, 5}};
-constexpr int kSplits[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
-constexpr int64_t kMaxPartialBytes = 256 << 20;  // where the split is free to choose
-constexpr int64_t kReservedShared = 1024;        // of each block, by the driver
+constexpr int64_t kReservedShared = 1024;  // of each block, by the driver
 
 struct Layout {                             // what the mode says of sizes
   int element, sum, parts, unit, products;  // products: mma of one tile and step
@@ -43,37 +42,6 @@ Layout layout_of(Sm80Mode mode) {
   return {2, 4, 1, 8, 1};
 }
 
-template <class T>
-T round_up(T value, T to) {
-  return (value + to - 1) / to * to;
-}
-
-// Columns of a sample: every u that an output has, be it of a phase or of bias alone.
-void set_columns(Sm80Plan& plan, const Problem& p, const Sm80Tile& tile) {
-  Sm80Params& k = plan.params;
-  const Phases& f = plan.phases;
-  const int64_t reach = (f.count - 1) * f.dilation;
-  k.first_u = std::min(p.padding / p.stride, ceil_div(p.padding - reach, p.stride));
-  const int64_t last = core::floor_div(p.lout() - 1 + p.padding, p.stride);
-  int64_t columns = std::max<int64_t>(1, last - k.first_u + 1);
-  int64_t tiles = 0;
-  if (plan.config.folded) {
-    // A tap that reaches back over the sample's begin must meet the zeros behind the sample before.
-    k.first_u = std::min<int64_t>(k.first_u, 0);
-    columns = std::max(last - k.first_u + 1, p.l + (f.taps - 1) * f.step - k.first_u);
-    k.sample_columns = static_cast<int>(columns);
-    k.sample_pitch = Divisor::of(static_cast<uint32_t>(columns));
-    tiles = ceil_div(p.n * columns, tile.columns);
-  } else {
-    const int64_t each = ceil_div(columns, tile.columns);
-    k.sample_columns = static_cast<int>(each * tile.columns);
-    k.sample_tiles = Divisor::of(static_cast<uint32_t>(each));
-    tiles = p.n * each;
-  }
-  k.column_tiles = static_cast<int>(tiles);
-  k.partial_columns = tiles * tile.columns;
-}
-
 // The most taps a group may have. Its halo passes through a block's registers at once, and it does so during
 // the group's last tap, so that no group has one tap alone.
 int tap_group_of(const Phases& f, const Sm80Tile& tile) {
@@ -84,32 +52,20 @@ int tap_group_of(const Phases& f, const Sm80Tile& tile) {
   return 1;
 }
 
-void set_rows(Sm80Plan& plan, const Problem& p, const Layout& layout, const Sm80Tile& tile) {
+void set_problem(Sm80Plan& plan, const Problem& p, const Layout& layout, const Sm80Tile& tile) {
   Sm80Params& k = plan.params;
   const Phases& f = plan.phases;
-  k.samples = static_cast<int>(p.n);
-  k.cin_group = static_cast<int>(p.cin_per_group());
-  k.cout_group = static_cast<int>(p.cout_per_group());
-  k.groups = static_cast<int>(p.groups);
-  k.cout = p.cout;
-  k.l = p.l;
-  k.lout = p.lout();
-  k.stride = static_cast<int>(p.stride);
-  k.dilation = static_cast<int>(p.dilation);
-  k.padding = static_cast<int>(p.padding);
-  k.phases = static_cast<int>(f.count);
-  k.taps = static_cast<int>(f.taps);
-  k.step = static_cast<int>(f.step);
+  set_sizes(k, p, f);
   k.last_phases = static_cast<int>(std::min(f.count, p.k - (f.taps - 1) * f.tap_stride));
   k.slabs = static_cast<int>(ceil_div(p.cin_per_group(), layout.slab()));
   k.splits = plan.config.splits;
   k.row_tiles = static_cast<int>(ceil_div(p.cout_per_group(), 16) * f.count);
   k.row_tile_bytes = int64_t{k.slabs} * k.taps * layout.tile_bytes();
   k.row_blocks = static_cast<int>(ceil_div(k.row_tiles, tile.rows / 16));
-  k.stride_div = Divisor::of(static_cast<uint32_t>(p.stride));
-  const auto steps = p.x_steps();
-  k.x_step[0] = steps[0];
-  k.x_step[1] = steps[1];
+  const int64_t reach = (f.count - 1) * f.dilation;
+  k.first_u = std::min(p.padding / p.stride, ceil_div(p.padding - reach, p.stride));
+  set_columns(k, p, f, tile.columns, plan.config.folded);
+  k.partial = k.folded || k.splits > 1;
 }
 
 // Places in shared memory, in order: x, weights, staged sums, bias, table of phases.
@@ -247,11 +203,8 @@ Sm80Plan plan_with(const Problem& p, const core::DeviceInfo& d, Sm80Config confi
   plan.phases = phases_of(p);
   const Layout layout = layout_of(plan.mode);
   const Sm80Tile& tile = kTiles[config.tile];
-  set_rows(plan, p, layout, tile);
-  set_columns(plan, p, tile);
+  set_problem(plan, p, layout, tile);
   Sm80Params& k = plan.params;
-  k.folded = config.folded;
-  k.partial = config.folded || config.splits > 1;
   set_shared(plan, layout, tile);
   plan.packed_bytes = int64_t{k.groups} * k.row_tiles * k.row_tile_bytes;
   plan.marks_at = plan.packed_bytes;
@@ -268,15 +221,6 @@ Sm80Plan plan_with(const Problem& p, const core::DeviceInfo& d, Sm80Config confi
   return plan;
 }
 
-void consider(Sm80Plan& best, const Sm80Plan& plan) {
-  if (plan.blocks > 0 && (best.blocks == 0 || plan.cost.total < best.cost.total)) best = plan;
-}
-
-bool may_fold(const Problem& p, const Phases& f) {
-  return p.n > 1 && f.positions < 256 &&
-         p.n * (f.positions + p.l + (f.taps - 1) * f.step) < (int64_t{1} << 30);
-}
-
 Sm80Plan cheapest(const Problem& p, const core::DeviceInfo& d, int forced_splits) {
   Sm80Plan best{};
   const Phases phases = phases_of(p);
@@ -285,7 +229,7 @@ Sm80Plan cheapest(const Problem& p, const core::DeviceInfo& d, int forced_splits
   for (int t = 0; t < static_cast<int>(std::size(kTiles)); ++t) {
     if (!sm80_has(mode, t)) continue;
     const int group = tap_group_of(phases, kTiles[t]);
-    for (const int splits : kSplits) {
+    for (const int splits : kTensorSplits) {
       if (splits > slabs || (forced_splits > 0 && splits != forced_splits)) continue;
       for (const bool folded : {false, true}) {
         if (folded && !may_fold(p, phases)) continue;
@@ -402,10 +346,7 @@ std::string describe(const Sm80Plan& plan, const Problem& p) {
   std::snprintf(model, sizeof model,
                 "; predicted %.4f ms (tensor %.4f, shared %.4f, waves %.4f, L2 %.4f, DRAM %.4f, launch %.4f)",
                 c.total, c.tensor, c.shared, c.waves, c.l2, c.dram, c.launch);
-  return text(plan.config) + "; " + name_of(plan.mode) + ", rows (" + std::to_string(p.cout_per_group()) +
-         " cout, " + std::to_string(plan.phases.count) + " phases), depth " +
-         std::to_string(p.cin_per_group()) + " channels x " + std::to_string(plan.phases.taps) + " taps" +
-         model;
+  return text(plan.config) + "; " + name_of(plan.mode) + rows_and_depth(p, plan.phases) + model;
 }
 
 }  // namespace tconv::cuda

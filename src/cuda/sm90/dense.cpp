@@ -1,7 +1,7 @@
 #include "cuda/sm90/dense.hpp"
 
 #include "core/polyphase.hpp"
-#include "cuda/host/launch.hpp"
+#include "cuda/sm80/common.hpp"
 #include "cuda/sm80/dense_plan.hpp"
 #include "cuda/sm90/cost.hpp"
 #include "cuda/sm90/dense_plan.hpp"
@@ -36,12 +36,7 @@ class Sm90Dense final : public plan::Kernel {
 
   std::size_t packed_bytes() const override { return static_cast<std::size_t>(plan_.packed_bytes); }
 
-  std::string pack_key() const override {
-    return std::string(kSm90Dense.name) + " " + name_of(problem_.dtype) + " " + name_of(problem_.precision) +
-           " ci" + std::to_string(problem_.cin) + " co" + std::to_string(problem_.cout) + " k" +
-           std::to_string(problem_.k) + " g" + std::to_string(problem_.groups) + " phases" +
-           std::to_string(plan_.phases.count) + "," + std::to_string(plan_.phases.tap_stride);
-  }
+  std::string pack_key() const override { return tensor_pack_key(kSm90Dense.name, problem_, plan_.phases); }
 
   std::size_t workspace_bytes() const override {
     return static_cast<std::size_t>(plan_.partial_bytes + plan_.tile_marks_bytes);
@@ -75,7 +70,8 @@ class Sm90Dense final : public plan::Kernel {
     if (!status.ok()) return status;
     status = launch(launcher, plan_, operands, context);
     if (status.ok() && plan_.config.held) status = launch(launcher, second_, operands, context);
-    return status.ok() && plan_.params.partial ? sum(launcher, operands, context) : status;
+    if (!status.ok() || !plan_.params.partial) return status;
+    return sum_partial(launcher, plan_.mode, sm90_sum_params(plan_, problem_), problem_, operands, context);
   }
 
  private:
@@ -118,17 +114,6 @@ class Sm90Dense final : public plan::Kernel {
                         {plan.blocks, kSm90Threads, plan.shared_bytes}, params);
   }
 
-  Status sum(const Launcher& launcher, const plan::Operands& operands,
-             const plan::RunContext& context) const {
-    Sm80SumParams params = sm90_sum_params(plan_, problem_);
-    params.partial = context.workspace;
-    params.bias = problem_.has_bias ? operands.bias : nullptr;
-    params.output = operands.output;
-    const int64_t chunks = params.chunks_div.value;
-    return launcher.run(sm80_functions(plan_.mode).sum,
-                        {problem_.n * problem_.cout * chunks, kSm80SumThreads}, params);
-  }
-
   Problem problem_;
   core::DeviceInfo device_;
   Sm90Plan plan_, second_;
@@ -142,13 +127,8 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   if (device.sm != 90) return Support::no("compute capability not 9.0: no wgmma");
   if (!built_for_sm90a()) return Support::no("this build has no code for sm_90a");
   if (p.dtype == core::DType::f64) return Support::no("dtype f64: wgmma has no float64");
-  if (!p.positions_contiguous()) return Support::no("x's positions do not lie side by side");
-  if (sm80_mode(p) == Sm80Mode::ieee && p.cin_per_group() < 16) {
-    return Support::no(
-        "ieee float32 with fewer than 16 channels a group: a split product would be the error");
-  }
-  const Support counts = sm80_countable(p);
-  if (!counts.ok) return counts;
+  const Support takes = tensor_supports(p);
+  if (!takes.ok) return takes;
   if (std::min(p.k, p.stride) > kSm90Rows) return Support::no("more than 64 phases: a row block has 64 rows");
   const bool forced = options.force_kernel == kSm90Dense.name;
   if (!forced && (p.cin_per_group() < 16 || p.cout_per_group() < 16)) {

@@ -1,11 +1,11 @@
 #include "cuda/sm90/dense_plan.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "core/polyphase.hpp"
 #include "cuda/host/phases.hpp"
 #include "cuda/sm80/dense_plan.hpp"
+#include "cuda/sm80/tiling.hpp"
 #include "cuda/sm90/cost.hpp"
 
 namespace tconv::cuda {
@@ -17,33 +17,14 @@ using core::Problem;
 // Must match dense.cuh.
 constexpr Sm90Tile kTiles[] = {
     {"128x256", 2, 256}, {"64x512", 1, 256}, {"128x128", 2, 128}, {"64x256", 1, 128}, {"64x128", 1, 64}};
-constexpr int kSplits[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
-constexpr int64_t kMaxPartialBytes = 256 << 20;  // where the split is free to choose
-constexpr int kMaxHalo = 128;                    // positions of a stage before its columns
+constexpr int kMaxHalo = 128;  // positions of a stage before its columns
 constexpr int kMinStages = 3, kMinSlots = 4, kMaxSlots = 12;
-
-template <class T>
-T round_up(T value, T to) {
-  return (value + to - 1) / to * to;
-}
 
 void set_rows(Sm90Plan& plan, const Problem& p, const Sm90Tile& tile) {
   Sm90Params& k = plan.params;
   const Phases& f = plan.phases;
   const Sm90Layout layout = sm90_layout(plan.mode, plan.config.held);
-  k.samples = static_cast<int>(p.n);
-  k.cin_group = static_cast<int>(p.cin_per_group());
-  k.cout_group = static_cast<int>(p.cout_per_group());
-  k.groups = static_cast<int>(p.groups);
-  k.cout = p.cout;
-  k.l = p.l;
-  k.lout = p.lout();
-  k.stride = static_cast<int>(p.stride);
-  k.dilation = static_cast<int>(p.dilation);
-  k.padding = static_cast<int>(p.padding);
-  k.phases = static_cast<int>(f.count);
-  k.taps = static_cast<int>(f.taps);
-  k.step = static_cast<int>(f.step);
+  set_sizes(k, p, f);
   k.tap_stride = static_cast<int>(f.tap_stride);
   k.k = static_cast<int>(p.k);
   k.ragged = f.count + (f.taps - 1) * f.tap_stride > p.k;
@@ -62,39 +43,17 @@ void set_rows(Sm90Plan& plan, const Problem& p, const Sm90Tile& tile) {
   plan.packed_bytes = packing.bytes + plan.packed_at;
   if (plan.mode == Sm80Mode::tf32 && !plan.config.held)
     plan.packed_bytes += sm90_packing(p, plan.mode, true).bytes;
-  const auto steps = p.x_steps();
-  k.x_step[0] = steps[0];
-  k.x_step[1] = steps[1];
 }
 
-// Columns of a sample: every u that an output has, be it of a phase or of bias alone.
 void set_columns(Sm90Plan& plan, const Problem& p, const Sm90Tile& tile) {
   Sm90Params& k = plan.params;
   const Phases& f = plan.phases;
   const int64_t reach = (f.count - 1) * f.dilation;
   // The outputs without taps behind a skewed phase reach back as it does, and less than a stride further.
   k.first_u = std::min(p.padding / p.stride, core::floor_div(p.padding - reach, p.stride));
-  const int64_t last = core::floor_div(p.lout() - 1 + p.padding, p.stride);
-  if (k.first_u % 2 != 0) --k.first_u;
-  int64_t columns = std::max<int64_t>(1, last - k.first_u + 1);
-  int64_t tiles = 0;
-  k.folded = plan.config.folded;
+  if (k.first_u % 2 != 0) --k.first_u;  // even, so that 16-bit types load pairs
+  set_columns(k, p, f, tile.columns(), plan.config.folded);
   k.partial = k.folded || k.splits > 1;
-  if (k.folded) {
-    // A tap that reaches back over the sample's begin must meet the zeros behind the sample before.
-    k.first_u = std::min<int64_t>(k.first_u, 0);
-    columns = std::max(last - k.first_u + 1, p.l + (f.taps - 1) * f.step - k.first_u);
-    k.sample_columns = static_cast<int>(columns);
-    k.sample_pitch = Divisor::of(static_cast<uint32_t>(columns));
-    tiles = ceil_div(p.n * columns, tile.columns());
-  } else {
-    const int64_t each = ceil_div(columns, tile.columns());
-    k.sample_columns = static_cast<int>(each * tile.columns());
-    k.sample_tiles = Divisor::of(static_cast<uint32_t>(each));
-    tiles = p.n * each;
-  }
-  k.column_tiles = static_cast<int>(tiles);
-  k.partial_columns = tiles * tile.columns();
 }
 
 // How the epilogue stages a warpgroup's outputs.
@@ -110,7 +69,6 @@ void set_epilogue(Sm90Plan& plan, const Sm90Tile& tile) {
   k.row_rest = 128 % k.row_vectors;
   k.vectors_div = Divisor::of(static_cast<uint32_t>(k.row_vectors));
   k.span_div = Divisor::of(static_cast<uint32_t>(k.span));
-  k.stride_div = Divisor::of(static_cast<uint32_t>(k.stride));
   // 8 words modulo 32 from row to row, as far as one phase a cout goes: 4 lanes a row, two columns each.
   k.row_pitch = round_up(k.span + vector, 2 * vector);
   if (k.phases == 1 && k.row_pitch % 64 == 0) k.row_pitch += 2 * vector;
@@ -190,15 +148,6 @@ Sm90Plan plan_with(const Problem& p, const core::DeviceInfo& d, const Sm90Config
   return plan;
 }
 
-void consider(Sm90Plan& best, const Sm90Plan& plan) {
-  if (plan.blocks > 0 && (best.blocks == 0 || plan.cost.total < best.cost.total)) best = plan;
-}
-
-bool may_fold(const Problem& p, const Phases& f) {
-  return p.n > 1 && f.positions < 256 &&
-         p.n * (f.positions + p.l + (f.taps - 1) * f.step) < (int64_t{1} << 30);
-}
-
 // forced_splits > 0: the plan's bits are not to depend on n, so nothing is held in float16 either: which
 // tiles leave its range would depend on the tiles.
 Sm90Plan cheapest(const Problem& p, const core::DeviceInfo& d, int forced_splits) {
@@ -207,7 +156,7 @@ Sm90Plan cheapest(const Problem& p, const core::DeviceInfo& d, int forced_splits
   const Sm80Mode mode = sm80_mode(p);
   const int64_t units = ceil_div(p.cin_per_group(), kSm90Unit);
   for (int t = 0; t < static_cast<int>(std::size(kTiles)); ++t) {
-    for (const int splits : kSplits) {
+    for (const int splits : kTensorSplits) {
       if (splits > units || (forced_splits > 0 && splits != forced_splits)) continue;
       for (const bool folded : {false, true}) {
         if (folded && !may_fold(p, phases)) continue;

@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "cuda/sm80/dense_plan.hpp"
+#include "cuda/sm80/tiling.hpp"
 #include "cuda/sm90/dense_plan.hpp"
 
 namespace tconv::cuda {
@@ -40,10 +41,7 @@ std::string describe(const Sm90Plan& plan, const Problem& p) {
   std::snprintf(model, sizeof model,
                 "; predicted %.4f ms (tensor %.4f, load %.4f, L2 %.4f, store %.4f, DRAM %.4f, launch %.4f)",
                 c.total, c.tensor, c.load, c.l2, c.store, c.dram, c.launch);
-  return text(plan.config) + "; " + name_of(plan.mode) + ", rows (" + std::to_string(p.cout_per_group()) +
-         " cout, " + std::to_string(plan.phases.count) + " phases), depth " +
-         std::to_string(p.cin_per_group()) + " channels x " + std::to_string(plan.phases.taps) + " taps" +
-         model;
+  return text(plan.config) + "; " + name_of(plan.mode) + rows_and_depth(p, plan.phases) + model;
 }
 
 }  // namespace tconv::cuda
