@@ -111,6 +111,7 @@ TEST(Sm90Plan, SoundOverRandomProblems) {
     const bool supported = kSm90Dense.supports(p, d, forced).ok;  // of empty problems as well
     if (p.output_elements() == 0 || !supported) continue;
     const Sm90Plan plan = sm90_plan(p, d, false);
+    EXPECT_TRUE(sm90_fits(p, d, false) && sm90_fits(p, d, true)) << text(p);
     expect_sound(plan, p, d);
     expect_covered(plan, p);
     ++taken;
@@ -135,6 +136,26 @@ TEST(Sm90Plan, SoundOverRandomProblems) {
   }
   EXPECT_GT(taken, 1000);
   EXPECT_GT(held, 50);
+}
+
+// The short way says what the search says, also where little fits.
+TEST(Sm90Plan, FitsWhereThePlanHasBlocks) {
+  core::DeviceInfo small = device("h200");
+  int fits = 0, not_fits = 0;
+  for (const char* text : {"n1 ci64 co64 l400 k1 s40 p0 f16", "n1 ci64 co64 l400 k3 s60 p0 f32",
+                           "n1 ci64 co64 l400 k4 s2 p1 bf16", "n1 ci512 co64 l40 k1 s40 p0 f32 tf32"}) {
+    const core::Problem p = core::parse(text).value();
+    for (int64_t kib = 8; kib <= 227; kib += 3) {
+      small.shared_per_block = kib * 1024;
+      for (const bool invariant : {false, true}) {
+        const bool found = sm90_plan(p, small, invariant).blocks > 0;
+        EXPECT_EQ(sm90_fits(p, small, invariant), found) << text << ", " << kib << " KiB";
+        ++(found ? fits : not_fits);
+      }
+    }
+  }
+  EXPECT_GT(fits, 50);
+  EXPECT_GT(not_fits, 50);
 }
 
 TEST(Sm90Plan, OutputsWithoutTapsBehindASkewedPhase) {

@@ -134,14 +134,14 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   if (!forced && (p.cin_per_group() < 16 || p.cout_per_group() < 16)) {
     return Support::no("fewer than 16 channels a group: tensor cores would idle");
   }
-  const Sm90Plan plan = sm90_plan(p, device, options.batch_invariant);
-  if (plan.blocks == 0) {
+  if (!sm90_fits(p, device, options.batch_invariant)) {
     return Support::no("its stages do not fit in shared memory: many outputs without taps");
   }
+  if (forced || sm80_mode(p) != Sm80Mode::ieee) return Support::yes();
   // cuda.simt.dense on an H200 reaches 38 TFLOP/s on n64 ci128 co128 l65536 k3, 22 on n16 ci512 co256 l32 k16
   // s8 (0.097 ms; here 0.086) and on n16 ci512 co512 l32 k6 s3 (0.074; here 0.068).
   const double simt_ms = core::work_of(p).flops / 28e9 + 0.004;
-  if (!forced && plan.mode == Sm80Mode::ieee && plan.cost.total > simt_ms) {
+  if (sm90_plan(p, device, options.batch_invariant).cost.total > simt_ms) {
     return Support::no("ieee float32 is three products of tf32 here: slower than fused multiply-adds");
   }
   return Support::yes();

@@ -122,7 +122,8 @@ int walkers_of(const Sm90Params& k, const core::DeviceInfo& d) {
   return static_cast<int>(ceil_div(tiles, ceil_div(tiles, most)));
 }
 
-Sm90Plan plan_with(const Problem& p, const core::DeviceInfo& d, const Sm90Config& config) {
+// Everything but the cost; blocks is 0 where it does not fit.
+Sm90Plan laid_out(const Problem& p, const core::DeviceInfo& d, const Sm90Config& config) {
   Sm90Plan plan{};
   plan.mode = sm80_mode(p);
   plan.config = config;
@@ -142,9 +143,22 @@ Sm90Plan plan_with(const Problem& p, const core::DeviceInfo& d, const Sm90Config
   if (config.held) plan.tile_marks_bytes = 8LL * k.splits * k.groups * k.row_runs * k.column_tiles;
   plan.config.stages = k.stages;
   plan.blocks = int64_t{k.walkers} * k.row_runs * k.groups * k.splits;
-  plan.cost = sm90_cost(plan, p, d, tile);
+  return plan;
+}
+
+// Of a plan that holds tf32 in float16: the same tiles with operands in tf32.
+Sm90Config second_config(const Sm90Plan& plan) {
+  Sm90Config config = plan.config;
+  config.held = config.resident = false;
+  config.stages = 0;
+  return config;
+}
+
+Sm90Plan plan_with(const Problem& p, const core::DeviceInfo& d, const Sm90Config& config) {
+  Sm90Plan plan = laid_out(p, d, config);
   // What it marks must have a second launch.
-  if (config.held && sm90_second(plan, p, d).blocks == 0) plan.blocks = 0;
+  if (config.held && laid_out(p, d, second_config(plan)).blocks == 0) plan.blocks = 0;
+  if (plan.blocks > 0) plan.cost = sm90_cost(plan, p, d, kTiles[config.tile]);
   return plan;
 }
 
@@ -204,10 +218,7 @@ Sm90Packing sm90_packing(const Problem& p, Sm80Mode mode, bool held) {
 }
 
 Sm90Plan sm90_second(const Sm90Plan& plan, const Problem& p, const core::DeviceInfo& d) {
-  Sm90Config config = plan.config;
-  config.held = config.resident = false;
-  config.stages = 0;
-  return plan_with(p, d, config);
+  return plan_with(p, d, second_config(plan));
 }
 
 Sm90Plan sm90_plan_of(const Problem& p, const core::DeviceInfo& d, const Sm90Config& config) {
@@ -219,6 +230,13 @@ Sm90Plan sm90_plan(const Problem& p, const core::DeviceInfo& d, bool batch_invar
   Problem one = p;
   one.n = 1;
   return cheapest(p, d, cheapest(one, d, 0).config.splits);
+}
+
+bool sm90_fits(const Problem& p, const core::DeviceInfo& d, bool batch_invariant) {
+  // The smallest tile with streamed weights, unsplit; partial sums take less still, as they stage no outputs.
+  Sm90Config smallest;
+  smallest.tile = static_cast<int>(std::size(kTiles)) - 1;
+  return laid_out(p, d, smallest).blocks > 0 || sm90_plan(p, d, batch_invariant).blocks > 0;
 }
 
 }  // namespace tconv::cuda

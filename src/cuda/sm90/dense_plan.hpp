@@ -52,6 +52,8 @@ Sm90Packing sm90_packing(const core::Problem&, Sm80Mode mode, bool held);
 Sm90Plan sm90_plan_of(const core::Problem&, const core::DeviceInfo&, const Sm90Config&);
 // The cheapest one; blocks is 0 where none fits. batch_invariant: the split does not depend on n.
 Sm90Plan sm90_plan(const core::Problem&, const core::DeviceInfo&, bool batch_invariant);
+// Whether sm90_plan finds one, mostly without its search.
+bool sm90_fits(const core::Problem&, const core::DeviceInfo&, bool batch_invariant);
 // Of a plan that holds tf32 in float16: the same tiles with operands in tf32.
 Sm90Plan sm90_second(const Sm90Plan&, const core::Problem&, const core::DeviceInfo&);
 // Of a plan with partial sums, without pointers.
