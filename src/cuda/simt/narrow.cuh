@@ -197,8 +197,9 @@ __device__ __forceinline__ void add_slices(Sum (&sum)[kP][kN], Sum* buffer, cons
   }
 }
 
-// Where output channel co of a tile begins in y, and its channel.
-__device__ __forceinline__ int64_t narrow_line(const NarrowTile& tile, int64_t co, int64_t& channel,
+// Where output channel co of a tile (of either kernel) begins in y, and its channel.
+template <class Tile>
+__device__ __forceinline__ int64_t narrow_line(const Tile& tile, int64_t co, int64_t& channel,
                                                const NarrowParams& a) {
   const int64_t n = quotient(tile.row, a.groups);
   channel = (tile.row - n * a.groups) * a.cout_per_group + co;
@@ -253,11 +254,12 @@ __device__ __forceinline__ void stage_sums(Sum* stage, const Sum (&sum)[kP][kCo 
 }
 
 // The stage to a row: neighbouring threads store neighbouring residues.
-template <class Out, class Sum>
+template <class Out, class Sum, class Tile>
 __device__ __forceinline__ void write_row(Out* row, const Sum* stage, int pitch, int q_block, Sum bias,
-                                          const NarrowTile& tile, const NarrowParams& a) {
+                                          const Tile& tile, const NarrowParams& a) {
   const int64_t o_tile = tile.q * a.stride + tile.residue - a.padding;
-  const int residues = static_cast<int>(min(static_cast<int64_t>(a.residues), a.stride - tile.residue));
+  using Count = decltype(a.stride - tile.residue);
+  const int residues = static_cast<int>(min(static_cast<Count>(a.residues), a.stride - tile.residue));
   for (int e = threadIdx.x; e < q_block * a.residues; e += blockDim.x) {
     const int q = static_cast<int>(a.by_residues.divide(e)), r = e - q * a.residues;
     const int64_t o = o_tile + q * static_cast<int64_t>(a.stride) + r;

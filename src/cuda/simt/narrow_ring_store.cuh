@@ -71,14 +71,6 @@ __device__ __forceinline__ void add_ring_slices(Sum (&sum)[kP][kN], Sum* buffer,
   }
 }
 
-// Where output channel co of a tile begins in y, and its channel.
-__device__ __forceinline__ int64_t ring_line(const RingTile& tile, int64_t co, int64_t& channel,
-                                             const NarrowParams& a) {
-  const int64_t n = quotient(tile.row, a.groups);
-  channel = (tile.row - n * a.groups) * a.cout_per_group + co;
-  return (n * a.groups * a.cout_per_group + channel) * a.lout;
-}
-
 // kN neighbours in pieces of 16, 8 or 4 bytes, the widest that kN makes; one by one where the address allows
 // no such piece (the same for all lanes of a warp).
 template <class T, int kN>
@@ -151,19 +143,6 @@ __device__ __forceinline__ void store_ring_direct(Out* row, const Sum (&sum)[kP]
   }
 }
 
-// The stage to a row: neighbouring threads store neighbouring residues.
-template <class Out, class Sum>
-__device__ __forceinline__ void write_ring_row(Out* row, const Sum* stage, int pitch, int q_block, Sum bias,
-                                               const RingTile& tile, const NarrowParams& a) {
-  const int64_t o_tile = tile.q * a.stride + tile.residue - a.padding;
-  const int residues = min(a.residues, a.stride - tile.residue);
-  for (int e = threadIdx.x; e < q_block * a.residues; e += blockDim.x) {
-    const int q = static_cast<int>(a.by_residues.divide(e)), r = e - q * a.residues;
-    const int64_t o = o_tile + q * static_cast<int64_t>(a.stride) + r;
-    if (r < residues && o >= 0 && o < a.lout) row[o] = narrow<Out>(stage[q * pitch + r] + bias);
-  }
-}
-
 // All output channels of a tile, to y with bias or to the split's partial sums.
 template <class Out, class Sum, int kCo, int kR, int kP>
 __device__ __forceinline__ void store_ring_tile(Out* to, const void* bias_of, const Sum (&sum)[kP][kCo * kR],
@@ -178,7 +157,7 @@ __device__ __forceinline__ void store_ring_tile(Out* to, const void* bias_of, co
     for (int c = 0; c < kCo; ++c) {
       if (tile.co + c >= a.cout_per_group) break;
       int64_t channel;
-      Out* row = to + ring_line(tile, tile.co + c, channel, a);
+      Out* row = to + narrow_line(tile, tile.co + c, channel, a);
       const Sum bias = bias_of == nullptr ? Sum(0) : widen(static_cast<const Out*>(bias_of)[channel]);
       store_ring_direct<Out, Sum, kCo, kR, kP>(row, sum, c, q, me.lane, bias, a);
     }
@@ -186,10 +165,10 @@ __device__ __forceinline__ void store_ring_tile(Out* to, const void* bias_of, co
   }
   for (int c = 0; c < kCo && tile.co + c < a.cout_per_group; ++c) {
     int64_t channel;
-    Out* row = to + ring_line(tile, tile.co + c, channel, a);
+    Out* row = to + narrow_line(tile, tile.co + c, channel, a);
     const Sum bias = bias_of == nullptr ? Sum(0) : widen(static_cast<const Out*>(bias_of)[channel]);
     stage_sums<Sum, kCo, kR, kP>(stage, sum, c, pitch, me);
-    write_ring_row(row, stage, pitch, q_block, bias, tile, a);
+    write_row(row, stage, pitch, q_block, bias, tile, a);
   }
 }
 
