@@ -114,7 +114,7 @@ struct Sm90Params {
   int span;     // elements of a staged row, where skewed
   Divisor span_div, stride_div;
   int stage_bytes;  // of x
-  int shared_weights, shared_stage, shared_table, shared_small, shared_scale, shared_loader,
+  int shared_weights, shared_stage, shared_table, shared_small, shared_scale,
       shared_barriers;  // byte offsets; x at 0
 };
 

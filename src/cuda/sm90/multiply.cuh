@@ -108,7 +108,7 @@ class Multiply {
     Sums sums;
     for (int slab = share_.first_slab; slab < share_.end_slab; ++slab) {
       for (int group = 0; group < p_.tap_groups; ++group) {
-        const int first = group * p_.tap_group, taps = min(p_.tap_group, p_.taps - first);
+        const int taps = min(p_.tap_group, p_.taps - group * p_.tap_group);
         ptx::barrier_wait(barriers_.x_full(stage_.at), stage_.parity);
         marked |= marks_[stage_.at];
         for (int i = 0; i < taps; ++i) {

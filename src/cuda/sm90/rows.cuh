@@ -15,6 +15,7 @@ struct alignas(32) Row {
   float bias;
   float scale;  // undoes the cout's
 };
+static_assert(sizeof(Row) == kSm90RowBytes);
 
 template <class S>
 inline constexpr int kTableRows = S::kRowBlocks* kSm90Rows;

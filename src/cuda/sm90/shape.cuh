@@ -77,9 +77,6 @@ struct Cursor {
     tile = share.next_tile(p, tile + p.walkers);
   }
   __device__ bool starts_tile(const Share& share) const { return group == 0 && slab == share.first_slab; }
-  // Of the group: its first tap, and how many.
-  __device__ int first_tap(const Sm90Params& p) const { return group * p.tap_group; }
-  __device__ int taps(const Sm90Params& p) const { return min(p.tap_group, p.taps - first_tap(p)); }
 };
 
 // A place in a ring, and the parity of its barriers' phase.

@@ -97,7 +97,7 @@ __device__ inline void wgmma_wait() {
 
 enum class Operand { tf32, f16, bf16 };
 
-// One wgmma's text and its 64, 32 or 128 sums. A macro, because the operands of inline assembly cannot be
+// One wgmma's text and its 32 or 64 sums. A macro, because the operands of inline assembly cannot be
 // written by a template.
 #define TCONV_SUMS_8(d, i)                                                                    \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
@@ -111,11 +111,6 @@ enum class Operand { tf32, f16, bf16 };
   TCONV_NAMES_32                                                                                          \
   ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56," \
   "%57,%58,%59,%60,%61,%62,%63"
-#define TCONV_NAMES_128                                                                                   \
-  TCONV_NAMES_64                                                                                          \
-  ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88," \
-  "%89,%90,%91,%92,%93,%94,%95,%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,"   \
-  "%111,%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
 // `tail`: the scale of both operands, and for 16-bit types that both are K-major.
 #define TCONV_WGMMA(shape, types, names, da, db, accumulate, tail)                                       \
   "{.reg .pred p;\nsetp.ne.b32 p, " accumulate ", 0;\nwgmma.mma_async.sync.aligned." shape ".f32." types \
@@ -126,7 +121,7 @@ enum class Operand { tf32, f16, bf16 };
 // d[4j+2], d[4j+3] of the row 8 below; a warp has 16 rows.
 template <Operand Type, int N>
 __device__ inline void wgmma(float (&d)[N / 2], uint64_t a, uint64_t b, int accumulate) {
-  static_assert(N == 64 || N == 128 || N == 256);
+  static_assert(N == 64 || N == 128);
 #define TCONV_CASE(type, n, shape, types, names, da, db, flag, tail, ...) \
   if constexpr (Type == Operand::type && N == n) {                        \
     asm volatile(TCONV_WGMMA(shape, types, names, da, db, flag, tail)     \
@@ -134,11 +129,9 @@ __device__ inline void wgmma(float (&d)[N / 2], uint64_t a, uint64_t b, int accu
                  : "l"(a), "l"(b), "r"(accumulate));                      \
   }
 #define TCONV_SUMS_64(d) TCONV_SUMS_32(d, 0), TCONV_SUMS_32(d, 32)
-#define TCONV_SUMS_128(d) TCONV_SUMS_64(d), TCONV_SUMS_32(d, 64), TCONV_SUMS_32(d, 96)
 #define TCONV_WIDTHS(type, k, types, tail)                                                                 \
   TCONV_CASE(type, 64, "m64n64k" k, types, TCONV_NAMES_32, "%32", "%33", "%34", tail, TCONV_SUMS_32(d, 0)) \
-  TCONV_CASE(type, 128, "m64n128k" k, types, TCONV_NAMES_64, "%64", "%65", "%66", tail, TCONV_SUMS_64(d))  \
-  TCONV_CASE(type, 256, "m64n256k" k, types, TCONV_NAMES_128, "%128", "%129", "%130", tail, TCONV_SUMS_128(d))
+  TCONV_CASE(type, 128, "m64n128k" k, types, TCONV_NAMES_64, "%64", "%65", "%66", tail, TCONV_SUMS_64(d))
   TCONV_WIDTHS(tf32, "8", "tf32.tf32", "1, 1")
   TCONV_WIDTHS(f16, "16", "f16.f16", "1, 1, 0, 0")
   TCONV_WIDTHS(bf16, "16", "bf16.bf16", "1, 1, 0, 0")
@@ -149,10 +142,8 @@ __device__ inline void wgmma(float (&d)[N / 2], uint64_t a, uint64_t b, int accu
 #undef TCONV_SUMS_8
 #undef TCONV_SUMS_32
 #undef TCONV_SUMS_64
-#undef TCONV_SUMS_128
 #undef TCONV_NAMES_32
 #undef TCONV_NAMES_64
-#undef TCONV_NAMES_128
 #undef TCONV_WGMMA
 
 #endif
