@@ -2,21 +2,17 @@
 // and what may not depend on what.
 #include <gtest/gtest.h>
 
+#include "cuda/refusal.hpp"
 #include "cuda/sm80/dense_plan.hpp"
 #include "judge/draw.hpp"
 
 namespace tconv::cuda {
 namespace {
 
-core::DeviceInfo device(const char* name) {
-  return core::named_device(name).value();
-}
+using cuda_test::device;
 
 std::string refusal(const std::string& text, const char* name, bool forced = false) {
-  plan::PlanOptions options;
-  if (forced) options.force_kernel = kSm80Dense.name;
-  const plan::Support support = kSm80Dense.supports(core::parse(text).value(), device(name), options);
-  return support.ok ? "" : support.reason;
+  return cuda_test::refusal(kSm80Dense, text, name, forced);
 }
 
 TEST(Sm80Plan, RefusesInWords) {

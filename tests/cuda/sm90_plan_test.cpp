@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/polyphase.hpp"
+#include "cuda/refusal.hpp"
 #include "cuda/sm90/cost.hpp"
 #include "cuda/sm90/dense_plan.hpp"
 #include "judge/draw.hpp"
@@ -10,15 +11,10 @@
 namespace tconv::cuda {
 namespace {
 
-core::DeviceInfo device(const char* name) {
-  return core::named_device(name).value();
-}
+using cuda_test::device;
 
 std::string refusal(const std::string& text, const char* name, bool forced = false) {
-  plan::PlanOptions options;
-  if (forced) options.force_kernel = kSm90Dense.name;
-  const plan::Support support = kSm90Dense.supports(core::parse(text).value(), device(name), options);
-  return support.ok ? "" : support.reason;
+  return cuda_test::refusal(kSm90Dense, text, name, forced);
 }
 
 TEST(Sm90Plan, RefusesInWords) {
