@@ -1,8 +1,7 @@
 // Faults planted for compute-sanitizer: scripts/gpu_sanitize runs each tool over its own first, so that the
 // tool's silence over the library means something.
 //
-//   planted FAULT [sound]     FAULT: out-of-bounds, race, uninitialised, barrier; sound: the same kernel
-//   without
+//   planted FAULT [sound]     FAULT: out-of-bounds, race, uninitialised, barrier; sound: without it
 //
 // Ends with 0 whatever the GPU says of the faulty kernel: the tool has to tell. 2: bad usage; 3: no GPU to
 // run on.
@@ -33,19 +32,17 @@ __global__ void planted_uninitialised(const int* from, int* data) {
   data[threadIdx.x] = from[threadIdx.x] + 1;
 }
 
-// synccheck: half of the second warp does not come to the block's barrier. Those threads go on to their end,
-// so nothing hangs.
+// synccheck: half of the second warp does not come to the block's barrier, and waits for the other half
+// behind it. (Threads that have ended by then do not count as missing.) The tool ends the kernel there.
 __global__ void planted_barrier(int* data, int arriving) {
   __shared__ int staged[kThreads];
-  staged[threadIdx.x] = 0;
-  __syncthreads();
-  for (int round = 0; round < 2; ++round) {
-    if (static_cast<int>(threadIdx.x) < arriving) {
-      staged[threadIdx.x] += data[threadIdx.x] + round;
-      __syncthreads();
-    }
+  staged[threadIdx.x] = data[threadIdx.x];
+  if (static_cast<int>(threadIdx.x) < arriving) {
+    __syncthreads();
+    staged[threadIdx.x] += staged[(threadIdx.x + 1) % kThreads];
   }
-  data[threadIdx.x] = staged[threadIdx.x];
+  __syncwarp();
+  data[threadIdx.x] = staged[threadIdx.x ^ 1];
 }
 
 int run(const char* fault, bool sound, int* data, int* raw) {
