@@ -1,5 +1,6 @@
 #include "cuda/sm80/common.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 #include "core/polyphase.hpp"
@@ -75,8 +76,21 @@ Status sum_partial(const Launcher& launcher, Sm80Mode mode, Sm80SumParams params
   params.partial = context.workspace;
   params.bias = problem.has_bias ? operands.bias : nullptr;
   params.output = operands.output;
-  const int64_t chunks = params.chunks_div.value;
-  return launcher.run(sm80_functions(mode).sum, {problem.n * problem.cout * chunks, kSm80SumThreads}, params);
+  const int64_t rows = problem.n * problem.cout, lout = std::max<int64_t>(1, problem.lout());
+  // One output a thread where there are few.
+  const int64_t chunk = rows * lout < 512 * kSm80SumChunk ? kSm80SumThreads : kSm80SumChunk;
+  const int64_t chunks = ceil_div(lout, chunk), chunk_rows = std::max<int64_t>(1, chunk / lout);
+  auto divisor = [](int64_t value) { return Divisor::of(static_cast<uint32_t>(value)); };
+  params.rows = static_cast<uint32_t>(rows);
+  params.chunk = static_cast<uint32_t>(chunk);
+  params.chunk_rows = static_cast<uint32_t>(chunk_rows);
+  params.chunks_div = divisor(chunks);
+  params.lout_div = divisor(lout);
+  params.cout_div = divisor(problem.cout);
+  params.cout_group_div = divisor(params.cout_group);
+  params.block_couts_div = divisor(params.block_couts);
+  return launcher.run(sm80_functions(mode).sum, {ceil_div(rows, chunk_rows) * chunks, kSm80SumThreads},
+                      params);
 }
 
 }  // namespace tconv::cuda

@@ -115,7 +115,11 @@ struct Sm80SumParams {
   int cout, cout_group, splits, sample_columns;
   int block_couts, block_rows, cout_rows, phase_rows;
   int stride, dilation, padding, phases, tap_stride, inverse;  // inverse of dilation/g modulo tap_stride
-  Divisor stride_div, gcd_div, tap_stride_div, chunks_div;
+  Divisor stride_div, gcd_div, tap_stride_div;
+  // What a block of threads sums (set at the launch): a piece of one of the rows (n, cout) of y, or short
+  // rows.
+  uint32_t rows, chunk, chunk_rows;
+  Divisor chunks_div, lout_div, cout_div, cout_group_div, block_couts_div;
 };
 inline constexpr int kSm80SumThreads = 256, kSm80SumChunk = 1024;
 

@@ -310,7 +310,6 @@ Sm80SumParams sm80_sum_phases(const Problem& p, const Phases& f) {
   s.stride_div = Divisor::of(static_cast<uint32_t>(p.stride));
   s.gcd_div = Divisor::of(static_cast<uint32_t>(g));
   s.tap_stride_div = Divisor::of(static_cast<uint32_t>(f.tap_stride));
-  s.chunks_div = Divisor::of(static_cast<uint32_t>(ceil_div(p.lout(), kSm80SumChunk)));
   return s;
 }
 

@@ -41,37 +41,55 @@ __global__ void pack_kernel(const __grid_constant__ Sm80PackParams p) {
   }
 }
 
-// A block sums a piece of one row (n, cout) of y.
+// Output o of row (n, cout) of y, without bias.
+template <class Sum>
+__device__ inline Sum sum_parts(const Sm80SumParams& p, int64_t n, uint32_t cout, uint32_t o) {
+  const uint32_t q = o + p.padding;
+  const uint32_t turn = p.stride_div.divide(q), slot = q - turn * p.stride;
+  // The phase a with a*dilation = slot modulo the stride.
+  const uint32_t turns = p.gcd_div.divide(slot);
+  const uint32_t product = turns * p.inverse;
+  const int a = static_cast<int>(product - p.tap_stride_div.divide(product) * p.tap_stride);
+  if (turns * p.gcd_div.value != slot || a >= p.phases) return 0;
+  const int u = static_cast<int>(turn) - static_cast<int>(p.stride_div.divide(a * p.dilation - slot));
+  const uint32_t group = p.cout_group_div.divide(cout), inner = cout - group * p.cout_group;
+  const uint32_t block = p.block_couts_div.divide(inner);
+  const int64_t row = group * p.group_rows + int64_t{block} * p.block_rows +
+                      (inner - block * p.block_couts) * p.cout_rows + a * p.phase_rows;
+  const Sum* at =
+      static_cast<const Sum*>(p.partial) + row * p.partial_columns + n * p.sample_columns + (u - p.first_u);
+  Sum sum = at[0];
+#pragma unroll 4
+  for (int split = 1; split < p.splits; ++split) sum += at[split * p.split_size];
+  return sum;
+}
+
+// A block sums p.chunk outputs that lie side by side: a piece of one row (n, cout) of y, or short rows. A
+// thread's sums are under way together.
 template <class Mode>
 __global__ void __launch_bounds__(kSm80SumThreads) sum_kernel(const __grid_constant__ Sm80SumParams p) {
   using T = typename Mode::T;
   using Sum = typename Mode::Sum;
-  const uint32_t row = p.chunks_div.divide(blockIdx.x), chunk = blockIdx.x - row * p.chunks_div.value;
-  const int64_t n = row / p.cout;
-  const int cout = static_cast<int>(row - n * p.cout), group = cout / p.cout_group,
-            inner = cout % p.cout_group;
-  const Sum bias = p.bias == nullptr ? Sum(0) : widen(__ldg(static_cast<const T*>(p.bias) + cout));
-  const int64_t first_row = group * p.group_rows + int64_t{inner / p.block_couts} * p.block_rows +
-                            inner % p.block_couts * p.cout_rows;
-  const Sum* partial = static_cast<const Sum*>(p.partial) + n * p.sample_columns - p.first_u;
-  T* y = static_cast<T*>(p.output) + int64_t{row} * p.lout;
-  for (int i = threadIdx.x; i < kSm80SumChunk; i += kSm80SumThreads) {
-    const int64_t o = int64_t{chunk} * kSm80SumChunk + i;
-    if (o >= p.lout) break;
-    const uint32_t q = static_cast<uint32_t>(o) + p.padding;
-    const uint32_t turn = p.stride_div.divide(q), slot = q - turn * p.stride;
-    // The phase a with a*dilation = slot modulo the stride.
-    const uint32_t turns = p.gcd_div.divide(slot);
-    const uint32_t product = turns * p.inverse;
-    const int a = static_cast<int>(product - p.tap_stride_div.divide(product) * p.tap_stride);
-    Sum sum = 0;
-    if (turns * p.gcd_div.value == slot && a < p.phases) {
-      const int64_t u = (static_cast<int64_t>(q) - int64_t{a} * p.dilation) / p.stride;
-      const Sum* at = partial + (first_row + a * p.phase_rows) * p.partial_columns + u;
-      sum = at[0];
-      for (int split = 1; split < p.splits; ++split) sum += at[split * p.split_size];
-    }
-    y[o] = narrow<T>(sum + bias);
+  constexpr int kEach = kSm80SumChunk / kSm80SumThreads;
+  const uint32_t place = p.chunks_div.divide(blockIdx.x), chunk = blockIdx.x - place * p.chunks_div.value;
+  const uint32_t first_row = place * p.chunk_rows, rows = min(p.rows - first_row, p.chunk_rows);
+  const uint32_t first = chunk * p.chunk + threadIdx.x;
+  const uint32_t end = min(rows * static_cast<uint32_t>(p.lout), (chunk + 1) * p.chunk);
+  Sum sums[kEach];
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    const uint32_t e = first + i * kSm80SumThreads;
+    if (e >= end) break;
+    const uint32_t turn = p.lout_div.divide(e), row = first_row + turn;
+    const uint32_t n = p.cout_div.divide(row), cout = row - n * p.cout;
+    const Sum bias = p.bias == nullptr ? Sum(0) : widen(__ldg(static_cast<const T*>(p.bias) + cout));
+    sums[i] = sum_parts<Sum>(p, n, cout, e - turn * static_cast<uint32_t>(p.lout)) + bias;
+  }
+  T* y = static_cast<T*>(p.output) + int64_t{first_row} * p.lout;
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    const uint32_t e = first + i * kSm80SumThreads;
+    if (e < end) y[e] = narrow<T>(sums[i]);
   }
 }
 
