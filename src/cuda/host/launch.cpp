@@ -64,9 +64,18 @@ Status Launcher::run_erased(const void* function, const Grid& grid, void** argum
                                                     static_cast<int>(grid.shared));
     if (raised != cudaSuccess) return status_of(raised, what());
   }
-  const cudaError_t error =
-      cudaLaunchKernel(function, dim3(static_cast<unsigned>(grid.blocks)),
-                       dim3(static_cast<unsigned>(grid.threads)), arguments, grid.shared, stream_);
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = static_cast<unsigned>(grid.cluster);
+  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(grid.blocks));
+  config.blockDim = dim3(static_cast<unsigned>(grid.threads));
+  config.dynamicSmemBytes = grid.shared;
+  config.stream = stream_;
+  config.attrs = &cluster;
+  config.numAttrs = grid.cluster > 1 ? 1 : 0;
+  const cudaError_t error = cudaLaunchKernelExC(&config, function, arguments);
   return error == cudaSuccess ? Status() : status_of(error, what());
 }
 

@@ -24,6 +24,7 @@ struct Grid {
   int64_t blocks = 1;      // along x, at most kMaxBlocks
   int threads = 1;         // a block
   std::size_t shared = 0;  // dynamic shared memory in bytes; above 48 KiB the limit is raised
+  int cluster = 1;         // blocks of a cluster, from compute capability 9.0 on
 };
 
 inline constexpr int64_t kMaxBlocks = 0x7fffffff;

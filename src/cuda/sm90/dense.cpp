@@ -27,6 +27,60 @@ Sm90Functions functions_of(Sm80Mode mode) {
   }
 }
 
+// Blocks of threads to fill the device: first parts of at least 8 rows, then along the channels, and further
+// where a block's share is large. More blocks wait longer for each other than they save: 8.4 MB of tf32
+// (512x256x16, H200, from and to DRAM) take 11 us with two blocks an SM, 12 with four, 27 with eight.
+void spread(Sm90PackParams& k, int64_t row_blocks, const core::DeviceInfo& device) {
+  constexpr int64_t kLargeShare = 1 << 15;  // weights
+  k.part_couts = k.block_couts;
+  k.parts = k.cluster = 1;
+  while (row_blocks * k.parts < device.sm_count) {
+    const int couts = static_cast<int>(ceil_div(k.part_couts, 2));
+    if (couts == k.part_couts || couts * k.phases < 8) break;
+    k.part_couts = couts;
+    k.parts = static_cast<int>(ceil_div(k.block_couts, couts));
+  }
+  const int64_t weights = int64_t{k.cin_group} * k.part_couts * k.k;
+  while (k.cluster < kSm90PackCluster && 2 * k.cluster <= k.channel_blocks &&
+         (row_blocks * k.parts * k.cluster < device.sm_count || weights / k.cluster > kLargeShare)) {
+    k.cluster *= 2;
+  }
+}
+
+Sm90PackParams pack_params(const Sm90Plan& plan, const Problem& p, const core::DeviceInfo& device,
+                           const void* weight, void* packed) {
+  const Sm90Params& k = plan.params;
+  const bool both = plan.mode == Sm80Mode::tf32;
+  const Sm90Packing plain = sm90_packing(p, plan.mode, false), held = sm90_packing(p, plan.mode, both);
+  unsigned char *to = static_cast<unsigned char*>(packed), *to_held = to + plain.bytes;
+  auto slabs = [&](bool of_held) {
+    return static_cast<int>(ceil_div(k.cin_group, sm90_layout(plan.mode, of_held).slab()));
+  };
+  Sm90PackParams params{};
+  params.weight = weight;
+  params.packed = to;
+  params.marks = to + plain.marks_at;
+  params.slabs = slabs(false);
+  params.channel_blocks = params.slabs * sm90_layout(plan.mode, false).slab() / 8;
+  if (both) {
+    params.held = to_held;
+    params.held_marks = to_held + held.marks_at;
+    params.scales = reinterpret_cast<float*>(to_held + held.scales_at);
+    params.held_slabs = slabs(true);
+    params.channel_blocks = params.held_slabs * kSm90Blocks;
+  }
+  params.cin_group = k.cin_group;
+  params.cout_group = k.cout_group;
+  params.k = k.k;
+  params.phases = k.phases;
+  params.taps = k.taps;
+  params.tap_stride = k.tap_stride;
+  params.row_blocks = k.row_blocks;
+  params.block_couts = k.block_couts;
+  spread(params, int64_t{k.groups} * k.row_blocks, device);
+  return params;
+}
+
 class Sm90Dense final : public plan::Kernel {
  public:
   Sm90Dense(const Problem& problem, const core::DeviceInfo& device, const Sm90Plan& plan)
@@ -46,22 +100,10 @@ class Sm90Dense final : public plan::Kernel {
 
   Status pack(const void* weight, void* packed, const plan::RunContext& context) const override {
     const Launcher launcher(kSm90Dense.name, problem_, device_, context);
-    const Sm90Packing plain = sm90_packing(problem_, plan_.mode, false);
-    unsigned char* to = static_cast<unsigned char*>(packed);
-    if (plan_.mode == Sm80Mode::tf32) {
-      const Sm90Functions held = sm90_held();
-      Sm90PackParams params = pack_params(weight, to + plain.bytes, true);
-      params.other_marks_at = plain.marks_at - plain.bytes;
-      Status status = launcher.run(held.scales, {problem_.cout, 256}, params);
-      if (status.ok()) status = launcher.run(held.pack, pack_grid(params), params);
-      if (!status.ok()) return status;
-    } else {
-      Status status =
-          launcher.zero(to + plain.marks_at, static_cast<std::size_t>(plain.bytes - plain.marks_at));
-      if (!status.ok()) return status;
-    }
-    const Sm90PackParams params = pack_params(weight, to, false);
-    return launcher.run(functions_.pack, pack_grid(params), params);
+    const Sm90PackParams params = pack_params(plan_, problem_, device_, weight, packed);
+    const int64_t clusters = int64_t{plan_.params.groups} * params.row_blocks * params.parts;
+    return launcher.run(functions_.pack, {clusters * params.cluster, kSm90PackThreads, 0, params.cluster},
+                        params);
   }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
@@ -75,30 +117,6 @@ class Sm90Dense final : public plan::Kernel {
   }
 
  private:
-  Sm90PackParams pack_params(const void* weight, unsigned char* packed, bool held) const {
-    const Sm90Packing packing = sm90_packing(problem_, plan_.mode, held);
-    const Sm90Params& k = plan_.params;
-    Sm90PackParams params{};
-    params.weight = weight;
-    params.packed = packed;
-    params.marks_at = packing.marks_at;
-    params.scales_at = packing.scales_at;
-    params.cin_group = k.cin_group;
-    params.cout_group = k.cout_group;
-    params.k = k.k;
-    params.phases = k.phases;
-    params.taps = k.taps;
-    params.tap_stride = k.tap_stride;
-    params.slabs = static_cast<int>(ceil_div(k.cin_group, sm90_layout(plan_.mode, held).slab()));
-    params.row_blocks = k.row_blocks;
-    params.block_couts = k.block_couts;
-    params.units = int64_t{k.groups} * k.row_blocks * params.slabs * k.taps * kSm90Blocks * kSm90Rows;
-    return params;
-  }
-  static Grid pack_grid(const Sm90PackParams& params) {
-    return {std::min<int64_t>(ceil_div(params.units, 256), 1 << 20), 256};
-  }
-
   // The workspace holds partial sums, then tile marks.
   Status launch(const Launcher& launcher, const Sm90Plan& plan, const plan::Operands& operands,
                 const plan::RunContext& context) const {

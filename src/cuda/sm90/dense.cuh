@@ -66,8 +66,7 @@ Sm90Functions functions_of() {
   f.tiles[2] = dense_kernel<Shape<Mode, 2, 128>>;
   f.tiles[3] = dense_kernel<Shape<Mode, 1, 128>>;
   f.tiles[4] = dense_kernel<Shape<Mode, 1, 64>>;
-  f.pack = pack_kernel<Mode>;
-  if constexpr (std::is_same_v<Mode, Held>) f.scales = scales_kernel;
+  if constexpr (!std::is_same_v<Mode, Held>) f.pack = pack_kernel<Mode>;
   return f;
 }
 

@@ -27,10 +27,11 @@
 //
 //   packed[group][row block][slab][tap][part][channel block 0..3][row 0..63][16 bytes]
 //
-// then, for each row block, a byte: whether it holds a weight that is not finite. Rows and channels that do
-// not exist are zero, and so are weights of taps that a phase does not have. Zero times infinity is NaN where
-// there is no product at all, so where such zeros stand, or a weight is not finite (zeros stand around x), an
-// output that became NaN is computed again by fused multiply-adds (repair.cuh).
+// then, for each row block, 8 bytes: whether any of its weights is not finite (one byte for each part that
+// was packed apart). Rows and channels that do not exist are zero, and so are weights of taps that a phase
+// does not have. Zero times infinity is NaN where there is no product at all, so where such zeros stand, or a
+// weight is not finite (zeros stand around x), an output that became NaN is computed again by fused
+// multiply-adds (repair.cuh).
 //
 // tf32 has two layouts, both packed: operands in tf32, and held in float16 with a scale for each cout
 // (shape.cuh, Held), in slabs of 32 channels and at twice the tensor cores' rate. A tile of x that float16
@@ -70,6 +71,8 @@ inline constexpr int kSm90RowBytes = 32;    // of the epilogue's table of rows
 inline constexpr int kSm90Unit = 32;        // channels: splits cut between them
 inline constexpr int kSm90MaxStages = 16;
 inline constexpr int kSm90ScaleBytes = 4 * (16 + kSm90MaxStages);     // what the loading warps agree on
+inline constexpr int kSm90Marks = 8;                                  // bytes of a row block
+inline constexpr int kSm90PackThreads = 256, kSm90PackCluster = 8;    // blocks of a cluster at most
 inline constexpr int kSm90BlockBytes = kSm90Blocks * kSm90Rows * 16;  // of a tap's weights, a part
 
 struct Sm90Params {
@@ -87,7 +90,7 @@ struct Sm90Params {
   int block_couts;           // couts of a row block
   int row_blocks, row_runs;  // of a group; blocks of threads that share them
   int64_t row_block_bytes;   // packed
-  int64_t marks_at;   // of packed: row blocks that hold weights that are not finite (1), too far apart (2)
+  int64_t marks_at;   // of packed: row blocks with weights that are not finite, or that the mode cannot hold
   int64_t scales_at;  // of packed, where operands are held in float16: 1/scale of each cout
   int* tile_marks;    // tiles that are to be computed again; null: none can be
   bool second;        // only marked tiles
@@ -120,11 +123,14 @@ struct Sm90Params {
 
 struct Sm90PackParams {
   const void* weight;
-  void* packed;
-  int64_t units, marks_at, scales_at;
-  int64_t other_marks_at;  // those of the other layout, which begin as 0 as well
+  void *packed, *held;  // of tf32: both layouts
+  unsigned char *marks, *held_marks;
+  float* scales;
   int cin_group, cout_group, k;
-  int phases, taps, tap_stride, slabs, row_blocks, block_couts;
+  int phases, taps, tap_stride, slabs, held_slabs, row_blocks, block_couts;
+  int channel_blocks;     // of 8, as many as the slabs have
+  int parts, part_couts;  // of a row block: packed apart, by `cluster` blocks of threads each
+  int cluster;
 };
 
 // A block's tile: row blocks side by side, and columns; each warpgroup has one row block and n columns.
@@ -136,8 +142,7 @@ struct Sm90Tile {
 
 struct Sm90Functions {
   void (*tiles[5])(Sm90Params);  // null where the mode has none
-  void (*pack)(Sm90PackParams);
-  void (*scales)(Sm90PackParams);  // before pack, where operands are held in float16: a block a cout
+  void (*pack)(Sm90PackParams);  // null where operands are held in float16: with tf32
 };
 
 // One source file a mode.

@@ -212,8 +212,8 @@ Sm90Packing sm90_packing(const Problem& p, Sm80Mode mode, bool held) {
   packing.row_block_bytes =
       ceil_div(p.cin_per_group(), layout.slab()) * f.taps * layout.parts * kSm90BlockBytes;
   packing.scales_at = packing.row_block_bytes * row_blocks;
-  packing.marks_at = packing.scales_at + (held ? 4 * p.cout : 0);
-  packing.bytes = round_up<int64_t>(packing.marks_at + row_blocks, 256);
+  packing.marks_at = packing.scales_at + (held ? round_up<int64_t>(4 * p.cout, kSm90Marks) : 0);
+  packing.bytes = round_up<int64_t>(packing.marks_at + kSm90Marks * row_blocks, 256);
   return packing;
 }
 

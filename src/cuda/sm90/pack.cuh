@@ -1,19 +1,148 @@
-// The kernels that pack weights, into the layouts that dense.hpp describes.
+// Packing of weights w[channel][cout][k] into the layouts that dense.hpp describes.
+//
+//   for each part of a row block, some of its couts:                                             one cluster
+//     tf32: for each channel of the block's share, cout, k:  least and most of the magnitudes      one block
+//           the cluster's blocks tell each other what they saw: the couts' scales
+//     for each 8 channels of the block's share, tap, row:    8 weights, of tf32 from L1, into 16-byte units
+//     the cluster's blocks tell each other whether they saw what needs a mark (of tf32 with the scales)
+//
+// Both passes read what lies side by side: for each channel the part's couts with all their taps are one run,
+// and a tap's units of the part's rows another. Of tf32 both layouts are written at once.
 #pragma once
 
 #include "cuda/sm90/shape.cuh"
 
 namespace tconv::cuda::sm90 {
 
-// 8 weights in float16; out: one is not zero and leaves its normal range.
-__device__ inline uint4 hold_weights(const uint32_t (&v)[8], float scale, bool& out) {
-  uint32_t pairs[4];
-#pragma unroll
-  for (int j = 0; j < 8; ++j) {
-    const float scaled = __uint_as_float(v[j]) * scale;
-    out = out || (scaled != 0 && !(fabsf(scaled) >= 0x1p-14f && fabsf(scaled) <= 0x1p15f)) ||
-          (scaled == 0 && 2u * v[j] != 0);
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+inline constexpr uint32_t kNothing = 0xffffffffu;
+
+// What each of the cluster's blocks saw.
+struct Looked {
+  uint32_t most[kSm90PackCluster][kSm90Rows];   // of a cout's finite magnitudes the largest, as bits
+  uint32_t least[kSm90PackCluster][kSm90Rows];  // the least that is not zero, less 1; or kNothing
+  uint32_t special[kSm90PackCluster];           // whether a weight is not finite, or too much for the mode
+};
+
+// Which weights the block packs.
+struct PackShare {
+  int64_t row_block, group;    // row blocks of all groups are counted
+  int part, rank;              // of the row block's parts, of the cluster's blocks
+  bool last;                   // part
+  int cout, couts;             // the group's couts [cout, cout + couts)
+  int row, rows;               // of the row block
+  int first_block, end_block;  // of 8 channels
+
+  __device__ explicit PackShare(const Sm90PackParams& p) {
+    const int place = blockIdx.x / p.cluster, block = place / p.parts;
+    rank = blockIdx.x - place * p.cluster;
+    part = place - block * p.parts;
+    last = part == p.parts - 1;
+    row_block = block;
+    group = block / p.row_blocks;
+    const int inner = part * p.part_couts, end = min(inner + p.part_couts, p.block_couts);
+    cout = static_cast<int>(row_block - group * p.row_blocks) * p.block_couts + inner;
+    couts = max(0, min(end - inner, p.cout_group - cout));
+    row = inner * p.phases;
+    rows = (last ? kSm90Rows : end * p.phases) - row;
+    first_block = p.channel_blocks * rank / p.cluster;
+    end_block = p.channel_blocks * (rank + 1) / p.cluster;
   }
+};
+
+// A thread keeps its place in the run of couts and taps, and so its cout, and walks along the channels, many
+// loads under way at once. Whether a weight is not finite.
+__device__ inline bool look(const Sm90PackParams& p, const PackShare& share, Looked& looked) {
+  constexpr int kLoads = 16;
+  uint32_t *all_most = looked.most[share.rank], *all_least = looked.least[share.rank];
+  if (threadIdx.x < kSm90Rows) {
+    all_most[threadIdx.x] = 0;
+    all_least[threadIdx.x] = kNothing;
+  }
+  __syncthreads();
+  const int run = share.couts * p.k;
+  if (run == 0) return false;
+  bool infinite = false;
+  const int lines = max(1, kSm90PackThreads / run), line = static_cast<int>(threadIdx.x) / run;
+  const int first = share.first_block * 8 + line, end = min(share.end_block * 8, p.cin_group);
+  const int64_t step = int64_t{p.cout_group} * p.k;
+  for (int i = threadIdx.x - line * run; i < run && line < lines; i += kSm90PackThreads) {
+    const uint32_t* from = static_cast<const uint32_t*>(p.weight) +
+                           (share.group * p.cin_group + first) * step + int64_t{share.cout} * p.k + i;
+    uint32_t most = 0, least = kNothing;
+    for (int channel = first; channel < end; channel += kLoads * lines) {
+      uint32_t magnitude[kLoads];
+#pragma unroll
+      for (int j = 0; j < kLoads; ++j) {
+        magnitude[j] = channel + j * lines < end ? __ldg(from) & 0x7fffffffu : 0u;
+        from += lines * step;
+      }
+#pragma unroll
+      for (int j = 0; j < kLoads; ++j) {
+        infinite = infinite || magnitude[j] >= sm80::kInfBits;
+        most = max(most, magnitude[j] < sm80::kInfBits ? magnitude[j] : 0u);
+        least = min(least, magnitude[j] - 1u);
+      }
+    }
+    atomicMax(&all_most[i / p.k], most);
+    atomicMin(&all_least[i / p.k], least);
+  }
+  return infinite;
+}
+
+// Whether any block of the cluster says yes; all of them have begun. What they stored to each other is there
+// then.
+__device__ inline bool any_of_cluster(const Sm90PackParams& p, const PackShare& share, Looked& looked,
+                                      bool mine) {
+  const int thread = static_cast<int>(threadIdx.x);
+  if (thread < p.cluster) ptx::store_cluster4(ptx::shared_address(&looked.special[share.rank]), thread, mine);
+  __syncwarp();
+  ptx::cluster_arrive();
+  ptx::cluster_wait();
+  return __syncthreads_or(thread < p.cluster && looked.special[thread] != 0) != 0;
+}
+
+// A mark of the block's part; the last part also says that there are no more.
+__device__ inline void mark(const PackShare& share, unsigned char* marks, bool marked) {
+  const int thread = static_cast<int>(threadIdx.x);
+  if (share.rank != 0 || thread < share.part || thread >= (share.last ? kSm90Marks : share.part + 1)) return;
+  marks[share.row_block * kSm90Marks + thread] = marked && thread == share.part;
+}
+
+// Tells the cluster's other blocks what this one saw.
+__device__ inline void tell(const Sm90PackParams& p, const PackShare& share, Looked& looked) {
+  for (int i = threadIdx.x; i < p.cluster * share.couts; i += kSm90PackThreads) {
+    const int rank = i / share.couts, cout = i - rank * share.couts;
+    if (rank == share.rank) continue;
+    uint32_t *most = &looked.most[share.rank][cout], *least = &looked.least[share.rank][cout];
+    ptx::store_cluster4(ptx::shared_address(most), rank, *most);
+    ptx::store_cluster4(ptx::shared_address(least), rank, *least);
+  }
+}
+
+// The scale of thread's cout: its largest finite magnitude comes to lie in [2^13, 2^14). Whether a weight
+// leaves float16's normal range.
+__device__ inline bool set_scale(const Sm90PackParams& p, const PackShare& share, const Looked& looked,
+                                 float* scales) {
+  const int thread = static_cast<int>(threadIdx.x);
+  if (thread >= share.couts) return false;
+  uint32_t most = 0, least = kNothing;
+  for (int rank = 0; rank < p.cluster; ++rank) {
+    most = max(most, looked.most[rank][thread]);
+    least = min(least, looked.least[rank][thread]);
+  }
+  const int exponent = most == 0 ? 127 : min(max(static_cast<int>(most >> 23), 67), 187);
+  const float unscale = __uint_as_float(static_cast<uint32_t>(exponent - 13) << 23), scale = 1 / unscale;
+  scales[thread] = scale;
+  if (share.rank == 0) p.scales[share.group * p.cout_group + share.cout + thread] = unscale;
+  return __uint_as_float(most) * scale > 0x1p15f ||
+         (least != kNothing && __uint_as_float(least + 1u) * scale < 0x1p-14f);
+}
+
+// 8 weights in float16.
+__device__ inline uint4 hold_weights(const uint32_t (&v)[8], float scale) {
+  uint32_t pairs[4];
 #pragma unroll
   for (int j = 0; j < 4; ++j) {
     const __half2 both =
@@ -23,81 +152,104 @@ __device__ inline uint4 hold_weights(const uint32_t (&v)[8], float scale, bool& 
   return {pairs[0], pairs[1], pairs[2], pairs[3]};
 }
 
-// A block a cout: 1/scale, so that the cout's largest finite magnitude comes to lie in [2^13, 2^14); and the
-// marks begin as 0.
-static __global__ void scales_kernel(const __grid_constant__ Sm90PackParams p) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  const int64_t channel = blockIdx.x, group = channel / p.cout_group, cout = channel % p.cout_group;
-  const uint32_t* w = static_cast<const uint32_t*>(p.weight);
-  uint32_t most = 0;
-  for (int i = threadIdx.x; i < p.cin_group * p.k; i += blockDim.x) {
-    const int64_t ci = i / p.k, k = i % p.k;
-    const uint32_t magnitude =
-        __ldg(w + ((group * p.cin_group + ci) * p.cout_group + cout) * p.k + k) & 0x7fffffffu;
-    most = max(most, magnitude < sm80::kInfBits ? magnitude : 0u);
+template <class Mode>
+__device__ inline bool special(const typename Mode::Word (&unit)[Mode::kUnit]) {
+  bool infinite = false;
+#pragma unroll
+  for (int e = 0; e < Mode::kUnit; ++e) {
+    const float v = widen(*reinterpret_cast<const typename Mode::T*>(&unit[e]));
+    infinite = infinite || !(fabsf(v) <= 3.402823466e38f);
   }
-  __shared__ uint32_t all[8];
-  most = __reduce_max_sync(0xffffffffu, most);
-  if (threadIdx.x % 32 == 0) all[threadIdx.x / 32] = most;
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  for (const uint32_t one : all) most = max(most, one);
-  const int exponent = most == 0 ? 127 : min(max(static_cast<int>(most >> 23), 67), 187);
-  unsigned char* packed = static_cast<unsigned char*>(p.packed);
-  reinterpret_cast<float*>(packed + p.scales_at)[channel] =
-      __uint_as_float(static_cast<uint32_t>(exponent - 13) << 23);
-  if (cout % p.block_couts != 0) return;
-  const int64_t row_block = group * p.row_blocks + cout / p.block_couts;
-  packed[p.marks_at + row_block] = packed[p.other_marks_at + row_block] = 0;
-#endif
+  return infinite || Mode::special(unit);
 }
 
-// A thread packs the unit of one (group, row block, slab, tap, channel block, row), all of its parts.
+// The units of 8 channels, tap and row; scale: of float16. Whether one is special.
 template <class Mode>
-__global__ void pack_kernel(const __grid_constant__ Sm90PackParams p) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+__device__ inline bool store_units(const Sm90PackParams& p, int64_t row_block, int block, int tap, int row,
+                                   const typename Mode::Word (&v)[8], float scale) {
+  constexpr int kUnits = 8 / Mode::kUnit, kBlockUnits = kSm90Blocks * kSm90Rows;
+  bool any = false;
+#pragma unroll
+  for (int u = 0; u < kUnits; ++u) {
+    const int unit = block * kUnits + u, slab = unit / kSm90Blocks;
+    if (slab >= p.slabs) break;  // the other layout has longer slabs
+    typename Mode::Word some[Mode::kUnit];
+#pragma unroll
+    for (int e = 0; e < Mode::kUnit; ++e) some[e] = v[u * Mode::kUnit + e];
+    any = special<Mode>(some) || any;
+    uint4 parts[Mode::kParts];
+    Mode::weight(some, parts);
+    uint4* to = static_cast<uint4*>(p.packed) +
+                ((row_block * p.slabs + slab) * p.taps + tap) * Mode::kParts * kBlockUnits +
+                unit % kSm90Blocks * kSm90Rows + row;
+#pragma unroll
+    for (int q = 0; q < Mode::kParts; ++q) to[q * kBlockUnits] = parts[q];
+  }
+  if constexpr (std::is_same_v<Mode, Tf32>) {
+    const int64_t slab = row_block * p.held_slabs + block / kSm90Blocks;
+    static_cast<uint4*>(p.held)[(slab * p.taps + tap) * kBlockUnits + block % kSm90Blocks * kSm90Rows + row] =
+        hold_weights(v, scale);
+  }
+  return any;
+}
+
+// A thread keeps its row and walks along channels and taps. Whether a unit is special.
+template <class Mode>
+__device__ inline bool store_rows(const Sm90PackParams& p, const PackShare& share, const float* scales) {
   using Word = typename Mode::Word;
-  const int64_t stride = int64_t{gridDim.x} * blockDim.x;
-  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < p.units; i += stride) {
-    const int row = static_cast<int>(i % kSm90Rows), block = static_cast<int>(i / kSm90Rows % kSm90Blocks);
-    const int64_t tap_index = i / (kSm90Rows * kSm90Blocks);
-    const int tap = static_cast<int>(tap_index % p.taps);
-    const int64_t slab_index = tap_index / p.taps;
-    const int slab = static_cast<int>(slab_index % p.slabs);
-    const int64_t row_block = slab_index / p.slabs;  // of all groups
-    const int64_t group = row_block / p.row_blocks;
-    const int inner = row / p.phases, phase = row % p.phases;
-    const int64_t cout = row_block % p.row_blocks * p.block_couts + inner;
-    const int64_t k = phase + int64_t{tap} * p.tap_stride;
-    const bool row_there = inner < p.block_couts && cout < p.cout_group && k < p.k;
-    Word v[Mode::kUnit];
-    bool infinite = false;
+  const int lines = kSm90PackThreads / share.rows, line = static_cast<int>(threadIdx.x) / share.rows;
+  const int row = share.row + threadIdx.x - line * share.rows, inner = row / p.phases;
+  const int phase = row - inner * p.phases, cout = inner - share.part * p.part_couts;
+  const bool there = cout < share.couts;
+  const float scale = std::is_same_v<Mode, Tf32> && there ? scales[cout] : 1;
+  const int64_t step = int64_t{p.cout_group} * p.k;
+  const Word* from = static_cast<const Word*>(p.weight) + share.group * p.cin_group * step +
+                     int64_t{share.cout + cout} * p.k + phase;
+  const int slots = (share.end_block - share.first_block) * p.taps;
+  bool any = false;
+#pragma unroll 2
+  for (int slot = line < lines ? line : slots; slot < slots; slot += lines) {
+    const int turn = slot / p.taps, tap = slot - turn * p.taps, block = share.first_block + turn;
+    const int64_t k = int64_t{tap} * p.tap_stride;
+    Word v[8];
 #pragma unroll
-    for (int e = 0; e < Mode::kUnit; ++e) {
-      const int channel = slab * Mode::kSlab + block * Mode::kUnit + e;
-      const bool there = row_there && channel < p.cin_group;
-      const int64_t at = ((group * p.cin_group + channel) * p.cout_group + cout) * p.k + k;
-      v[e] = there ? __ldg(static_cast<const Word*>(p.weight) + at) : Word(0);
-      const float value = widen(*reinterpret_cast<const typename Mode::T*>(&v[e]));
-      infinite = infinite || !(fabsf(value) <= 3.402823466e38f);
+    for (int e = 0; e < 8; ++e) {
+      const int channel = block * 8 + e;
+      v[e] = there && phase + k < p.k && channel < p.cin_group ? __ldg(from + channel * step + k) : Word(0);
     }
-    uint4* to = static_cast<uint4*>(p.packed) + tap_index * Mode::kParts * kSm90Blocks * kSm90Rows +
-                block * kSm90Rows + row;
-    unsigned char* marks = static_cast<unsigned char*>(p.packed) + p.marks_at;
-    if constexpr (std::is_same_v<Mode, Held>) {
-      const float* scales =
-          reinterpret_cast<const float*>(static_cast<unsigned char*>(p.packed) + p.scales_at);
-      const float scale = row_there ? 1 / scales[group * p.cout_group + cout] : 1;
-      bool out = false;
-      to[0] = hold_weights(v, scale, out);
-      if (infinite || out) marks[row_block] = 2;
-    } else {
-      if (infinite || Mode::special(v)) marks[row_block] = 1;
-      uint4 parts[Mode::kParts];
-      Mode::weight(v, parts);
-#pragma unroll
-      for (int q = 0; q < Mode::kParts; ++q) to[q * kSm90Blocks * kSm90Rows] = parts[q];
-    }
+    any = store_units<Mode>(p, share.row_block, block, tap, row, v, scale) || any;
+  }
+  return any;
+}
+
+// Of tf32: scales and marks, before anything is stored.
+__device__ inline void prepare(const Sm90PackParams& p, const PackShare& share, Looked& looked,
+                               float* scales) {
+  const bool infinite = __syncthreads_or(look(p, share, looked)) != 0;
+  ptx::cluster_wait();  // the other blocks have begun
+  tell(p, share, looked);
+  const bool any = any_of_cluster(p, share, looked, infinite);
+  const bool out = __syncthreads_or(set_scale(p, share, looked, scales)) != 0;
+  mark(share, p.marks, any);
+  mark(share, p.held_marks, any || out);
+}
+
+#endif
+
+template <class Mode>
+__global__ void __launch_bounds__(kSm90PackThreads) pack_kernel(const __grid_constant__ Sm90PackParams p) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  __shared__ Looked looked;
+  __shared__ float scales[kSm90Rows];
+  const PackShare share(p);
+  ptx::cluster_arrive();
+  if constexpr (std::is_same_v<Mode, Tf32>) {
+    prepare(p, share, looked, scales);
+    store_rows<Mode>(p, share, scales);
+  } else {
+    const bool special = __syncthreads_or(store_rows<Mode>(p, share, scales)) != 0;
+    ptx::cluster_wait();
+    mark(share, p.marks, any_of_cluster(p, share, looked, special));
   }
 #endif
 }

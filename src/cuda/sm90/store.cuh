@@ -43,7 +43,7 @@ class Output {
   __device__ void store(Sums& sums, int tile, const Seen& seen) {
     unscale_ = seen.unscale;
     if constexpr (kHeld) {
-      if (thread_ == 0) share_.marks(p_)[2 * tile + warpgroup_] = seen.marked || (marks() & 2) != 0;
+      if (thread_ == 0) share_.marks(p_)[2 * tile + warpgroup_] = seen.marked || marks() != 0;
     }
     if (p_.partial) {
       store_partial(sums, tile, seen.marked);
@@ -72,9 +72,12 @@ class Output {
   __device__ void sync() const { ptx::named_barrier(1 + warpgroup_, 128); }
 
   // What packing marked the row block with.
-  __device__ int marks() const {
+  __device__ uint64_t marks() const {
+    static_assert(kSm90Marks == sizeof(uint64_t));
+    if (row_block_ >= p_.row_blocks) return 0;
     const int64_t block = int64_t{share_.group} * p_.row_blocks + row_block_;
-    return row_block_ < p_.row_blocks ? static_cast<const unsigned char*>(p_.packed)[p_.marks_at + block] : 0;
+    return reinterpret_cast<const uint64_t*>(static_cast<const unsigned char*>(p_.packed) +
+                                             p_.marks_at)[block];
   }
   __device__ static bool has_nan(const Sums& sums) {
     bool nan = false;

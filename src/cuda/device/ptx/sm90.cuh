@@ -63,6 +63,25 @@ __device__ inline void fence_async() {
   asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
 }
 
+// A barrier of all threads of the cluster's blocks, or of the block where it is in none; and a store to
+// another block's shared memory, by this block's address of the same variable.
+__device__ inline void cluster_arrive() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\n" ::: "memory");
+}
+__device__ inline void cluster_wait() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;\n" ::: "memory");
+}
+__device__ inline void store_cluster4(uint32_t address, int rank, uint32_t v) {
+  asm volatile(
+      "{\n"
+      ".reg .b32 there;\n"
+      "mapa.shared::cluster.u32 there, %0, %1;\n"
+      "st.shared::cluster.u32 [there], %2;\n"
+      "}\n" ::"r"(address),
+      "r"(rank), "r"(v)
+      : "memory");
+}
+
 // A barrier of some of the block's warps.
 __device__ inline void named_barrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;\n" ::"r"(id), "r"(threads) : "memory");
