@@ -10,16 +10,23 @@
 //       2 warpgroups, for each tap j:  sums[row][u] += packed[row][slab, j] * x[slab][u - j*step]   wgmma
 //     the 2 warpgroups: y[n, cout, stride*u + a*dilation - padding] = sums[cout, a][u] + bias[cout]
 //
+// Or, of long samples in tf32 (Sm90Tile::bulk), one of the 7 warps copies the slab's rows as they lie to a
+// ring of raw stages, by bulk copies, and the 6 make operands of them.
+//
 // Both operands of wgmma lie in shared memory without swizzle, K-major: [16-byte channel block][row or
 // position][channels of the block], 4 channels of float32, 8 of a 16-bit type. A tap's shift is then a whole
 // number of 16-byte steps of the descriptor's address: any shift, dilation and alignment of x costs the same.
-// x passes through registers on its way (plain coalesced loads along a row, so rows may begin anywhere and x
-// may be a view), is rounded or split there once per element and not once per tap, and no tap costs an
-// instruction beyond its wgmma.
+// x is rounded or split on its way, once per element and not once per tap, and no tap costs an instruction
+// beyond its wgmma.
 //
-// Two other ways to feed wgmma were weighed. x from registers (positions as wgmma's rows) needs its fragments
-// shuffled or loaded again for each tap, and tap counts known to the compiler. TMA for x needs rows that
-// begin on 16 bytes, and cannot round or split on the way.
+// Ways to feed wgmma that were built and measured on n64 ci128 co128 l65536 k3 in tf32 held in float16: loads
+// through registers 2.11 ms (the warps wait for them); bulk copies 1.51; 16-byte asynchronous copies by three
+// warps instead 2.0 (seven times the instructions); x from raw stages to wgmma's operand in registers,
+// positions as its rows, 2.0 with two warpgroups and 2.6 with three (every tap reads and converts x again,
+// and a warp issues an instruction every 7 cycles); bulk copies and each warpgroup with tiles of its own, one
+// storing while the other multiplies, 2.1 (half the columns for the same rows to copy). On short layers bulk
+// copies lose: their chain is longer, and stages at a sample's ends are read from x element by element.
+// Tensor maps, which bring a stage in one instruction where rows begin on 16 bytes, are untried.
 //
 // A row block is 64 rows: block_couts = 64 / phases whole couts with all their phases, so that a warpgroup
 // holds whole runs of outputs and writes them by itself. Packed weights are the slots in the order of the
@@ -40,14 +47,9 @@
 // Modes: as in sm80/modes.cuh. ieee float32 is hi*hi + hi*lo + lo*hi in tf32; a tap's products go to fresh
 // sums, which are added in registers, because the tensor core truncates where it accumulates.
 //
-// What binds (H200, ncu, problem n64 ci128 co128 l65536 k3 in tf32 held in float16, 2.1 ms, floor 1.03):
-// nothing is full (DRAM 43%, L2 57%, L1 44%, tensor cores a fifth). The loading warps wait: 43% of their time
-// for loads, of which a block has about 21 KB under way, 14% for each other's part of a tile's scale; the
-// multiplying warps wait for stages a fifth of theirs, and store a tile's outputs (a third of a tile's time)
-// while nothing is multiplied. Tried without gain: 11 loading warps instead of 7; x asked for from L2 four
-// stages ahead (-9% to +9%); loads that bypass L1 (5 to 15% slower: rows begin off the 128-byte lines); 256
-// columns a warpgroup with operands held in float16 (spills). A tile's two halves out of step, so that one
-// multiplies while the other stores, and x through bulk copies into a ring of its own are untried.
+// What binds (H200, ncu, the same problem by bulk copies, floor 1.03 ms): nothing is full (DRAM and L2 about
+// half, tensor cores a third). A bulk copy takes its warp 60 to 90 cycles, a raw stage has 32, and every warp
+// issues an instruction in about 8 cycles; a tile's outputs are stored while nothing is multiplied.
 //
 // Splits and folded samples: as in sm80/dense.hpp, [split][row][column] in the workspace, summed in order.
 #pragma once
@@ -64,7 +66,9 @@ extern const plan::KernelEntry kSm90Dense;
 inline constexpr int kSm90Rows = 64;        // of a row block: wgmma's
 inline constexpr int kSm90Blocks = 4;       // 16-byte channel blocks of a slab: two steps of wgmma's depth
 inline constexpr int kSm90Consumers = 256;  // threads: two warpgroups that multiply
-inline constexpr int kSm90Producers = 224;  // threads: seven warps that load x; the last warp loads weights
+inline constexpr int kSm90Producers = 224;  // threads: seven warps that bring x; the last warp brings weights
+inline constexpr int kSm90Gatherers = kSm90Producers / 32;
+inline constexpr int kSm90Converters = 6;  // of the seven, where the last one copies x in bulk
 inline constexpr int kSm90Threads = 512;
 inline constexpr int kSm90PassBytes = 256;  // of columns that a warpgroup stages at once on their way to y
 inline constexpr int kSm90RowBytes = 32;    // of the epilogue's table of rows
@@ -106,8 +110,9 @@ struct Sm90Params {
   int tap_group, tap_groups;
   int halo;            // positions of a stage before its columns
   int width, x_pitch;  // positions of a stage, and units from a channel block to the next
-  int stages, slots;
-  bool resident;  // every tap of every slab has a slot
+  int stages, slots, raws;
+  int raw_pitch, raw_bytes;  // of a raw stage: from row to row, and all
+  bool resident;             // every tap of every slab has a slot
   // Epilogue: of a warpgroup's staged columns, elements from a cout's row to the next; vectors of a row.
   int row_pitch;
   int row_vectors, row_turn, row_rest;  // 128 vectors on: so many rows, and vectors
@@ -117,7 +122,7 @@ struct Sm90Params {
   int span;     // elements of a staged row, where skewed
   Divisor span_div, stride_div;
   int stage_bytes;  // of x
-  int shared_weights, shared_stage, shared_table, shared_small, shared_scale,
+  int shared_raw, shared_weights, shared_stage, shared_table, shared_small, shared_scale,
       shared_barriers;  // byte offsets; x at 0
 };
 
@@ -137,11 +142,12 @@ struct Sm90PackParams {
 struct Sm90Tile {
   const char* name;
   int row_blocks, n;
+  bool bulk;  // x comes by bulk copies
   int columns() const { return n * 2 / row_blocks; }
 };
 
 struct Sm90Functions {
-  void (*tiles[5])(Sm90Params);  // null where the mode has none
+  void (*tiles[7])(Sm90Params);  // null where the mode has none
   void (*pack)(Sm90PackParams);  // null where operands are held in float16: with tf32
 };
 

@@ -15,10 +15,19 @@ using core::ceil_div;
 using core::Problem;
 
 // Must match dense.cuh.
-constexpr Sm90Tile kTiles[] = {
-    {"128x256", 2, 256}, {"64x512", 1, 256}, {"128x128", 2, 128}, {"64x256", 1, 128}, {"64x128", 1, 64}};
+constexpr Sm90Tile kTiles[] = {{"128x256", 2, 256, false}, {"64x512", 1, 256, false},
+                               {"128x128", 2, 128, false}, {"64x256", 1, 128, false},
+                               {"64x128", 1, 64, false},   {"128x256", 2, 256, true},
+                               {"64x256", 1, 128, true}};
 constexpr int kMaxHalo = 128;  // positions of a stage before its columns
 constexpr int kMinStages = 3, kMinSlots = 4, kMaxSlots = 12;
+constexpr int kMinRaws = 2, kMaxRaws = 6;
+// Bulk copies take long to begin, and a sample's two ends do without: of 48 layers in tf32 those of a shorter
+// time or of fewer tiles a sample were up to 1.7 times slower, the others between 1.3 times faster and as
+// fast.
+constexpr double kMinBulkMs = 0.1;
+constexpr uint32_t kMinBulkTiles = 16;
+constexpr int64_t kRawBytes = 48 << 10;  // under way: an SM's share of bandwidth times latency is half of it
 
 void set_rows(Sm90Plan& plan, const Problem& p, const Sm90Tile& tile) {
   Sm90Params& k = plan.params;
@@ -91,8 +100,15 @@ void set_shared(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit) {
   const int64_t table =
       round_up<int64_t>(kSm90RowBytes * kSm90Rows * tile.row_blocks + (k.skewed ? 4 * k.stride : 0), 16);
   const int64_t all_taps = std::min<int64_t>(k.slabs, ceil_div(k.units, k.splits) * k.unit_slabs) * k.taps;
-  const int64_t rest = limit - staging - table - 8 * kSm90MaxStages - kSm90ScaleBytes;
-  auto stages_with = [&](int64_t slots) { return (rest - slots * (slot + 16)) / (stage + 16); };
+  const bool bulk = tile.bulk && !k.folded;
+  k.raw_pitch = bulk ? round_up(k.width * layout.element, 16) + 16 : 0;
+  k.raw_bytes = k.raw_pitch * layout.slab();
+  const int64_t raw = bulk ? k.raw_bytes + 16 : 0;
+  const int64_t rest = limit - staging - table - 8 * kSm90MaxStages - kSm90ScaleBytes - 128;
+  k.raws = bulk ? kMinRaws : 0;
+  auto stages_with = [&](int64_t slots) {
+    return (rest - slots * (slot + 16) - k.raws * raw) / (stage + 16);
+  };
 
   k.resident = plan.config.resident;
   int64_t slots = all_taps;
@@ -100,19 +116,24 @@ void set_shared(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit) {
     slots = std::clamp<int64_t>(2 * k.tap_group, kMinSlots, kMaxSlots);
     while (slots > kMinSlots && stages_with(slots) < kMinStages) --slots;
   }
+  while (bulk && k.raws < kMaxRaws && k.raws * raw < kRawBytes &&
+         stages_with(slots) > kMinStages + ceil_div(raw, stage)) {
+    ++k.raws;
+  }
   int64_t stages = std::min<int64_t>(stages_with(slots), kSm90MaxStages);
   if (plan.config.stages > 0) stages = std::min<int64_t>(stages, plan.config.stages);
   plan.shared_bytes = 0;
   if (stages < 2) return;  // a stage is released only when the next one is being multiplied
   k.stages = static_cast<int>(stages);
   k.slots = static_cast<int>(slots);
-  k.shared_weights = static_cast<int>(stages * stage);
+  k.shared_raw = static_cast<int>(stages * stage);
+  k.shared_weights = round_up(k.shared_raw + k.raws * k.raw_bytes, 128);
   k.shared_stage = static_cast<int>(k.shared_weights + slots * slot);
   k.shared_table = static_cast<int>(k.shared_stage + staging);
   k.shared_small = static_cast<int>(k.shared_table + table);
   k.shared_scale = k.shared_small + 8 * kSm90MaxStages;
   k.shared_barriers = k.shared_scale + kSm90ScaleBytes;
-  plan.shared_bytes = static_cast<std::size_t>(k.shared_barriers + 16 * (stages + slots));
+  plan.shared_bytes = static_cast<std::size_t>(k.shared_barriers + 16 * (stages + slots + k.raws));
 }
 
 // Blocks along the columns: as many as the SMs hold at once, each with its equal share.
@@ -146,9 +167,13 @@ Sm90Plan laid_out(const Problem& p, const core::DeviceInfo& d, const Sm90Config&
   return plan;
 }
 
-// Of a plan that holds tf32 in float16: the same tiles with operands in tf32.
+// Of a plan that holds tf32 in float16: tiles of the same rows and columns with operands in tf32.
 Sm90Config second_config(const Sm90Plan& plan) {
   Sm90Config config = plan.config;
+  const Sm90Tile& tile = kTiles[config.tile];
+  for (int t = 0; tile.bulk && t < static_cast<int>(std::size(kTiles)); ++t) {
+    if (!kTiles[t].bulk && kTiles[t].row_blocks == tile.row_blocks && kTiles[t].n == tile.n) config.tile = t;
+  }
   config.held = config.resident = false;
   config.stages = 0;
   return config;
@@ -177,7 +202,7 @@ Sm90Plan cheapest(const Problem& p, const core::DeviceInfo& d, int forced_splits
         for (const bool resident : {false, true}) {
           for (const bool held : {false, true}) {
             if (held && (mode != Sm80Mode::tf32 || forced_splits > 0)) continue;
-            if (!sm90_has(mode, held, t)) continue;
+            if (!sm90_has(mode, held, t) || (kTiles[t].bulk && folded)) continue;
             Sm90Config config;
             config.tile = t;
             config.splits = splits;
@@ -185,6 +210,8 @@ Sm90Plan cheapest(const Problem& p, const core::DeviceInfo& d, int forced_splits
             config.folded = folded;
             config.held = held;
             const Sm90Plan plan = plan_with(p, d, config);
+            const bool brief = plan.cost.total < kMinBulkMs || plan.params.sample_tiles.value < kMinBulkTiles;
+            if (kTiles[t].bulk && brief) continue;
             if (forced_splits > 0 || plan.partial_bytes <= kMaxPartialBytes) consider(best, plan);
           }
         }
@@ -201,7 +228,9 @@ std::span<const Sm90Tile> sm90_tiles() {
 }
 
 bool sm90_has(Sm80Mode mode, bool held, int tile) {
-  return mode != Sm80Mode::f64 && ((mode != Sm80Mode::ieee && !held) || tile >= 2);
+  const Sm90Tile& t = kTiles[tile];
+  if (t.bulk) return held;
+  return mode != Sm80Mode::f64 && ((mode != Sm80Mode::ieee && !held) || t.n < 256);
 }
 
 Sm90Packing sm90_packing(const Problem& p, Sm80Mode mode, bool held) {

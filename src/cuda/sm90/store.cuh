@@ -59,7 +59,7 @@ class Output {
     const int shift =
         p_.skewed ? 0 : static_cast<int>(reinterpret_cast<uintptr_t>(y + first) / sizeof(T) % kVector);
     uint4 carry{};
-    store_passes(sums, y, first, shift, carry);
+    store_passes(sums, y, first, shift, carry, lane_at(y + first));
     if constexpr (kHeld) return;
     const bool again = Mode::kParts == 2 && (seen.marked || marks() != 0);
     if (!p_.ragged && !again && marks() == 0) return;
@@ -68,6 +68,13 @@ class Output {
   }
 
  private:
+  // Of a thread in the usual case, in which it keeps its vector and rows that it takes begin alike: where
+  // that goes, of the first pass, and whence it comes.
+  struct Lane {
+    bool usual, head;  // head: shared with the outputs before the tile
+    uintptr_t to;
+    const T* from;
+  };
   __device__ int row_of(int half) const { return thread_ / 32 * 16 + half * 8 + thread_ % 32 / 4; }
   __device__ void sync() const { ptx::named_barrier(1 + warpgroup_, 128); }
 
@@ -88,7 +95,7 @@ class Output {
 
   // The passes are unrolled: a pass's sums are registers.
   template <int Pass = 0>
-  __device__ void store_passes(Sums& sums, T* y, int64_t first, int shift, uint4& carry) const {
+  __device__ void store_passes(Sums& sums, T* y, int64_t first, int shift, uint4& carry, Lane lane) const {
     constexpr bool kFirst = Pass == 0, kLast = Pass == S::kN / kPass - 1;
     const int64_t o = first + int64_t{Pass} * kPass * p_.stride;
     sync();
@@ -100,16 +107,23 @@ class Output {
       store_elements(y, o);
     } else {
       if constexpr (!kLast) take_carry(carry);
-      store_vectors<kFirst>(y, o);
+      const bool inside = o >= kVector && o + int64_t{kPass} * p_.stride <= p_.lout;
+      if (inside && lane.usual) {
+        store_usual<kFirst>(lane);
+      } else {
+        store_vectors<kFirst>(y, o, inside);
+      }
       if constexpr (kFirst || kLast) store_ends<kFirst, kLast>(y, o, shift);
     }
-    if constexpr (!kLast) store_passes<Pass + 1>(sums, y, first, shift, carry);
+    lane.to += kPass * sizeof(T) * p_.stride;
+    if constexpr (!kLast) store_passes<Pass + 1>(sums, y, first, shift, carry, lane);
   }
 
   template <int Pass>
   __device__ void stage(const Sums& sums, int half, int shift) const {
-    const Row row = rows_[row_of(half)];
+    Row row = rows_[row_of(half)];
     if (row.offset < 0) return;
+    if constexpr (kHeld) row.scale *= unscale_;
     constexpr int kChunks = kPass / 8, kFrom = Pass * kChunks * 4;
     const int stride = p_.stride;
     T* at = staged_ + row.offset + (shift + row.skew) % kVector + thread_ % 4 * 2 * stride;
@@ -156,7 +170,7 @@ class Output {
   // half is a constant wherever this is inlined.
   __device__ T value(const Sums& sums, int i, int half, const Row& row) const {
     const float sum = half == 0 ? sums[i] : sums[i + 2];
-    if constexpr (kHeld) return narrow<T>(fmaf(sum * row.scale, unscale_, row.bias));
+    if constexpr (kHeld) return narrow<T>(fmaf(sum, row.scale, row.bias));
     return narrow<T>(sum + row.bias);
   }
 
@@ -177,29 +191,39 @@ class Output {
     }
   }
 
+  __device__ Lane lane_at(const T* first) const {
+    const int cout = static_cast<int>(p_.vectors_div.divide(thread_)), v = thread_ - cout * p_.row_vectors;
+    const uintptr_t row = reinterpret_cast<uintptr_t>(first + cout * p_.lout);
+    return {
+        p_.row_rest == 0 && couts_ == p_.block_couts && p_.row_turn * p_.lout % kVector == 0 && !p_.skewed,
+        v == 0 && row % 16 != 0, (row & ~uintptr_t{15}) + v * 16,
+        staged_ + cout * p_.row_pitch + v * kVector};
+  }
+  template <bool First>
+  __device__ void store_usual(const Lane& lane) const {
+    if (First && lane.head) return;
+    const uintptr_t step = p_.row_turn * p_.lout * sizeof(T);
+    const int from_step = p_.row_turn * p_.row_pitch;
+    uintptr_t to = lane.to;
+    const T* from = lane.from;
+#pragma unroll 4
+    for (int cout = 0; cout < p_.block_couts; cout += p_.row_turn) {
+      ptx::store_global16(to, *reinterpret_cast<const uint4*>(from));
+      to += step;
+      from += from_step;
+    }
+  }
+
   // Vector v of a row goes to the row's first 16-byte boundary at or before output o, plus v. Threads take
   // vectors in turn, 128 apart: row_turn rows and row_rest vectors further.
   template <bool First>
-  __device__ void store_vectors(T* y, int64_t o) const {
+  __device__ void store_vectors(T* y, int64_t o, bool inside) const {
     const int vectors = p_.row_vectors;
     int cout = static_cast<int>(p_.vectors_div.divide(thread_)), v = thread_ - cout * vectors;
     const T* from = staged_ + cout * p_.row_pitch + v * kVector;
     uintptr_t row = reinterpret_cast<uintptr_t>(y + cout * p_.lout + o);
     const uintptr_t row_step = p_.lout * sizeof(T), turn_step = p_.row_turn * row_step;
     const int from_turn = p_.row_turn * p_.row_pitch + p_.row_rest * kVector;
-    const bool inside = o >= kVector && o + int64_t{kPass} * p_.stride <= p_.lout;
-    if (inside && p_.row_rest == 0 && turn_step % 16 == 0) {
-      // The usual case: a thread keeps its vector, and rows that it takes begin alike.
-      if (First && v == 0 && row % 16 != 0) return;
-      uintptr_t to = (row & ~uintptr_t{15}) + v * 16;
-#pragma unroll 4
-      for (; cout < couts_; cout += p_.row_turn) {
-        ptx::store_global16(to, *reinterpret_cast<const uint4*>(from));
-        to += turn_step;
-        from += from_turn;
-      }
-      return;
-    }
 #pragma unroll 1
     for (; cout < couts_; cout += p_.row_turn) {
       const uintptr_t to = (row & ~uintptr_t{15}) + v * 16;

@@ -49,6 +49,17 @@ __device__ inline uint32_t load_global4(uint64_t from) {
   asm volatile("ld.global.nc.b32 %0, [%1];\n" : "=r"(v) : "l"(from));
   return v;
 }
+// Not moved over other volatile assembly, so that they stay behind a wait for what they read.
+__device__ inline uint32_t load_shared4(uint32_t from) {
+  uint32_t v;
+  asm volatile("ld.shared.b32 %0, [%1];\n" : "=r"(v) : "r"(from));
+  return v;
+}
+__device__ inline uint32_t load_shared2(uint32_t from) {
+  uint16_t v;
+  asm volatile("ld.shared.b16 %0, [%1];\n" : "=h"(v) : "r"(from));
+  return v;
+}
 __device__ inline void store_shared16(uint32_t to, const uint4& v) {
   asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};\n" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
                : "memory");
