@@ -79,6 +79,14 @@ void expect_sound(const Sm90Plan& plan, const core::Problem& p, const core::Devi
   if (k.resident) {
     EXPECT_GE(int64_t{k.slots} * k.splits, int64_t{k.slabs} * k.taps) << what;
   }
+  EXPECT_EQ(k.raws > 0, tile.bulk && !k.folded) << what;
+  if (k.raws > 0) {
+    EXPECT_GE(k.raws, 2) << what;
+    EXPECT_EQ(k.raw_pitch % 16, 0) << what;
+    EXPECT_GE(k.raw_pitch, k.width * element + 16 - element) << what;  // rows begin anywhere
+    EXPECT_GE(k.shared_raw, k.stages * k.stage_bytes) << what;
+    EXPECT_GE(k.shared_weights, k.shared_raw + k.raws * k.raw_bytes) << what;
+  }
   if (!k.partial) {
     EXPECT_EQ(k.row_pitch % vector, 0) << what;
     EXPECT_GE(k.row_pitch, k.span + vector) << what;
@@ -112,23 +120,25 @@ TEST(Sm90Plan, SoundOverRandomProblems) {
     expect_covered(plan, p);
     ++taken;
     // Small problems are not held in float16 by choice.
-    Sm90Config config = plan.config;
-    config.held = true;
-    config.tile = std::max(config.tile, 2);
-    config.walkers = config.stages = 0;
     if (plan.mode != Sm80Mode::tf32) continue;
-    const Sm90Plan first = sm90_plan_of(p, d, config);
-    if (first.blocks == 0) continue;
-    ++held;
-    expect_sound(first, p, d);
-    const Sm90Plan second = sm90_second(first, p, d);
-    expect_sound(second, p, d);
-    // The marks that the first leaves are the tiles of the second.
-    EXPECT_EQ(second.params.column_tiles, first.params.column_tiles);
-    EXPECT_EQ(second.params.row_runs, first.params.row_runs);
-    EXPECT_EQ(second.params.walkers, first.params.walkers);
-    EXPECT_EQ(second.partial_bytes, first.partial_bytes);
-    EXPECT_EQ(second.packed_bytes, first.packed_bytes);
+    for (int tile = 2; tile < static_cast<int>(sm90_tiles().size()); ++tile) {
+      Sm90Config config = plan.config;
+      config.held = true;
+      config.tile = tile;
+      config.walkers = config.stages = 0;
+      const Sm90Plan first = sm90_plan_of(p, d, config);
+      if (first.blocks == 0) continue;
+      ++held;
+      expect_sound(first, p, d);
+      const Sm90Plan second = sm90_second(first, p, d);
+      expect_sound(second, p, d);
+      // The marks that the first leaves are the tiles of the second.
+      EXPECT_EQ(second.params.column_tiles, first.params.column_tiles);
+      EXPECT_EQ(second.params.row_runs, first.params.row_runs);
+      EXPECT_EQ(second.params.walkers, first.params.walkers);
+      EXPECT_EQ(second.partial_bytes, first.partial_bytes);
+      EXPECT_EQ(second.packed_bytes, first.packed_bytes);
+    }
   }
   EXPECT_GT(taken, 1000);
   EXPECT_GT(held, 50);
@@ -192,6 +202,18 @@ TEST(Sm90Plan, PackedWeightsDoNotDependOnLength) {
     EXPECT_EQ(kernel->pack_key(), first->pack_key());
     EXPECT_EQ(kernel->packed_bytes(), first->packed_bytes());
   }
+}
+
+TEST(Sm90Plan, LongSamplesComeByBulkCopies) {
+  auto bulk = [](const char* text) {
+    const Sm90Plan plan = sm90_plan(core::parse(text).value(), device("h200"), false);
+    return sm90_tiles()[static_cast<std::size_t>(plan.config.tile)].bulk;
+  };
+  EXPECT_TRUE(bulk("n64 ci128 co128 l65536 k3 s1 p0 f32 tf32"));
+  EXPECT_TRUE(bulk("n1 ci512 co256 l8000 k16 s8 p4 f32 tf32"));
+  EXPECT_FALSE(bulk("n1 ci512 co256 l861 k16 s8 p4 f32 tf32"));
+  EXPECT_FALSE(bulk("n16 ci64 co32 l400 k4 s2 p1 f32 tf32"));
+  EXPECT_FALSE(bulk("n64 ci128 co128 l65536 k3 s1 p0 bf16"));
 }
 
 TEST(Sm90Plan, LargeProblemsHoldTf32InFloat16) {

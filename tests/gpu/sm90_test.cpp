@@ -51,15 +51,17 @@ TEST_F(Sm90, ConfigurationsAgree) {
     const cuda::Sm80Mode mode = cuda::sm80_mode(o.problem);
     std::vector<std::byte> first[2][3];
     int ran = 0;
-    for (int variant = 0; variant < 5 * 2 * 2 * 2 * 2 * 3; ++variant) {
+    const int tiles = static_cast<int>(cuda::sm90_tiles().size());
+    for (int variant = 0; variant < tiles * 2 * 2 * 2 * 2 * 3; ++variant) {
+      const int others = variant / tiles;
       cuda::Sm90Config c;
-      c.tile = variant % 5;
-      c.splits = 1 + variant / 5 % 2;
-      c.resident = variant / 10 % 2 == 1;
-      c.folded = variant / 20 % 2 == 1;
-      c.held = variant / 40 % 2 == 1;
-      c.stages = variant / 80 == 0 ? 0 : 1 + variant / 80;
-      c.walkers = variant / 80;
+      c.tile = variant % tiles;
+      c.splits = 1 + others % 2;
+      c.resident = others / 2 % 2 == 1;
+      c.folded = others / 4 % 2 == 1;
+      c.held = others / 8 % 2 == 1;
+      c.stages = others / 16 == 0 ? 0 : 1 + others / 16;
+      c.walkers = others / 16;
       if (!cuda::sm90_has(mode, c.held, c.tile) || (c.held && mode != cuda::Sm80Mode::tf32)) continue;
       if (c.folded && o.problem.n == 1) continue;
       const std::vector<std::byte> got = run(o, device, c);
