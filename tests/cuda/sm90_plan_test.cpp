@@ -54,6 +54,39 @@ void expect_covered(const Sm90Plan& plan, const core::Problem& p) {
   }
 }
 
+// What direct.cuh relies on.
+void expect_direct_sound(const Sm90Plan& plan, const core::Problem& p, const Sm90Tile& tile, int element,
+                         const std::string& what) {
+  const Sm90Params& k = plan.params;
+  const int vector = 16 / element, warpgroups = sm90_direct_warpgroups(tile.row_blocks, k.taps);
+  EXPECT_EQ(k.step, 1) << what;
+  EXPECT_LE(k.taps, 4) << what;
+  EXPECT_FALSE(k.partial || k.skewed) << what;
+  EXPECT_GE(k.width, kSm90HalfTile + k.halo) << what;
+  EXPECT_LE(k.width, 256) << what;  // a box's limit
+  EXPECT_GE(k.halo, k.taps - 1) << what;
+  EXPECT_EQ(k.raw_bytes % 128, 0) << what;
+  EXPECT_EQ(k.raw_pitch / 16 % 2, 1) << what;
+  EXPECT_EQ((k.first_u - k.halo) % vector, 0) << what;
+  EXPECT_EQ(k.half_step % vector, 0) << what;
+  EXPECT_LE(k.walkers, k.half_rounds) << what;
+  EXPECT_GE(int64_t{k.half_rounds} * warpgroups, int64_t{k.samples} * k.half_tiles.value) << what;
+  EXPECT_GE(k.shared_weights, warpgroups * k.stages * k.raw_bytes) << what;
+  EXPECT_GE(k.staged_bytes, (k.pass_couts + 1) * k.row_pitch * element) << what;
+  EXPECT_EQ(k.row_pitch % vector, 0) << what;
+  EXPECT_EQ(k.pass_rows % k.phases == 0 || k.pass_rows == kSm90Rows, true) << what;
+  EXPECT_EQ(plan.counter_bytes > 0, k.resident) << what;
+  // Windows leave no output out: a half tile's is at most 7 outputs late.
+  const int64_t step = int64_t{k.half_step} * p.stride, all = int64_t{kSm90HalfTile} * p.stride;
+  EXPECT_LE(step + (k.windows ? 7 : 0), all) << what;
+  EXPECT_EQ(k.windows ? step * element % k.window_bytes : 0, 0) << what;
+  const int64_t last = k.first_u * p.stride - p.padding + (k.half_tiles.value - 1) * step;
+  EXPECT_GE(last + all, p.lout()) << what;
+  if (k.windows) {
+    EXPECT_EQ(k.row_vectors * vector, step) << what;
+  }
+}
+
 // Everything that the kernel relies on without a check of its own.
 void expect_sound(const Sm90Plan& plan, const core::Problem& p, const core::DeviceInfo& d) {
   const std::string what = text(p) + " on " + d.name + ": " + describe(plan, p);
@@ -63,19 +96,31 @@ void expect_sound(const Sm90Plan& plan, const core::Problem& p, const core::Devi
   ASSERT_GT(plan.blocks, 0) << what;
   EXPECT_LE(static_cast<int64_t>(plan.shared_bytes), d.shared_per_block) << what;
   EXPECT_EQ(plan.blocks, int64_t{k.walkers} * k.row_runs * k.groups * k.splits) << what;
-  EXPECT_LE(k.walkers, k.column_tiles) << what;
   EXPECT_LE(k.splits, k.units) << what;
   EXPECT_GE(k.stages, 2) << what;
   EXPECT_LE(k.stages, kSm90MaxStages) << what;
-  EXPECT_GE(k.halo, k.step * (k.tap_group - 1)) << what;
-  EXPECT_EQ(k.halo % 2, 0) << what;
-  EXPECT_GE(k.x_pitch, k.width) << what;
-  EXPECT_LE(k.x_pitch * 16 >> 4, 0x3fff) << what;  // a descriptor's 14 bits
   EXPECT_EQ(k.partial, k.folded || k.splits > 1) << what;
   EXPECT_EQ(k.partial, plan.partial_bytes > 0) << what;
   EXPECT_EQ(plan.config.held, plan.tile_marks_bytes > 0) << what;
   EXPECT_EQ(plan.packed_bytes % 16, 0) << what;
   EXPECT_LE(k.block_couts * k.phases, kSm90Rows) << what;
+  // Outputs 0 and lout-1 have their columns.
+  EXPECT_LE(k.first_u * p.stride, p.padding) << what;
+  if (k.skewed) {
+    EXPECT_LE((k.first_u - 1) * p.stride + (k.phases - 1) * p.dilation + p.stride, p.padding) << what;
+  }
+  if (!k.folded) {
+    EXPECT_GE((k.first_u + k.sample_columns) * p.stride, p.lout() + p.padding) << what;
+  }
+  if (tile.direct) {
+    expect_direct_sound(plan, p, tile, element, what);
+    return;
+  }
+  EXPECT_LE(k.walkers, k.column_tiles) << what;
+  EXPECT_GE(k.halo, k.step * (k.tap_group - 1)) << what;
+  EXPECT_EQ(k.halo % 2, 0) << what;
+  EXPECT_GE(k.x_pitch, k.width) << what;
+  EXPECT_LE(k.x_pitch * 16 >> 4, 0x3fff) << what;  // a descriptor's 14 bits
   if (k.resident) {
     EXPECT_GE(int64_t{k.slots} * k.splits, int64_t{k.slabs} * k.taps) << what;
   }
@@ -91,14 +136,6 @@ void expect_sound(const Sm90Plan& plan, const core::Problem& p, const core::Devi
     EXPECT_EQ(k.row_pitch % vector, 0) << what;
     EXPECT_GE(k.row_pitch, k.span + vector) << what;
     EXPECT_EQ(k.row_vectors * vector, sm90_pass(tile, element) * k.stride) << what;
-  }
-  // Outputs 0 and lout-1 have their columns.
-  EXPECT_LE(k.first_u * p.stride, p.padding) << what;
-  if (k.skewed) {
-    EXPECT_LE((k.first_u - 1) * p.stride + (k.phases - 1) * p.dilation + p.stride, p.padding) << what;
-  }
-  if (!k.folded) {
-    EXPECT_GE((k.first_u + k.sample_columns) * p.stride, p.lout() + p.padding) << what;
   }
 }
 
@@ -135,7 +172,7 @@ TEST(Sm90Plan, SoundOverRandomProblems) {
       // The marks that the first leaves are the tiles of the second.
       EXPECT_EQ(second.params.column_tiles, first.params.column_tiles);
       EXPECT_EQ(second.params.row_runs, first.params.row_runs);
-      EXPECT_EQ(second.params.walkers, first.params.walkers);
+      EXPECT_EQ(second.params.first_u, first.params.first_u);
       EXPECT_EQ(second.partial_bytes, first.partial_bytes);
       EXPECT_EQ(second.packed_bytes, first.packed_bytes);
     }
@@ -204,16 +241,31 @@ TEST(Sm90Plan, PackedWeightsDoNotDependOnLength) {
   }
 }
 
-TEST(Sm90Plan, LongSamplesComeByBulkCopies) {
-  auto bulk = [](const char* text) {
+// Where its rows begin on 16 bytes, has neighbouring taps and is long; else by bulk copies in tf32.
+TEST(Sm90Plan, LongSamplesGoDirect) {
+  auto tile = [](const char* text) {
     const Sm90Plan plan = sm90_plan(core::parse(text).value(), device("h200"), false);
-    return sm90_tiles()[static_cast<std::size_t>(plan.config.tile)].bulk;
+    return sm90_tiles()[static_cast<std::size_t>(plan.config.tile)];
   };
-  EXPECT_TRUE(bulk("n64 ci128 co128 l65536 k3 s1 p0 f32 tf32"));
-  EXPECT_TRUE(bulk("n1 ci512 co256 l8000 k16 s8 p4 f32 tf32"));
-  EXPECT_FALSE(bulk("n1 ci512 co256 l861 k16 s8 p4 f32 tf32"));
-  EXPECT_FALSE(bulk("n16 ci64 co32 l400 k4 s2 p1 f32 tf32"));
-  EXPECT_FALSE(bulk("n64 ci128 co128 l65536 k3 s1 p0 bf16"));
+  EXPECT_TRUE(tile("n64 ci128 co128 l65536 k3 s1 p0 f32 tf32").direct);
+  EXPECT_TRUE(tile("n64 ci128 co128 l65536 k3 s1 p0 bf16").direct);
+  EXPECT_TRUE(tile("n1 ci512 co256 l8000 k16 s8 p4 f32 tf32").direct);
+  EXPECT_TRUE(tile("n16 ci32 co64 l131072 k3 s2 p1 d2 bf16").direct);
+  EXPECT_TRUE(tile("n16 ci128 co64 l55104 k4 s2 p1 f32 tf32").direct);
+  EXPECT_FALSE(tile("n64 ci128 co128 l65536 k3 s1 p0 f32").direct);
+  EXPECT_TRUE(tile("n64 ci128 co128 l65535 k3 s1 p0 f32 tf32").bulk);
+  EXPECT_TRUE(tile("n32 ci32 co64 l131072 k5 s1 p0 d3 f32 tf32").bulk);
+  const Sm90Tile odd = tile("n64 ci128 co128 l65535 k3 s1 p0 bf16");
+  EXPECT_FALSE(odd.bulk || odd.direct);
+  const Sm90Tile brief = tile("n16 ci64 co32 l400 k4 s2 p1 f32 tf32");
+  EXPECT_FALSE(brief.bulk);
+}
+
+// Direct sums have another order, so that nothing that depends on n may choose them.
+TEST(Sm90Plan, BatchInvariantPlansDoNotGoDirect) {
+  const Sm90Plan plan =
+      sm90_plan(core::parse("n64 ci128 co128 l65536 k3 s1 p0 bf16").value(), device("h200"), true);
+  EXPECT_FALSE(sm90_tiles()[static_cast<std::size_t>(plan.config.tile)].direct);
 }
 
 TEST(Sm90Plan, LargeProblemsHoldTf32InFloat16) {

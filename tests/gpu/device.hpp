@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <random>
 #include <string>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "core/problem.hpp"
+#include "plan/kernel_entry.hpp"
 #include "reference/reference.hpp"
 #include "tconv/tconv.h"
 
@@ -153,6 +155,29 @@ struct Operands {
     return static_cast<std::size_t>(problem.y_elements()) * size_of(problem.dtype);
   }
 
+  // Operands from -2 to 2.
+  void make_integers() {
+    for (std::vector<std::byte>* data : {&x, &weight, &bias}) {
+      const auto count = static_cast<int64_t>(data->size() / size_of(problem.dtype));
+      for (int64_t i = 0; i < count; ++i) {
+        reference::store(problem.dtype, data->data(), i,
+                         std::round(2 * reference::load(problem.dtype, data->data(), i)));
+      }
+    }
+    x_device.put(x);
+    weight_device.put(weight);
+    bias_device.put(bias);
+  }
+  // What float64 says of every element, rounded to the output's type.
+  std::vector<std::byte> rounded_reference() const {
+    const plan::Operands host{x.data(), weight.data(), bias.data(), nullptr, nullptr};
+    std::vector<std::byte> y(output_bytes());
+    for (int64_t i = 0; i < problem.y_elements(); ++i) {
+      reference::store(problem.dtype, y.data(), i, reference::element_at(problem, host, i).value);
+    }
+    return y;
+  }
+
   // How far from float64 the worst element is, over its bound; y is the device's result. Every element where
   // there are few, else 4000 of them.
   double worst(const std::vector<std::byte>& y) const {
@@ -169,7 +194,8 @@ struct Operands {
       const double bound =
           (static_cast<double>(e.terms) + 2) * sums * e.magnitude + unit * std::fabs(e.value) + 1e-7;
       const double error = std::fabs(reference::load(problem.dtype, y.data(), i) - e.value);
-      worst = error <= bound * worst ? worst : error / bound;  // NaN counts as wrong
+      if (std::isnan(error) && !std::isnan(e.value)) return std::numeric_limits<double>::infinity();
+      worst = std::max(worst, error / bound);
     }
     return worst;
   }
@@ -187,6 +213,22 @@ inline tconv_arguments arguments_of(const Operands& o, Buffer& y, Buffer& worksp
   a.workspace_bytes = workspace.bytes();
   a.stream = stream;
   return a;
+}
+
+// A kernel's run of its own, with weights packed for it; memory that it must write begins as NaN.
+inline std::vector<std::byte> run_once(const plan::Kernel& kernel, const Operands& o) {
+  Buffer packed(kernel.packed_bytes()), workspace(kernel.workspace_bytes()), y(o.output_bytes());
+  plan::RunContext context;
+  context.workspace = static_cast<std::byte*>(workspace.get());
+  y.fill(0xff);
+  workspace.fill(0xff);
+  packed.fill(0xff);
+  EXPECT_TRUE(kernel.pack(o.weight_device.get(), packed.get(), context).ok());
+  const plan::Operands operands{o.x_device.get(), packed.get(),
+                                o.problem.has_bias ? o.bias_device.get() : nullptr, nullptr, y.get()};
+  EXPECT_TRUE(kernel.run(operands, context).ok());
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  return y.take();
 }
 
 // A run of its own, waited for.

@@ -1,8 +1,10 @@
 // Every configuration of cuda.sm90.dense against every other.
+#include "core/polyphase.hpp"
 #include "cuda/entries.hpp"
 #include "cuda/sm80/dense_plan.hpp"
 #include "cuda/sm90/dense_plan.hpp"
 #include "gpu/device.hpp"
+#include "judge/draw.hpp"
 
 namespace tconv::gpu_test {
 namespace {
@@ -23,33 +25,25 @@ std::vector<std::byte> run(const Operands& o, const core::DeviceInfo& device,
   const cuda::Sm90Plan plan = cuda::sm90_plan_of(p, device, config);
   if (plan.blocks == 0 || config.splits > plan.params.units || config.walkers > plan.params.column_tiles)
     return {};
-  const auto kernel = cuda::sm90_kernel(p, device, config);
-  Buffer packed(kernel->packed_bytes()), workspace(kernel->workspace_bytes()), y(o.output_bytes());
-  plan::RunContext context;
-  context.workspace = static_cast<std::byte*>(workspace.get());
-  y.fill(0xff);
-  workspace.fill(0xff);
-  packed.fill(0xff);
-  EXPECT_TRUE(kernel->pack(o.weight_device.get(), packed.get(), context).ok());
-  const plan::Operands operands{o.x_device.get(), packed.get(), p.has_bias ? o.bias_device.get() : nullptr,
-                                nullptr, y.get()};
-  EXPECT_TRUE(kernel->run(operands, context).ok());
-  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-  return y.take();
+  return run_once(*cuda::sm90_kernel(p, device, config), o);
 }
 
 // The same operands and split give the same bits in every tile, ring and walk: few stages show a slot that is
-// released too early. What is held in float16 has its own bits.
+// released too early. What is held in float16 has its own bits, and what goes direct.
 TEST_F(Sm90, ConfigurationsAgree) {
   const core::DeviceInfo device = cuda::device_info(0).value();
   for (const char* text :
        {"n2 ci70 co70 l701 k5 s1 p2 bias f32 tf32", "n3 ci40 co48 l61 k16 s8 p4 bias f32",
         "n2 ci130 co40 l1257 k7 s3 p1 d2 bias bf16", "n1 ci64 co64 l900 k3 s1 p0 d5 f16",
         "n2 ci96 co36 l640 k4 s2 p1 g2 bias f32 tf32", "n1 ci64 co24 l300 k3 s5 p1 op2 bias f16",
-        "n2 ci40 co33 l333 k9 s6 p2 d5 bias f32"}) {
+        "n2 ci40 co33 l333 k9 s6 p2 d5 bias f32", "n3 ci48 co70 l1000 k3 s1 p1 bias f32 tf32",
+        "n2 ci64 co64 l520 k3 s2 p1 d2 op1 bias f32 tf32", "n1 ci32 co20 l400 k16 s8 p4 bias bf16",
+        "n2 ci33 co24 l264 k9 s3 p2 bias f16", "n1 ci64 co40 l512 k8 s1 p3 f16",
+        "n2 ci20 co17 l808 k1 s1 p0 bf16", "n1 ci64 co64 l404 k4 s1 p0 bias f32 tf32",
+        "n1 ci16 co16 l256 k5 s7 p0 bias f16"}) {
     const Operands o(text);
     const cuda::Sm80Mode mode = cuda::sm80_mode(o.problem);
-    std::vector<std::byte> first[2][3];
+    std::vector<std::byte> first[2][2][3];
     int ran = 0;
     const int tiles = static_cast<int>(cuda::sm90_tiles().size());
     for (int variant = 0; variant < tiles * 2 * 2 * 2 * 2 * 3; ++variant) {
@@ -67,7 +61,8 @@ TEST_F(Sm90, ConfigurationsAgree) {
       const std::vector<std::byte> got = run(o, device, c);
       if (got.empty()) continue;
       ++ran;
-      std::vector<std::byte>& expected = first[c.held][c.splits];
+      const bool direct = cuda::sm90_tiles()[static_cast<std::size_t>(c.tile)].direct;
+      std::vector<std::byte>& expected = first[direct][c.held][c.splits];
       if (expected.empty()) {
         EXPECT_LE(o.worst(got), 300.0) << text;  // tf32 rounds; a wrong element is far beyond
         expected = got;
@@ -75,6 +70,132 @@ TEST_F(Sm90, ConfigurationsAgree) {
       EXPECT_TRUE(got == expected) << text << ": " << cuda::text(c);
     }
     EXPECT_GT(ran, 10) << text;
+  }
+}
+
+// Configurations in which x goes direct.
+std::vector<cuda::Sm90Config> direct_configs(const core::Problem& p) {
+  std::vector<cuda::Sm90Config> configs;
+  const cuda::Sm80Mode mode = cuda::sm80_mode(p);
+  for (int tile = 0; tile < static_cast<int>(cuda::sm90_tiles().size()); ++tile) {
+    cuda::Sm90Config c;
+    c.tile = tile;
+    c.held = mode == cuda::Sm80Mode::tf32;
+    if (!cuda::sm90_tiles()[static_cast<std::size_t>(tile)].direct || !cuda::sm90_has(mode, c.held, tile))
+      continue;
+    for (c.resident = false;; c.resident = true) {
+      configs.push_back(c);
+      if (c.resident) break;
+    }
+  }
+  return configs;
+}
+
+// The first element of y that is not what it should be; empty: all are.
+std::string different(const core::Problem& p, const std::vector<std::byte>& y,
+                      const std::vector<std::byte>& expected) {
+  for (int64_t i = 0; i < p.y_elements(); ++i) {
+    const double got = reference::load(p.dtype, y.data(), i),
+                 should = reference::load(p.dtype, expected.data(), i);
+    if (got != should) {
+      return "element " + std::to_string(i) + " is " + std::to_string(got) + ", not " +
+             std::to_string(should);
+    }
+  }
+  return {};
+}
+
+// Random problems of small integers, which every mode computes exactly: each output is the exact sum, rounded
+// once. Drawn problems are bent to what goes direct.
+TEST_F(Sm90, DirectIsExactOverRandomProblems) {
+  const core::DeviceInfo device = cuda::device_info(0).value();
+  judge::Rng rng(5);
+  judge::DrawOptions draw;
+  draw.gradients = false;
+  int ran = 0, wrong = 0;
+  for (int i = 0; i < 20000 && ran < 5500; ++i) {
+    core::Problem p = judge::draw_valid(rng, draw);
+    if (p.dtype == core::DType::f64 || p.output_elements() == 0) continue;
+    p.l = core::ceil_div(p.l, int64_t{8}) * 8;
+    p.dilation = 1;
+    p.x_contiguous = true;
+    p.x_stride = {0, 0, 0};
+    if (p.dtype == core::DType::f32) p.precision = core::Precision::tf32;
+    if (!core::validate(p).ok() || core::work_of(p).flops > 1e6) continue;  // the judge is slow
+    Operands o(core::text(p), static_cast<uint64_t>(i));
+    o.make_integers();
+    std::vector<std::byte> expected;
+    for (const cuda::Sm90Config& c : direct_configs(p)) {
+      const std::vector<std::byte> got = run(o, device, c);
+      if (got.empty()) continue;
+      if (expected.empty()) expected = o.rounded_reference();
+      ++ran;
+      if (different(p, got, expected).empty() && run(o, device, c) == got) continue;
+      if (++wrong > 5) continue;
+      ADD_FAILURE() << core::text(p) << ": " << cuda::text(c) << ": " << different(p, got, expected);
+    }
+  }
+  EXPECT_EQ(wrong, 0) << "of " << ran;
+  EXPECT_GT(ran, 2000);
+}
+
+// Of 16-bit types, infinities meet zeros that stand for no product: where another configuration has NaN or
+// infinity, and nowhere else.
+TEST_F(Sm90, DirectRepairsWhatIsNoProduct) {
+  const core::DeviceInfo device = cuda::device_info(0).value();
+  for (const char* text : {"n2 ci32 co40 l264 k5 s2 p1 bias f16", "n1 ci48 co64 l520 k5 s2 p0 bf16",
+                           "n2 ci40 co24 l400 k7 s3 p2 bias bf16", "n1 ci32 co32 l264 k9 s8 p4 f16"}) {
+    Operands o(text);
+    const core::Problem& p = o.problem;
+    for (int64_t at : {int64_t{0}, p.l - 1, int64_t{100}, p.l + 131, 2 * p.l + 127, 3 * p.l + 128}) {
+      reference::store(p.dtype, o.x.data(), at, std::numeric_limits<double>::infinity());
+    }
+    o.x_device.put(o.x);
+    const std::vector<std::byte> expected = run(o, device, cuda::Sm90Config{});
+    ASSERT_FALSE(expected.empty()) << text;
+    int ran = 0;
+    for (const cuda::Sm90Config& c : direct_configs(p)) {
+      const std::vector<std::byte> got = run(o, device, c);
+      if (got.empty()) continue;
+      ++ran;
+      int wrong = 0;
+      for (int64_t i = 0; i < p.y_elements(); ++i) {
+        const double a = reference::load(p.dtype, got.data(), i),
+                     b = reference::load(p.dtype, expected.data(), i);
+        if (std::isnan(a) ? std::isnan(b) : a == b || std::fabs(a - b) <= 0.02 * (1 + std::fabs(b))) continue;
+        ++wrong;
+      }
+      EXPECT_EQ(wrong, 0) << text << ": " << cuda::text(c);
+    }
+    EXPECT_GT(ran, 0) << text;
+  }
+}
+
+// Tensor copies begin on 16 bytes: elsewhere a plan that has x go direct runs through registers.
+TEST_F(Sm90, DirectTakesXOffABoundary) {
+  const core::DeviceInfo device = cuda::device_info(0).value();
+  for (const char* text : {"n2 ci48 co70 l1000 k3 s1 p1 bias f32 tf32", "n2 ci64 co64 l520 k4 s2 p1 bf16"}) {
+    const Operands o(text);
+    const core::Problem& p = o.problem;
+    for (const cuda::Sm90Config& c : direct_configs(p)) {
+      if (cuda::sm90_plan_of(p, device, c).blocks == 0) continue;
+      const auto kernel = cuda::sm90_kernel(p, device, c);
+      const std::size_t size = core::size_of(p.dtype);
+      std::vector<std::byte> moved(size);
+      moved.insert(moved.end(), o.x.begin(), o.x.end());
+      Buffer x(moved), packed(kernel->packed_bytes()), workspace(kernel->workspace_bytes()),
+          y(o.output_bytes());
+      y.fill(0xff);
+      workspace.fill(0xff);
+      plan::RunContext context;
+      context.workspace = static_cast<std::byte*>(workspace.get());
+      EXPECT_TRUE(kernel->pack(o.weight_device.get(), packed.get(), context).ok());
+      const plan::Operands operands{static_cast<std::byte*>(x.get()) + size, packed.get(),
+                                    p.has_bias ? o.bias_device.get() : nullptr, nullptr, y.get()};
+      EXPECT_TRUE(kernel->run(operands, context).ok());
+      EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+      EXPECT_LE(o.worst(y.take()), 300.0) << text << ": " << cuda::text(c);
+    }
   }
 }
 

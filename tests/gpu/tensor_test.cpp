@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "cuda/entries.hpp"
+#include "cuda/sm90/dense_plan.hpp"
 #include "gpu/device.hpp"
 #include "judge/truth.hpp"
 
@@ -25,8 +26,13 @@ class TensorCores : public Gpu, public ::testing::WithParamInterface<const char*
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Kernels, TensorCores, ::testing::Values("cuda.sm80.dense", "cuda.sm90.dense"),
+// Not a kernel's name: cuda.sm90.dense in every configuration in which x goes direct.
+constexpr const char* kDirect = "cuda.sm90.dense direct";
+
+INSTANTIATE_TEST_SUITE_P(Kernels, TensorCores,
+                         ::testing::Values("cuda.sm80.dense", "cuda.sm90.dense", kDirect),
                          [](const auto& test) {
+                           if (test.param == kDirect) return "sm90_direct";
                            return std::string(test.param).find("sm90") != std::string::npos ? "sm90" : "sm80";
                          });
 
@@ -51,10 +57,7 @@ void set(Operands& o, const Value& x, const Value& w) {
 }
 
 // Worst-case bound: this data makes no random walk.
-void expect_right(const Operands& o, const char* kernel) {
-  const PlanPointer plan = plan_of(core::text(o.problem), kernel);
-  ASSERT_NE(plan, nullptr);
-  const std::vector<std::byte> y = run_once(plan.get(), o);
+void expect_right(const Operands& o, const std::vector<std::byte>& y) {
   judge::Arithmetic arithmetic;
   arithmetic.unbiased = false;
   arithmetic.tf32 = o.problem.precision == core::Precision::tf32;
@@ -74,15 +77,44 @@ void expect_right(const Operands& o, const char* kernel) {
   EXPECT_EQ(wrong, 0) << "of " << truth.count();
 }
 
+// In tf32, with one and two row blocks a tile, and weights that are streamed and resident.
+void expect_direct_right(const Value& x, const Value& w) {
+  const core::DeviceInfo device = cuda::device_info(0).value();
+  int ran = 0;
+  for (const char* text : {"n2 ci48 co40 l304 k5 s2 p1 f32 tf32", "n1 ci160 co32 l40 k8 s4 p2 f32 tf32",
+                           "n2 ci32 co70 l516 k3 s1 p0 f32 tf32"}) {
+    Operands o(text);
+    set(o, x, w);
+    for (int variant = 0; variant < 2 * static_cast<int>(cuda::sm90_tiles().size()); ++variant) {
+      cuda::Sm90Config c;
+      c.tile = variant / 2;
+      c.resident = variant % 2 == 1;
+      c.held = true;
+      if (!cuda::sm90_tiles()[static_cast<std::size_t>(c.tile)].direct) continue;
+      if (cuda::sm90_plan_of(o.problem, device, c).blocks == 0) continue;
+      const std::vector<std::byte> y = run_once(*cuda::sm90_kernel(o.problem, device, c), o);
+      expect_right(o, y);
+      ++ran;
+    }
+  }
+  EXPECT_GE(ran, 6);
+}
+
 // Both precisions, a split and an unsplit plan, one and two classes of phases.
 void expect_right(const char* kernel, const Value& x, const Value& w, bool tf32 = true) {
+  if (kernel == kDirect) {
+    if (tf32) expect_direct_right(x, w);
+    return;
+  }
   for (const char* shape :
        {"n2 ci48 co40 l301 k5 s2 p1 ", "n1 ci160 co32 l40 k8 s4 p2 ", "n2 ci32 co70 l517 k3 s1 p0 d2 "}) {
     for (const char* mode : {"f32", "f32 tf32"}) {
       if (!tf32 && std::string(mode) != "f32") continue;
       Operands o(std::string(shape) + mode);
       set(o, x, w);
-      expect_right(o, kernel);
+      const PlanPointer plan = plan_of(core::text(o.problem), kernel);
+      ASSERT_NE(plan, nullptr);
+      expect_right(o, run_once(plan.get(), o));
     }
   }
 }

@@ -36,6 +36,17 @@ constexpr double kAlone = 0.62;  // of the time to store, where one of the two w
 constexpr double kBulkTensor = 1.2, kBulkTapCycles = 113;  // a wgmma's time, and a tap's beside it
 constexpr double kBulkDram = 1.12;
 
+// The same where x goes direct, fitted to n64 ci128 co128 l65536 k3, n16 ci32 co64 l131072 k3 s2 d2, n1 ci512
+// co256 l8000 k16 s8, n16 ci128 co64 l55104 k4 s2 and n16 ci64 co32 l110208 k4 s2 in tf32 and bf16, of which
+// all are within 10%: cycles of a warpgroup, which does one thing after the other. Sorted by row blocks.
+constexpr double kHalfTileCycles = 1500;
+constexpr double kStepCycles[2][2] = {{900, 500}, {810, 450}};  // 16 channels of float32; of a 16-bit type
+constexpr double kStepTapCycles[2] = {100, 85};                 // of a row block
+constexpr double kOutputCycles[2][2] = {{0.63, 0.28}, {0.32, 0.20}};
+constexpr double kWindowCycles[2][2] = {{0.76, 0.47}, {0.63, 0.32}};
+constexpr double kDirectStreamed = 1.12;  // half tiles in step with each other
+constexpr double kZeroMs = 0.002;         // of the memset before
+
 // Cycles of a warp for one piece of a stage.
 double piece_cycles(Sm80Mode mode, bool held) {
   if (held) return 100;
@@ -57,6 +68,30 @@ double bulk_cycles(const Sm90Plan& plan, const Sm90Layout& layout, double stages
   return stages * ((1 - share) * whole + share * (kEdgeCycles + turns * kEdgeTurnCycles));
 }
 
+// Of a plan whose x goes direct.
+Sm90Cost direct_cost(const Sm90Plan& plan, const core::Problem& p, const core::DeviceInfo& d,
+                     const Sm90Tile& tile) {
+  const Sm90Params& k = plan.params;
+  const int wide = tile.row_blocks - 1, type = sm90_layout(plan.mode, plan.config.held).element == 2 ? 1 : 0;
+  const double steps = 2.0 * k.slabs, waves = static_cast<double>(ceil_div(plan.blocks, d.sm_count));
+  const double half_tiles = waves * static_cast<double>(ceil_div(k.half_rounds, k.walkers));
+  const double outputs = static_cast<double>(tile.row_blocks) * k.block_couts * k.half_step * k.stride;
+  const double streamed = k.resident ? 1 : kDirectStreamed, ms = 1e3 / kClock;
+  Sm90Cost c;
+  c.tensor = half_tiles * sm90_direct_warpgroups(tile.row_blocks, k.taps) * steps * k.taps * tile.row_blocks *
+             64 * ms;
+  c.load = half_tiles * steps * (kStepCycles[wide][type] + k.taps * tile.row_blocks * kStepTapCycles[type]) *
+           streamed * ms;
+  c.store = half_tiles *
+            (kHalfTileCycles + outputs * (k.windows ? kWindowCycles : kOutputCycles)[wide][type]) * streamed *
+            ms;
+  c.dram = d.copy_gbps > 0 ? core::work_of(p).bytes / d.copy_gbps * 1e-6 * kBulkDram : 0;
+  c.launch = kLaunchMs + waves * kStartCycles * ms + (plan.config.held ? kSecondMs : 0) +
+             (plan.config.held || k.resident ? kZeroMs : 0);
+  c.total = std::max({c.tensor, c.load + c.store, c.dram}) + c.launch;
+  return c;
+}
+
 }  // namespace
 
 Sm90Layout sm90_layout(Sm80Mode mode, bool held) {
@@ -73,6 +108,7 @@ Sm90Layout sm90_layout(Sm80Mode mode, bool held) {
 
 Sm90Cost sm90_cost(const Sm90Plan& plan, const core::Problem& p, const core::DeviceInfo& d,
                    const Sm90Tile& tile) {
+  if (tile.direct) return direct_cost(plan, p, d, tile);
   const Sm90Params& k = plan.params;
   const Sm90Layout layout = sm90_layout(plan.mode, plan.config.held);
   const double sms = std::max(1, d.sm_count);

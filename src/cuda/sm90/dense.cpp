@@ -1,6 +1,7 @@
 #include "cuda/sm90/dense.hpp"
 
 #include "core/polyphase.hpp"
+#include "cuda/host/tensor_map.hpp"
 #include "cuda/sm80/common.hpp"
 #include "cuda/sm80/dense_plan.hpp"
 #include "cuda/sm90/cost.hpp"
@@ -81,11 +82,23 @@ Sm90PackParams pack_params(const Sm90Plan& plan, const Problem& p, const core::D
   return params;
 }
 
+// x of shape (group of channels, N); a dimension of one has any step.
+Status set_x_map(Sm90Params& k, const Problem& p) {
+  const int64_t element = static_cast<int64_t>(core::size_of(p.dtype));
+  const int64_t row = k.x_step[1] * element, sample = p.n > 1 ? k.x_step[0] * element : row;
+  return make_tensor_map({k.x,
+                          static_cast<int>(element),
+                          {p.l, k.cin_group, p.groups, p.n},
+                          {row, row * k.cin_group, sample},
+                          {k.width, 16, 1, 1}},
+                         k.x_map);
+}
+
 class Sm90Dense final : public plan::Kernel {
  public:
   Sm90Dense(const Problem& problem, const core::DeviceInfo& device, const Sm90Plan& plan)
       : problem_(problem), device_(device), plan_(plan), functions_(functions_of(plan_.mode)) {
-    if (plan_.config.held) second_ = sm90_second(plan_, problem_, device_);
+    if (plan_.config.held || direct()) second_ = sm90_second(plan_, problem_, device_);
   }
 
   std::size_t packed_bytes() const override { return static_cast<std::size_t>(plan_.packed_bytes); }
@@ -93,7 +106,7 @@ class Sm90Dense final : public plan::Kernel {
   std::string pack_key() const override { return tensor_pack_key(kSm90Dense.name, problem_, plan_.phases); }
 
   std::size_t workspace_bytes() const override {
-    return static_cast<std::size_t>(plan_.partial_bytes + plan_.tile_marks_bytes);
+    return static_cast<std::size_t>(plan_.partial_bytes + plan_.tile_marks_bytes + plan_.counter_bytes);
   }
   std::string describe() const override { return cuda::describe(plan_, problem_); }
   double predicted_ms() const override { return plan_.cost.total; }
@@ -110,26 +123,47 @@ class Sm90Dense final : public plan::Kernel {
     const Launcher launcher(kSm90Dense.name, problem_, device_, context);
     Status status = launcher.check(operands);
     if (!status.ok()) return status;
-    status = launch(launcher, plan_, operands, context);
-    if (status.ok() && plan_.config.held) status = launch(launcher, second_, operands, context);
+    // Tensor copies need 16-byte boundaries.
+    if (direct() && reinterpret_cast<uintptr_t>(operands.x) % 16 != 0) {
+      return launch(launcher, second_, operands, context, false);
+    }
+    status = launch(launcher, plan_, operands, context, false);
+    if (status.ok() && plan_.config.held) status = launch(launcher, second_, operands, context, true);
     if (!status.ok() || !plan_.params.partial) return status;
     return sum_partial(launcher, plan_.mode, sm90_sum_params(plan_, problem_), problem_, operands, context);
   }
 
  private:
-  // The workspace holds partial sums, then tile marks.
+  bool direct() const { return tile(plan_).direct; }
+  static const Sm90Tile& tile(const Sm90Plan& plan) {
+    return sm90_tiles()[static_cast<std::size_t>(plan.config.tile)];
+  }
+
+  // The workspace holds partial sums, then tile marks, then counters. marked: only what the first launch
+  // marked.
   Status launch(const Launcher& launcher, const Sm90Plan& plan, const plan::Operands& operands,
-                const plan::RunContext& context) const {
+                const plan::RunContext& context, bool marked) const {
     Sm90Params params = plan.params;
     params.x = operands.x;
     params.packed = static_cast<const unsigned char*>(operands.weight) + plan.packed_at;
     params.bias = problem_.has_bias ? operands.bias : nullptr;
     params.output = params.partial ? context.workspace : operands.output;
-    params.tile_marks = reinterpret_cast<int*>(context.workspace + plan_.partial_bytes);
-    params.second = plan_.config.held && !plan.config.held;
+    std::byte* const marks = context.workspace + plan_.partial_bytes;
+    params.tile_marks = reinterpret_cast<int*>(marks);
+    params.second = marked;
+    Grid grid{plan.blocks, kSm90Threads, plan.shared_bytes};
+    if (tile(plan).direct) {
+      if (Status made = set_x_map(params, problem_); !made.ok()) return made;
+      grid.threads = 128 * (sm90_direct_warpgroups(tile(plan).row_blocks, params.taps) + 1);
+      if (plan.counter_bytes > 0) params.counters = reinterpret_cast<int*>(marks + plan.tile_marks_bytes);
+      const auto bytes = static_cast<std::size_t>(plan.tile_marks_bytes + plan.counter_bytes);
+      const Status zeroed = bytes > 0 ? launcher.zero(marks, bytes) : Status();
+      if (!zeroed.ok()) return zeroed;
+    }
     const Sm90Functions functions = plan.config.held ? sm90_held() : functions_;
-    return launcher.run(functions.tiles[static_cast<std::size_t>(plan.config.tile)],
-                        {plan.blocks, kSm90Threads, plan.shared_bytes}, params);
+    return launcher.run(tile(plan).direct ? functions.direct[tile(plan).row_blocks - 1][params.taps - 1]
+                                          : functions.tiles[static_cast<std::size_t>(plan.config.tile)],
+                        grid, params);
   }
 
   Problem problem_;

@@ -1,6 +1,7 @@
 // The kernel of cuda.sm90.dense; dense.hpp has its loop nest and layouts.
 #pragma once
 
+#include "cuda/sm90/direct.cuh"
 #include "cuda/sm90/feed.cuh"
 #include "cuda/sm90/folded.cuh"
 #include "cuda/sm90/load.cuh"
@@ -63,6 +64,12 @@ __global__ void __launch_bounds__(kSm90Threads, 1) dense_kernel(const __grid_con
 #endif
 }
 
+template <class Mode, int RowBlocks, int Group = 1>
+void set_direct(Sm90Functions& f) {
+  f.direct[RowBlocks - 1][Group - 1] = direct_kernel<DirectShape<Mode, RowBlocks, Group>>;
+  if constexpr (Group < 4) set_direct<Mode, RowBlocks, Group + 1>(f);
+}
+
 // The tiles of each mode, in the order of dense_plan.cpp. What is split or held
 // takes the registers of 256 columns a warpgroup for a second set of sums, or for x on its way.
 template <class Mode>
@@ -78,6 +85,10 @@ Sm90Functions functions_of() {
   if constexpr (std::is_same_v<Mode, Held>) {
     f.tiles[5] = dense_kernel<Shape<Mode, 2, 256, true>>;
     f.tiles[6] = dense_kernel<Shape<Mode, 1, 128, true>>;
+  }
+  if constexpr (std::is_same_v<Mode, Held> || sizeof(typename Mode::T) == 2) {
+    set_direct<Mode, 1>(f);
+    set_direct<Mode, 2>(f);
   }
   if constexpr (!std::is_same_v<Mode, Held>) f.pack = pack_kernel<Mode>;
   return f;

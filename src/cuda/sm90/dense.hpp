@@ -11,7 +11,9 @@
 //     the 2 warpgroups: y[n, cout, stride*u + a*dilation - padding] = sums[cout, a][u] + bias[cout]
 //
 // Or, of long samples in tf32 (Sm90Tile::bulk), one of the 7 warps copies the slab's rows as they lie to a
-// ring of raw stages, by bulk copies, and the 6 make operands of them.
+// ring of raw stages, by bulk copies, and the 6 make operands of them. Or, where taps are up to 4 neighbours
+// and rows of x begin on 16 bytes (Sm90Tile::direct), a kernel of its own reads raw stages straight into the
+// other operand of wgmma, which may be registers: direct.cuh.
 //
 // Both operands of wgmma lie in shared memory without swizzle, K-major: [16-byte channel block][row or
 // position][channels of the block], 4 channels of float32, 8 of a 16-bit type. A tap's shift is then a whole
@@ -19,14 +21,13 @@
 // x is rounded or split on its way, once per element and not once per tap, and no tap costs an instruction
 // beyond its wgmma.
 //
-// Ways to feed wgmma that were built and measured on n64 ci128 co128 l65536 k3 in tf32 held in float16: loads
-// through registers 2.11 ms (the warps wait for them); bulk copies 1.51; 16-byte asynchronous copies by three
-// warps instead 2.0 (seven times the instructions); x from raw stages to wgmma's operand in registers,
-// positions as its rows, 2.0 with two warpgroups and 2.6 with three (every tap reads and converts x again,
-// and a warp issues an instruction every 7 cycles); bulk copies and each warpgroup with tiles of its own, one
-// storing while the other multiplies, 2.1 (half the columns for the same rows to copy). On short layers bulk
-// copies lose: their chain is longer, and stages at a sample's ends are read from x element by element.
-// Tensor maps, which bring a stage in one instruction where rows begin on 16 bytes, are untried.
+// Ways to feed wgmma that were built and measured on n64 ci128 co128 l65536 k3 in tf32 held in float16:
+// direct 1.27 ms; loads through registers 2.11 (the warps wait for them); bulk copies 1.51; 16-byte
+// asynchronous copies by three warps instead 2.0 (seven times the instructions); bulk copies and each
+// warpgroup with tiles of its own, one storing while the other multiplies, 2.1 (half the columns for the same
+// rows to copy). In all of them a warp issues an instruction in 6 to 9 cycles, so that their number decides:
+// 21,000 for 128 x 128 outputs in the first form of direct, 12,500 in this one. On short layers bulk copies
+// lose: their chain is longer, and stages at a sample's ends are read from x element by element.
 //
 // A row block is 64 rows: block_couts = 64 / phases whole couts with all their phases, so that a warpgroup
 // holds whole runs of outputs and writes them by itself. Packed weights are the slots in the order of the
@@ -74,10 +75,22 @@ inline constexpr int kSm90PassBytes = 256;  // of columns that a warpgroup stage
 inline constexpr int kSm90RowBytes = 32;    // of the epilogue's table of rows
 inline constexpr int kSm90Unit = 32;        // channels: splits cut between them
 inline constexpr int kSm90MaxStages = 16;
+// Where x goes direct: positions of a warpgroup, and of one of its warps; warpgroups that multiply beside the
+// one whose warps copy: three where a thread needs few registers (n16 ci32 co64 l131072 k3 s2 d2 in tf32:
+// 0.48 ms with two, 0.40 with three).
+inline constexpr int kSm90HalfTile = 128, kSm90WarpPositions = 32;
+constexpr int sm90_direct_warpgroups(int row_blocks, int taps) {
+  return row_blocks == 1 && taps < 4 ? 3 : 2;
+}
 inline constexpr int kSm90ScaleBytes = 4 * (16 + kSm90MaxStages);     // what the loading warps agree on
 inline constexpr int kSm90Marks = 8;                                  // bytes of a row block
 inline constexpr int kSm90PackThreads = 256, kSm90PackCluster = 8;    // blocks of a cluster at most
 inline constexpr int kSm90BlockBytes = kSm90Blocks * kSm90Rows * 16;  // of a tap's weights, a part
+
+// What a tensor copy knows of x (cuda/host/tensor_map.hpp).
+struct alignas(64) TensorMap {
+  unsigned char opaque[128];
+};
 
 struct Sm90Params {
   const void* x;
@@ -124,6 +137,17 @@ struct Sm90Params {
   int stage_bytes;  // of x
   int shared_raw, shared_weights, shared_stage, shared_table, shared_small, shared_scale,
       shared_barriers;  // byte offsets; x at 0
+  // Where x goes direct.
+  TensorMap x_map;
+  int* counters;  // of half tiles that have been taken, for each group and pair of row blocks; null: by turns
+  int pass_rows, pass_couts;  // that the epilogue stages at once
+  bool windows;               // a warpgroup stages its outputs together, else each warp its own
+  int row_outputs;            // staged together, of a cout
+  int staged_bytes;
+  int window_bytes;    // windows of y begin on multiples of this
+  int half_step;       // positions from a half tile to the next
+  int half_rounds;     // half tiles, by as many as there are warpgroups that multiply
+  Divisor half_tiles;  // of a sample
 };
 
 struct Sm90PackParams {
@@ -142,13 +166,15 @@ struct Sm90PackParams {
 struct Sm90Tile {
   const char* name;
   int row_blocks, n;
-  bool bulk;  // x comes by bulk copies
+  bool bulk;    // x comes by bulk copies
+  bool direct;  // x goes from raw stages to registers (direct.cuh)
   int columns() const { return n * 2 / row_blocks; }
 };
 
 struct Sm90Functions {
-  void (*tiles[7])(Sm90Params);  // null where the mode has none
-  void (*pack)(Sm90PackParams);  // null where operands are held in float16: with tf32
+  void (*tiles[7])(Sm90Params);      // null where the mode has none
+  void (*direct[2][4])(Sm90Params);  // of one row block or two, and 1 to 4 taps a group
+  void (*pack)(Sm90PackParams);      // null where operands are held in float16: with tf32
 };
 
 // One source file a mode.

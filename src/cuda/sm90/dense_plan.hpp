@@ -19,6 +19,7 @@ struct Sm90Config {
   bool resident = false;
   bool held = false;  // tf32 held in float16; tiles beyond its range are computed again
   bool folded = false;
+  bool aligned = false;  // columns begin at a multiple of 16 positions of x
   bool operator==(const Sm90Config&) const = default;
 };
 
@@ -36,7 +37,7 @@ struct Sm90Plan {
   std::size_t shared_bytes = 0;
   int64_t blocks = 0;                       // 0: does not fit
   int64_t packed_bytes = 0, packed_at = 0;  // of all layouts of the mode; where this one begins
-  int64_t partial_bytes = 0, tile_marks_bytes = 0;
+  int64_t partial_bytes = 0, tile_marks_bytes = 0, counter_bytes = 0;
 };
 
 std::span<const Sm90Tile> sm90_tiles();
@@ -54,7 +55,8 @@ Sm90Plan sm90_plan_of(const core::Problem&, const core::DeviceInfo&, const Sm90C
 Sm90Plan sm90_plan(const core::Problem&, const core::DeviceInfo&, bool batch_invariant);
 // Whether sm90_plan finds one, mostly without its search.
 bool sm90_fits(const core::Problem&, const core::DeviceInfo&, bool batch_invariant);
-// Of a plan that holds tf32 in float16: the same tiles with operands in tf32.
+// Of a plan that holds tf32 in float16, or has x go direct: the same tiles with operands in tf32, x through
+// registers.
 Sm90Plan sm90_second(const Sm90Plan&, const core::Problem&, const core::DeviceInfo&);
 // Of a plan with partial sums, without pointers.
 Sm80SumParams sm90_sum_params(const Sm90Plan&, const core::Problem&);
@@ -62,6 +64,11 @@ Sm80SumParams sm90_sum_params(const Sm90Plan&, const core::Problem&);
 // A kernel of a given configuration, which must fit: for tests and for the search of constants.
 std::unique_ptr<const plan::Kernel> sm90_kernel(const core::Problem&, const core::DeviceInfo&,
                                                 const Sm90Config&);
+
+// direct_plan.cpp: whether a laid out plan's x can go direct, and its places in shared memory; shared_bytes
+// is 0 where it does not fit.
+bool sm90_direct_takes(const Sm90Plan& plan, const core::Problem& problem);
+void sm90_set_direct(Sm90Plan& plan, const Sm90Tile& tile, int element, int64_t limit);
 
 std::string describe(const Sm90Plan& plan, const core::Problem& problem);
 std::string text(const Sm90Config& config);

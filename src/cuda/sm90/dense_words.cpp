@@ -26,10 +26,12 @@ Sm80SumParams sm90_sum_params(const Sm90Plan& plan, const Problem& p) {
 }
 
 std::string text(const Sm90Config& c) {
-  std::string out = std::string("tile ") + sm90_tiles()[static_cast<std::size_t>(c.tile)].name + ", " +
-                    std::to_string(c.walkers) + " walkers, " + std::to_string(c.stages) + " stages" +
-                    (c.resident ? ", weights resident" : ", weights streamed") +
-                    (sm90_tiles()[static_cast<std::size_t>(c.tile)].bulk ? ", x by bulk copies" : "");
+  const Sm90Tile& tile = sm90_tiles()[static_cast<std::size_t>(c.tile)];
+  std::string out = std::string("tile ") + tile.name + ", " + std::to_string(c.walkers) + " walkers, " +
+                    std::to_string(c.stages) + " stages" +
+                    (c.resident ? ", weights resident" : ", weights streamed");
+  if (tile.bulk) out += ", x by bulk copies";
+  if (tile.direct) out += ", x by tensor copies (where it begins on 16 bytes, else through registers)";
   if (c.held) out += ", operands held in float16 (tiles beyond its range again in tf32)";
   if (c.splits > 1) out += ", split " + std::to_string(c.splits) + " ways and summed in order";
   if (c.folded) out += ", samples folded into one row of columns";

@@ -17,7 +17,7 @@ namespace tconv::cuda::sm90 {
 template <class S>
 __device__ inline void feed(const Sm90Params& p, const Share& share, const Barriers& barriers,
                             unsigned char* shared) {
-  const int64_t step = p.x_step[1] * sizeof(typename S::Mode::T);
+  const int64_t step = p.x_step[1] * sizeof(float);
   const uint32_t to = ptx::shared_address(shared + p.shared_raw);
   Place raw;
   Window<S> w;
@@ -30,7 +30,7 @@ __device__ inline void feed(const Sm90Params& p, const Share& share, const Barri
     ptx::barrier_wait(barriers.raw_empty(raw.at), raw.parity ^ 1);
     ptx::barrier_arrive_expect(full, p.raw_bytes);
 #pragma unroll 4
-    for (int r = 0; r < S::Mode::kSlab; ++r) {
+    for (int r = 0; r < Held::kSlab; ++r) {
       ptx::bulk_load(at, reinterpret_cast<const void*>(row & ~uintptr_t{15}), p.raw_pitch, full);
       row += step;
       at += p.raw_pitch;
@@ -42,15 +42,12 @@ __device__ inline void feed(const Sm90Params& p, const Share& share, const Barri
 template <class S>
 class Convert {
  public:
-  using Mode = typename S::Mode;
-  using T = typename Mode::T;
-
   __device__ Convert(const Sm90Params& p, unsigned char* shared)
       : p_(p),
         shared_(ptx::shared_address(shared)),
         operands_(p, shared),
         warp_((threadIdx.x - kSm90Consumers) / 32),
-        lane_(threadIdx.x % 32 * kPositions) {}
+        lane_(threadIdx.x % 32) {}
 
   __device__ void run(const Share& share, const Barriers& barriers) {
     Place raw, stage;
@@ -62,16 +59,12 @@ class Convert {
       const Source from{shared_ + p_.shared_raw + raw.at * p_.raw_bytes, window};
       const uint32_t to = shared_ + stage.at * p_.stage_bytes + lane_ * 16;
       if (whole) ptx::barrier_wait(barriers.raw_full(raw.at), raw.parity);
-      if constexpr (Operands<S>::kHeld) {
-        if (c.starts_tile(share)) choose_scale(from, whole);
-      }
+      if (c.starts_tile(share)) choose_scale(from, whole);
       ptx::barrier_wait(barriers.x_empty(stage.at), stage.parity ^ 1);
-      if (!whole) {
-        convert<Read::global>(from, to);
-      } else if (pairs_) {
-        convert<Read::words>(from, to);
+      if (whole) {
+        convert<true>(from, to);
       } else {
-        convert<Read::halves>(from, to);
+        convert<false>(from, to);
       }
       ptx::fence_async();
       operands_.tell(stage.at, warp_);
@@ -86,59 +79,46 @@ class Convert {
   }
 
  private:
-  static constexpr int kPositions = Operands<S>::kPositions, kPiece = Operands<S>::kPiece;
+  static constexpr int kPiece = Operands<S>::kPiece;
   using Unit = typename Operands<S>::Unit;
-  using Word = typename Mode::Word;
   struct Source {
     uint32_t raw;  // shared address of the raw stage
     const Window<S>& window;
   };
-  // From a raw stage, of 16-bit types two positions as one word where rows begin on one; or from x itself.
-  enum class Read { words, halves, global };
 
   // Where the lane's first position lies in the first block's rows of a raw stage. The same for every block
   // and slab, because a block's rows are a multiple of 16 bytes in all.
   __device__ void find_rows(const Window<S>& w) {
-    const uint32_t step = static_cast<uint32_t>(p_.x_step[1]) * sizeof(T);
+    const uint32_t step = static_cast<uint32_t>(p_.x_step[1]) * sizeof(float);
     uint32_t from = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(w.row)) +
-                    w.start * static_cast<uint32_t>(sizeof(T));
-    uint32_t at = lane_ * static_cast<uint32_t>(sizeof(T));
-    pairs_ = kPositions == 1 || (from | step) % 4 == 0;
+                    w.start * static_cast<uint32_t>(sizeof(float));
+    uint32_t at = lane_ * static_cast<uint32_t>(sizeof(float));
 #pragma unroll
-    for (int j = 0; j < Mode::kUnit; ++j) {
+    for (int j = 0; j < Held::kUnit; ++j) {
       rows_[j] = at + from % 16;
       from += step;
       at += p_.raw_pitch;
     }
   }
 
-  // The numbers of a block at the lane's positions of the piece `slot` positions on, zero where there are
-  // none.
-  template <Read How>
+  // The numbers of a block at the lane's position of the piece `slot` positions on: from a raw stage, or,
+  // where that is not whole, from x itself, and zero where there are none.
+  template <bool Whole>
   __device__ void read(Unit& v, const Source& from, int block, int slot) const {
-    if constexpr (How == Read::global) {
+    if constexpr (!Whole) {
       const Window<S>& w = from.window;
-      const int channel = w.channel + block * Mode::kUnit;
+      const int channel = w.channel + block * Held::kUnit, position = w.start + slot + lane_;
+      const bool inside = static_cast<uint32_t>(position) < static_cast<uint32_t>(p_.l);
+      const uint32_t* at = reinterpret_cast<const uint32_t*>(w.row + channel * p_.x_step[1] + position);
 #pragma unroll
-      for (int q = 0; q < kPositions; ++q) {
-        const int position = w.start + slot + lane_ + q;
-        const bool inside = static_cast<uint32_t>(position) < static_cast<uint32_t>(p_.l);
-        const Word* at = reinterpret_cast<const Word*>(w.row + channel * p_.x_step[1] + position);
-#pragma unroll
-        for (int j = 0; j < Mode::kUnit; ++j) {
-          const uint32_t one = inside && channel + j < p_.cin_group ? __ldg(at + j * p_.x_step[1]) : Word(0);
-          v[j] = q == 0 ? one : v[j] | one << 16;
-        }
+      for (int j = 0; j < Held::kUnit; ++j) {
+        v[j] = inside && channel + j < p_.cin_group ? __ldg(at + j * p_.x_step[1]) : 0u;
       }
     } else {
       const uint32_t at =
-          from.raw + block * Mode::kUnit * p_.raw_pitch + slot * static_cast<uint32_t>(sizeof(T));
+          from.raw + block * Held::kUnit * p_.raw_pitch + slot * static_cast<uint32_t>(sizeof(float));
 #pragma unroll
-      for (int j = 0; j < Mode::kUnit; ++j) {
-        const uint32_t row = rows_[j] + at;
-        v[j] = How == Read::words ? ptx::load_shared4(row)
-                                  : ptx::load_shared2(row) | ptx::load_shared2(row + 2) << 16;
-      }
+      for (int j = 0; j < Held::kUnit; ++j) v[j] = ptx::load_shared4(rows_[j] + at);
     }
   }
 
@@ -165,13 +145,13 @@ class Convert {
     }
   }
 
-  template <Read How>
+  template <bool Whole>
   __device__ void convert(const Source& from, uint32_t to) {
     each_piece(
         [&](int block, int slot, int begin) {
           Unit first, second;
-          read<How>(first, from, block, slot);
-          read<How>(second, from, block, slot + kPiece);
+          read<Whole>(first, from, block, slot);
+          read<Whole>(second, from, block, slot + kPiece);
           const uint32_t at = to + (block * p_.x_pitch + slot) * 16;
           operands_.write(first, at, slot + lane_ >= begin);
           operands_.write(second, at + kPiece * 16, slot + kPiece + lane_ >= begin);
@@ -179,7 +159,7 @@ class Convert {
         },
         [&](int block, int slot, int begin) {
           Unit only;
-          read<How>(only, from, block, slot);
+          read<Whole>(only, from, block, slot);
           operands_.write(only, to + (block * p_.x_pitch + slot) * 16, slot + lane_ >= begin);
           operands_.review(only, only);
         });
@@ -193,9 +173,9 @@ class Convert {
       Unit v;
       const int slot = (p_.width - kPiece) / 2;
       if (whole) {
-        read<Read::words>(v, from, warp_, slot);
+        read<true>(v, from, warp_, slot);
       } else {
-        read<Read::global>(v, from, warp_, slot);
+        read<false>(v, from, warp_, slot);
       }
       most = Operands<S>::largest(v, most);
     }
@@ -206,8 +186,7 @@ class Convert {
   uint32_t shared_;
   Operands<S> operands_;
   int warp_, lane_;                  // lane_: its first position of a piece
-  bool pairs_ = true;                // of 16-bit types: rows begin on whole words
-  uint32_t rows_[Mode::kUnit] = {};  // in a raw stage, of the lane's first position
+  uint32_t rows_[Held::kUnit] = {};  // in a raw stage, of the lane's first position
 };
 
 #endif

@@ -9,15 +9,11 @@ namespace tconv::cuda::sm90 {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// A stage is 4 channel blocks of `width` positions. A warp takes pieces of it in turn: one block's 32 (of
-// 16-bit types 64) positions each, or at the end 8 of all blocks.
+// A stage is 4 channel blocks of `width` positions. A warp takes pieces of it in turn: one block's 32
+// positions each, or at the end 8 of all blocks.
 template <class S>
 class Gather {
  public:
-  using Mode = typename S::Mode;
-  using T = typename Mode::T;
-  using Word = typename Mode::Word;
-
   __device__ Gather(const Sm90Params& p, unsigned char* shared)
       : p_(p),
         shared_(ptx::shared_address(shared)),
@@ -36,9 +32,7 @@ class Gather {
       for (int first = warp_; first < pieces_; first += kRounds * kSm90Gatherers) {
         Batch batch;
         load(batch, window, first);
-        if constexpr (Operands<S>::kHeld) {
-          if (first == warp_ && c.starts_tile(share)) choose_scale(batch, first);
-        }
+        if (first == warp_ && c.starts_tile(share)) choose_scale(batch, first);
         if (first == warp_) ptx::barrier_wait(barriers.x_empty(stage.at), stage.parity ^ 1);
         store(batch, to, first);
       }
@@ -51,11 +45,11 @@ class Gather {
   }
 
  private:
-  static constexpr int kPositions = Operands<S>::kPositions, kPiece = Operands<S>::kPiece;
-  static constexpr int kTail = 8 * kPositions;  // of the last piece or pieces, which have all 4 blocks
+  static constexpr int kPiece = Operands<S>::kPiece;
+  static constexpr int kTail = 8;  // of the last piece or pieces, which have all 4 blocks
   // Pieces at once: the tile's columns and a halo of 8 (or, of the widest tiles, half of it).
   static constexpr int kPieces = S::kColumns / kPiece * kSm90Blocks + 1;
-  static constexpr int kMost = kPositions == 2 ? 3 : 5;
+  static constexpr int kMost = 5;
   static constexpr int kRounds = (kPieces + kSm90Gatherers - 1) / kSm90Gatherers > kMost
                                      ? kMost
                                      : (kPieces + kSm90Gatherers - 1) / kSm90Gatherers;
@@ -66,10 +60,10 @@ class Gather {
     const int lane = threadIdx.x % 32;
     if (piece < full_) {
       block = piece % kSm90Blocks;
-      slot = piece / kSm90Blocks * kPiece + lane * kPositions;
+      slot = piece / kSm90Blocks * kPiece + lane;
     } else {
       block = lane / 8;
-      slot = full_ / kSm90Blocks * kPiece + (piece - full_) * kTail + lane % 8 * kPositions;
+      slot = full_ / kSm90Blocks * kPiece + (piece - full_) * kTail + lane % 8;
     }
   }
 
@@ -80,24 +74,20 @@ class Gather {
       if (piece >= pieces_) break;
       int block, slot;
       find(piece, block, slot);
-      const int channel = window.channel + block * Mode::kUnit;
+      const int channel = window.channel + block * Held::kUnit;
+      const float* from = nullptr;
+      const bool inside = locate(window, window.start + slot, channel, from) && slot < p_.width;
 #pragma unroll
-      for (int q = 0; q < kPositions; ++q) {
-        const T* from = nullptr;
-        const bool inside = locate(window, window.start + slot + q, channel, from) && slot + q < p_.width;
-#pragma unroll
-        for (int j = 0; j < Mode::kUnit; ++j) {
-          const uint32_t value = inside && channel + j < p_.cin_group
-                                     ? __ldg(reinterpret_cast<const Word*>(from + j * p_.x_step[1]))
-                                     : Word(0);
-          batch[r][j] = q == 0 ? value : batch[r][j] | value << 16;
-        }
+      for (int j = 0; j < Held::kUnit; ++j) {
+        batch[r][j] = inside && channel + j < p_.cin_group
+                          ? __ldg(reinterpret_cast<const uint32_t*>(from + j * p_.x_step[1]))
+                          : 0u;
       }
     }
   }
 
   // Where a folded position of a channel lies; false outside of x.
-  __device__ bool locate(const Window<S>& window, int position, int channel, const T*& from) const {
+  __device__ bool locate(const Window<S>& window, int position, int channel, const float*& from) const {
     const int n =
         position < 0 ? p_.samples : static_cast<int>(p_.sample_pitch.divide(static_cast<uint32_t>(position)));
     position += static_cast<int>(p_.first_u) - n * p_.sample_columns;

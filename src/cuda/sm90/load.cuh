@@ -217,8 +217,7 @@ class Input {
     ptx::named_barrier(4, kSm90Producers);
 #pragma unroll
     for (int w = 0; w < kWarps; ++w) most = max(most, agreed[w]);
-    // Exponents are kept where scale and 1/scale are normal, and so are the limits.
-    const int exponent = most == 0 ? 127 : min(max(static_cast<int>(most >> 23), 67), 187);
+    const int exponent = held_exponent(most);
     scale_ = __uint_as_float(static_cast<uint32_t>(254 + 11 - exponent) << 23);
     unscale_ = __uint_as_float(static_cast<uint32_t>(exponent - 11) << 23);
     low_ = 2u * (static_cast<uint32_t>(exponent - 11 - 14) << 23);
@@ -235,15 +234,11 @@ class Input {
       for (int j = 0; j < 8; ++j) mark_ = mark_ || (2u * v[j] != 0 && 2u * v[j] - low_ > range_);
     }
     uint4 unit;
-    unit.x = pair(v[0], v[1]);
-    unit.y = pair(v[2], v[3]);
-    unit.z = pair(v[4], v[5]);
-    unit.w = pair(v[6], v[7]);
+    unit.x = held_pair(v[0], v[1], scale_);
+    unit.y = held_pair(v[2], v[3], scale_);
+    unit.z = held_pair(v[4], v[5], scale_);
+    unit.w = held_pair(v[6], v[7], scale_);
     return unit;
-  }
-  __device__ uint32_t pair(uint32_t left, uint32_t right) const {
-    const __half2 both = __floats2half2_rn(__uint_as_float(left) * scale_, __uint_as_float(right) * scale_);
-    return *reinterpret_cast<const uint32_t*>(&both);
   }
 
   // What the warp saw in the stage, and the tile's scale.

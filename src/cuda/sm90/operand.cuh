@@ -1,5 +1,5 @@
-// What elements of x become on their way to the operands' stages: rounded, split, or scaled and held in
-// float16.
+// What elements of x become on their way to the operands' stages where they come by bulk copies: scaled and
+// held in float16.
 #pragma once
 
 #include "cuda/sm90/shape.cuh"
@@ -11,55 +11,31 @@ namespace tconv::cuda::sm90 {
 template <class S>
 class Operands {
  public:
-  using Mode = typename S::Mode;
-  using T = typename Mode::T;
-  static constexpr bool kHeld = std::is_same_v<Mode, Held>;
-  // A lane takes one position, or two of a 16-bit type as one word.
-  static constexpr int kPositions = sizeof(T) == 2 ? 2 : 1;
-  static constexpr int kPiece = 32 * kPositions;  // positions of a warp
-  using Unit = uint32_t[Mode::kUnit];             // a channel block's numbers, at the lane's positions
+  static_assert(std::is_same_v<typename S::Mode, Held>);
+  static constexpr int kPiece = 32;    // positions of a warp
+  using Unit = uint32_t[Held::kUnit];  // a channel block's numbers, at the lane's position
 
   __device__ Operands(const Sm90Params& p, unsigned char* shared) : p_(p), shared_(shared) {}
 
-  // Writes a unit at shared address `to`, two of a 16-bit type, where it is `wanted`.
+  // Writes a unit at shared address `to`, where it is `wanted`.
   __device__ void write(const Unit& v, uint32_t to, bool wanted = true) {
-    if constexpr (kPositions == 2) {
-#pragma unroll
-      for (int q = 0; q < 2; ++q) {
-        const uint32_t which = q == 0 ? 0x5410 : 0x7632;
-        const uint4 unit = {__byte_perm(v[0], v[1], which), __byte_perm(v[2], v[3], which),
-                            __byte_perm(v[4], v[5], which), __byte_perm(v[6], v[7], which)};
-        if (wanted) ptx::store_shared16(to + q * 16, unit);
-      }
-    } else if constexpr (kHeld) {
-      const uint4 unit = hold(v);
-      if (wanted) ptx::store_shared16(to, unit);
-    } else {
-      uint4 parts[Mode::kParts];
-      Mode::operand(v, parts);
-#pragma unroll
-      for (int q = 0; q < Mode::kParts; ++q) {
-        if (wanted) ptx::store_shared16(to + q * kSm90Blocks * p_.x_pitch * 16, parts[q]);
-      }
-    }
+    const uint4 unit = hold(v);
+    if (wanted) ptx::store_shared16(to, unit);
   }
 
   // Of the last two units written: whether they held what operands cannot. Once for two, because a branch
   // keeps the instructions of one from those of the other.
   __device__ void review(const Unit& v, const Unit& w) {
-    if constexpr (Mode::kParts == 2) mark_ = mark_ || Mode::too_small(v) || Mode::too_small(w);
-    if constexpr (kHeld) {
-      if (static_cast<int>(least_) < 0x08000000 || static_cast<int>(least_ << 16) < 0x08000000) {
-        mark_ = mark_ || outside(v) || outside(w);
-      }
-      least_ = kLeast;
+    if (static_cast<int>(least_) < 0x08000000 || static_cast<int>(least_ << 16) < 0x08000000) {
+      mark_ = mark_ || outside(v) || outside(w);
     }
+    least_ = kLeast;
   }
 
   // The larger of `most` and the unit's finite magnitudes.
   __device__ static uint32_t largest(const Unit& v, uint32_t most) {
 #pragma unroll
-    for (int j = 0; j < Mode::kUnit; ++j) {
+    for (int j = 0; j < Held::kUnit; ++j) {
       const uint32_t magnitude = v[j] & 0x7fffffffu;
       most = max(most, magnitude < sm80::kInfBits ? magnitude : 0u);
     }
@@ -78,8 +54,7 @@ class Operands {
     ptx::named_barrier(4, 32 * Warps);
 #pragma unroll
     for (int w = 0; w < Warps; ++w) most = max(most, agreed[w]);
-    // Exponents are kept where scale and 1/scale are normal, and so are the limits.
-    const int exponent = most == 0 ? 127 : min(max(static_cast<int>(most >> 23), 67), 187);
+    const int exponent = held_exponent(most);
     scale_ = __uint_as_float(static_cast<uint32_t>(254 + 11 - exponent) << 23);
     unscale_ = __uint_as_float(static_cast<uint32_t>(exponent - 11) << 23);
     low_ = 2u * (static_cast<uint32_t>(exponent - 11 - 14) << 23);
@@ -89,14 +64,11 @@ class Operands {
   // For the warps that multiply: whether this warp saw, in the stage, what its operands cannot hold, and the
   // tile's scale.
   __device__ void tell(int stage, int warp) {
-    if constexpr (Mode::kParts == 1 && !kHeld) return;
     const bool marked = __any_sync(0xffffffffu, mark_);
     mark_ = false;
     if (threadIdx.x % 32 != 0) return;
     shared_[p_.shared_small + 8 * stage + warp] = marked;
-    if constexpr (kHeld) {
-      if (warp == 0) reinterpret_cast<float*>(shared_ + p_.shared_scale)[16 + stage] = unscale_;
-    }
+    if (warp == 0) reinterpret_cast<float*>(shared_ + p_.shared_scale)[16 + stage] = unscale_;
   }
 
  private:
@@ -109,9 +81,7 @@ class Operands {
     uint32_t pairs[4];
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      const __half2 both =
-          __floats2half2_rn(__uint_as_float(v[2 * j]) * scale_, __uint_as_float(v[2 * j + 1]) * scale_);
-      pairs[j] = *reinterpret_cast<const uint32_t*>(&both);
+      pairs[j] = held_pair(v[2 * j], v[2 * j + 1], scale_);
       least_ = __viaddmin_s16x2(pairs[j] & 0x7fff7fffu, 0x04000400u, least_);
     }
     return {pairs[0], pairs[1], pairs[2], pairs[3]};
@@ -125,7 +95,7 @@ class Operands {
 
   const Sm90Params& p_;
   unsigned char* shared_;
-  bool mark_ = false;  // an operand too small to split, or out of float16's range
+  bool mark_ = false;  // an operand out of float16's range
   uint32_t least_ = kLeast;
   int turn_ = 0;
   float scale_ = 1, unscale_ = 1;

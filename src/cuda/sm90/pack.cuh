@@ -132,7 +132,7 @@ __device__ inline bool set_scale(const Sm90PackParams& p, const PackShare& share
     most = max(most, looked.most[rank][thread]);
     least = min(least, looked.least[rank][thread]);
   }
-  const int exponent = most == 0 ? 127 : min(max(static_cast<int>(most >> 23), 67), 187);
+  const int exponent = held_exponent(most);
   const float unscale = __uint_as_float(static_cast<uint32_t>(exponent - 13) << 23), scale = 1 / unscale;
   scales[thread] = scale;
   if (share.rank == 0) p.scales[share.group * p.cout_group + share.cout + thread] = unscale;
@@ -144,11 +144,7 @@ __device__ inline bool set_scale(const Sm90PackParams& p, const PackShare& share
 __device__ inline uint4 hold_weights(const uint32_t (&v)[8], float scale) {
   uint32_t pairs[4];
 #pragma unroll
-  for (int j = 0; j < 4; ++j) {
-    const __half2 both =
-        __floats2half2_rn(__uint_as_float(v[2 * j]) * scale, __uint_as_float(v[2 * j + 1]) * scale);
-    pairs[j] = *reinterpret_cast<const uint32_t*>(&both);
-  }
+  for (int j = 0; j < 4; ++j) pairs[j] = held_pair(v[2 * j], v[2 * j + 1], scale);
   return {pairs[0], pairs[1], pairs[2], pairs[3]};
 }
 

@@ -22,6 +22,18 @@ struct Held {
   static constexpr int kParts = 1, kUnit = 8, kDepth = 16, kSlab = 32;
 };
 
+// Two numbers times a power of two, in float16.
+__device__ inline uint32_t held_pair(uint32_t left, uint32_t right, float scale) {
+  const __half2 both = __floats2half2_rn(__uint_as_float(left) * scale, __uint_as_float(right) * scale);
+  return *reinterpret_cast<const uint32_t*>(&both);
+}
+
+// Of magnitudes' bits: the exponent that a scale is chosen by, kept where scale and 1/scale are normal, and
+// so are the limits.
+__device__ inline int held_exponent(uint32_t most) {
+  return most == 0 ? 127 : min(max(static_cast<int>(most >> 23), 67), 187);
+}
+
 // Bulk: x comes by bulk copies (feed.cuh), not through registers (load.cuh).
 template <class M, int RowBlocks, int N, bool Bulk = false>
 struct Shape {
@@ -34,6 +46,8 @@ struct Shape {
   static constexpr int kConsumer = N == 256 ? 176 : Mode::kParts == 2 ? 168 : 136;
   static constexpr int kProducer = 256 - kConsumer;
 };
+
+inline constexpr int kOwn = 4;  // neighbouring positions of a lane, where x goes direct
 
 // What the block of threads is at: its group's row blocks, its split's slabs.
 struct Share {

@@ -1,4 +1,4 @@
-// Instructions of sm_90 and sm_90a: mbarriers, bulk copies, wgmma with both operands in shared memory.
+// Instructions of sm_90 and sm_90a: mbarriers, bulk and tensor copies, wgmma.
 #pragma once
 
 #include <cstdint>
@@ -44,6 +44,16 @@ __device__ inline void bulk_load(uint32_t to, const void* from, uint32_t bytes, 
       : "memory");
 }
 
+// A box of a tensor, from its element `at` on, to shared memory (a multiple of 128 bytes), counted likewise.
+// What lies outside of the tensor is zero. at[0] times the element's size must be a multiple of 16 bytes.
+__device__ inline void tensor_load(uint32_t to, const void* map, const int (&at)[4], uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, "
+      "{%2, %3, %4, %5}], [%6];\n" ::"r"(to),
+      "l"(map), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]), "r"(barrier)
+      : "memory");
+}
+
 __device__ inline uint32_t load_global4(uint64_t from) {
   uint32_t v;
   asm volatile("ld.global.nc.b32 %0, [%1];\n" : "=r"(v) : "l"(from));
@@ -60,13 +70,39 @@ __device__ inline uint32_t load_shared2(uint32_t from) {
   asm volatile("ld.shared.b16 %0, [%1];\n" : "=h"(v) : "r"(from));
   return v;
 }
+__device__ inline uint4 load_shared16(uint32_t from) {
+  uint4 v;
+  asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];\n"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "r"(from));
+  return v;
+}
 __device__ inline void store_shared16(uint32_t to, const uint4& v) {
   asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};\n" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
                : "memory");
 }
+__device__ inline void store_shared8(uint32_t to, const uint2& v) {
+  asm volatile("st.shared.v2.b32 [%0], {%1,%2};\n" ::"r"(to), "r"(v.x), "r"(v.y) : "memory");
+}
+__device__ inline void store_shared4(uint32_t to, uint32_t v) {
+  asm volatile("st.shared.b32 [%0], %1;\n" ::"r"(to), "r"(v) : "memory");
+}
+__device__ inline void store_shared2(uint32_t to, uint16_t v) {
+  asm volatile("st.shared.b16 [%0], %1;\n" ::"r"(to), "h"(v) : "memory");
+}
 __device__ inline void store_global16(uintptr_t to, const uint4& v) {
   asm volatile("st.global.v4.b32 [%0], {%1,%2,%3,%4};\n" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
                : "memory");
+}
+
+__device__ inline void store_global8(uintptr_t to, const uint2& v) {
+  asm volatile("st.global.v2.b32 [%0], {%1,%2};\n" ::"l"(to), "r"(v.x), "r"(v.y) : "memory");
+}
+__device__ inline void store_global4(uintptr_t to, uint32_t v) {
+  asm volatile("st.global.b32 [%0], %1;\n" ::"l"(to), "r"(v) : "memory");
+}
+__device__ inline void store_global2(uintptr_t to, uint32_t v) {
+  asm volatile("st.global.b16 [%0], %1;\n" ::"l"(to), "h"(static_cast<uint16_t>(v)) : "memory");
 }
 
 // Ordinary shared-memory stores of this thread, before wgmma or bulk copies of others read them.
@@ -134,6 +170,7 @@ enum class Operand { tf32, f16, bf16 };
       "+f"(d[i + 6]), "+f"(d[i + 7])
 #define TCONV_SUMS_32(d, i) \
   TCONV_SUMS_8(d, i), TCONV_SUMS_8(d, i + 8), TCONV_SUMS_8(d, i + 16), TCONV_SUMS_8(d, i + 24)
+#define TCONV_SUMS_64(d) TCONV_SUMS_32(d, 0), TCONV_SUMS_32(d, 32)
 #define TCONV_NAMES_32                                                                             \
   "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25," \
   "%26,%27,%28,%29,%30,%31"
@@ -158,7 +195,6 @@ __device__ inline void wgmma(float (&d)[N / 2], uint64_t a, uint64_t b, int accu
                  : __VA_ARGS__                                            \
                  : "l"(a), "l"(b), "r"(accumulate));                      \
   }
-#define TCONV_SUMS_64(d) TCONV_SUMS_32(d, 0), TCONV_SUMS_32(d, 32)
 #define TCONV_WIDTHS(type, k, types, tail)                                                                 \
   TCONV_CASE(type, 64, "m64n64k" k, types, TCONV_NAMES_32, "%32", "%33", "%34", tail, TCONV_SUMS_32(d, 0)) \
   TCONV_CASE(type, 128, "m64n128k" k, types, TCONV_NAMES_64, "%64", "%65", "%66", tail, TCONV_SUMS_64(d))
@@ -169,6 +205,30 @@ __device__ inline void wgmma(float (&d)[N / 2], uint64_t a, uint64_t b, int accu
 #undef TCONV_WIDTHS
 }
 
+// The same of 16-bit operands with a in registers, as mma.m16n8k16 has it: rows lane/4 and 8 below in turn,
+// depth lane%4*2 and the next one, then 8 further.
+template <Operand Type, int N>
+__device__ inline void wgmma(float (&d)[N / 2], const uint32_t (&a)[4], uint64_t b, int accumulate) {
+  static_assert((Type == Operand::f16 || Type == Operand::bf16) && (N == 64 || N == 128));
+#define TCONV_CASE(type, n, shape, types, names, a0, a1, a2, a3, db, flag, ...)                         \
+  if constexpr (Type == Operand::type && N == n) {                                                      \
+    asm volatile("{.reg .pred p;\nsetp.ne.b32 p, " flag ", 0;\nwgmma.mma_async.sync.aligned." shape     \
+                 "k16.f32." types " {" names "}, {" a0 "," a1 "," a2 "," a3 "}, " db ", p, 1, 1, 0;}\n" \
+                 : __VA_ARGS__                                                                          \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));                \
+  }
+#define TCONV_WIDTHS(type, types)                                                                   \
+  TCONV_CASE(type, 64, "m64n64", types, TCONV_NAMES_32, "%32", "%33", "%34", "%35", "%36", "%37",   \
+             TCONV_SUMS_32(d, 0))                                                                   \
+  TCONV_CASE(type, 128, "m64n128", types, TCONV_NAMES_64, "%64", "%65", "%66", "%67", "%68", "%69", \
+             TCONV_SUMS_64(d))
+  TCONV_WIDTHS(f16, "f16.f16")
+  TCONV_WIDTHS(bf16, "bf16.bf16")
+#undef TCONV_CASE
+#undef TCONV_WIDTHS
+}
+
+#undef TCONV_SUMS_64
 #undef TCONV_SUMS_8
 #undef TCONV_SUMS_32
 #undef TCONV_SUMS_64

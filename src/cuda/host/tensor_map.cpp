@@ -1,0 +1,56 @@
+#include "cuda/host/tensor_map.hpp"
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <cstring>
+#include <string>
+
+namespace tconv::cuda {
+
+using core::Code;
+using core::Status;
+
+namespace {
+
+using Encode = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*,
+                            const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave,
+                            CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+
+Encode find_encode() {
+  constexpr unsigned kSince = 12000;  // CUDA 12.0
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  const cudaError_t error = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, kSince,
+                                                             cudaEnableDefault, &found);
+  return error == cudaSuccess && found == cudaDriverEntryPointSuccess ? reinterpret_cast<Encode>(function)
+                                                                      : nullptr;
+}
+
+}  // namespace
+
+Status make_tensor_map(const TensorShape& shape, TensorMap& map) {
+  static const Encode encode = find_encode();
+  if (encode == nullptr) return {Code::unsupported, "the driver has no cuTensorMapEncodeTiled"};
+  cuuint64_t sizes[4], steps[3];
+  cuuint32_t box[4], every[4] = {1, 1, 1, 1};
+  for (int i = 0; i < 4; ++i) {
+    sizes[i] = static_cast<cuuint64_t>(shape.sizes[i]);
+    box[i] = static_cast<cuuint32_t>(shape.box[i]);
+    if (i < 3) steps[i] = static_cast<cuuint64_t>(shape.steps[i]);
+  }
+  CUtensorMap made;
+  const CUresult result = encode(
+      &made, shape.element == 4 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4,
+      const_cast<void*>(shape.address), sizes, steps, box, every, CU_TENSOR_MAP_INTERLEAVE_NONE,
+      CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result != CUDA_SUCCESS) {
+    return {Code::internal_error,
+            "cuTensorMapEncodeTiled refused x: error " + std::to_string(static_cast<int>(result))};
+  }
+  static_assert(sizeof(made) == sizeof(map));
+  std::memcpy(&map, &made, sizeof map);
+  return {};
+}
+
+}  // namespace tconv::cuda

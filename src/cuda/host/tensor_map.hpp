@@ -1,0 +1,24 @@
+// What a tensor copy must know of a tensor in device memory.
+#pragma once
+
+#include <cstdint>
+
+#include "core/status.hpp"
+#include "cuda/sm90/dense.hpp"
+
+namespace tconv::cuda {
+
+// Up to four dimensions, the first of neighbouring elements. Sizes and boxes in elements, steps in bytes from
+// one index of dimensions 1 to 3 to the next: multiples of 16, as is the address.
+struct TensorShape {
+  const void* address;
+  int element;  // bytes: 2 or 4
+  int64_t sizes[4], steps[3];
+  int box[4];
+};
+
+// A driver that cannot is a status with words. Nothing links the driver: its function is asked of the
+// runtime.
+core::Status make_tensor_map(const TensorShape& shape, TensorMap& map);
+
+}  // namespace tconv::cuda

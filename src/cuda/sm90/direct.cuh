@@ -1,0 +1,340 @@
+// The other kernel of cuda.sm90.dense: x goes from raw stages straight to wgmma's registers. dense.hpp says
+// when. Positions are the rows of wgmma, packed weights its columns:
+//
+//   for each group, pair of row blocks, and, as they are free, half tile of 128 positions:   one warpgroup
+//     for each 16 channels:                                                                  one raw stage
+//       1 lane has a box of x copied, 128 + halo positions, zeros where there is no x
+//       4 channels of 4 + taps - 1 positions a lane go to registers, rounded once
+//       for each tap j:  sums[u][row] += x[u - j][channels] * packed[row][channels, j]        wgmma
+//     y[n, cout, stride*u + a*dilation - padding] = sums[u][cout, a] + bias[cout]
+//
+// What binds (H200, ncu, n64 ci128 co128 l65536 k3 in tf32): L2 at 88%, DRAM at 62% of their rates; a warp
+// issues an instruction in 6 cycles, half of them to store.
+//
+// A lane has 4 neighbouring positions u, as rows 8 apart of two wgmma: the operands of neighbouring taps are
+// then the same registers in another order. Where all weights fit in shared memory, the two or three
+// warpgroups of a block go from half tile to half tile apart from each other, and one multiplies while
+// another stores; else they take neighbouring ones together and share a ring of slabs.
+#pragma once
+
+#include "cuda/sm90/direct_store.cuh"
+#include "cuda/sm90/fragment.cuh"
+
+namespace tconv::cuda::sm90 {
+
+// Group: taps. A shape each, because ptxas has wgmma take turns where the loops of several are in one
+// kernel.
+template <class M, int RowBlocks, int Group>
+struct DirectShape {
+  using Mode = M;
+  static constexpr int kGroup = Group;
+  static constexpr int kRowBlocks = RowBlocks;
+  static constexpr int kColumns = 2 * kSm90HalfTile;
+  static constexpr int kWarpgroups = sm90_direct_warpgroups(RowBlocks, Group);
+  static constexpr int kThreads = 128 * (kWarpgroups + 1), kConsumers = 128 * kWarpgroups;
+  // Registers of a thread that multiplies, and of another: 384 threads have 168 each to begin with, 512 128.
+  static constexpr int kConsumer = kWarpgroups == 2 ? 240 : 160, kProducer = kWarpgroups == 2 ? 24 : 32;
+};
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+// Addresses of the barriers: of each warpgroup's raw stages full, empty; of the ring of slabs full, empty.
+template <class S>
+struct DirectBarriers {
+  uint32_t base;
+  int stages, buffers;
+
+  __device__ DirectBarriers(const Sm90Params& p, const unsigned char* shared)
+      : base(ptx::shared_address(shared + p.shared_barriers)), stages(p.stages), buffers(p.slots) {}
+  __device__ uint32_t full(int warpgroup, int i) const { return base + 8 * (warpgroup * stages + i); }
+  __device__ uint32_t empty(int warpgroup, int i) const { return full(S::kWarpgroups + warpgroup, i); }
+  __device__ uint32_t weights_full(int i) const { return full(2 * S::kWarpgroups, i); }
+  __device__ uint32_t weights_empty(int i) const { return weights_full(buffers + i); }
+
+  __device__ void init() const {
+    for (int i = 0; i < S::kWarpgroups * stages; ++i) {
+      ptx::barrier_init(full(0, i), 1);
+      ptx::barrier_init(empty(0, i), 4);
+    }
+    for (int i = 0; i < buffers; ++i) {
+      ptx::barrier_init(weights_full(i), S::kRowBlocks);  // warps that bring them
+      ptx::barrier_init(weights_empty(i), S::kConsumers / 32);
+    }
+    ptx::barrier_init_done();
+  }
+};
+
+// The half tiles of a warpgroup, in order. Where they go by turns, all warpgroups have as many: the last ones
+// may be of a sample that does not exist, of zeros.
+template <class S>
+class HalfTiles {
+ public:
+  __device__ HalfTiles(const Sm90Params& p, const Share& share, int warpgroup)
+      : counter_(p.counters == nullptr ? nullptr : p.counters + share.group * p.row_runs + share.run),
+        end_(p.counters == nullptr ? S::kWarpgroups * p.half_rounds
+                                   : p.samples * static_cast<int>(p.half_tiles.value)),
+        step_(S::kWarpgroups * p.walkers),
+        next_(S::kWarpgroups * share.walker + warpgroup) {
+    if (counter_ != nullptr) next_ = atomicAdd(counter_, 1);
+  }
+  // -1: no more. Drawn one ahead: its latency is hidden.
+  __device__ int take() {
+    const int now = next_;
+    if (now >= end_) return -1;
+    next_ = counter_ != nullptr ? atomicAdd(counter_, 1) : now + step_;
+    return now;
+  }
+
+ private:
+  int* counter_;
+  int end_, step_, next_;
+};
+
+// One lane a warpgroup.
+template <class S>
+__device__ inline void feed_direct(const Sm90Params& p, const Share& share, const DirectBarriers<S>& barriers,
+                                   unsigned char* shared, int warpgroup) {
+  const uint32_t to = ptx::shared_address(shared) + warpgroup * p.stages * p.raw_bytes;
+  volatile int* tiles = reinterpret_cast<int*>(shared + p.shared_small) + warpgroup * kSm90MaxStages;
+  Place raw;
+  HalfTiles<S> turns(p, share, warpgroup);
+  const int steps = 2 * p.slabs;
+  for (int tile = turns.take();; tile = turns.take()) {
+    const int n = static_cast<int>(p.half_tiles.divide(max(tile, 0)));
+    const int half = tile - n * static_cast<int>(p.half_tiles.value);
+    const int first = static_cast<int>(p.first_u) - p.halo + half * p.half_step;
+    for (int step = 0; step < steps; ++step) {
+      ptx::barrier_wait(barriers.empty(warpgroup, raw.at), raw.parity ^ 1);
+      if (step == 0) tiles[raw.at] = tile;
+      if (tile < 0) {
+        ptx::barrier_arrive(barriers.full(warpgroup, raw.at));
+        return;
+      }
+      ptx::barrier_arrive_expect(barriers.full(warpgroup, raw.at), p.raw_bytes);
+      const int at[4] = {first, step * 16, share.group, n};
+      ptx::tensor_load(to + raw.at * p.raw_bytes, &p.x_map, at, barriers.full(warpgroup, raw.at));
+      raw.advance(p.stages);
+    }
+  }
+}
+
+// One lane a row block: its weights, slab by slab, so that the 16-byte channel blocks of all row blocks lie
+// together: [tap][channel block][row][16 bytes].
+template <class S>
+__device__ inline void feed_weights(const Sm90Params& p, const Share& share,
+                                    const DirectBarriers<S>& barriers, unsigned char* shared, int r) {
+  constexpr int kBytes = kSm90Rows * 16;
+  const int blocks = p.taps * kSm90Blocks, run = blocks * kBytes;
+  const uint32_t to = ptx::shared_address(shared + p.shared_weights) + r * kBytes;
+  // A row block that does not exist is the last one again: nothing reads it.
+  const int block = min(share.run * S::kRowBlocks + r, p.row_blocks - 1);
+  const unsigned char* from = static_cast<const unsigned char*>(p.packed) +
+                              (int64_t{share.group} * p.row_blocks + block) * p.row_block_bytes;
+  Place buffer;
+  for (int round = share.walker; p.resident || round < p.half_rounds; round += p.walkers) {
+#pragma unroll 1
+    for (int slab = 0; slab < p.slabs; ++slab) {
+      const uint32_t full = barriers.weights_full(buffer.at);
+      ptx::barrier_wait(barriers.weights_empty(buffer.at), buffer.parity ^ 1);
+      ptx::barrier_arrive_expect(full, run);
+#pragma unroll 4
+      for (int i = 0; i < blocks; ++i) {
+        ptx::bulk_load(to + (buffer.at * blocks + i) * S::kRowBlocks * kBytes,
+                       from + int64_t{slab} * run + i * kBytes, kBytes, full);
+      }
+      buffer.advance(p.slots);
+    }
+    if (p.resident) return;
+  }
+}
+
+// A warpgroup's sums of half tiles.
+template <class S>
+class MultiplyDirect {
+ public:
+  using Mode = typename S::Mode;
+  using Sums = DirectSums<S>;
+
+  __device__ MultiplyDirect(const Sm90Params& p, const DirectBarriers<S>& barriers, unsigned char* shared,
+                            int warpgroup)
+      : p_(p), barriers_(barriers), leader_(threadIdx.x % 32 == 0) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+    const uint32_t offset = lane % 4 * 2 * p.raw_pitch + (p.halo + warp * 32 + lane / 4 * kOwn) *
+                                                             static_cast<int>(sizeof(typename Mode::T));
+    first_ = {ptx::shared_address(shared) + warpgroup * p.stages * p.raw_bytes + offset,
+              barriers.full(warpgroup, 0)};
+    stage_ = first_;
+    last_full_ = barriers.full(warpgroup, p.stages - 1);
+    to_empty_ = barriers.empty(warpgroup, 0) - barriers.full(warpgroup, 0);
+    tiles_ = reinterpret_cast<const int*>(shared + p.shared_small) + warpgroup * kSm90MaxStages;
+    weights_ = ptx::matrix_descriptor(ptx::shared_address(shared + p.shared_weights),
+                                      S::kRowBlocks * kSm90Rows * 16, 128);
+  }
+
+  // The next half tile; -1: there are no more.
+  __device__ int next() {
+    ptx::barrier_wait(stage_.full, parity_);
+    // By the lane that releases the stage.
+    const int tile = leader_ ? tiles_[(stage_.full - first_.full) / 8] : 0;
+    return __shfl_sync(0xffffffffu, tile, 0);
+  }
+
+  // Its sums. Fragments take turns: one is made while the other is multiplied, of numbers that were asked for
+  // before that.
+  __device__ void run(Sums& sums) {
+    Raw<typename Mode::T, S::kGroup> raw;
+    Fragment<S::kGroup> even, odd;
+    load(raw);
+    reader_.start_tile(raw);
+    reader_.convert(even, raw);
+    int accumulate = 0, before = -1;
+    if (p_.resident) slab_ = 0;
+#pragma unroll 1
+    for (int left = p_.slabs;;) {
+      if (!weights_there_)
+        ptx::barrier_wait(barriers_.weights_full(slab_), p_.resident ? 0 : weights_parity_);
+      const uint64_t b = weights_ + slab_ * p_.taps * kTapUnits;
+      uint32_t done = next_stage(raw);
+      multiply(even, sums, b, accumulate);
+      release_stage(done);
+      ptx::wgmma_wait<1>();
+      release_weights(before);
+      reader_.convert(odd, raw);
+      done = stage_.full;
+      const bool more = --left > 0;
+      if (more) next_stage(raw);
+      multiply(odd, sums, b + kTapUnits / 2, 1);
+      release_stage(done);
+      advance_weights(before);
+      accumulate = 1;
+      if (!more) break;
+      ptx::wgmma_wait<1>();
+      reader_.convert(even, raw);
+    }
+    advance_stage();
+    ptx::wgmma_wait<0>();
+    release_weights(before);
+    weights_there_ = p_.resident;
+  }
+  // Weights that nobody waited for are still on their way.
+  __device__ void finish() const {
+    if (!p_.resident || weights_there_) return;
+    for (int i = 0; i < p_.slots; ++i) ptx::barrier_wait(barriers_.weights_full(i), 0);
+  }
+  __device__ bool marked() const {
+    return reader_.marked();
+  }
+  __device__ float unscale() const {
+    return reader_.unscale();
+  }
+
+ private:
+  static constexpr int kN = S::kRowBlocks * kSm90Rows;
+  // 16-byte units of a tap's weights: two steps of 16 channels.
+  static constexpr uint32_t kTapUnits = kSm90Blocks * kN;
+  struct Stage {
+    uint32_t own, full;  // shared addresses: of the lane's first position and channel, and of its barrier
+  };
+
+  __device__ void load(Raw<typename Mode::T, S::kGroup>& raw) const {
+    raw.load(stage_.own, p_.raw_pitch);
+  }
+  __device__ void advance_stage() {
+    const bool last = stage_.full == last_full_;
+    stage_ = last ? first_ : Stage{stage_.own + p_.raw_bytes, stage_.full + 8};
+    parity_ ^= last;
+  }
+  // Returns the barrier of the stage before.
+  __device__ uint32_t next_stage(Raw<typename Mode::T, S::kGroup>& raw) {
+    const uint32_t before = stage_.full;
+    advance_stage();
+    ptx::barrier_wait(stage_.full, parity_);
+    load(raw);
+    return before;
+  }
+  // When the wgmma that have a stage's numbers in registers are issued, its reads are over.
+  __device__ void release_stage(uint32_t full) const {
+    if (leader_) ptx::barrier_arrive(full + to_empty_);
+  }
+
+  __device__ void multiply(const Fragment<S::kGroup>& f, Sums& sums, uint64_t b, int accumulate) const {
+    ptx::wgmma_fence();
+#pragma unroll
+    for (int tap = 0; tap < S::kGroup; ++tap) {
+#pragma unroll
+      for (int m = 0; m < 2; ++m) {
+        ptx::wgmma<kOperand<Mode>, kN>(sums[m], f.rows[2 * m + S::kGroup - 1 - tap], b + tap * kTapUnits,
+                                       tap > 0 ? 1 : accumulate);
+      }
+    }
+    ptx::wgmma_commit();
+  }
+
+  // A slab's weights are free when the next one's first wgmma are issued and those before them are over.
+  __device__ void advance_weights(int& before) {
+    if (p_.resident) {
+      ++slab_;
+      return;
+    }
+    before = slab_;
+    if (++slab_ == p_.slots) {
+      slab_ = 0;
+      weights_parity_ ^= 1;
+    }
+  }
+  __device__ void release_weights(int slab) const {
+    if (slab >= 0 && leader_) ptx::barrier_arrive(barriers_.weights_empty(slab));
+  }
+
+  const Sm90Params& p_;
+  const DirectBarriers<S>& barriers_;
+  bool leader_;
+  Stage first_, stage_;
+  uint32_t last_full_, to_empty_, parity_ = 0;
+  const volatile int* tiles_;
+  uint64_t weights_;
+  Reader<Mode, S::kGroup> reader_;
+  int slab_ = 0;
+  uint32_t weights_parity_ = 0;
+  bool weights_there_ = false;
+};
+
+#endif
+
+template <class S>
+__global__ void __launch_bounds__(S::kThreads, 1) direct_kernel(const __grid_constant__ Sm90Params p) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  extern __shared__ __align__(128) unsigned char shared[];
+  const Share share(p);
+  const DirectBarriers<S> barriers(p, shared);
+  if (threadIdx.x == 0) barriers.init();
+  __syncthreads();
+  if (threadIdx.x >= S::kConsumers) {
+    ptx::fewer_registers<S::kProducer>();
+    const int warp = (threadIdx.x - S::kConsumers) / 32;
+    if (threadIdx.x % 32 != 0) return;
+    if (warp < S::kWarpgroups) {
+      feed_direct<S>(p, share, barriers, shared, warp);
+    } else if (warp - S::kWarpgroups < S::kRowBlocks) {
+      feed_weights<S>(p, share, barriers, shared, warp - S::kWarpgroups);
+    }
+    return;
+  }
+  ptx::more_registers<S::kConsumer>();
+  prepare_direct_rows<S>(p, share, shared);
+  ptx::named_barrier(5, S::kConsumers);
+  // The same in all lanes, which the compiler then knows: descriptors stay in uniform registers.
+  const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
+  const bool marked = weights_marked<S>(p, share);
+  MultiplyDirect<S> multiply(p, barriers, shared, warpgroup);
+  for (int tile = multiply.next(); tile >= 0; tile = multiply.next()) {
+    DirectSums<S> sums;
+    multiply.run(sums);
+    DirectOutput<S>(p, share, shared, warpgroup, marked)
+        .store(sums, tile, multiply.marked(), multiply.unscale());
+  }
+  multiply.finish();
+#endif
+}
+
+}  // namespace tconv::cuda::sm90

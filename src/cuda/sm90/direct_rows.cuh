@@ -1,0 +1,269 @@
+// Packed rows of direct.cuh's epilogue: which output and which bias each is; and staged outputs on their way
+// to y.
+#pragma once
+
+#include "cuda/sm90/shape.cuh"
+
+namespace tconv::cuda::sm90 {
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+// A packed row, in shared memory.
+struct alignas(16) DirectRow {
+  int at;  // bytes from a pass's first staged output to its own; of rows that do not exist, behind all others
+  float bias;
+  float scale;  // undoes the cout's
+  int gap;      // outputs without taps that follow its own
+};
+
+// Once, by the threads that multiply, before a barrier.
+template <class S>
+__device__ inline void prepare_direct_rows(const Sm90Params& p, const Share& share, unsigned char* shared) {
+  using T = typename S::Mode::T;
+  DirectRow* rows = reinterpret_cast<DirectRow*>(shared + p.shared_table);
+  for (int i = threadIdx.x; i < S::kRowBlocks * kSm90Rows; i += S::kConsumers) {
+    const int row_block = share.run * S::kRowBlocks + i / kSm90Rows, row = i % kSm90Rows;
+    const int inner = row / p.phases, phase = row % p.phases, cout = row_block * p.block_couts + inner;
+    const bool there = row_block < p.row_blocks && inner < p.block_couts && cout < p.cout_group;
+    DirectRow r{};
+    r.at = (there ? inner % p.pass_couts * p.row_pitch + phase * p.dilation : p.pass_couts * p.row_pitch) *
+           static_cast<int>(sizeof(T));
+    r.gap = phase == p.phases - 1 ? p.stride - 1 - phase * p.dilation : p.dilation - 1;
+    r.scale = 1;
+    const int64_t channel = int64_t{share.group} * p.cout_group + cout;
+    if (std::is_same_v<typename S::Mode, Held> && there) {
+      r.scale =
+          reinterpret_cast<const float*>(static_cast<const unsigned char*>(p.packed) + p.scales_at)[channel];
+    }
+    if (there && p.bias != nullptr) r.bias = widen(__ldg(static_cast<const T*>(p.bias) + channel));
+    rows[i] = r;
+  }
+}
+
+// What packing marked any of the row blocks with.
+template <class S>
+__device__ inline bool weights_marked(const Sm90Params& p, const Share& share) {
+  const uint64_t* marks =
+      reinterpret_cast<const uint64_t*>(static_cast<const unsigned char*>(p.packed) + p.marks_at);
+  uint64_t any = 0;
+#pragma unroll
+  for (int r = 0; r < S::kRowBlocks; ++r) {
+    const int block = share.run * S::kRowBlocks + r;
+    if (block < p.row_blocks) any |= marks[int64_t{share.group} * p.row_blocks + block];
+  }
+  return any != 0;
+}
+// Staged outputs of some couts, [cout][output] in shared memory, and their way to y: of a warp's 32
+// positions, or of a warpgroup's 128 (Sm90Params::windows).
+template <class S>
+class StagedRows {
+ protected:
+  using T = typename S::Mode::T;
+  static constexpr int kSize = sizeof(T), kVector = 16 / kSize;
+
+  __device__ StagedRows(const Sm90Params& p, unsigned char* shared, int warpgroup)
+      : p_(p), warpgroup_(warpgroup), lane_(threadIdx.x % 32), warp_(threadIdx.x / 32 % 4) {
+    staged_ = ptx::shared_address(shared + p.shared_stage) +
+              (p.windows ? warpgroup : warpgroup * 4 + warp_) * p.staged_bytes;
+  }
+
+  // Of the threads whose sums are staged together.
+  __device__ void sync() const {
+    if (p_.windows) {
+      ptx::named_barrier(1 + warpgroup_, 128);
+    } else {
+      __syncwarp();
+    }
+  }
+
+  // Bytes from output `first` of a row of y to its window.
+  __device__ int before_window(uintptr_t row) const {
+    return static_cast<int>(-row & static_cast<uintptr_t>(p_.window_bytes - 1));
+  }
+
+  // Staged rows of some couts, from y's output `first` on.
+  __device__ void store_pass(T* y, int couts, int half_tile, int64_t first) const {
+    const bool inside = first >= 0 && first + p_.row_outputs <= p_.lout;
+    const bool at_end = half_tile == 0 || half_tile == static_cast<int>(p_.half_tiles.value) - 1;
+    if (!inside || (p_.windows && at_end)) {
+      store_elements(y, couts, half_tile, first);
+    } else if (p_.windows) {
+      store_windows(y, couts);
+    } else {
+      store_rows(y, couts);
+    }
+  }
+
+  // As many bytes a lane as all rows are aligned to.
+  __device__ void store_rows(T* y, int couts) const {
+    const uint32_t odd = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(y) | p_.lout * kSize);
+    if (odd % 16 == 0) {
+      store_rows<16>(y, couts);
+    } else if (odd % 8 == 0) {
+      store_rows<8>(y, couts);
+    } else if (kSize == 4 || odd % 4 == 0) {
+      store_rows<4>(y, couts);
+    } else {
+      store_rows<kSize>(y, couts);
+    }
+  }
+  // Rows of fewer lanes than a warp has go side by side.
+  template <int Bytes>
+  __device__ void store_rows(T* y, int couts) const {
+    const int lanes = p_.row_outputs * kSize / Bytes, row_bytes = p_.row_pitch * kSize;
+    const int64_t step = p_.lout * kSize;
+    if (lanes <= 32 && (lanes & (lanes - 1)) == 0) {
+      const int shift = __ffs(lanes) - 1, aside = 32 >> shift;
+      const int row = lane_ >> shift, at = (lane_ & (lanes - 1)) * Bytes;
+      copy<Bytes>(reinterpret_cast<uintptr_t>(y) + row * step + at, staged_ + row * row_bytes + at,
+                  (couts - row + aside - 1) >> (5 - shift), aside * step, aside * row_bytes);
+      return;
+    }
+    uintptr_t to = reinterpret_cast<uintptr_t>(y) + lane_ * Bytes;
+    uint32_t from = staged_ + lane_ * Bytes;
+    for (int row = 0; row < couts; ++row) {
+      copy<Bytes>(to, from, (lanes - lane_ + 31) / 32, 32 * Bytes, 32 * Bytes);
+      to += step;
+      from += row_bytes;
+    }
+  }
+  template <int Bytes>
+  __device__ static void copy(uintptr_t to, uint32_t from, int count, int64_t to_step, int from_step) {
+#pragma unroll 4
+    for (int i = 0; i < count; ++i) {
+      if constexpr (Bytes == 16) ptx::store_global16(to, ptx::load_shared16(from));
+      if constexpr (Bytes == 8) ptx::store_global8(to, ptx::load_shared8(from));
+      if constexpr (Bytes == 4) ptx::store_global4(to, ptx::load_shared4(from));
+      if constexpr (Bytes == 2) ptx::store_global2(to, ptx::load_shared2(from));
+      to += to_step;
+      from += from_step;
+    }
+  }
+
+  __device__ void store_windows(T* y, int couts) const {
+    // Couts whose windows lie alike, but for whole vectors, are a vector's elements apart: a warp takes
+    // those.
+#pragma unroll 1
+    for (int cout = warp_; cout < min(couts, kVector); cout += 4) {
+      const uintptr_t row = reinterpret_cast<uintptr_t>(y + cout * p_.lout);
+      const uint32_t from = staged_ + cout * p_.row_pitch * kSize;
+      const int rows = (couts - cout + kVector - 1) / kVector;
+      switch (before_window(row) % 16 / kSize) {
+        case 0:
+          store_window<0>(row, from, rows);
+          break;
+        case 1:
+          store_window<1>(row, from, rows);
+          break;
+        case 2:
+          store_window<2>(row, from, rows);
+          break;
+        case 3:
+          store_window<3>(row, from, rows);
+          break;
+        case 4:
+          store_window<4>(row, from, rows);
+          break;
+        case 5:
+          store_window<5>(row, from, rows);
+          break;
+        case 6:
+          store_window<6>(row, from, rows);
+          break;
+        default:
+          store_window<7>(row, from, rows);
+      }
+    }
+  }
+  // Skip: elements of a staged vector before the window's.
+  template <int Skip>
+  __device__ void store_window(uintptr_t row, uint32_t from, int rows) const {
+    if constexpr (Skip < kVector) {
+      const int64_t step = p_.lout * 16;
+      const int from_step = p_.row_pitch * 16, vectors = p_.row_vectors;
+      from += lane_ * 16;
+      if (vectors <= 32) {
+        if (lane_ >= vectors) return;
+#pragma unroll 4
+        for (int i = 0; i < rows; ++i) {
+          const int before = before_window(row);
+          store_vector<Skip>(row + before + lane_ * 16, from + before);
+          row += step;
+          from += from_step;
+        }
+        return;
+      }
+#pragma unroll 1
+      for (int i = 0; i < rows; ++i) {
+        const int before = before_window(row);
+        uintptr_t to = row + before + lane_ * 16;
+        uint32_t at = from + before;
+#pragma unroll 4
+        for (int v = lane_; v < vectors; v += 32) {
+          store_vector<Skip>(to, at);
+          to += 512;
+          at += 512;
+        }
+        row += step;
+        from += from_step;
+      }
+    }
+  }
+  template <int Skip>
+  __device__ static void store_vector(uintptr_t to, uint32_t from) {
+    if constexpr (Skip == 0) {
+      ptx::store_global16(to, ptx::load_shared16(from));
+    } else {
+      from -= Skip * kSize;
+      ptx::store_global16(to, splice<Skip * kSize>(ptx::load_shared16(from), ptx::load_shared16(from + 16)));
+    }
+  }
+  // 16 bytes, without the first Bytes of low.
+  template <int Bytes>
+  __device__ static uint4 splice(const uint4& low, const uint4& high) {
+    const uint32_t w[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+    constexpr int kFirst = Bytes / 4;
+    uint32_t v[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      v[i] = Bytes % 4 == 0 ? w[kFirst + i] : __byte_perm(w[kFirst + i], w[kFirst + i + 1], 0x5432);
+    }
+    return {v[0], v[1], v[2], v[3]};
+  }
+
+  // Of a window in a sample's first or last half tile: also what lies before the first one, and behind the
+  // last.
+  __device__ void window_of(const T* row, int half_tile, int& from, int& to) const {
+    from = 0;
+    to = p_.row_outputs;
+    if (!p_.windows) return;
+    const int window = before_window(reinterpret_cast<uintptr_t>(row)) / kSize;
+    if (half_tile > 0) from = window;
+    if (half_tile < static_cast<int>(p_.half_tiles.value) - 1) to = window + p_.half_step * p_.stride;
+  }
+  // At a sample's ends.
+  __device__ void store_elements(T* y, int couts, int half_tile, int64_t first) const {
+    for (int cout = 0; cout < couts; ++cout) {
+      T* row = y + cout * p_.lout;
+      int from, to;
+      window_of(row, half_tile, from, to);
+      for (int e = from + (p_.windows ? warp_ * 32 : 0) + lane_; e < to; e += p_.windows ? 128 : 32) {
+        if (first + e >= 0 && first + e < p_.lout) row[e] = staged(cout, e);
+      }
+    }
+  }
+  __device__ T staged(int cout, int e) const {
+    const uint32_t from = staged_ + (cout * p_.row_pitch + e) * kSize;
+    if constexpr (kSize == 4) return __uint_as_float(ptx::load_shared4(from));
+    const uint16_t v = static_cast<uint16_t>(ptx::load_shared2(from));
+    return *reinterpret_cast<const T*>(&v);
+  }
+
+  const Sm90Params& p_;
+  int warpgroup_, lane_, warp_;  // warp_: of the warpgroup
+  uint32_t staged_;
+};
+
+#endif
+
+}  // namespace tconv::cuda::sm90

@@ -1,0 +1,180 @@
+// x from a raw stage to the registers that wgmma reads: a lane's positions of 16 channels.
+#pragma once
+
+#include "cuda/sm90/shape.cuh"
+
+namespace tconv::cuda::sm90 {
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+// wgmma's operands for Taps neighbouring taps: for rows of the lane's positions i and i + 1, counted from
+// Taps - 1 before its own on, channels lane%4*2 and the next one of both, and those 8 further. Most are there
+// twice: wgmma wants four registers in a row, and making a number again costs what moving it does.
+template <int Taps>
+struct Fragment {
+  uint32_t rows[Taps + 2][4];
+};
+
+// What a lane reads of a raw stage: of channels lane%4*2, the next one, and 8 further the same, its own
+// positions and Taps - 1 before, as they are stored.
+template <class T, int Taps>
+struct Raw {
+  static constexpr int kPerWord = 4 / sizeof(T);
+  static constexpr int kEarlier = Taps == 1 ? 0 : Taps <= 3 ? 2 : 4;  // positions
+  static constexpr int kWords = (kEarlier + kOwn) / kPerWord;
+  uint32_t words[4][kWords];
+
+  // own: shared address of the lane's first position in its first channel; pitch: bytes from a channel to the
+  // next.
+  __device__ void load(uint32_t own, uint32_t pitch) {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      const uint32_t at = own + (c / 2 * 8 + c % 2) * pitch;
+      uint32_t* to = words[c];
+      constexpr int kBytes = kEarlier * sizeof(T);
+      if constexpr (kBytes == 16) to = put(to, ptx::load_shared16(at - 16));
+      if constexpr (kBytes == 8) to = put(to, ptx::load_shared8(at - 8));
+      if constexpr (kBytes == 4) *to++ = ptx::load_shared4(at - 4);
+      if constexpr (sizeof(T) == 4) {
+        put(to, ptx::load_shared16(at));
+      } else {
+        put(to, ptx::load_shared8(at));
+      }
+    }
+  }
+
+ private:
+  __device__ static uint32_t* put(uint32_t* to, const uint4& v) {
+    to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
+    return to + 4;
+  }
+  __device__ static uint32_t* put(uint32_t* to, const uint2& v) {
+    to[0] = v.x, to[1] = v.y;
+    return to + 2;
+  }
+};
+
+// 16-bit operands go as they are.
+template <class Mode, int Taps>
+class Reader {
+ public:
+  using T = typename Mode::T;
+  static_assert(sizeof(T) == 2);
+
+  __device__ void start_tile(const Raw<T, Taps>&) {}
+  __device__ void convert(Fragment<Taps>& f, const Raw<T, Taps>& raw) {
+#pragma unroll
+    for (int i = 0; i < Taps + 2; ++i) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int at = i + e % 2 + raw.kEarlier - Taps + 1;
+        f.rows[i][e] = pair(raw.words[e / 2 * 2][at / 2], raw.words[e / 2 * 2 + 1][at / 2], at % 2);
+      }
+    }
+  }
+  __device__ bool marked() const {
+    return false;
+  }
+  __device__ float unscale() const {
+    return 1;
+  }
+
+ private:
+  // Volatile, so that it is not made once and moved.
+  __device__ static uint32_t pair(uint32_t a, uint32_t b, int odd) {
+    uint32_t v;
+    if (odd != 0) {
+      asm volatile("prmt.b32 %0, %1, %2, 0x7632;\n" : "=r"(v) : "r"(a), "r"(b));
+    } else {
+      asm volatile("prmt.b32 %0, %1, %2, 0x5410;\n" : "=r"(v) : "r"(a), "r"(b));
+    }
+    return v;
+  }
+};
+
+// float32 times a power of two, in float16. Each warp has its own scale for a tile: the positions are rows of
+// its sums.
+template <int Taps>
+class Reader<Held, Taps> {
+ public:
+  using T = float;
+
+  // The scale, from the largest finite magnitude of the warp's positions in the tile's first channels, which
+  // comes to lie in [2^11, 2^12): that leaves a factor of 16 above it and 2^25 below.
+  __device__ void start_tile(const Raw<T, Taps>& raw) {
+    uint32_t most = 0;
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+#pragma unroll
+      for (int i = raw.kEarlier; i < raw.kWords; ++i) {
+        const uint32_t magnitude = raw.words[c][i] & 0x7fffffffu;
+        most = max(most, magnitude < sm80::kInfBits ? magnitude : 0u);
+      }
+    }
+    const int exponent = held_exponent(__reduce_max_sync(0xffffffffu, most));
+    scale_ = __uint_as_float(static_cast<uint32_t>(254 + 11 - exponent) << 23);
+    unscale_ = __uint_as_float(static_cast<uint32_t>(exponent - 11) << 23);
+    marked_ = false;
+  }
+
+  __device__ void convert(Fragment<Taps>& f, const Raw<T, Taps>& raw) {
+    float scaled[4][Taps + 3];
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+#pragma unroll
+      for (int i = 0; i < Taps + 3; ++i) {
+        scaled[c][i] = __uint_as_float(raw.words[c][i + raw.kEarlier - Taps + 1]) * scale_;
+      }
+    }
+    uint32_t least = 0x7fff7fffu;
+#pragma unroll
+    for (int i = 0; i < Taps + 2; ++i) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int c = e / 2 * 2, at = i + e % 2;
+        f.rows[i][e] = pair(scaled[c][at], scaled[c + 1][at]);
+        if (e % 2 == 0 || i == Taps + 1) {
+          least = __viaddmin_s16x2(f.rows[i][e] & 0x7fff7fffu, 0x04000400u, least);
+        }
+      }
+    }
+    // Exponents of 0 and 31 (magnitudes plus 0x400, as signed 16-bit numbers, are less than 0x800 for 0 and
+    // negative for 31): zero, or out of range.
+    if (static_cast<int>(least) < 0x08000000 || static_cast<int>(least << 16) < 0x08000000) review(raw);
+  }
+  // Whether anything of the tile cannot be held.
+  __device__ bool marked() const {
+    return marked_;
+  }
+  __device__ float unscale() const {
+    return unscale_;
+  }
+
+ private:
+  // Volatile, so that it is not made once and moved.
+  __device__ static uint32_t pair(float low, float high) {
+    uint32_t v;
+    asm volatile("cvt.rn.f16x2.f32 %0, %1, %2;\n" : "=r"(v) : "f"(high), "f"(low));
+    return v;
+  }
+  // What is not zero must lie in [2^-14, 2^15] after scaling.
+  __device__ void review(const Raw<T, Taps>& raw) {
+    const uint32_t unit = __float_as_uint(unscale_), low = 2u * (unit - (14u << 23)),
+                   range = 2u * (29u << 23);
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+#pragma unroll
+      for (int i = raw.kEarlier - Taps + 1; i < raw.kWords; ++i) {
+        const uint32_t magnitude = 2u * raw.words[c][i];
+        marked_ = marked_ | (magnitude != 0 && magnitude - low > range);
+      }
+    }
+  }
+
+  bool marked_ = false;
+  float scale_ = 1, unscale_ = 1;
+};
+
+#endif
+
+}  // namespace tconv::cuda::sm90
