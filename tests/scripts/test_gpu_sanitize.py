@@ -13,12 +13,13 @@ KERNELS = ["cuda.sm80.dense", "cuda.simt.plain"]
 REPORTS = {"memcheck": "Invalid __global__ write of size 4 bytes", "racecheck": "Error: Race reported between",
            "initcheck": "Uninitialized __global__ memory read of size 4", "synccheck": "Barrier error detected."}
 
-# Plays compute-sanitizer: reports what the environment's PLAY says of (tool, what runs): fault, sound or check.
+# Plays compute-sanitizer: reports what the environment's PLAY says of (tool, what runs): fault, sound, check or tests.
 SANITIZER = """#!/usr/bin/env python3
 import json, os, sys
 play = json.loads(os.environ["PLAY"])
 tool, rest = sys.argv[2], sys.argv[sys.argv.index("--log-file") + 2:]
-kind = "check" if "check" in rest else "sound" if "sound" in rest else "fault"
+kind = ("check" if "check" in rest else "sound" if "sound" in rest else
+        "tests" if rest[0].endswith("test_gpu") else "fault")
 status, words, output = play[tool][kind]
 open(sys.argv[sys.argv.index("--log-file") + 1], "w").write(f"========= {words}\\n========= ERROR SUMMARY: n errors\\n")
 open(os.environ["CALLED"], "a").write(" ".join([tool, *rest]) + "\\n")
@@ -37,7 +38,8 @@ class Sanitize(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.path = pathlib.Path(folder.name)
         (self.path / "tests").mkdir()
-        (self.path / "tests/planted").touch()
+        for program in ("planted", "test_gpu"):
+            (self.path / "tests" / program).touch()
         info = {"kernels": [{"name": name, "device": "cuda"} for name in KERNELS] + [
             {"name": "cpu.dense", "device": "cpu"}]}
         (self.path / "tconv").write_text(f"#!/bin/sh\necho '{json.dumps(info)}'\n")
@@ -45,7 +47,7 @@ class Sanitize(unittest.TestCase):
         for name in ("tconv", "sanitizer"):
             (self.path / name).chmod(0o755)
         self.play = {tool: {"fault": [9, words, "planted ran"], "sound": [0, "", "planted ran"],
-                            "check": [0, "", found()]} for tool, words in REPORTS.items()}
+                            "check": [0, "", found()], "tests": [0, "", "[==] 3 tests ran. (9 ms total)"]} for tool, words in REPORTS.items()}
 
     def run_script(self, *arguments, folder=None):
         result = subprocess.run(
@@ -59,7 +61,8 @@ class Sanitize(unittest.TestCase):
         self.assertEqual((result.returncode, last), (0, "4 tools, 0 with errors"), result)
         self.assertEqual(len(result.stdout.splitlines()), 5)
         self.assertRegex(result.stdout, r"racecheck: planted fault reported; 40 problems, 2 kernels, 90 verdicts, "
-                                        r"0 wrong; ERROR SUMMARY: n errors, \d+ s\n")
+                                        r"0 wrong; ERROR SUMMARY: n errors; 3 tests ran. \(9 ms total\) Exit 0, "
+                                        r"\d+ s\n")
         called = (self.path / "called").read_text()
         self.assertEqual(called.count("--kernel all"), 4)
         for tool, fault in (("memcheck", "out-of-bounds"), ("racecheck", "race"), ("initcheck", "uninitialised"),
@@ -88,6 +91,13 @@ class Sanitize(unittest.TestCase):
             result, last = self.run_script("memcheck")
             self.assertEqual((result.returncode, last), (1, "1 tools, 1 with errors"), check)
             self.assertIn(says, result.stdout)
+
+    def test_errors_in_the_tests_of_configurations_fail(self):
+        self.play["racecheck"]["tests"] = [9, "Race reported between", "[==] 3 tests ran. (9 ms total)"]
+        result, last = self.run_script("racecheck")
+        self.assertEqual((result.returncode, last), (1, "1 tools, 1 with errors"))
+        self.assertIn("Race reported between", result.stdout)
+        self.assertIn("Exit 9", result.stdout)
 
     def test_a_list_of_kernels(self):
         self.play["memcheck"]["check"] = [0, "", found(KERNELS[:1])]
