@@ -1,8 +1,8 @@
 // The epilogue of direct.cuh: sums of positions become rows of y.
 //
 //   for each pass, 32 or 64 of the packed rows:
-//     stage them as [cout][output] in shared memory, residues interleaved, and bias where an output has no
-//     taps store the staged rows
+//     stage them as [cout][output] in shared memory, residues interleaved, bias where an output has no taps
+//     store the staged rows
 //
 // A lane has 4 neighbouring positions of rows lane%4*2 and the next one, of every 8. Where rows of y are
 // aligned well enough, each warp stages and stores its 32 positions by itself, and warps do not wait for each
