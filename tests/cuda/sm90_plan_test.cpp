@@ -91,7 +91,7 @@ void expect_direct_sound(const Sm90Plan& plan, const core::Problem& p, const Sm9
 void expect_sound(const Sm90Plan& plan, const core::Problem& p, const core::DeviceInfo& d) {
   const std::string what = text(p) + " on " + d.name + ": " + describe(plan, p);
   const Sm90Params& k = plan.params;
-  const Sm90Tile& tile = sm90_tiles()[static_cast<std::size_t>(plan.config.tile)];
+  const Sm90Tile& tile = sm90_tile(plan.config);
   const int element = sm90_layout(plan.mode, plan.config.held).element, vector = 16 / element;
   ASSERT_GT(plan.blocks, 0) << what;
   EXPECT_LE(static_cast<int64_t>(plan.shared_bytes), d.shared_per_block) << what;
@@ -245,7 +245,7 @@ TEST(Sm90Plan, PackedWeightsDoNotDependOnLength) {
 TEST(Sm90Plan, LongSamplesGoDirect) {
   auto tile = [](const char* text) {
     const Sm90Plan plan = sm90_plan(core::parse(text).value(), device("h200"), false);
-    return sm90_tiles()[static_cast<std::size_t>(plan.config.tile)];
+    return sm90_tile(plan.config);
   };
   EXPECT_TRUE(tile("n64 ci128 co128 l65536 k3 s1 p0 f32 tf32").direct);
   EXPECT_TRUE(tile("n64 ci128 co128 l65536 k3 s1 p0 bf16").direct);
@@ -265,7 +265,7 @@ TEST(Sm90Plan, LongSamplesGoDirect) {
 TEST(Sm90Plan, BatchInvariantPlansDoNotGoDirect) {
   const Sm90Plan plan =
       sm90_plan(core::parse("n64 ci128 co128 l65536 k3 s1 p0 bf16").value(), device("h200"), true);
-  EXPECT_FALSE(sm90_tiles()[static_cast<std::size_t>(plan.config.tile)].direct);
+  EXPECT_FALSE(sm90_tile(plan.config).direct);
 }
 
 TEST(Sm90Plan, LargeProblemsHoldTf32InFloat16) {

@@ -4,6 +4,7 @@
 #include "cuda/sm80/dense_plan.hpp"
 #include "cuda/sm90/dense_plan.hpp"
 #include "gpu/device.hpp"
+#include "gpu/sm90_configs.hpp"
 #include "judge/draw.hpp"
 
 namespace tconv::gpu_test {
@@ -61,7 +62,7 @@ TEST_F(Sm90, ConfigurationsAgree) {
       const std::vector<std::byte> got = run(o, device, c);
       if (got.empty()) continue;
       ++ran;
-      const bool direct = cuda::sm90_tiles()[static_cast<std::size_t>(c.tile)].direct;
+      const bool direct = cuda::sm90_tile(c).direct;
       std::vector<std::byte>& expected = first[direct][c.held][c.splits];
       if (expected.empty()) {
         EXPECT_LE(o.worst(got), 300.0) << text;  // tf32 rounds; a wrong element is far beyond
@@ -71,24 +72,6 @@ TEST_F(Sm90, ConfigurationsAgree) {
     }
     EXPECT_GT(ran, 10) << text;
   }
-}
-
-// Configurations in which x goes direct.
-std::vector<cuda::Sm90Config> direct_configs(const core::Problem& p) {
-  std::vector<cuda::Sm90Config> configs;
-  const cuda::Sm80Mode mode = cuda::sm80_mode(p);
-  for (int tile = 0; tile < static_cast<int>(cuda::sm90_tiles().size()); ++tile) {
-    cuda::Sm90Config c;
-    c.tile = tile;
-    c.held = mode == cuda::Sm80Mode::tf32;
-    if (!cuda::sm90_tiles()[static_cast<std::size_t>(tile)].direct || !cuda::sm90_has(mode, c.held, tile))
-      continue;
-    for (c.resident = false;; c.resident = true) {
-      configs.push_back(c);
-      if (c.resident) break;
-    }
-  }
-  return configs;
 }
 
 // The first element of y that is not what it should be; empty: all are.
@@ -179,22 +162,13 @@ TEST_F(Sm90, DirectTakesXOffABoundary) {
     const core::Problem& p = o.problem;
     for (const cuda::Sm90Config& c : direct_configs(p)) {
       if (cuda::sm90_plan_of(p, device, c).blocks == 0) continue;
-      const auto kernel = cuda::sm90_kernel(p, device, c);
       const std::size_t size = core::size_of(p.dtype);
       std::vector<std::byte> moved(size);
       moved.insert(moved.end(), o.x.begin(), o.x.end());
-      Buffer x(moved), packed(kernel->packed_bytes()), workspace(kernel->workspace_bytes()),
-          y(o.output_bytes());
-      y.fill(0xff);
-      workspace.fill(0xff);
-      plan::RunContext context;
-      context.workspace = static_cast<std::byte*>(workspace.get());
-      EXPECT_TRUE(kernel->pack(o.weight_device.get(), packed.get(), context).ok());
-      const plan::Operands operands{static_cast<std::byte*>(x.get()) + size, packed.get(),
-                                    p.has_bias ? o.bias_device.get() : nullptr, nullptr, y.get()};
-      EXPECT_TRUE(kernel->run(operands, context).ok());
-      EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-      EXPECT_LE(o.worst(y.take()), 300.0) << text << ": " << cuda::text(c);
+      const Buffer x(moved);
+      const std::vector<std::byte> y =
+          run_once(*cuda::sm90_kernel(p, device, c), o, static_cast<const std::byte*>(x.get()) + size);
+      EXPECT_LE(o.worst(y), 300.0) << text << ": " << cuda::text(c);
     }
   }
 }

@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "cuda/entries.hpp"
-#include "cuda/sm90/dense_plan.hpp"
 #include "gpu/device.hpp"
+#include "gpu/sm90_configs.hpp"
 #include "judge/truth.hpp"
 
 namespace tconv::gpu_test {
@@ -85,12 +85,7 @@ void expect_direct_right(const Value& x, const Value& w) {
                            "n2 ci32 co70 l516 k3 s1 p0 f32 tf32"}) {
     Operands o(text);
     set(o, x, w);
-    for (int variant = 0; variant < 2 * static_cast<int>(cuda::sm90_tiles().size()); ++variant) {
-      cuda::Sm90Config c;
-      c.tile = variant / 2;
-      c.resident = variant % 2 == 1;
-      c.held = true;
-      if (!cuda::sm90_tiles()[static_cast<std::size_t>(c.tile)].direct) continue;
+    for (const cuda::Sm90Config& c : direct_configs(o.problem)) {
       if (cuda::sm90_plan_of(o.problem, device, c).blocks == 0) continue;
       const std::vector<std::byte> y = run_once(*cuda::sm90_kernel(o.problem, device, c), o);
       expect_right(o, y);

@@ -71,9 +71,14 @@ inline bool may_fold(const core::Problem& p, const Phases& f) {
          p.n * (f.positions + p.l + (f.taps - 1) * f.step) < (int64_t{1} << 30);
 }
 
+// cost: of a plan, by what plans are compared.
+template <class Plan, class Cost>
+void consider(Plan& best, const Plan& plan, Cost cost) {
+  if (plan.blocks > 0 && (best.blocks == 0 || cost(plan) < cost(best))) best = plan;
+}
 template <class Plan>
 void consider(Plan& best, const Plan& plan) {
-  if (plan.blocks > 0 && (best.blocks == 0 || plan.cost.total < best.cost.total)) best = plan;
+  consider(best, plan, [](const Plan& p) { return p.cost.total; });
 }
 
 // ", rows (64 cout, 2 phases), depth 128 channels x 2 taps"

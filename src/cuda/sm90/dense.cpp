@@ -134,10 +134,7 @@ class Sm90Dense final : public plan::Kernel {
   }
 
  private:
-  bool direct() const { return tile(plan_).direct; }
-  static const Sm90Tile& tile(const Sm90Plan& plan) {
-    return sm90_tiles()[static_cast<std::size_t>(plan.config.tile)];
-  }
+  bool direct() const { return sm90_tile(plan_.config).direct; }
 
   // The workspace holds partial sums, then tile marks, then counters. marked: only what the first launch
   // marked.
@@ -151,18 +148,19 @@ class Sm90Dense final : public plan::Kernel {
     std::byte* const marks = context.workspace + plan_.partial_bytes;
     params.tile_marks = reinterpret_cast<int*>(marks);
     params.second = marked;
+    const Sm90Tile& tile = sm90_tile(plan.config);
     Grid grid{plan.blocks, kSm90Threads, plan.shared_bytes};
-    if (tile(plan).direct) {
+    if (tile.direct) {
       if (Status made = set_x_map(params, problem_); !made.ok()) return made;
-      grid.threads = 128 * (sm90_direct_warpgroups(tile(plan).row_blocks, params.taps) + 1);
+      grid.threads = 128 * (sm90_direct_warpgroups(tile.row_blocks, params.taps) + 1);
       if (plan.counter_bytes > 0) params.counters = reinterpret_cast<int*>(marks + plan.tile_marks_bytes);
       const auto bytes = static_cast<std::size_t>(plan.tile_marks_bytes + plan.counter_bytes);
       const Status zeroed = bytes > 0 ? launcher.zero(marks, bytes) : Status();
       if (!zeroed.ok()) return zeroed;
     }
     const Sm90Functions functions = plan.config.held ? sm90_held() : functions_;
-    return launcher.run(tile(plan).direct ? functions.direct[tile(plan).row_blocks - 1][params.taps - 1]
-                                          : functions.tiles[static_cast<std::size_t>(plan.config.tile)],
+    return launcher.run(tile.direct ? functions.direct[tile.row_blocks - 1][params.taps - 1]
+                                    : functions.tiles[static_cast<std::size_t>(plan.config.tile)],
                         grid, params);
   }
 

@@ -69,6 +69,7 @@ void set_columns(Sm90Plan& plan, const Problem& p, const Sm90Tile& tile) {
   k.first_u = core::floor_div(k.first_u, multiple) * multiple;
   set_columns(k, p, f, tile.columns(), plan.config.folded);
   k.partial = k.folded || k.splits > 1;
+  k.skewed = reach >= p.stride;
 }
 
 // How the epilogue stages a warpgroup's outputs.
@@ -77,7 +78,6 @@ void set_epilogue(Sm90Plan& plan, const Sm90Tile& tile) {
   const int element = sm90_layout(plan.mode, plan.config.held).element, vector = 16 / element;
   const int pass = sm90_pass(tile, element);
   const int reach = (k.phases - 1) * k.dilation;
-  k.skewed = reach >= k.stride;
   k.span = pass * k.stride + (k.skewed ? reach : 0);
   k.row_vectors = pass * k.stride / vector;
   k.row_turn = 128 / k.row_vectors;
@@ -161,7 +161,6 @@ Sm90Plan laid_out(const Problem& p, const core::DeviceInfo& d, const Sm90Config&
   set_columns(plan, p, tile);
   Sm90Params& k = plan.params;
   if (tile.direct) {
-    k.skewed = (k.phases - 1) * k.dilation >= k.stride;
     if (!sm90_direct_takes(plan, p)) return plan;
     sm90_set_direct(plan, tile, sm90_layout(plan.mode, config.held).element, d.shared_per_block);
   } else {
@@ -206,11 +205,8 @@ Sm90Plan plan_with(const Problem& p, const core::DeviceInfo& d, const Sm90Config
   return plan;
 }
 
-void prefer(Sm90Plan& best, const Sm90Plan& plan) {
-  auto weighed = [](const Sm90Plan& p) {
-    return p.cost.total * (kTiles[p.config.tile].direct ? kDirectShare : 1);
-  };
-  if (plan.blocks > 0 && (best.blocks == 0 || weighed(plan) < weighed(best))) best = plan;
+double weighed(const Sm90Plan& plan) {
+  return plan.cost.total * (kTiles[plan.config.tile].direct ? kDirectShare : 1);
 }
 
 // forced_splits > 0: the plan's bits are not to depend on n, so nothing is held in float16 either: which
@@ -240,7 +236,7 @@ Sm90Plan cheapest(const Problem& p, const core::DeviceInfo& d, int forced_splits
             const Sm90Plan plan = plan_with(p, d, config);
             const bool brief = plan.cost.total < kMinBulkMs || plan.params.sample_tiles.value < kMinBulkTiles;
             if (kTiles[t].bulk && brief) continue;
-            if (forced_splits > 0 || plan.partial_bytes <= kMaxPartialBytes) prefer(best, plan);
+            if (forced_splits > 0 || plan.partial_bytes <= kMaxPartialBytes) consider(best, plan, weighed);
           }
         }
       }
@@ -253,6 +249,10 @@ Sm90Plan cheapest(const Problem& p, const core::DeviceInfo& d, int forced_splits
 
 std::span<const Sm90Tile> sm90_tiles() {
   return kTiles;
+}
+
+const Sm90Tile& sm90_tile(const Sm90Config& config) {
+  return kTiles[config.tile];
 }
 
 bool sm90_has(Sm80Mode mode, bool held, int tile) {

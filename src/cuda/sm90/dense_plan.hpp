@@ -41,6 +41,7 @@ struct Sm90Plan {
 };
 
 std::span<const Sm90Tile> sm90_tiles();
+const Sm90Tile& sm90_tile(const Sm90Config&);
 bool sm90_has(Sm80Mode mode, bool held, int tile);
 
 // A row block of one layout's packed weights, and where what follows them lies.

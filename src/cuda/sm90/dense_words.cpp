@@ -26,7 +26,7 @@ Sm80SumParams sm90_sum_params(const Sm90Plan& plan, const Problem& p) {
 }
 
 std::string text(const Sm90Config& c) {
-  const Sm90Tile& tile = sm90_tiles()[static_cast<std::size_t>(c.tile)];
+  const Sm90Tile& tile = sm90_tile(c);
   std::string out = std::string("tile ") + tile.name + ", " + std::to_string(c.walkers) + " walkers, " +
                     std::to_string(c.stages) + " stages" +
                     (c.resident ? ", weights resident" : ", weights streamed");

@@ -1,0 +1,27 @@
+// Configurations of cuda.sm90.dense that tests name.
+#pragma once
+
+#include <vector>
+
+#include "cuda/sm80/dense_plan.hpp"
+#include "cuda/sm90/dense_plan.hpp"
+
+namespace tconv::gpu_test {
+
+// Those in which x goes direct; not all of them fit.
+inline std::vector<cuda::Sm90Config> direct_configs(const core::Problem& p) {
+  std::vector<cuda::Sm90Config> configs;
+  const cuda::Sm80Mode mode = cuda::sm80_mode(p);
+  for (int tile = 0; tile < static_cast<int>(cuda::sm90_tiles().size()); ++tile) {
+    for (const bool resident : {false, true}) {
+      cuda::Sm90Config c;
+      c.tile = tile;
+      c.resident = resident;
+      c.held = mode == cuda::Sm80Mode::tf32;
+      if (cuda::sm90_tile(c).direct && cuda::sm90_has(mode, c.held, tile)) configs.push_back(c);
+    }
+  }
+  return configs;
+}
+
+}  // namespace tconv::gpu_test
