@@ -33,6 +33,7 @@ struct RunContext {
   std::byte* workspace = nullptr;  // workspace_bytes() of the kernel, 256-byte aligned
   core::Executor executor;         // CPU kernels
   void* stream = nullptr;          // CUDA kernels: cudaStream_t
+  bool pack_once = false;          // pack(): only this kernel's own next run reads what it writes
 };
 
 // A kernel configured for one problem. Immutable, hence safe from many threads at once. Constructors compute

@@ -133,7 +133,9 @@ Status run(const Plan& plan, const Operands& operands, bool packed, const RunCon
   if (!pack_first) return plan.kernel->run(operands, context);
   RunContext rest = context;
   rest.workspace += align_up(plan.kernel->packed_bytes());
-  status = plan.kernel->pack(operands.weight, context.workspace, context);
+  RunContext once = context;
+  once.pack_once = true;
+  status = plan.kernel->pack(operands.weight, context.workspace, once);
   if (!status.ok()) return status;
   Operands with_packed = operands;
   with_packed.weight = context.workspace;

@@ -58,11 +58,12 @@ void expect_covered(const Sm90Plan& plan, const core::Problem& p) {
 void expect_direct_sound(const Sm90Plan& plan, const core::Problem& p, const Sm90Tile& tile, int element,
                          const std::string& what) {
   const Sm90Params& k = plan.params;
-  const int vector = 16 / element, warpgroups = sm90_direct_warpgroups(tile.row_blocks, k.taps);
+  const Sm90DirectTile direct = sm90_direct_tile(plan, tile);
+  const int vector = 16 / element, warpgroups = direct.warpgroups;
   EXPECT_EQ(k.step, 1) << what;
   EXPECT_LE(k.taps, 4) << what;
   EXPECT_FALSE(k.partial || k.skewed) << what;
-  EXPECT_GE(k.width, kSm90HalfTile + k.halo) << what;
+  EXPECT_GE(k.width, direct.half_tile() + k.halo) << what;
   EXPECT_LE(k.width, 256) << what;  // a box's limit
   EXPECT_GE(k.halo, k.taps - 1) << what;
   EXPECT_EQ(k.raw_bytes % 128, 0) << what;
@@ -77,7 +78,7 @@ void expect_direct_sound(const Sm90Plan& plan, const core::Problem& p, const Sm9
   EXPECT_EQ(k.pass_rows % k.phases == 0 || k.pass_rows == kSm90Rows, true) << what;
   EXPECT_EQ(plan.counter_bytes > 0, k.resident) << what;
   // Windows leave no output out: a half tile's is at most 7 outputs late.
-  const int64_t step = int64_t{k.half_step} * p.stride, all = int64_t{kSm90HalfTile} * p.stride;
+  const int64_t step = int64_t{k.half_step} * p.stride, all = int64_t{direct.half_tile()} * p.stride;
   EXPECT_LE(step + (k.windows ? 7 : 0), all) << what;
   EXPECT_EQ(k.windows ? step * element % k.window_bytes : 0, 0) << what;
   const int64_t last = k.first_u * p.stride - p.padding + (k.half_tiles.value - 1) * step;
@@ -143,7 +144,7 @@ TEST(Sm90Plan, SoundOverRandomProblems) {
   judge::Rng rng(7);
   judge::DrawOptions draw;
   draw.gradients = false;
-  int taken = 0, held = 0;
+  int taken = 0, held = 0, split = 0;
   const core::DeviceInfo d = device("h200");
   plan::PlanOptions forced;
   forced.force_kernel = kSm90Dense.name;
@@ -157,15 +158,16 @@ TEST(Sm90Plan, SoundOverRandomProblems) {
     expect_covered(plan, p);
     ++taken;
     // Small problems are not held in float16 by choice.
-    if (plan.mode != Sm80Mode::tf32) continue;
+    if (!sm90_holds(plan.mode)) continue;
     for (int tile = 2; tile < static_cast<int>(sm90_tiles().size()); ++tile) {
       Sm90Config config = plan.config;
       config.held = true;
       config.tile = tile;
       config.walkers = config.stages = 0;
+      if (!sm90_has(plan.mode, true, tile)) continue;
       const Sm90Plan first = sm90_plan_of(p, d, config);
       if (first.blocks == 0) continue;
-      ++held;
+      ++(plan.mode == Sm80Mode::ieee ? split : held);
       expect_sound(first, p, d);
       const Sm90Plan second = sm90_second(first, p, d);
       expect_sound(second, p, d);
@@ -179,6 +181,7 @@ TEST(Sm90Plan, SoundOverRandomProblems) {
   }
   EXPECT_GT(taken, 1000);
   EXPECT_GT(held, 50);
+  EXPECT_GT(split, 20);
 }
 
 // The short way says what the search says, also where little fits.
@@ -252,7 +255,7 @@ TEST(Sm90Plan, LongSamplesGoDirect) {
   EXPECT_TRUE(tile("n1 ci512 co256 l8000 k16 s8 p4 f32 tf32").direct);
   EXPECT_TRUE(tile("n16 ci32 co64 l131072 k3 s2 p1 d2 bf16").direct);
   EXPECT_TRUE(tile("n16 ci128 co64 l55104 k4 s2 p1 f32 tf32").direct);
-  EXPECT_FALSE(tile("n64 ci128 co128 l65536 k3 s1 p0 f32").direct);
+  EXPECT_TRUE(tile("n64 ci128 co128 l65536 k3 s1 p0 f32").direct);
   EXPECT_TRUE(tile("n64 ci128 co128 l65535 k3 s1 p0 f32 tf32").bulk);
   EXPECT_TRUE(tile("n32 ci32 co64 l131072 k5 s1 p0 d3 f32 tf32").bulk);
   const Sm90Tile odd = tile("n64 ci128 co128 l65535 k3 s1 p0 bf16");

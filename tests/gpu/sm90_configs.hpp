@@ -17,7 +17,7 @@ inline std::vector<cuda::Sm90Config> direct_configs(const core::Problem& p) {
       cuda::Sm90Config c;
       c.tile = tile;
       c.resident = resident;
-      c.held = mode == cuda::Sm80Mode::tf32;
+      c.held = cuda::sm90_holds(mode);
       if (cuda::sm90_tile(c).direct && cuda::sm90_has(mode, c.held, tile)) configs.push_back(c);
     }
   }

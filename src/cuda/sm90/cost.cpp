@@ -44,6 +44,10 @@ constexpr double kStepCycles[2][2] = {{900, 500}, {810, 450}};  // 16 channels o
 constexpr double kStepTapCycles[2] = {100, 85};                 // of a row block
 constexpr double kOutputCycles[2][2] = {{0.63, 0.28}, {0.32, 0.20}};
 constexpr double kWindowCycles[2][2] = {{0.76, 0.47}, {0.63, 0.32}};
+// Of split operands, fitted to the same problems and n16 ci32 co32 l131072 k1, within 12%: three warpgroups
+// take turns at the tensor cores. With 4 taps a fragment does not fit the registers any more.
+constexpr double kSplitStepCycles = 760, kSplitTapCycles = 220, kSplitFourTaps = 1.25;
+constexpr double kSplitStore = 0.8;       // of the time of another half tile, output by output
 constexpr double kDirectStreamed = 1.12;  // half tiles in step with each other
 constexpr double kZeroMs = 0.002;         // of the memset before
 
@@ -78,13 +82,18 @@ Sm90Cost direct_cost(const Sm90Plan& plan, const core::Problem& p, const core::D
   const double outputs = static_cast<double>(tile.row_blocks) * k.block_couts * k.half_step * k.stride;
   const double streamed = k.resident ? 1 : kDirectStreamed, ms = 1e3 / kClock;
   Sm90Cost c;
-  c.tensor = half_tiles * sm90_direct_warpgroups(tile.row_blocks, k.taps) * steps * k.taps * tile.row_blocks *
-             64 * ms;
-  c.load = half_tiles * steps * (kStepCycles[wide][type] + k.taps * tile.row_blocks * kStepTapCycles[type]) *
-           streamed * ms;
+  const Sm90DirectTile direct = sm90_direct_tile(plan, tile);
+  const Sm90Layout layout = sm90_layout(plan.mode, plan.config.held);
+  // wgmma takes 32 cycles for 64 positions of 64 rows and 16 channels.
+  c.tensor = half_tiles * direct.warpgroups * direct.half_tile() / 64 * steps * k.taps * tile.row_blocks *
+             layout.products * 32 * ms;
+  const double step = layout.parts == 2
+                          ? (kSplitStepCycles + k.taps * kSplitTapCycles) * (k.taps == 4 ? kSplitFourTaps : 1)
+                          : kStepCycles[wide][type] + k.taps * tile.row_blocks * kStepTapCycles[type];
+  c.load = half_tiles * steps * step * streamed * ms;
   c.store = half_tiles *
-            (kHalfTileCycles + outputs * (k.windows ? kWindowCycles : kOutputCycles)[wide][type]) * streamed *
-            ms;
+            (kHalfTileCycles + outputs * (k.windows ? kWindowCycles : kOutputCycles)[wide][type]) *
+            (layout.parts == 2 ? kSplitStore : 1) * streamed * ms;
   c.dram = d.copy_gbps > 0 ? core::work_of(p).bytes / d.copy_gbps * 1e-6 * kBulkDram : 0;
   c.launch = kLaunchMs + waves * kStartCycles * ms + (plan.config.held ? kSecondMs : 0) +
              (plan.config.held || k.resident ? kZeroMs : 0);
@@ -95,7 +104,7 @@ Sm90Cost direct_cost(const Sm90Plan& plan, const core::Problem& p, const core::D
 }  // namespace
 
 Sm90Layout sm90_layout(Sm80Mode mode, bool held) {
-  if (held) return {4, 1, 8, 1};
+  if (held) return mode == Sm80Mode::ieee ? Sm90Layout{4, 2, 8, 3} : Sm90Layout{4, 1, 8, 1};
   switch (mode) {
     case Sm80Mode::tf32:
       return {4, 1, 4, 1};

@@ -48,10 +48,10 @@ void spread(Sm90PackParams& k, int64_t row_blocks, const core::DeviceInfo& devic
   }
 }
 
+// both: layouts, of float32.
 Sm90PackParams pack_params(const Sm90Plan& plan, const Problem& p, const core::DeviceInfo& device,
-                           const void* weight, void* packed) {
+                           const void* weight, void* packed, bool both) {
   const Sm90Params& k = plan.params;
-  const bool both = plan.mode == Sm80Mode::tf32;
   const Sm90Packing plain = sm90_packing(p, plan.mode, false), held = sm90_packing(p, plan.mode, both);
   unsigned char *to = static_cast<unsigned char*>(packed), *to_held = to + plain.bytes;
   auto slabs = [&](bool of_held) {
@@ -90,7 +90,7 @@ Status set_x_map(Sm90Params& k, const Problem& p) {
                           static_cast<int>(element),
                           {p.l, k.cin_group, p.groups, p.n},
                           {row, row * k.cin_group, sample},
-                          {k.width, 16, 1, 1}},
+                          {k.width, k.raw_bytes / k.raw_pitch, 1, 1}},
                          k.x_map);
 }
 
@@ -113,7 +113,8 @@ class Sm90Dense final : public plan::Kernel {
 
   Status pack(const void* weight, void* packed, const plan::RunContext& context) const override {
     const Launcher launcher(kSm90Dense.name, problem_, device_, context);
-    const Sm90PackParams params = pack_params(plan_, problem_, device_, weight, packed);
+    const bool both = sm90_holds(plan_.mode) && (plan_.config.held || !context.pack_once);
+    const Sm90PackParams params = pack_params(plan_, problem_, device_, weight, packed, both);
     const int64_t clusters = int64_t{plan_.params.groups} * params.row_blocks * params.parts;
     return launcher.run(functions_.pack, {clusters * params.cluster, kSm90PackThreads, 0, params.cluster},
                         params);
@@ -152,13 +153,15 @@ class Sm90Dense final : public plan::Kernel {
     Grid grid{plan.blocks, kSm90Threads, plan.shared_bytes};
     if (tile.direct) {
       if (Status made = set_x_map(params, problem_); !made.ok()) return made;
-      grid.threads = 128 * (sm90_direct_warpgroups(tile.row_blocks, params.taps) + 1);
+      grid.threads = 128 * (sm90_direct_tile(plan, tile).warpgroups + 1);
       if (plan.counter_bytes > 0) params.counters = reinterpret_cast<int*>(marks + plan.tile_marks_bytes);
       const auto bytes = static_cast<std::size_t>(plan.tile_marks_bytes + plan.counter_bytes);
       const Status zeroed = bytes > 0 ? launcher.zero(marks, bytes) : Status();
       if (!zeroed.ok()) return zeroed;
     }
-    const Sm90Functions functions = plan.config.held ? sm90_held() : functions_;
+    const Sm90Functions functions = !plan.config.held             ? functions_
+                                    : plan.mode == Sm80Mode::ieee ? sm90_split()
+                                                                  : sm90_held();
     return launcher.run(tile.direct ? functions.direct[tile.row_blocks - 1][params.taps - 1]
                                     : functions.tiles[static_cast<std::size_t>(plan.config.tile)],
                         grid, params);

@@ -41,12 +41,15 @@
 // weight is not finite (zeros stand around x), an output that became NaN is computed again by fused
 // multiply-adds (repair.cuh).
 //
-// tf32 has two layouts, both packed: operands in tf32, and held in float16 with a scale for each cout
-// (shape.cuh, Held), in slabs of 32 channels and at twice the tensor cores' rate. A tile of x that float16
-// cannot hold is marked and computed by a second launch over the first layout.
+// float32 has two layouts, both packed: operands in tf32, and held in float16 with a scale for each cout
+// (shape.cuh, Held and HeldSplit), in slabs of 32 channels and at twice the tensor cores' rate. A tile of x
+// that float16 cannot hold is marked and computed by a second launch over the first layout.
 //
-// Modes: as in sm80/modes.cuh. ieee float32 is hi*hi + hi*lo + lo*hi in tf32; a tap's products go to fresh
-// sums, which are added in registers, because the tensor core truncates where it accumulates.
+// Modes: as in sm80/modes.cuh. ieee float32 is hi*hi + hi*lo + lo*hi, as the tensor core truncates where it
+// accumulates with sums that are added in registers from time to time. In tf32 a tap's products go to fresh
+// sums. In float16, where x goes direct, lo is kept 2^11 times larger, so that it has all its bits wherever
+// hi is normal: hi*hi goes to fresh sums for 32 channels, the others to sums of their own. That is 22 bits of
+// each operand either way. (n64 ci128 co128 l65536 k3: 5.24 ms in tf32, 2.63 in float16.)
 //
 // What binds (H200, ncu, the same problem by bulk copies, floor 1.03 ms): nothing is full (DRAM and L2 about
 // half, tensor cores a third). A bulk copy takes its warp 60 to 90 cycles, a raw stage has 32, and every warp
@@ -75,12 +78,17 @@ inline constexpr int kSm90PassBytes = 256;  // of columns that a warpgroup stage
 inline constexpr int kSm90RowBytes = 32;    // of the epilogue's table of rows
 inline constexpr int kSm90Unit = 32;        // channels: splits cut between them
 inline constexpr int kSm90MaxStages = 16;
-// Where x goes direct: positions of a warpgroup, and of one of its warps; warpgroups that multiply beside the
-// one whose warps copy: three where a thread needs few registers (n16 ci32 co64 l131072 k3 s2 d2 in tf32:
-// 0.48 ms with two, 0.40 with three).
-inline constexpr int kSm90HalfTile = 128, kSm90WarpPositions = 32;
-constexpr int sm90_direct_warpgroups(int row_blocks, int taps) {
-  return row_blocks == 1 && taps < 4 ? 3 : 2;
+// Where x goes direct: neighbouring positions of a lane, of which split operands have fewer, as they have
+// three sets of sums; warpgroups that multiply beside the one whose warps copy: three where a thread needs
+// few registers (n16 ci32 co64 l131072 k3 s2 d2 in tf32: 0.48 ms with two, 0.40 with three).
+struct Sm90DirectTile {
+  int own, warpgroups;
+  int channels;  // of a raw stage: a slab or half of one
+  constexpr int warp_positions() const { return 8 * own; }
+  constexpr int half_tile() const { return 4 * warp_positions(); }  // positions of a warpgroup
+};
+constexpr Sm90DirectTile sm90_direct_tile(int row_blocks, int taps, bool split) {
+  return {split ? 2 : 4, row_blocks == 1 && taps < 4 ? 3 : 2, split ? 32 : 16};
 }
 inline constexpr int kSm90ScaleBytes = 4 * (16 + kSm90MaxStages);     // what the loading warps agree on
 inline constexpr int kSm90Marks = 8;                                  // bytes of a row block
@@ -152,7 +160,7 @@ struct Sm90Params {
 
 struct Sm90PackParams {
   const void* weight;
-  void *packed, *held;  // of tf32: both layouts
+  void *packed, *held;  // of float32: both layouts, or held null
   unsigned char *marks, *held_marks;
   float* scales;
   int cin_group, cout_group, k;
@@ -180,6 +188,7 @@ struct Sm90Functions {
 // One source file a mode.
 Sm90Functions sm90_tf32();
 Sm90Functions sm90_held();
+Sm90Functions sm90_split();
 Sm90Functions sm90_ieee();
 Sm90Functions sm90_f16();
 Sm90Functions sm90_bf16();

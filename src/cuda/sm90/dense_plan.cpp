@@ -55,8 +55,7 @@ void set_rows(Sm90Plan& plan, const Problem& p, const Sm90Tile& tile) {
   k.scales_at = packing.scales_at;
   plan.packed_at = plan.config.held ? sm90_packing(p, plan.mode, false).bytes : 0;
   plan.packed_bytes = packing.bytes + plan.packed_at;
-  if (plan.mode == Sm80Mode::tf32 && !plan.config.held)
-    plan.packed_bytes += sm90_packing(p, plan.mode, true).bytes;
+  if (sm90_holds(plan.mode) && !plan.config.held) plan.packed_bytes += sm90_packing(p, plan.mode, true).bytes;
 }
 
 void set_columns(Sm90Plan& plan, const Problem& p, const Sm90Tile& tile) {
@@ -155,6 +154,7 @@ Sm90Plan laid_out(const Problem& p, const core::DeviceInfo& d, const Sm90Config&
   plan.mode = sm80_mode(p);
   plan.config = config;
   plan.phases = phases_of(p);
+  if (plan.phases.count > kSm90Rows) return plan;
   const Sm90Tile& tile = kTiles[config.tile];
   plan.config.aligned = config.aligned || tile.direct;
   set_rows(plan, p, tile);
@@ -162,7 +162,7 @@ Sm90Plan laid_out(const Problem& p, const core::DeviceInfo& d, const Sm90Config&
   Sm90Params& k = plan.params;
   if (tile.direct) {
     if (!sm90_direct_takes(plan, p)) return plan;
-    sm90_set_direct(plan, tile, sm90_layout(plan.mode, config.held).element, d.shared_per_block);
+    sm90_set_direct(plan, tile, d.shared_per_block);
   } else {
     set_epilogue(plan, tile);
     set_shared(plan, tile, d.shared_per_block);
@@ -181,7 +181,7 @@ Sm90Plan laid_out(const Problem& p, const core::DeviceInfo& d, const Sm90Config&
   return plan;
 }
 
-// Of a plan that holds tf32 in float16: tiles of the same rows and columns with operands in tf32.
+// Of a plan that holds float32 in float16: tiles of the same rows and columns with operands in tf32.
 Sm90Config second_config(const Sm90Plan& plan) {
   Sm90Config config = plan.config;
   const Sm90Tile& tile = kTiles[config.tile];
@@ -223,7 +223,7 @@ Sm90Plan cheapest(const Problem& p, const core::DeviceInfo& d, int forced_splits
         if (folded && !may_fold(p, phases)) continue;
         for (const bool resident : {false, true}) {
           for (const bool held : {false, true}) {
-            if (held && (mode != Sm80Mode::tf32 || forced_splits > 0)) continue;
+            if (held && (!sm90_holds(mode) || forced_splits > 0)) continue;
             const bool whole_rows = kTiles[t].bulk || kTiles[t].direct;
             if (!sm90_has(mode, held, t) || (whole_rows && folded)) continue;
             if (kTiles[t].direct && (splits > 1 || forced_splits > 0)) continue;
@@ -257,9 +257,11 @@ const Sm90Tile& sm90_tile(const Sm90Config& config) {
 
 bool sm90_has(Sm80Mode mode, bool held, int tile) {
   const Sm90Tile& t = kTiles[tile];
-  if (t.bulk) return held;
-  if (t.direct) return held || mode == Sm80Mode::f16 || mode == Sm80Mode::bf16;
-  return mode != Sm80Mode::f64 && ((mode != Sm80Mode::ieee && !held) || t.n < 256);
+  const bool ieee = mode == Sm80Mode::ieee;
+  if (mode == Sm80Mode::f64 || (held && !sm90_holds(mode))) return false;
+  if (t.bulk) return held && !ieee;
+  if (t.direct) return ieee ? held && t.row_blocks == 1 : held == (mode == Sm80Mode::tf32);
+  return ieee ? !held && t.n < 256 : !held || t.n < 256;
 }
 
 Sm90Packing sm90_packing(const Problem& p, Sm80Mode mode, bool held) {

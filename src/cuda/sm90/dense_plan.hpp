@@ -17,7 +17,7 @@ struct Sm90Config {
   int walkers = 0;  // blocks along the columns; 0: chosen
   int stages = 0;   // of x; 0: what fits
   bool resident = false;
-  bool held = false;  // tf32 held in float16; tiles beyond its range are computed again
+  bool held = false;  // float32 held in float16, of ieee in two parts; tiles beyond its range again
   bool folded = false;
   bool aligned = false;  // columns begin at a multiple of 16 positions of x
   bool operator==(const Sm90Config&) const = default;
@@ -40,6 +40,11 @@ struct Sm90Plan {
   int64_t partial_bytes = 0, tile_marks_bytes = 0, counter_bytes = 0;
 };
 
+// Whether a mode has a layout held in float16 beside the other.
+inline bool sm90_holds(Sm80Mode mode) {
+  return mode == Sm80Mode::tf32 || mode == Sm80Mode::ieee;
+}
+
 std::span<const Sm90Tile> sm90_tiles();
 const Sm90Tile& sm90_tile(const Sm90Config&);
 bool sm90_has(Sm80Mode mode, bool held, int tile);
@@ -56,8 +61,8 @@ Sm90Plan sm90_plan_of(const core::Problem&, const core::DeviceInfo&, const Sm90C
 Sm90Plan sm90_plan(const core::Problem&, const core::DeviceInfo&, bool batch_invariant);
 // Whether sm90_plan finds one, mostly without its search.
 bool sm90_fits(const core::Problem&, const core::DeviceInfo&, bool batch_invariant);
-// Of a plan that holds tf32 in float16, or has x go direct: the same tiles with operands in tf32, x through
-// registers.
+// Of a plan that holds float32 in float16, or has x go direct: the same tiles with operands in tf32, x
+// through registers.
 Sm90Plan sm90_second(const Sm90Plan&, const core::Problem&, const core::DeviceInfo&);
 // Of a plan with partial sums, without pointers.
 Sm80SumParams sm90_sum_params(const Sm90Plan&, const core::Problem&);
@@ -69,7 +74,8 @@ std::unique_ptr<const plan::Kernel> sm90_kernel(const core::Problem&, const core
 // direct_plan.cpp: whether a laid out plan's x can go direct, and its places in shared memory; shared_bytes
 // is 0 where it does not fit.
 bool sm90_direct_takes(const Sm90Plan& plan, const core::Problem& problem);
-void sm90_set_direct(Sm90Plan& plan, const Sm90Tile& tile, int element, int64_t limit);
+void sm90_set_direct(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit);
+Sm90DirectTile sm90_direct_tile(const Sm90Plan& plan, const Sm90Tile& tile);
 
 std::string describe(const Sm90Plan& plan, const core::Problem& problem);
 std::string text(const Sm90Config& config);

@@ -2,14 +2,19 @@
 // when. Positions are the rows of wgmma, packed weights its columns:
 //
 //   for each group, pair of row blocks, and, as they are free, half tile of 128 positions:   one warpgroup
-//     for each 16 channels:                                                                  one raw stage
+//     for each 16 channels (of split operands 32):                                           one raw stage
 //       1 lane has a box of x copied, 128 + halo positions, zeros where there is no x
-//       4 channels of 4 + taps - 1 positions a lane go to registers, rounded once
+//       4 channels of 4 + taps - 1 positions a lane go to registers, rounded or split once
 //       for each tap j:  sums[u][row] += x[u - j][channels] * packed[row][channels, j]        wgmma
 //     y[n, cout, stride*u + a*dilation - padding] = sums[u][cout, a] + bias[cout]
 //
+// Split operands (ieee float32, shape.cuh): half tiles of 64 positions, 2 a lane, one row block, three sets
+// of sums.
+//
 // What binds (H200, ncu, n64 ci128 co128 l65536 k3 in tf32): L2 at 88%, DRAM at 62% of their rates; a warp
-// issues an instruction in 6 cycles, half of them to store.
+// issues an instruction in 6 cycles, half of them to store. In ieee: a scheduler issues in 53% of the cycles,
+// the tensor cores work in half of them; an element of x is split by 5 instructions, twice, as its positions
+// are shared by 3 taps but not by lanes.
 //
 // A lane has 4 neighbouring positions u, as rows 8 apart of two wgmma: the operands of neighbouring taps are
 // then the same registers in another order. Where all weights fit in shared memory, the two or three
@@ -19,6 +24,7 @@
 
 #include "cuda/sm90/direct_store.cuh"
 #include "cuda/sm90/fragment.cuh"
+#include "cuda/sm90/split_fragment.cuh"
 
 namespace tconv::cuda::sm90 {
 
@@ -29,8 +35,12 @@ struct DirectShape {
   using Mode = M;
   static constexpr int kGroup = Group;
   static constexpr int kRowBlocks = RowBlocks;
-  static constexpr int kColumns = 2 * kSm90HalfTile;
-  static constexpr int kWarpgroups = sm90_direct_warpgroups(RowBlocks, Group);
+  static constexpr bool kSplit = Mode::kParts == 2;
+  static constexpr Sm90DirectTile kTile = sm90_direct_tile(RowBlocks, Group, kSplit);
+  static constexpr int kOwn = kTile.own, kWarpPositions = kTile.warp_positions();
+  static constexpr int kHalfTile = kTile.half_tile(), kWarpgroups = kTile.warpgroups;
+  static constexpr int kChannels = kTile.channels;
+  static constexpr int kColumns = 256;  // of a tile that is marked
   static constexpr int kThreads = 128 * (kWarpgroups + 1), kConsumers = 128 * kWarpgroups;
   // Registers of a thread that multiplies, and of another: 384 threads have 168 each to begin with, 512 128.
   static constexpr int kConsumer = kWarpgroups == 2 ? 240 : 160, kProducer = kWarpgroups == 2 ? 24 : 32;
@@ -98,7 +108,7 @@ __device__ inline void feed_direct(const Sm90Params& p, const Share& share, cons
   volatile int* tiles = reinterpret_cast<int*>(shared + p.shared_small) + warpgroup * kSm90MaxStages;
   Place raw;
   HalfTiles<S> turns(p, share, warpgroup);
-  const int steps = 2 * p.slabs;
+  const int steps = p.slabs * (32 / S::kChannels);
   for (int tile = turns.take();; tile = turns.take()) {
     const int n = static_cast<int>(p.half_tiles.divide(max(tile, 0)));
     const int half = tile - n * static_cast<int>(p.half_tiles.value);
@@ -111,7 +121,7 @@ __device__ inline void feed_direct(const Sm90Params& p, const Share& share, cons
         return;
       }
       ptx::barrier_arrive_expect(barriers.full(warpgroup, raw.at), p.raw_bytes);
-      const int at[4] = {first, step * 16, share.group, n};
+      const int at[4] = {first, step * S::kChannels, share.group, n};
       ptx::tensor_load(to + raw.at * p.raw_bytes, &p.x_map, at, barriers.full(warpgroup, raw.at));
       raw.advance(p.stages);
     }
@@ -124,7 +134,7 @@ template <class S>
 __device__ inline void feed_weights(const Sm90Params& p, const Share& share,
                                     const DirectBarriers<S>& barriers, unsigned char* shared, int r) {
   constexpr int kBytes = kSm90Rows * 16;
-  const int blocks = p.taps * kSm90Blocks, run = blocks * kBytes;
+  const int blocks = p.taps * S::Mode::kParts * kSm90Blocks, run = blocks * kBytes;
   const uint32_t to = ptx::shared_address(shared + p.shared_weights) + r * kBytes;
   // A row block that does not exist is the last one again: nothing reads it.
   const int block = min(share.run * S::kRowBlocks + r, p.row_blocks - 1);
@@ -159,8 +169,9 @@ class MultiplyDirect {
                             int warpgroup)
       : p_(p), barriers_(barriers), leader_(threadIdx.x % 32 == 0) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
-    const uint32_t offset = lane % 4 * 2 * p.raw_pitch + (p.halo + warp * 32 + lane / 4 * kOwn) *
-                                                             static_cast<int>(sizeof(typename Mode::T));
+    const uint32_t offset =
+        lane % 4 * 2 * p.raw_pitch +
+        (p.halo + warp * S::kWarpPositions + lane / 4 * S::kOwn) * static_cast<int>(sizeof(typename Mode::T));
     first_ = {ptx::shared_address(shared) + warpgroup * p.stages * p.raw_bytes + offset,
               barriers.full(warpgroup, 0)};
     stage_ = first_;
@@ -182,7 +193,7 @@ class MultiplyDirect {
   // Its sums. Fragments take turns: one is made while the other is multiplied, of numbers that were asked for
   // before that.
   __device__ void run(Sums& sums) {
-    Raw<typename Mode::T, S::kGroup> raw;
+    Raw<typename Mode::T, S::kGroup, S::kOwn> raw;
     Fragment<S::kGroup> even, odd;
     load(raw);
     reader_.start_tile(raw);
@@ -203,7 +214,7 @@ class MultiplyDirect {
       done = stage_.full;
       const bool more = --left > 0;
       if (more) next_stage(raw);
-      multiply(odd, sums, b + kTapUnits / 2, 1);
+      multiply(odd, sums, b + kPartUnits / 2, 1);
       release_stage(done);
       advance_weights(before);
       accumulate = 1;
@@ -228,15 +239,15 @@ class MultiplyDirect {
     return reader_.unscale();
   }
 
- private:
+ protected:
   static constexpr int kN = S::kRowBlocks * kSm90Rows;
-  // 16-byte units of a tap's weights: two steps of 16 channels.
-  static constexpr uint32_t kTapUnits = kSm90Blocks * kN;
+  // 16-byte units of a tap's weights, of each part: two steps of 16 channels.
+  static constexpr uint32_t kPartUnits = kSm90Blocks * kN, kTapUnits = Mode::kParts * kPartUnits;
   struct Stage {
     uint32_t own, full;  // shared addresses: of the lane's first position and channel, and of its barrier
   };
 
-  __device__ void load(Raw<typename Mode::T, S::kGroup>& raw) const {
+  __device__ void load(Raw<typename Mode::T, S::kGroup, S::kOwn>& raw) const {
     raw.load(stage_.own, p_.raw_pitch);
   }
   __device__ void advance_stage() {
@@ -245,7 +256,7 @@ class MultiplyDirect {
     parity_ ^= last;
   }
   // Returns the barrier of the stage before.
-  __device__ uint32_t next_stage(Raw<typename Mode::T, S::kGroup>& raw) {
+  __device__ uint32_t next_stage(Raw<typename Mode::T, S::kGroup, S::kOwn>& raw) {
     const uint32_t before = stage_.full;
     advance_stage();
     ptx::barrier_wait(stage_.full, parity_);
@@ -299,6 +310,91 @@ class MultiplyDirect {
   bool weights_there_ = false;
 };
 
+// The same of split operands. One fragment and three sets of sums fill the registers: while a warpgroup makes
+// a fragment, the others multiply.
+template <class S>
+class MultiplySplit : public MultiplyDirect<S> {
+  using Base = MultiplyDirect<S>;
+
+ public:
+  using Mode = typename S::Mode;
+  using Sums = DirectSums<S>;
+  using Base::Base;
+
+  // hi * hi in fresh sums, which are added up in float32 after each slab, because the tensor core truncates
+  // where it accumulates; what is 2^-11 of that in sums of its own, to the end.
+  __device__ void run(Sums& sums) {
+    Raw<typename Mode::T, S::kGroup, S::kOwn> raw;
+    SplitFragment<S::kGroup> f;
+    float fresh[kN / 2], small[kN / 2];
+    auto& total = sums[0];
+    this->load(raw);
+    reader_.start_tile(raw);
+#pragma unroll
+    for (float& v : total) v = 0;
+    if (p_.resident) slab_ = 0;
+    int accumulate = 0;
+#pragma unroll 1
+    for (int left = p_.slabs; left > 0; --left) {
+      if (!weights_there_)
+        ptx::barrier_wait(barriers_.weights_full(slab_), p_.resident ? 0 : weights_parity_);
+      const uint64_t b = weights_ + slab_ * p_.taps * kTapUnits;
+      reader_.convert(f, raw);
+      raw.load(stage_.own + 16 * p_.raw_pitch, p_.raw_pitch);
+      multiply(f, fresh, small, b, 0, accumulate);
+      ptx::wgmma_wait<0>();
+      reader_.convert(f, raw);
+      const uint32_t done = stage_.full;
+      if (left > 1) this->next_stage(raw);
+      multiply(f, fresh, small, b + kPartUnits / 2, 1, 1);
+      this->release_stage(done);
+      ptx::wgmma_wait<0>();
+      accumulate = 1;
+#pragma unroll
+      for (int i = 0; i < kN / 2; ++i) total[i] += fresh[i];
+      int before = -1;
+      this->advance_weights(before);
+      this->release_weights(before);
+    }
+    this->advance_stage();
+    weights_there_ = p_.resident;
+#pragma unroll
+    for (int i = 0; i < kN / 2; ++i) total[i] = fmaf(small[i], Mode::kDown, total[i]);
+  }
+
+ private:
+  static constexpr int kN = Base::kN;
+  static constexpr uint32_t kPartUnits = Base::kPartUnits, kTapUnits = Base::kTapUnits;
+  using SetOfSums = float[kN / 2];
+
+  __device__ void multiply(const SplitFragment<S::kGroup>& f, SetOfSums& fresh, SetOfSums& small, uint64_t b,
+                           int accumulate_fresh, int accumulate_small) const {
+    constexpr ptx::Operand kType = kOperand<Mode>;
+    ptx::wgmma_fence();
+#pragma unroll
+    for (int tap = 0; tap < S::kGroup; ++tap) {
+      const uint64_t hi = b + tap * kTapUnits, lo = hi + kPartUnits;
+      const auto &x_hi = f.hi[S::kGroup - 1 - tap], &x_lo = f.lo[S::kGroup - 1 - tap];
+      ptx::wgmma<kType, kN>(fresh, x_hi, hi, tap > 0 ? 1 : accumulate_fresh);
+      ptx::wgmma<kType, kN>(small, x_hi, lo, tap > 0 ? 1 : accumulate_small);
+      ptx::wgmma<kType, kN>(small, x_lo, hi, 1);
+    }
+    ptx::wgmma_commit();
+  }
+
+  using Base::barriers_;
+  using Base::p_;
+  using Base::reader_;
+  using Base::slab_;
+  using Base::stage_;
+  using Base::weights_;
+  using Base::weights_parity_;
+  using Base::weights_there_;
+};
+
+template <class S>
+using DirectProducts = std::conditional_t<S::kSplit, MultiplySplit<S>, MultiplyDirect<S>>;
+
 #endif
 
 template <class S>
@@ -326,7 +422,7 @@ __global__ void __launch_bounds__(S::kThreads, 1) direct_kernel(const __grid_con
   // The same in all lanes, which the compiler then knows: descriptors stay in uniform registers.
   const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
   const bool marked = weights_marked<S>(p, share);
-  MultiplyDirect<S> multiply(p, barriers, shared, warpgroup);
+  DirectProducts<S> multiply(p, barriers, shared, warpgroup);
   for (int tile = multiply.next(); tile >= 0; tile = multiply.next()) {
     DirectSums<S> sums;
     multiply.run(sums);

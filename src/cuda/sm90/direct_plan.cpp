@@ -11,7 +11,6 @@ namespace {
 using core::Problem;
 
 constexpr int kMaxTaps = 4;  // from one lane's registers
-constexpr int kChannels = 16;
 constexpr int kMinStages = 3, kMaxStages = 10, kGoodStages = 5;
 constexpr int kMinBuffers = 2, kMaxBuffers = 4;  // of slabs, where weights are streamed
 
@@ -30,10 +29,10 @@ bool wants_windows(const Sm90Params& k) {
 
 // Half tiles with windows overlap by what a window may begin late: it begins on a multiple of 8 elements of
 // y, of float32 a whole sector. Their first positions are those of whole 16 bytes of x.
-void set_half_tiles(Sm90Params& k, const Sm90Tile& tile, int element) {
+void set_half_tiles(Sm90Params& k, const Sm90DirectTile& tile, int element) {
   constexpr int kUnit = 8;
-  const int vector = 16 / element, all = kSm90HalfTile * k.stride;
-  int step = kSm90HalfTile;
+  const int vector = 16 / element, all = tile.half_tile() * k.stride;
+  int step = tile.half_tile();
   if (k.windows) {
     step = (all - (kUnit - 1)) / k.stride / vector * vector;
     while (step * k.stride % kUnit != 0) step -= vector;
@@ -44,8 +43,7 @@ void set_half_tiles(Sm90Params& k, const Sm90Tile& tile, int element) {
   const int64_t behind = k.lout - (k.first_u * k.stride - k.padding) - all;  // the first half tile
   const int64_t each = 1 + std::max<int64_t>(0, core::ceil_div(behind, int64_t{step} * k.stride));
   k.half_tiles = Divisor::of(static_cast<uint32_t>(each));
-  k.half_rounds = static_cast<int>(
-      core::ceil_div(k.samples * each, int64_t{sm90_direct_warpgroups(tile.row_blocks, k.taps)}));
+  k.half_rounds = static_cast<int>(core::ceil_div(k.samples * each, int64_t{tile.warpgroups}));
 }
 
 }  // namespace
@@ -59,25 +57,31 @@ bool sm90_direct_takes(const Sm90Plan& plan, const Problem& p) {
   return p.n == 1 || (k.x_step[0] > 0 && k.x_step[0] % vector == 0);
 }
 
-void sm90_set_direct(Sm90Plan& plan, const Sm90Tile& tile, int element, int64_t limit) {
+Sm90DirectTile sm90_direct_tile(const Sm90Plan& plan, const Sm90Tile& tile) {
+  return sm90_direct_tile(tile.row_blocks, plan.params.taps,
+                          sm90_layout(plan.mode, plan.config.held).parts == 2);
+}
+
+void sm90_set_direct(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit) {
   Sm90Params& k = plan.params;
-  const int vector = 16 / element;
+  const Sm90Layout layout = sm90_layout(plan.mode, plan.config.held);
+  const Sm90DirectTile direct = sm90_direct_tile(plan, tile);
+  const int element = layout.element, vector = 16 / element;
   k.halo = k.taps == 1 ? 0 : 8;
-  k.width = pitch_of(kSm90HalfTile + k.halo, element);
+  k.width = pitch_of(direct.half_tile() + k.halo, element);
   k.raw_pitch = k.width * element;
-  k.raw_bytes = k.raw_pitch * kChannels;
+  k.raw_bytes = k.raw_pitch * direct.channels;
   k.windows = wants_windows(k);
-  k.row_outputs = (k.windows ? kSm90HalfTile : kSm90WarpPositions) * k.stride;
+  k.row_outputs = (k.windows ? direct.half_tile() : direct.warp_positions()) * k.stride;
   k.row_pitch = k.row_outputs + vector;
-  set_half_tiles(k, tile, element);
+  set_half_tiles(k, direct, element);
   k.pass_rows = 32 % k.phases == 0 ? 32 : kSm90Rows;
   k.pass_couts = k.pass_rows / k.phases;
   // One row more, for rows that do not exist.
   const int64_t staged = round_up<int64_t>((k.pass_couts + 1LL) * k.row_pitch * element, 16);
-  const int64_t slab = int64_t{tile.row_blocks} * k.taps * kSm90BlockBytes;
+  const int64_t slab = int64_t{tile.row_blocks} * k.taps * layout.parts * kSm90BlockBytes;
   const int64_t table = 16 * kSm90Rows * tile.row_blocks, small = 3 * 4 * kSm90MaxStages;
-  const int64_t groups = sm90_direct_warpgroups(tile.row_blocks, k.taps),
-                all_staged = staged * groups * (k.windows ? 1 : 4);
+  const int64_t groups = direct.warpgroups, all_staged = staged * groups * (k.windows ? 1 : 4);
   const int64_t rest = limit - all_staged - table - small - 128;
   auto stages_with = [&](int64_t slots) {
     return (rest - slots * (slab + 16)) / (groups * (k.raw_bytes + 16));

@@ -31,7 +31,7 @@ __device__ inline void prepare_direct_rows(const Sm90Params& p, const Share& sha
     r.gap = phase == p.phases - 1 ? p.stride - 1 - phase * p.dilation : p.dilation - 1;
     r.scale = 1;
     const int64_t channel = int64_t{share.group} * p.cout_group + cout;
-    if (std::is_same_v<typename S::Mode, Held> && there) {
+    if (kIsHeld<typename S::Mode> && there) {
       r.scale =
           reinterpret_cast<const float*>(static_cast<const unsigned char*>(p.packed) + p.scales_at)[channel];
     }
@@ -183,13 +183,17 @@ class StagedRows {
       const int from_step = p_.row_pitch * 16, vectors = p_.row_vectors;
       from += lane_ * 16;
       if (vectors <= 32) {
-        if (lane_ >= vectors) return;
+        // Two rows side by side where they are short.
+        const int aside = vectors <= 16 ? 2 : 1, turn = aside == 2 ? lane_ / 16 : 0, at = lane_ - 16 * turn;
+        if (at >= vectors) return;
+        row += turn * step;
+        from += turn * (from_step - 256);
 #pragma unroll 4
-        for (int i = 0; i < rows; ++i) {
+        for (int i = turn; i < rows; i += aside) {
           const int before = before_window(row);
-          store_vector<Skip>(row + before + lane_ * 16, from + before);
-          row += step;
-          from += from_step;
+          store_vector<Skip>(row + before + at * 16, from + before);
+          row += aside * step;
+          from += aside * from_step;
         }
         return;
       }

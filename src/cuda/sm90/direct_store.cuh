@@ -22,9 +22,9 @@ namespace tconv::cuda::sm90 {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// Of wgmma: which two of a lane's positions, and as it has them, for all row blocks.
+// Of wgmma: which pair of a lane's positions, and as it has them, for all row blocks.
 template <class S>
-using DirectSums = float[2][S::kRowBlocks * 32];
+using DirectSums = float[S::kOwn / 2][S::kRowBlocks * 32];
 
 // How a lane stages its outputs.
 enum class Staging {
@@ -40,14 +40,14 @@ class DirectOutput : StagedRows<S> {
   using Mode = typename S::Mode;
   using T = typename Mode::T;
   using Sums = DirectSums<S>;
-  static constexpr bool kHeld = std::is_same_v<Mode, Held>;
-  static constexpr int kSize = sizeof(T), kVector = 16 / kSize;
+  static constexpr bool kHeld = kIsHeld<Mode>;
+  static constexpr int kSize = sizeof(T), kVector = 16 / kSize, kOwn = S::kOwn;
 
   __device__ DirectOutput(const Sm90Params& p, const Share& share, unsigned char* shared, int warpgroup,
                           bool weights_marked)
       : StagedRows<S>(p, shared, warpgroup), share_(share), weights_marked_(weights_marked) {
-    at_ = (p.windows ? warp_ * kSm90WarpPositions : 0) + lane_ / 4 * kOwn;
-    before_ = p.windows ? 0 : warp_ * kSm90WarpPositions;
+    at_ = (p.windows ? warp_ * S::kWarpPositions : 0) + lane_ / 4 * kOwn;
+    before_ = p.windows ? 0 : warp_ * S::kWarpPositions;
     rows_ = ptx::shared_address(shared + p.shared_table) + lane_ % 4 * 2 * sizeof(DirectRow);
   }
 
@@ -73,7 +73,7 @@ class DirectOutput : StagedRows<S> {
   __device__ void mark(int n, int place) const {
     int* marks = share_.marks(p_) + 2 * n * static_cast<int>(p_.sample_tiles.value);
     const int last =
-        min((place + kSm90HalfTile - 1) / S::kColumns, static_cast<int>(p_.sample_tiles.value) - 1);
+        min((place + S::kHalfTile - 1) / S::kColumns, static_cast<int>(p_.sample_tiles.value) - 1);
     for (int tile = place / S::kColumns; tile <= last; ++tile) marks[2 * tile] = 1;
   }
 
@@ -137,12 +137,14 @@ class DirectOutput : StagedRows<S> {
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       const DirectRow &a = table[j][0], &b = table[j][1];
-      const float *low = &sums[0][Half * 16 + 4 * j], *high = &sums[1][Half * 16 + 4 * j];
       const float a_scale = a.scale * unscale, b_scale = b.scale * unscale;
-      const T va[kOwn] = {value(low[0], a, a_scale), value(low[2], a, a_scale), value(high[0], a, a_scale),
-                          value(high[2], a, a_scale)};
-      const T vb[kOwn] = {value(low[1], b, b_scale), value(low[3], b, b_scale), value(high[1], b, b_scale),
-                          value(high[3], b, b_scale)};
+      T va[kOwn], vb[kOwn];
+#pragma unroll
+      for (int i = 0; i < kOwn; ++i) {
+        const float* from = &sums[i / 2][Half * 16 + 4 * j + i % 2 * 2];
+        va[i] = value(from[0], a, a_scale);
+        vb[i] = value(from[1], b, b_scale);
+      }
       put<How>(to, step, a, va, b, vb);
     }
   }
@@ -151,18 +153,19 @@ class DirectOutput : StagedRows<S> {
   __device__ void put(uint32_t to, int step, const DirectRow& a, const T (&va)[kOwn], const DirectRow& b,
                       const T (&vb)[kOwn]) const {
     if constexpr (How == Staging::run) {
-      put(to + a.at, va[0], va[1], va[2], va[3]);
-      put(to + b.at, vb[0], vb[1], vb[2], vb[3]);
+      put_run(to + a.at, va);
+      put_run(to + b.at, vb);
     } else if constexpr (How == Staging::twice) {
       if (p_.phases == 2) {
-        put(to + a.at, va[0], vb[0], va[1], vb[1]);
-        put(to + a.at + kOwn * kSize, va[2], vb[2], va[3], vb[3]);
+#pragma unroll
+        for (int i = 0; i < kOwn; i += 2) put(to + a.at + 2 * i * kSize, va[i], vb[i], va[i + 1], vb[i + 1]);
       } else {
         const T bias_a = narrow<T>(a.bias), bias_b = narrow<T>(b.bias);
-        put(to + a.at, va[0], bias_a, va[1], bias_a);
-        put(to + a.at + kOwn * kSize, va[2], bias_a, va[3], bias_a);
-        put(to + b.at, vb[0], bias_b, vb[1], bias_b);
-        put(to + b.at + kOwn * kSize, vb[2], bias_b, vb[3], bias_b);
+#pragma unroll
+        for (int i = 0; i < kOwn; i += 2) {
+          put(to + a.at + 2 * i * kSize, va[i], bias_a, va[i + 1], bias_a);
+          put(to + b.at + 2 * i * kSize, vb[i], bias_b, vb[i + 1], bias_b);
+        }
       }
     } else if constexpr (How == Staging::pairs) {
 #pragma unroll
@@ -183,6 +186,10 @@ class DirectOutput : StagedRows<S> {
   __device__ static uint32_t bits(T v) {
     if constexpr (kSize == 4) return __float_as_uint(v);
     if constexpr (kSize == 2) return *reinterpret_cast<const uint16_t*>(&v);
+  }
+  __device__ static void put_run(uint32_t to, const T (&v)[kOwn]) {
+    if constexpr (kOwn == 4) put(to, v[0], v[1], v[2], v[3]);
+    if constexpr (kOwn == 2) put(to, v[0], v[1]);
   }
   // Neighbours.
   __device__ static void put(uint32_t to, T a, T b, T c, T d) {
@@ -220,7 +227,7 @@ class DirectOutput : StagedRows<S> {
   __device__ static bool has_nan(const Sums& sums) {
     bool nan = false;
 #pragma unroll
-    for (int m = 0; m < 2; ++m) {
+    for (int m = 0; m < kOwn / 2; ++m) {
 #pragma unroll
       for (int i = 0; i < S::kRowBlocks * 32; ++i) nan = nan || sums[m][i] != sums[m][i];
     }
@@ -230,7 +237,7 @@ class DirectOutput : StagedRows<S> {
   // The thread's own outputs that are NaN, of those that the half tile stored: others may not be stored yet.
   __device__ void repair(T* y, int n, int half_tile, int64_t u, int64_t first) const {
 #pragma unroll 1
-    for (int i = 0; i < S::kRowBlocks * 64; ++i) {
+    for (int i = 0; i < S::kRowBlocks * 16 * kOwn; ++i) {
       const int place = i / (2 * kOwn), block = place / 8, row = place % 8 * 8 + lane_ % 4 * 2 + i % 2;
       const int row_block = share_.run * S::kRowBlocks + block, inner = row / p_.phases;
       const int cout = row_block * p_.block_couts + inner, column = at_ + i / 2 % kOwn;

@@ -15,13 +15,13 @@ struct Fragment {
   uint32_t rows[Taps + 2][4];
 };
 
-// What a lane reads of a raw stage: of channels lane%4*2, the next one, and 8 further the same, its own
+// What a lane reads of a raw stage: of channels lane%4*2, the next one, and 8 further the same, its Own
 // positions and Taps - 1 before, as they are stored.
-template <class T, int Taps>
+template <class T, int Taps, int Own>
 struct Raw {
   static constexpr int kPerWord = 4 / sizeof(T);
   static constexpr int kEarlier = Taps == 1 ? 0 : Taps <= 3 ? 2 : 4;  // positions
-  static constexpr int kWords = (kEarlier + kOwn) / kPerWord;
+  static constexpr int kWords = (kEarlier + Own) / kPerWord;
   uint32_t words[4][kWords];
 
   // own: shared address of the lane's first position in its first channel; pitch: bytes from a channel to the
@@ -32,10 +32,11 @@ struct Raw {
       const uint32_t at = own + (c / 2 * 8 + c % 2) * pitch;
       uint32_t* to = words[c];
       constexpr int kBytes = kEarlier * sizeof(T);
-      if constexpr (kBytes == 16) to = put(to, ptx::load_shared16(at - 16));
-      if constexpr (kBytes == 8) to = put(to, ptx::load_shared8(at - 8));
+      if constexpr (kBytes == 16 && Own == 4) to = put(to, ptx::load_shared16(at - 16));
+      if constexpr (kBytes == 16 && Own == 2) to = put(to, ptx::load_shared8(at - 16));
+      if constexpr (kBytes == 8 || (kBytes == 16 && Own == 2)) to = put(to, ptx::load_shared8(at - 8));
       if constexpr (kBytes == 4) *to++ = ptx::load_shared4(at - 4);
-      if constexpr (sizeof(T) == 4) {
+      if constexpr (sizeof(T) * Own == 16) {
         put(to, ptx::load_shared16(at));
       } else {
         put(to, ptx::load_shared8(at));
@@ -61,8 +62,8 @@ class Reader {
   using T = typename Mode::T;
   static_assert(sizeof(T) == 2);
 
-  __device__ void start_tile(const Raw<T, Taps>&) {}
-  __device__ void convert(Fragment<Taps>& f, const Raw<T, Taps>& raw) {
+  __device__ void start_tile(const Raw<T, Taps, 4>&) {}
+  __device__ void convert(Fragment<Taps>& f, const Raw<T, Taps, 4>& raw) {
 #pragma unroll
     for (int i = 0; i < Taps + 2; ++i) {
 #pragma unroll
@@ -92,16 +93,16 @@ class Reader {
   }
 };
 
-// float32 times a power of two, in float16. Each warp has its own scale for a tile: the positions are rows of
-// its sums.
-template <int Taps>
-class Reader<Held, Taps> {
+// The scale of float32 in float16, a power of two. Each warp has its own for a tile: the positions are rows
+// of its sums.
+template <int Taps, int Own>
+class HeldScale {
  public:
   using T = float;
 
   // The scale, from the largest finite magnitude of the warp's positions in the tile's first channels, which
   // comes to lie in [2^11, 2^12): that leaves a factor of 16 above it and 2^25 below.
-  __device__ void start_tile(const Raw<T, Taps>& raw) {
+  __device__ void start_tile(const Raw<T, Taps, Own>& raw) {
     uint32_t most = 0;
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
@@ -116,32 +117,6 @@ class Reader<Held, Taps> {
     unscale_ = __uint_as_float(static_cast<uint32_t>(exponent - 11) << 23);
     marked_ = false;
   }
-
-  __device__ void convert(Fragment<Taps>& f, const Raw<T, Taps>& raw) {
-    float scaled[4][Taps + 3];
-#pragma unroll
-    for (int c = 0; c < 4; ++c) {
-#pragma unroll
-      for (int i = 0; i < Taps + 3; ++i) {
-        scaled[c][i] = __uint_as_float(raw.words[c][i + raw.kEarlier - Taps + 1]) * scale_;
-      }
-    }
-    uint32_t least = 0x7fff7fffu;
-#pragma unroll
-    for (int i = 0; i < Taps + 2; ++i) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int c = e / 2 * 2, at = i + e % 2;
-        f.rows[i][e] = pair(scaled[c][at], scaled[c + 1][at]);
-        if (e % 2 == 0 || i == Taps + 1) {
-          least = __viaddmin_s16x2(f.rows[i][e] & 0x7fff7fffu, 0x04000400u, least);
-        }
-      }
-    }
-    // Exponents of 0 and 31 (magnitudes plus 0x400, as signed 16-bit numbers, are less than 0x800 for 0 and
-    // negative for 31): zero, or out of range.
-    if (static_cast<int>(least) < 0x08000000 || static_cast<int>(least << 16) < 0x08000000) review(raw);
-  }
   // Whether anything of the tile cannot be held.
   __device__ bool marked() const {
     return marked_;
@@ -150,15 +125,25 @@ class Reader<Held, Taps> {
     return unscale_;
   }
 
- private:
+ protected:
+  static constexpr uint32_t kHeld = 0x7fff7fffu;  // least() of nothing
+
   // Volatile, so that it is not made once and moved.
   __device__ static uint32_t pair(float low, float high) {
     uint32_t v;
     asm volatile("cvt.rn.f16x2.f32 %0, %1, %2;\n" : "=r"(v) : "f"(high), "f"(low));
     return v;
   }
+  // Exponents of 0 and 31 (magnitudes plus 0x400, as signed 16-bit numbers, are less than 0x800 for 0 and
+  // negative for 31): zero, or out of range.
+  __device__ static uint32_t least(uint32_t both, uint32_t before) {
+    return __viaddmin_s16x2(both & 0x7fff7fffu, 0x04000400u, before);
+  }
+  __device__ static bool suspect(uint32_t least) {
+    return static_cast<int>(least) < 0x08000000 || static_cast<int>(least << 16) < 0x08000000;
+  }
   // What is not zero must lie in [2^-14, 2^15] after scaling.
-  __device__ void review(const Raw<T, Taps>& raw) {
+  __device__ void review(const Raw<T, Taps, Own>& raw) {
     const uint32_t unit = __float_as_uint(unscale_), low = 2u * (unit - (14u << 23)),
                    range = 2u * (29u << 23);
 #pragma unroll
@@ -173,6 +158,34 @@ class Reader<Held, Taps> {
 
   bool marked_ = false;
   float scale_ = 1, unscale_ = 1;
+};
+
+template <int Taps>
+class Reader<Held, Taps> : public HeldScale<Taps, 4> {
+  using Base = HeldScale<Taps, 4>;
+
+ public:
+  __device__ void convert(Fragment<Taps>& f, const Raw<float, Taps, 4>& raw) {
+    float scaled[4][Taps + 3];
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+#pragma unroll
+      for (int i = 0; i < Taps + 3; ++i) {
+        scaled[c][i] = __uint_as_float(raw.words[c][i + raw.kEarlier - Taps + 1]) * this->scale_;
+      }
+    }
+    uint32_t least = Base::kHeld;
+#pragma unroll
+    for (int i = 0; i < Taps + 2; ++i) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int c = e / 2 * 2, at = i + e % 2;
+        f.rows[i][e] = Base::pair(scaled[c][at], scaled[c + 1][at]);
+        if (e % 2 == 0 || i == Taps + 1) least = Base::least(f.rows[i][e], least);
+      }
+    }
+    if (Base::suspect(least)) this->review(raw);
+  }
 };
 
 #endif

@@ -8,10 +8,9 @@ namespace tconv::cuda::sm90 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
 template <class Mode>
-inline constexpr ptx::Operand kOperand =
-    std::is_same_v<Mode, F16> || std::is_same_v<Mode, Held> ? ptx::Operand::f16
-    : std::is_same_v<Mode, Bf16>                            ? ptx::Operand::bf16
-                                                            : ptx::Operand::tf32;
+inline constexpr ptx::Operand kOperand = std::is_same_v<Mode, F16> || kIsHeld<Mode> ? ptx::Operand::f16
+                                         : std::is_same_v<Mode, Bf16>               ? ptx::Operand::bf16
+                                                                                    : ptx::Operand::tf32;
 
 // Of a tile: whether an operand was too small to split, or out of float16's range; and what undoes x's scale.
 struct Seen {

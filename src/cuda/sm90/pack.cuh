@@ -1,13 +1,14 @@
 // Packing of weights w[channel][cout][k] into the layouts that dense.hpp describes.
 //
 //   for each part of a row block, some of its couts:                                             one cluster
-//     tf32: for each channel of the block's share, cout, k:  least and most of the magnitudes      one block
-//           the cluster's blocks tell each other what they saw: the couts' scales
-//     for each 8 channels of the block's share, tap, row:    8 weights, of tf32 from L1, into 16-byte units
-//     the cluster's blocks tell each other whether they saw what needs a mark (of tf32 with the scales)
+//     both layouts: for each channel of the block's share, cout, k:  least and most magnitude      one block
+//                   the cluster's blocks tell each other what they saw: the couts' scales
+//     for each 8 channels of the block's share, tap, row:            8 weights into 16-byte units
+//     the cluster's blocks tell each other whether they saw what needs a mark
 //
 // Both passes read what lies side by side: for each channel the part's couts with all their taps are one run,
-// and a tap's units of the part's rows another. Of tf32 both layouts are written at once.
+// and a tap's units of the part's rows another. Of float32 both layouts are written at once, the second pass
+// from L1, or the first layout alone, where the run that follows needs no other.
 #pragma once
 
 #include "cuda/sm90/shape.cuh"
@@ -18,11 +19,16 @@ namespace tconv::cuda::sm90 {
 
 inline constexpr uint32_t kNothing = 0xffffffffu;
 
+// float32 has a second layout, held in float16.
+template <class Mode>
+inline constexpr bool kBothLayouts = std::is_same_v<typename Mode::T, float>;
+
 // What each of the cluster's blocks saw.
 struct Looked {
   uint32_t most[kSm90PackCluster][kSm90Rows];   // of a cout's finite magnitudes the largest, as bits
   uint32_t least[kSm90PackCluster][kSm90Rows];  // the least that is not zero, less 1; or kNothing
-  uint32_t special[kSm90PackCluster];           // whether a weight is not finite, or too much for the mode
+  // Whether a weight is not finite, or too much for the mode: one exchange after the other.
+  uint32_t special[2][kSm90PackCluster];
 };
 
 // Which weights the block packs.
@@ -92,15 +98,17 @@ __device__ inline bool look(const Sm90PackParams& p, const PackShare& share, Loo
 }
 
 // Whether any block of the cluster says yes; all of them have begun. What they stored to each other is there
-// then.
+// then. Exchange: each of its own, as a block may begin one before another has read the one before.
+template <int Exchange>
 __device__ inline bool any_of_cluster(const Sm90PackParams& p, const PackShare& share, Looked& looked,
                                       bool mine) {
+  uint32_t(&special)[kSm90PackCluster] = looked.special[Exchange];
   const int thread = static_cast<int>(threadIdx.x);
-  if (thread < p.cluster) ptx::store_cluster4(ptx::shared_address(&looked.special[share.rank]), thread, mine);
+  if (thread < p.cluster) ptx::store_cluster4(ptx::shared_address(&special[share.rank]), thread, mine);
   __syncwarp();
   ptx::cluster_arrive();
   ptx::cluster_wait();
-  return __syncthreads_or(thread < p.cluster && looked.special[thread] != 0) != 0;
+  return __syncthreads_or(thread < p.cluster && special[thread] != 0) != 0;
 }
 
 // A mark of the block's part; the last part also says that there are no more.
@@ -140,12 +148,19 @@ __device__ inline bool set_scale(const Sm90PackParams& p, const PackShare& share
          (least != kNothing && __uint_as_float(least + 1u) * scale < 0x1p-14f);
 }
 
-// 8 weights in float16.
-__device__ inline uint4 hold_weights(const uint32_t (&v)[8], float scale) {
-  uint32_t pairs[4];
+// 8 weights in float16, and what that leaves of them (shape.cuh, HeldSplit).
+__device__ inline void hold_weights(const uint32_t (&v)[8], float scale, uint4& held, uint4& rest) {
+  uint32_t pairs[4], rests[4];
 #pragma unroll
-  for (int j = 0; j < 4; ++j) pairs[j] = held_pair(v[2 * j], v[2 * j + 1], scale);
-  return {pairs[0], pairs[1], pairs[2], pairs[3]};
+  for (int j = 0; j < 4; ++j) {
+    pairs[j] = held_pair(v[2 * j], v[2 * j + 1], scale);
+    const float2 taken = __half22float2(*reinterpret_cast<const __half2*>(&pairs[j]));
+    const float low = fmaf(__uint_as_float(v[2 * j]), scale, -taken.x),
+                high = fmaf(__uint_as_float(v[2 * j + 1]), scale, -taken.y);
+    rests[j] = held_pair(__float_as_uint(low), __float_as_uint(high), HeldSplit::kUp);
+  }
+  held = {pairs[0], pairs[1], pairs[2], pairs[3]};
+  rest = {rests[0], rests[1], rests[2], rests[3]};
 }
 
 template <class Mode>
@@ -181,10 +196,15 @@ __device__ inline bool store_units(const Sm90PackParams& p, int64_t row_block, i
 #pragma unroll
     for (int q = 0; q < Mode::kParts; ++q) to[q * kBlockUnits] = parts[q];
   }
-  if constexpr (std::is_same_v<Mode, Tf32>) {
+  if constexpr (kBothLayouts<Mode>) {
+    if (p.held == nullptr) return any;
     const int64_t slab = row_block * p.held_slabs + block / kSm90Blocks;
-    static_cast<uint4*>(p.held)[(slab * p.taps + tap) * kBlockUnits + block % kSm90Blocks * kSm90Rows + row] =
-        hold_weights(v, scale);
+    uint4* to = static_cast<uint4*>(p.held) + (slab * p.taps + tap) * Mode::kParts * kBlockUnits +
+                block % kSm90Blocks * kSm90Rows + row;
+    uint4 held, rest;
+    hold_weights(v, scale, held, rest);
+    to[0] = held;
+    if constexpr (Mode::kParts == 2) to[kBlockUnits] = rest;
   }
   return any;
 }
@@ -197,7 +217,7 @@ __device__ inline bool store_rows(const Sm90PackParams& p, const PackShare& shar
   const int row = share.row + threadIdx.x - line * share.rows, inner = row / p.phases;
   const int phase = row - inner * p.phases, cout = inner - share.part * p.part_couts;
   const bool there = cout < share.couts;
-  const float scale = std::is_same_v<Mode, Tf32> && there ? scales[cout] : 1;
+  const float scale = kBothLayouts<Mode> && p.held != nullptr && there ? scales[cout] : 1;
   const int64_t step = int64_t{p.cout_group} * p.k;
   const Word* from = static_cast<const Word*>(p.weight) + share.group * p.cin_group * step +
                      int64_t{share.cout + cout} * p.k + phase;
@@ -218,15 +238,14 @@ __device__ inline bool store_rows(const Sm90PackParams& p, const PackShare& shar
   return any;
 }
 
-// Of tf32: scales and marks, before anything is stored.
+// Of both layouts: scales, and the held one's marks, before anything is stored.
 __device__ inline void prepare(const Sm90PackParams& p, const PackShare& share, Looked& looked,
                                float* scales) {
   const bool infinite = __syncthreads_or(look(p, share, looked)) != 0;
   ptx::cluster_wait();  // the other blocks have begun
   tell(p, share, looked);
-  const bool any = any_of_cluster(p, share, looked, infinite);
+  const bool any = any_of_cluster<0>(p, share, looked, infinite);
   const bool out = __syncthreads_or(set_scale(p, share, looked, scales)) != 0;
-  mark(share, p.marks, any);
   mark(share, p.held_marks, any || out);
 }
 
@@ -239,14 +258,13 @@ __global__ void __launch_bounds__(kSm90PackThreads) pack_kernel(const __grid_con
   __shared__ float scales[kSm90Rows];
   const PackShare share(p);
   ptx::cluster_arrive();
-  if constexpr (std::is_same_v<Mode, Tf32>) {
-    prepare(p, share, looked, scales);
-    store_rows<Mode>(p, share, scales);
-  } else {
-    const bool special = __syncthreads_or(store_rows<Mode>(p, share, scales)) != 0;
-    ptx::cluster_wait();
-    mark(share, p.marks, any_of_cluster(p, share, looked, special));
+  const bool both = kBothLayouts<Mode> && p.held != nullptr;
+  if constexpr (kBothLayouts<Mode>) {
+    if (both) prepare(p, share, looked, scales);
   }
+  const bool special = __syncthreads_or(store_rows<Mode>(p, share, scales)) != 0;
+  if (!both) ptx::cluster_wait();  // the other blocks have begun
+  mark(share, p.marks, any_of_cluster<1>(p, share, looked, special));
 #endif
 }
 

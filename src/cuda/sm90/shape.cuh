@@ -22,6 +22,19 @@ struct Held {
   static constexpr int kParts = 1, kUnit = 8, kDepth = 16, kSlab = 32;
 };
 
+// ieee float32 in two parts of float16, of 11 bits each: v*scale = hi + lo/2^11 up to 2^-22 of it. Scales and
+// marks as of Held; marked tiles are computed by Ieee. Only where x goes direct.
+struct HeldSplit {
+  using T = float;
+  using Sum = float;
+  using Word = uint32_t;
+  static constexpr int kParts = 2, kUnit = 8, kDepth = 16, kSlab = 32;
+  static constexpr float kUp = 0x1p11f, kDown = 0x1p-11f;
+};
+
+template <class Mode>
+inline constexpr bool kIsHeld = std::is_same_v<Mode, Held> || std::is_same_v<Mode, HeldSplit>;
+
 // Two numbers times a power of two, in float16.
 __device__ inline uint32_t held_pair(uint32_t left, uint32_t right, float scale) {
   const __half2 both = __floats2half2_rn(__uint_as_float(left) * scale, __uint_as_float(right) * scale);
@@ -46,8 +59,6 @@ struct Shape {
   static constexpr int kConsumer = N == 256 ? 176 : Mode::kParts == 2 ? 168 : 136;
   static constexpr int kProducer = 256 - kConsumer;
 };
-
-inline constexpr int kOwn = 4;  // neighbouring positions of a lane, where x goes direct
 
 // What the block of threads is at: its group's row blocks, its split's slabs.
 struct Share {
