@@ -60,13 +60,35 @@ void expect_direct_sound(const Sm90Plan& plan, const core::Problem& p, const Sm9
   const Sm90Params& k = plan.params;
   const Sm90DirectTile direct = sm90_direct_tile(plan, tile);
   const int vector = 16 / element, warpgroups = direct.warpgroups;
-  EXPECT_EQ(k.step, 1) << what;
-  EXPECT_LE(k.taps, 4) << what;
+  if (k.tap_group > 0) {
+    EXPECT_EQ(k.step, 1) << what;
+    EXPECT_LE(k.taps, 4) << what;
+    EXPECT_EQ(k.tap_group, k.taps) << what;
+    EXPECT_EQ(k.row_classes, 1) << what;
+  } else {
+    const int operands = 2 * kSm90Blocks * (direct.half_tile() + k.halo) * 16;
+    EXPECT_EQ(sm90_layout(plan.mode, plan.config.held).parts, 1) << what;
+    EXPECT_EQ(k.halo % 8, 0) << what;
+    EXPECT_EQ(k.shared_stage % 16, 0) << what;
+    EXPECT_GE(k.staged_bytes * (k.windows ? 1 : 4), operands) << what;
+  }
   EXPECT_FALSE(k.partial || k.skewed) << what;
-  EXPECT_GE(k.width, direct.half_tile() + k.halo) << what;
+  // Each class's rows begin on 16 bytes, or equally far behind.
+  const int behind = k.row_classes > 1 ? vector : 0;
+  EXPECT_EQ(k.row_classes * k.x_step[1] % vector, 0) << what;
+  EXPECT_EQ(k.class_turn, k.x_step[1] % vector) << what;
+  if (k.samples > 1 && k.row_classes == 1) {
+    EXPECT_EQ(k.x_step[0] % vector, 0) << what;
+  } else if (k.samples > 1) {
+    EXPECT_EQ(k.sample_rows * k.x_step[1], k.x_step[0]) << what;
+  }
+  EXPECT_EQ(k.region_bytes % 128, 0) << what;
+  EXPECT_GE(k.region_bytes, direct.channels / k.row_classes * k.raw_pitch) << what;
+  EXPECT_EQ(k.raw_bytes, k.row_classes * k.region_bytes) << what;
+  EXPECT_EQ(k.raw_pitch, k.width * element) << what;
+  EXPECT_GE(k.width, direct.half_tile() + k.halo + behind) << what;
   EXPECT_LE(k.width, 256) << what;  // a box's limit
-  EXPECT_GE(k.halo, k.taps - 1) << what;
-  EXPECT_EQ(k.raw_bytes % 128, 0) << what;
+  EXPECT_GE(k.halo, (k.taps - 1) * k.step) << what;
   EXPECT_EQ(k.raw_pitch / 16 % 2, 1) << what;
   EXPECT_EQ((k.first_u - k.halo) % vector, 0) << what;
   EXPECT_EQ(k.half_step % vector, 0) << what;
@@ -244,24 +266,29 @@ TEST(Sm90Plan, PackedWeightsDoNotDependOnLength) {
   }
 }
 
-// Where its rows begin on 16 bytes, has neighbouring taps and is long; else by bulk copies in tf32.
+// Whatever its taps and the alignment of its rows.
 TEST(Sm90Plan, LongSamplesGoDirect) {
-  auto tile = [](const char* text) {
-    const Sm90Plan plan = sm90_plan(core::parse(text).value(), device("h200"), false);
-    return sm90_tile(plan.config);
+  auto plan = [](const char* text) { return sm90_plan(core::parse(text).value(), device("h200"), false); };
+  auto group = [&](const char* text) {
+    const Sm90Plan p = plan(text);
+    EXPECT_TRUE(sm90_tile(p.config).direct) << text << ": " << describe(p, core::parse(text).value());
+    return p.params.tap_group;
   };
-  EXPECT_TRUE(tile("n64 ci128 co128 l65536 k3 s1 p0 f32 tf32").direct);
-  EXPECT_TRUE(tile("n64 ci128 co128 l65536 k3 s1 p0 bf16").direct);
-  EXPECT_TRUE(tile("n1 ci512 co256 l8000 k16 s8 p4 f32 tf32").direct);
-  EXPECT_TRUE(tile("n16 ci32 co64 l131072 k3 s2 p1 d2 bf16").direct);
-  EXPECT_TRUE(tile("n16 ci128 co64 l55104 k4 s2 p1 f32 tf32").direct);
-  EXPECT_TRUE(tile("n64 ci128 co128 l65536 k3 s1 p0 f32").direct);
-  EXPECT_TRUE(tile("n64 ci128 co128 l65535 k3 s1 p0 f32 tf32").bulk);
-  EXPECT_TRUE(tile("n32 ci32 co64 l131072 k5 s1 p0 d3 f32 tf32").bulk);
-  const Sm90Tile odd = tile("n64 ci128 co128 l65535 k3 s1 p0 bf16");
-  EXPECT_FALSE(odd.bulk || odd.direct);
-  const Sm90Tile brief = tile("n16 ci64 co32 l400 k4 s2 p1 f32 tf32");
-  EXPECT_FALSE(brief.bulk);
+  EXPECT_EQ(group("n64 ci128 co128 l65536 k3 s1 p0 f32 tf32"), 3);
+  EXPECT_EQ(group("n64 ci128 co128 l65536 k3 s1 p0 bf16"), 3);
+  EXPECT_EQ(group("n64 ci128 co128 l65536 k3 s1 p0 f32"), 3);
+  EXPECT_EQ(group("n1 ci512 co256 l8000 k16 s8 p4 f32 tf32"), 2);
+  EXPECT_EQ(group("n16 ci32 co64 l131072 k3 s2 p1 d2 bf16"), 3);
+  EXPECT_EQ(group("n16 ci128 co64 l55104 k4 s2 p1 f32 tf32"), 2);
+  EXPECT_EQ(group("n32 ci32 co64 l131072 k5 s1 p0 d3 f32 tf32"), 0);
+  EXPECT_EQ(group("n64 ci128 co128 l65535 k3 s1 p0 f32 tf32"), 0);
+  EXPECT_EQ(group("n64 ci128 co128 l65535 k3 s1 p0 bf16"), 0);
+  auto tile = [&](const char* text) { return sm90_tile(plan(text).config); };
+  EXPECT_EQ(group("n64 ci125 co128 l65535 k3 s1 p0 f32 tf32"), 0);
+  // Samples that begin between rows; split operands are registers.
+  EXPECT_FALSE(tile("n64 ci128 co128 l65535 k3 s1 p0 xs8388483,65535,1 f32 tf32").direct);
+  EXPECT_FALSE(tile("n64 ci128 co128 l65535 k3 s1 p0 f32").direct);
+  EXPECT_FALSE(tile("n16 ci64 co32 l400 k4 s2 p1 f32 tf32").bulk);
 }
 
 // Direct sums have another order, so that nothing that depends on n may choose them.

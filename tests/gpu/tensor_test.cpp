@@ -82,7 +82,8 @@ void expect_direct_right(const Value& x, const Value& w, const std::string& mode
   const core::DeviceInfo device = cuda::device_info(0).value();
   int ran = 0;
   for (const char* shape :
-       {"n2 ci48 co40 l304 k5 s2 p1 ", "n1 ci160 co32 l40 k8 s4 p2 ", "n2 ci32 co70 l516 k3 s1 p0 "}) {
+       {"n2 ci48 co40 l304 k5 s2 p1 ", "n1 ci160 co32 l40 k8 s4 p2 ", "n2 ci32 co70 l516 k3 s1 p0 ",
+        "n2 ci48 co40 l301 k5 s1 p2 d3 ", "n1 ci32 co33 l502 k7 s1 p0 "}) {
     Operands o(shape + mode);
     set(o, x, w);
     for (const cuda::Sm90Config& c : direct_configs(o.problem)) {

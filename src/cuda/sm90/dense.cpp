@@ -82,16 +82,33 @@ Sm90PackParams pack_params(const Sm90Plan& plan, const Problem& p, const core::D
   return params;
 }
 
-// x of shape (group of channels, N); a dimension of one has any step.
-Status set_x_map(Sm90Params& k, const Problem& p) {
-  const int64_t element = static_cast<int64_t>(core::size_of(p.dtype));
-  const int64_t row = k.x_step[1] * element, sample = p.n > 1 ? k.x_step[0] * element : row;
-  return make_tensor_map({k.x,
-                          static_cast<int>(element),
-                          {p.l, k.cin_group, p.groups, p.n},
-                          {row, row * k.cin_group, sample},
-                          {k.width, k.raw_bytes / k.raw_pitch, 1, 1}},
-                         k.x_map);
+// A map of x of shape (group of channels, N), of which a dimension of one has any step. Or several, of all
+// rows whatever their sample: each of every row_classes-th one, from the 16-byte boundary at or before its
+// begin.
+Status set_x_maps(Sm90Params& k, const Problem& p, int channels) {
+  const int64_t element = static_cast<int64_t>(core::size_of(p.dtype)), row = k.x_step[1] * element;
+  const int element_bytes = static_cast<int>(element), classes = k.row_classes;
+  if (classes == 1) {
+    const int64_t sample = p.n > 1 ? k.x_step[0] * element : row;
+    return make_tensor_map({k.x,
+                            element_bytes,
+                            {p.l, k.cin_group, p.groups, p.n},
+                            {row, row * k.cin_group, sample},
+                            {k.width, channels, 1, 1}},
+                           k.x_maps[0]);
+  }
+  const int64_t rows = (p.n - 1) * k.sample_rows + p.cin, step = row * classes;
+  for (int m = 0; m < classes; ++m) {
+    const int64_t behind = m * row % 16;
+    const Status made = make_tensor_map({static_cast<const std::byte*>(k.x) + m * row - behind,
+                                         element_bytes,
+                                         {p.l + behind / element, ceil_div(rows - m, int64_t{classes}), 1, 1},
+                                         {step, step, step},
+                                         {k.width, channels / classes, 1, 1}},
+                                        k.x_maps[m]);
+    if (!made.ok()) return made;
+  }
+  return {};
 }
 
 class Sm90Dense final : public plan::Kernel {
@@ -152,8 +169,9 @@ class Sm90Dense final : public plan::Kernel {
     const Sm90Tile& tile = sm90_tile(plan.config);
     Grid grid{plan.blocks, kSm90Threads, plan.shared_bytes};
     if (tile.direct) {
-      if (Status made = set_x_map(params, problem_); !made.ok()) return made;
-      grid.threads = 128 * (sm90_direct_tile(plan, tile).warpgroups + 1);
+      const Sm90DirectTile direct_tile = sm90_direct_tile(plan, tile);
+      if (Status made = set_x_maps(params, problem_, direct_tile.channels); !made.ok()) return made;
+      grid.threads = 128 * (direct_tile.warpgroups + 1);
       if (plan.counter_bytes > 0) params.counters = reinterpret_cast<int*>(marks + plan.tile_marks_bytes);
       const auto bytes = static_cast<std::size_t>(plan.tile_marks_bytes + plan.counter_bytes);
       const Status zeroed = bytes > 0 ? launcher.zero(marks, bytes) : Status();
@@ -162,7 +180,7 @@ class Sm90Dense final : public plan::Kernel {
     const Sm90Functions functions = !plan.config.held             ? functions_
                                     : plan.mode == Sm80Mode::ieee ? sm90_split()
                                                                   : sm90_held();
-    return launcher.run(tile.direct ? functions.direct[tile.row_blocks - 1][params.taps - 1]
+    return launcher.run(tile.direct ? functions.direct[tile.row_blocks - 1][params.tap_group]
                                     : functions.tiles[static_cast<std::size_t>(plan.config.tile)],
                         grid, params);
   }

@@ -1,7 +1,7 @@
 // The kernel of cuda.sm90.dense; dense.hpp has its loop nest and layouts.
 #pragma once
 
-#include "cuda/sm90/direct.cuh"
+#include "cuda/sm90/direct_kernel.cuh"
 #include "cuda/sm90/feed.cuh"
 #include "cuda/sm90/folded.cuh"
 #include "cuda/sm90/load.cuh"
@@ -64,10 +64,10 @@ __global__ void __launch_bounds__(kSm90Threads, 1) dense_kernel(const __grid_con
 #endif
 }
 
-template <class Mode, int RowBlocks, int Group = 1>
+template <class Mode, int RowBlocks, int Group = 0>
 void set_direct(Sm90Functions& f) {
-  f.direct[RowBlocks - 1][Group - 1] = direct_kernel<DirectShape<Mode, RowBlocks, Group>>;
-  if constexpr (Group < 4) set_direct<Mode, RowBlocks, Group + 1>(f);
+  f.direct[RowBlocks - 1][Group] = direct_kernel<DirectShape<Mode, RowBlocks, Group>>;
+  if constexpr (Group < kSm90MaxTapGroup) set_direct<Mode, RowBlocks, Group + 1>(f);
 }
 
 // The tiles of each mode, in the order of dense_plan.cpp. What is split or held

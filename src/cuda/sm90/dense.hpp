@@ -11,9 +11,9 @@
 //     the 2 warpgroups: y[n, cout, stride*u + a*dilation - padding] = sums[cout, a][u] + bias[cout]
 //
 // Or, of long samples in tf32 (Sm90Tile::bulk), one of the 7 warps copies the slab's rows as they lie to a
-// ring of raw stages, by bulk copies, and the 6 make operands of them. Or, where taps are up to 4 neighbours
-// and rows of x begin on 16 bytes (Sm90Tile::direct), a kernel of its own reads raw stages straight into the
-// other operand of wgmma, which may be registers: direct.cuh.
+// ring of raw stages, by bulk copies, and the 6 make operands of them. Or (Sm90Tile::direct) in a kernel of
+// its own, raw stages come by tensor copies, and the warps that multiply read them straight into the other
+// operand of wgmma, which may be registers, or make operands in shared memory: direct.cuh, direct_taps.cuh.
 //
 // Both operands of wgmma lie in shared memory without swizzle, K-major: [16-byte channel block][row or
 // position][channels of the block], 4 channels of float32, 8 of a 16-bit type. A tap's shift is then a whole
@@ -87,9 +87,11 @@ struct Sm90DirectTile {
   constexpr int warp_positions() const { return 8 * own; }
   constexpr int half_tile() const { return 4 * warp_positions(); }  // positions of a warpgroup
 };
-constexpr Sm90DirectTile sm90_direct_tile(int row_blocks, int taps, bool split) {
-  return {split ? 2 : 4, row_blocks == 1 && taps < 4 ? 3 : 2, split ? 32 : 16};
+constexpr Sm90DirectTile sm90_direct_tile(int row_blocks, int tap_group, bool split) {
+  return {split ? 2 : 4, row_blocks == 1 && tap_group < 4 ? 3 : 2, split ? 32 : 16};
 }
+inline constexpr int kSm90MaxTapGroup = 4;    // taps that share a lane's registers
+inline constexpr int kSm90MaxRowClasses = 8;  // of rows of x, by how far behind 16 bytes they begin
 inline constexpr int kSm90ScaleBytes = 4 * (16 + kSm90MaxStages);     // what the loading warps agree on
 inline constexpr int kSm90Marks = 8;                                  // bytes of a row block
 inline constexpr int kSm90PackThreads = 256, kSm90PackCluster = 8;    // blocks of a cluster at most
@@ -128,9 +130,9 @@ struct Sm90Params {
   Divisor sample_pitch;  // sample_columns, where folded
   int64_t partial_columns;
   // Rings.
-  int tap_group, tap_groups;
-  int halo;            // positions of a stage before its columns
-  int width, x_pitch;  // positions of a stage, and units from a channel block to the next
+  int tap_group, tap_groups;  // where x goes direct: taps that share registers; 0: by operands
+  int halo;                   // positions of a stage before its columns
+  int width, x_pitch;         // positions of a stage, and units from a channel block to the next
   int stages, slots, raws;
   int raw_pitch, raw_bytes;  // of a raw stage: from row to row, and all
   bool resident;             // every tap of every slab has a slot
@@ -146,7 +148,11 @@ struct Sm90Params {
   int shared_raw, shared_weights, shared_stage, shared_table, shared_small, shared_scale,
       shared_barriers;  // byte offsets; x at 0
   // Where x goes direct.
-  TensorMap x_map;
+  TensorMap x_maps[kSm90MaxRowClasses];
+  int row_classes;   // maps
+  int sample_rows;   // where there are several: rows of x from a sample to the next
+  int class_turn;    // elements that a channel's row begins later behind 16 bytes than the last one
+  int region_bytes;  // of a raw stage, for each map
   int* counters;  // of half tiles that have been taken, for each group and pair of row blocks; null: by turns
   int pass_rows, pass_couts;  // that the epilogue stages at once
   bool windows;               // a warpgroup stages its outputs together, else each warp its own
@@ -180,9 +186,9 @@ struct Sm90Tile {
 };
 
 struct Sm90Functions {
-  void (*tiles[7])(Sm90Params);      // null where the mode has none
-  void (*direct[2][4])(Sm90Params);  // of one row block or two, and 1 to 4 taps a group
-  void (*pack)(Sm90PackParams);      // null where operands are held in float16: with tf32
+  void (*tiles[7])(Sm90Params);                         // null where the mode has none
+  void (*direct[2][kSm90MaxTapGroup + 1])(Sm90Params);  // of one row block or two, by tap_group
+  void (*pack)(Sm90PackParams);                         // null where operands are held in float16: with tf32
 };
 
 // One source file a mode.

@@ -44,7 +44,9 @@ std::string describe(const Sm90Plan& plan, const Problem& p) {
   std::snprintf(model, sizeof model,
                 "; predicted %.4f ms (tensor %.4f, load %.4f, L2 %.4f, store %.4f, DRAM %.4f, launch %.4f)",
                 c.total, c.tensor, c.load, c.l2, c.store, c.dram, c.launch);
-  return text(plan.config) + "; " + name_of(plan.mode) + rows_and_depth(p, plan.phases) + model;
+  const bool operands = sm90_tile(plan.config).direct && plan.params.tap_group == 0;
+  return text(plan.config) + (operands ? ", operands made in shared memory" : "") + "; " +
+         name_of(plan.mode) + rows_and_depth(p, plan.phases) + model;
 }
 
 }  // namespace tconv::cuda

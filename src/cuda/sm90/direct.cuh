@@ -3,7 +3,7 @@
 //
 //   for each group, pair of row blocks, and, as they are free, half tile of 128 positions:   one warpgroup
 //     for each 16 channels (of split operands 32):                                           one raw stage
-//       1 lane has a box of x copied, 128 + halo positions, zeros where there is no x
+//       1 lane has boxes of x copied, 128 + halo positions, zeros where there is no x
 //       4 channels of 4 + taps - 1 positions a lane go to registers, rounded or split once
 //       for each tap j:  sums[u][row] += x[u - j][channels] * packed[row][channels, j]        wgmma
 //     y[n, cout, stride*u + a*dilation - padding] = sums[u][cout, a] + bias[cout]
@@ -17,9 +17,10 @@
 // are shared by 3 taps but not by lanes.
 //
 // A lane has 4 neighbouring positions u, as rows 8 apart of two wgmma: the operands of neighbouring taps are
-// then the same registers in another order. Where all weights fit in shared memory, the two or three
-// warpgroups of a block go from half tile to half tile apart from each other, and one multiplies while
-// another stores; else they take neighbouring ones together and share a ring of slabs.
+// then the same registers in another order. For other taps, and rows of x that do not begin on 16 bytes,
+// warpgroups make operands in shared memory: direct_taps.cuh. Where all weights fit in shared memory, the two
+// or three warpgroups of a block go from half tile to half tile apart from each other, and one multiplies
+// while another stores; else they take neighbouring ones together and share a ring of slabs.
 #pragma once
 
 #include "cuda/sm90/direct_store.cuh"
@@ -28,8 +29,8 @@
 
 namespace tconv::cuda::sm90 {
 
-// Group: taps. A shape each, because ptxas has wgmma take turns where the loops of several are in one
-// kernel.
+// Group: taps; 0: any, by operands in shared memory. A shape each, because ptxas has wgmma take turns where
+// the loops of several are in one kernel.
 template <class M, int RowBlocks, int Group>
 struct DirectShape {
   using Mode = M;
@@ -40,10 +41,14 @@ struct DirectShape {
   static constexpr int kOwn = kTile.own, kWarpPositions = kTile.warp_positions();
   static constexpr int kHalfTile = kTile.half_tile(), kWarpgroups = kTile.warpgroups;
   static constexpr int kChannels = kTile.channels;
-  static constexpr int kColumns = 256;  // of a tile that is marked
+  static constexpr int kApart = Group == 0 ? 8 : 1;    // positions from one of a lane's to the next
+  static constexpr int kReaders = Group == 0 ? 2 : 4;  // warps that read a raw stage
+  static constexpr int kFirst = Group == 0 ? 2 : 1;    // stages that tell the tile: of all warps
+  static constexpr int kColumns = 256;                 // of a tile that is marked
   static constexpr int kThreads = 128 * (kWarpgroups + 1), kConsumers = 128 * kWarpgroups;
   // Registers of a thread that multiplies, and of another: 384 threads have 168 each to begin with, 512 128.
-  static constexpr int kConsumer = kWarpgroups == 2 ? 240 : 160, kProducer = kWarpgroups == 2 ? 24 : 32;
+  static constexpr int kConsumer = kWarpgroups == 3 ? 160 : Group == 0 ? 232 : 240;
+  static constexpr int kProducer = kWarpgroups == 3 ? 32 : Group == 0 ? 40 : 24;
 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -64,7 +69,7 @@ struct DirectBarriers {
   __device__ void init() const {
     for (int i = 0; i < S::kWarpgroups * stages; ++i) {
       ptx::barrier_init(full(0, i), 1);
-      ptx::barrier_init(empty(0, i), 4);
+      ptx::barrier_init(empty(0, i), S::kReaders);
     }
     for (int i = 0; i < buffers; ++i) {
       ptx::barrier_init(weights_full(i), S::kRowBlocks);  // warps that bring them
@@ -115,14 +120,28 @@ __device__ inline void feed_direct(const Sm90Params& p, const Share& share, cons
     const int first = static_cast<int>(p.first_u) - p.halo + half * p.half_step;
     for (int step = 0; step < steps; ++step) {
       ptx::barrier_wait(barriers.empty(warpgroup, raw.at), raw.parity ^ 1);
-      if (step == 0) tiles[raw.at] = tile;
+      if (step < S::kFirst) tiles[raw.at] = tile;
       if (tile < 0) {
         ptx::barrier_arrive(barriers.full(warpgroup, raw.at));
-        return;
+        if (step == S::kFirst - 1) return;
+        raw.advance(p.stages);
+        continue;
       }
-      ptx::barrier_arrive_expect(barriers.full(warpgroup, raw.at), p.raw_bytes);
-      const int at[4] = {first, step * S::kChannels, share.group, n};
-      ptx::tensor_load(to + raw.at * p.raw_bytes, &p.x_map, at, barriers.full(warpgroup, raw.at));
+      ptx::barrier_arrive_expect(barriers.full(warpgroup, raw.at), S::kChannels * p.raw_pitch);
+      const uint32_t stage = to + raw.at * p.raw_bytes;
+      if (S::kGroup > 0 || p.row_classes == 1) {
+        const int at[4] = {first, step * S::kChannels, share.group, n};
+        ptx::tensor_load(stage, &p.x_maps[0], at, barriers.full(warpgroup, raw.at));
+      } else {
+        const int row = n * p.sample_rows + share.group * p.cin_group + step * S::kChannels;
+        const int shift = __ffs(p.row_classes) - 1;
+#pragma unroll 1
+        for (int m = 0; m < p.row_classes; ++m) {
+          const int at[4] = {first, (row - m + p.row_classes - 1) >> shift, 0,
+                             0};  // its first row from there on
+          ptx::tensor_load(stage + m * p.region_bytes, &p.x_maps[m], at, barriers.full(warpgroup, raw.at));
+        }
+      }
       raw.advance(p.stages);
     }
   }
@@ -165,8 +184,8 @@ class MultiplyDirect {
   using Mode = typename S::Mode;
   using Sums = DirectSums<S>;
 
-  __device__ MultiplyDirect(const Sm90Params& p, const DirectBarriers<S>& barriers, unsigned char* shared,
-                            int warpgroup)
+  __device__ MultiplyDirect(const Sm90Params& p, const Share&, const DirectBarriers<S>& barriers,
+                            unsigned char* shared, int warpgroup)
       : p_(p), barriers_(barriers), leader_(threadIdx.x % 32 == 0) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     const uint32_t offset =
@@ -192,7 +211,7 @@ class MultiplyDirect {
 
   // Its sums. Fragments take turns: one is made while the other is multiplied, of numbers that were asked for
   // before that.
-  __device__ void run(Sums& sums) {
+  __device__ void run(Sums& sums, int /*tile*/) {
     Raw<typename Mode::T, S::kGroup, S::kOwn> raw;
     Fragment<S::kGroup> even, odd;
     load(raw);
@@ -323,7 +342,7 @@ class MultiplySplit : public MultiplyDirect<S> {
 
   // hi * hi in fresh sums, which are added up in float32 after each slab, because the tensor core truncates
   // where it accumulates; what is 2^-11 of that in sums of its own, to the end.
-  __device__ void run(Sums& sums) {
+  __device__ void run(Sums& sums, int /*tile*/) {
     Raw<typename Mode::T, S::kGroup, S::kOwn> raw;
     SplitFragment<S::kGroup> f;
     float fresh[kN / 2], small[kN / 2];
@@ -392,45 +411,6 @@ class MultiplySplit : public MultiplyDirect<S> {
   using Base::weights_there_;
 };
 
-template <class S>
-using DirectProducts = std::conditional_t<S::kSplit, MultiplySplit<S>, MultiplyDirect<S>>;
-
 #endif
-
-template <class S>
-__global__ void __launch_bounds__(S::kThreads, 1) direct_kernel(const __grid_constant__ Sm90Params p) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  extern __shared__ __align__(128) unsigned char shared[];
-  const Share share(p);
-  const DirectBarriers<S> barriers(p, shared);
-  if (threadIdx.x == 0) barriers.init();
-  __syncthreads();
-  if (threadIdx.x >= S::kConsumers) {
-    ptx::fewer_registers<S::kProducer>();
-    const int warp = (threadIdx.x - S::kConsumers) / 32;
-    if (threadIdx.x % 32 != 0) return;
-    if (warp < S::kWarpgroups) {
-      feed_direct<S>(p, share, barriers, shared, warp);
-    } else if (warp - S::kWarpgroups < S::kRowBlocks) {
-      feed_weights<S>(p, share, barriers, shared, warp - S::kWarpgroups);
-    }
-    return;
-  }
-  ptx::more_registers<S::kConsumer>();
-  prepare_direct_rows<S>(p, share, shared);
-  ptx::named_barrier(5, S::kConsumers);
-  // The same in all lanes, which the compiler then knows: descriptors stay in uniform registers.
-  const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
-  const bool marked = weights_marked<S>(p, share);
-  DirectProducts<S> multiply(p, barriers, shared, warpgroup);
-  for (int tile = multiply.next(); tile >= 0; tile = multiply.next()) {
-    DirectSums<S> sums;
-    multiply.run(sums);
-    DirectOutput<S>(p, share, shared, warpgroup, marked)
-        .store(sums, tile, multiply.marked(), multiply.unscale());
-  }
-  multiply.finish();
-#endif
-}
 
 }  // namespace tconv::cuda::sm90

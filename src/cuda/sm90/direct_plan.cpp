@@ -1,5 +1,7 @@
 // Of the plan of cuda.sm90.dense: what direct.cuh takes, and its places in shared memory.
 #include <algorithm>
+#include <limits>
+#include <numeric>
 
 #include "core/polyphase.hpp"
 #include "cuda/sm80/tiling.hpp"
@@ -10,7 +12,7 @@ namespace {
 
 using core::Problem;
 
-constexpr int kMaxTaps = 4;  // from one lane's registers
+constexpr int kMaxWidth = 256;  // of a tensor copy's box
 constexpr int kMinStages = 3, kMaxStages = 10, kGoodStages = 5;
 constexpr int kMinBuffers = 2, kMaxBuffers = 4;  // of slabs, where weights are streamed
 
@@ -19,6 +21,28 @@ constexpr int kMinBuffers = 2, kMaxBuffers = 4;  // of slabs, where weights are 
 int pitch_of(int positions, int element) {
   const int units = round_up(positions * element, 16) / 16;
   return (units + (units % 2 == 0 ? 1 : 0)) * 16 / element;
+}
+
+// Rows of x lie so many elements apart that those r with the same r modulo this begin equally far behind a
+// 16-byte boundary.
+int row_classes_of(const Sm90Params& k, int vector) {
+  return static_cast<int>(vector / std::gcd(k.x_step[1], int64_t{vector}));
+}
+
+// Taps that share a lane's registers: neighbours, of rows that begin on 16 bytes; 0: by operands in shared
+// memory.
+int tap_group_of(const Sm90Params& k, int classes) {
+  return k.step == 1 && k.taps <= kSm90MaxTapGroup && classes == 1 ? k.taps : 0;
+}
+
+// Positions of a stage before a half tile's first.
+int64_t halo_of(const Sm90Params& k) {
+  return round_up<int64_t>((k.taps - 1) * int64_t{k.step}, 8);
+}
+
+// Positions of a stage: as many more as rows begin behind a boundary.
+int width_of(int positions, int element, int classes) {
+  return pitch_of(positions + (classes > 1 ? 16 / element : 0), element);
 }
 
 // Whether a warp's rows of y begin on so few bytes that windows are better: of float32 4, of 16-bit types 2.
@@ -50,27 +74,43 @@ void set_half_tiles(Sm90Params& k, const Sm90DirectTile& tile, int element) {
 
 bool sm90_direct_takes(const Sm90Plan& plan, const Problem& p) {
   const Sm90Params& k = plan.params;
-  if (k.step != 1 || k.taps > kMaxTaps || k.skewed || k.partial) return false;
-  // A tensor copy's rows begin on 16 bytes.
-  const int64_t element = sm90_layout(plan.mode, plan.config.held).element, vector = 16 / element;
-  if (k.x_step[1] <= 0 || k.x_step[1] % vector != 0) return false;
-  return p.n == 1 || (k.x_step[0] > 0 && k.x_step[0] % vector == 0);
+  if (k.skewed || k.partial || k.x_step[1] <= 0) return false;
+  const Sm90Layout layout = sm90_layout(plan.mode, plan.config.held);
+  const int vector = 16 / layout.element;
+  const int classes = row_classes_of(k, vector);
+  if (p.n > 1) {
+    // Samples begin on 16 bytes, or where a row would.
+    const int64_t unit = classes == 1 ? vector : k.x_step[1];
+    if (k.x_step[0] <= 0 || k.x_step[0] % unit != 0) return false;
+    if (k.x_step[0] / k.x_step[1] * p.n > std::numeric_limits<int>::max() / 2) return false;
+  }
+  if (p.cin < classes) return false;  // a map without rows
+  const int group = tap_group_of(k, classes);
+  if (layout.parts == 2) return group > 0;
+  const int64_t positions = sm90_direct_tile(1, group, false).half_tile() + halo_of(k);
+  return positions <= kMaxWidth &&
+         width_of(static_cast<int>(positions), layout.element, classes) <= kMaxWidth;
 }
 
 Sm90DirectTile sm90_direct_tile(const Sm90Plan& plan, const Sm90Tile& tile) {
-  return sm90_direct_tile(tile.row_blocks, plan.params.taps,
+  return sm90_direct_tile(tile.row_blocks, plan.params.tap_group,
                           sm90_layout(plan.mode, plan.config.held).parts == 2);
 }
 
 void sm90_set_direct(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit) {
   Sm90Params& k = plan.params;
   const Sm90Layout layout = sm90_layout(plan.mode, plan.config.held);
-  const Sm90DirectTile direct = sm90_direct_tile(plan, tile);
   const int element = layout.element, vector = 16 / element;
-  k.halo = k.taps == 1 ? 0 : 8;
-  k.width = pitch_of(direct.half_tile() + k.halo, element);
+  k.row_classes = row_classes_of(k, vector);
+  k.class_turn = static_cast<int>(k.x_step[1] % vector);
+  k.sample_rows = static_cast<int>(k.x_step[0] / k.x_step[1]);
+  k.tap_group = tap_group_of(k, k.row_classes);
+  const Sm90DirectTile direct = sm90_direct_tile(plan, tile);
+  k.halo = static_cast<int>(halo_of(k));
+  k.width = width_of(direct.half_tile() + k.halo, element, k.row_classes);
   k.raw_pitch = k.width * element;
-  k.raw_bytes = k.raw_pitch * direct.channels;
+  k.region_bytes = round_up(k.raw_pitch * (direct.channels / k.row_classes), 128);
+  k.raw_bytes = k.region_bytes * k.row_classes;
   k.windows = wants_windows(k);
   k.row_outputs = (k.windows ? direct.half_tile() : direct.warp_positions()) * k.stride;
   k.row_pitch = k.row_outputs + vector;
@@ -78,9 +118,13 @@ void sm90_set_direct(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit) {
   k.pass_rows = 32 % k.phases == 0 ? 32 : kSm90Rows;
   k.pass_couts = k.pass_rows / k.phases;
   // One row more, for rows that do not exist.
-  const int64_t staged = round_up<int64_t>((k.pass_couts + 1LL) * k.row_pitch * element, 16);
+  int64_t staged = round_up<int64_t>((k.pass_couts + 1LL) * k.row_pitch * element, 16);
+  if (k.tap_group == 0) {  // two buffers of operands in the same place
+    const int64_t operands = 2LL * kSm90Blocks * (direct.half_tile() + k.halo) * 16;
+    staged = std::max(staged, operands / (k.windows ? 1 : 4));
+  }
   const int64_t slab = int64_t{tile.row_blocks} * k.taps * layout.parts * kSm90BlockBytes;
-  const int64_t table = 16 * kSm90Rows * tile.row_blocks, small = 3 * 4 * kSm90MaxStages;
+  const int64_t table = 16 * kSm90Rows * tile.row_blocks, small = 3 * 4 * (kSm90MaxStages + 4);
   const int64_t groups = direct.warpgroups, all_staged = staged * groups * (k.windows ? 1 : 4);
   const int64_t rest = limit - all_staged - table - small - 128;
   auto stages_with = [&](int64_t slots) {

@@ -4,14 +4,14 @@
 //     stage them as [cout][output] in shared memory, residues interleaved, bias where an output has no taps
 //     store the staged rows
 //
-// A lane has 4 neighbouring positions of rows lane%4*2 and the next one, of every 8. Where rows of y are
-// aligned well enough, each warp stages and stores its 32 positions by itself, and warps do not wait for each
-// other. Else a warpgroup stages its 128, and vectors of a row's window are read as two staged ones, shifted:
-// the window begins at the first output on a boundary of window_bytes and ends where the next half tile's
-// begins, so that half tiles overlap by a few positions, and no sector of memory is written by two blocks.
-// (H200, ms, alone and in windows: n64 ci128 co128 l65536 k3, rows aligned to 8 bytes, 1.32 and 1.31 in tf32,
-// to 4 bytes, 0.85 and 1.06 in bf16; n16 ci32 co64 l131072 k3 s2 d2, aligned to an element, 0.60 and 0.48,
-// 0.53 and 0.28.)
+// A lane has 4 positions, neighbours or 8 apart, of rows lane%4*2 and the next one, of every 8. Where rows of
+// y are aligned well enough, each warp stages and stores its 32 positions by itself, and warps do not wait
+// for each other. Else a warpgroup stages its 128, and vectors of a row's window are read as two staged ones,
+// shifted: the window begins at the first output on a boundary of window_bytes and ends where the next half
+// tile's begins, so that half tiles overlap by a few positions, and no sector of memory is written by two
+// blocks. (H200, ms, alone and in windows: n64 ci128 co128 l65536 k3, rows aligned to 8 bytes, 1.32 and 1.31
+// in tf32, to 4 bytes, 0.85 and 1.06 in bf16; n16 ci32 co64 l131072 k3 s2 d2, aligned to an element, 0.60 and
+// 0.48, 0.53 and 0.28.)
 #pragma once
 
 #include "cuda/sm90/direct_rows.cuh"
@@ -28,8 +28,8 @@ using DirectSums = float[S::kOwn / 2][S::kRowBlocks * 32];
 
 // How a lane stages its outputs.
 enum class Staging {
-  run,    // stride 1: 4 neighbours
-  twice,  // stride 2: 8 neighbours, of both phases or every second one bias
+  run,    // stride 1: of neighbouring positions, 4 neighbours
+  twice,  // stride 2: likewise 8, of both phases or every second one bias
   pairs,  // as many phases as the stride, which is even: 2 neighbours
   single  // any phases
 };
@@ -42,11 +42,12 @@ class DirectOutput : StagedRows<S> {
   using Sums = DirectSums<S>;
   static constexpr bool kHeld = kIsHeld<Mode>;
   static constexpr int kSize = sizeof(T), kVector = 16 / kSize, kOwn = S::kOwn;
+  static constexpr bool kNeighbours = S::kApart == 1;
 
   __device__ DirectOutput(const Sm90Params& p, const Share& share, unsigned char* shared, int warpgroup,
                           bool weights_marked)
       : StagedRows<S>(p, shared, warpgroup), share_(share), weights_marked_(weights_marked) {
-    at_ = (p.windows ? warp_ * S::kWarpPositions : 0) + lane_ / 4 * kOwn;
+    at_ = (p.windows ? warp_ * S::kWarpPositions : 0) + lane_ / 4 * (kNeighbours ? kOwn : 1);
     before_ = p.windows ? 0 : warp_ * S::kWarpPositions;
     rows_ = ptx::shared_address(shared + p.shared_table) + lane_ % 4 * 2 * sizeof(DirectRow);
   }
@@ -141,7 +142,9 @@ class DirectOutput : StagedRows<S> {
       T va[kOwn], vb[kOwn];
 #pragma unroll
       for (int i = 0; i < kOwn; ++i) {
-        const float* from = &sums[i / 2][Half * 16 + 4 * j + i % 2 * 2];
+        // Positions that are 8 apart take turns at the two wgmma.
+        const int m = kNeighbours ? i / 2 : i % 2, below = kNeighbours ? i % 2 : i / 2;
+        const float* from = &sums[m][Half * 16 + 4 * j + below * 2];
         va[i] = value(from[0], a, a_scale);
         vb[i] = value(from[1], b, b_scale);
       }
@@ -156,11 +159,18 @@ class DirectOutput : StagedRows<S> {
       put_run(to + a.at, va);
       put_run(to + b.at, vb);
     } else if constexpr (How == Staging::twice) {
-      if (p_.phases == 2) {
+      const T bias_a = narrow<T>(a.bias), bias_b = narrow<T>(b.bias);
+      if constexpr (!kNeighbours) {
+#pragma unroll
+        for (int i = 0; i < kOwn; ++i) {
+          const uint32_t at = to + i * S::kApart * step;
+          put(at + a.at, va[i], p_.phases == 2 ? vb[i] : bias_a);
+          if (p_.phases == 1) put(at + b.at, vb[i], bias_b);
+        }
+      } else if (p_.phases == 2) {
 #pragma unroll
         for (int i = 0; i < kOwn; i += 2) put(to + a.at + 2 * i * kSize, va[i], vb[i], va[i + 1], vb[i + 1]);
       } else {
-        const T bias_a = narrow<T>(a.bias), bias_b = narrow<T>(b.bias);
 #pragma unroll
         for (int i = 0; i < kOwn; i += 2) {
           put(to + a.at + 2 * i * kSize, va[i], bias_a, va[i + 1], bias_a);
@@ -169,7 +179,7 @@ class DirectOutput : StagedRows<S> {
       }
     } else if constexpr (How == Staging::pairs) {
 #pragma unroll
-      for (int i = 0; i < kOwn; ++i) put(to + a.at + i * step, va[i], vb[i]);
+      for (int i = 0; i < kOwn; ++i) put(to + a.at + i * S::kApart * step, va[i], vb[i]);
     } else {
       put_each(to + a.at, a, va);
       put_each(to + b.at, b, vb);
@@ -188,8 +198,14 @@ class DirectOutput : StagedRows<S> {
     if constexpr (kSize == 2) return *reinterpret_cast<const uint16_t*>(&v);
   }
   __device__ static void put_run(uint32_t to, const T (&v)[kOwn]) {
-    if constexpr (kOwn == 4) put(to, v[0], v[1], v[2], v[3]);
-    if constexpr (kOwn == 2) put(to, v[0], v[1]);
+    if constexpr (!kNeighbours) {
+#pragma unroll
+      for (int i = 0; i < kOwn; ++i) put(to + i * S::kApart * kSize, v[i]);
+    } else if constexpr (kOwn == 4) {
+      put(to, v[0], v[1], v[2], v[3]);
+    } else {
+      put(to, v[0], v[1]);
+    }
   }
   // Neighbours.
   __device__ static void put(uint32_t to, T a, T b, T c, T d) {
@@ -214,13 +230,15 @@ class DirectOutput : StagedRows<S> {
     }
   }
   __device__ void put_each(uint32_t to, const DirectRow& row, const T (&v)[kOwn]) const {
+    const int step = S::kApart * p_.stride * kSize;
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) put(to + i * step, v[i]);
+    if (row.gap == 0) return;
     const T bias = narrow<T>(row.bias);
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) {
-      put(to, v[i]);
 #pragma unroll 1
-      for (int g = 1; g <= row.gap; ++g) put(to + g * kSize, bias);
-      to += p_.stride * kSize;
+      for (int g = 1; g <= row.gap; ++g) put(to + i * step + g * kSize, bias);
     }
   }
 
@@ -240,7 +258,7 @@ class DirectOutput : StagedRows<S> {
     for (int i = 0; i < S::kRowBlocks * 16 * kOwn; ++i) {
       const int place = i / (2 * kOwn), block = place / 8, row = place % 8 * 8 + lane_ % 4 * 2 + i % 2;
       const int row_block = share_.run * S::kRowBlocks + block, inner = row / p_.phases;
-      const int cout = row_block * p_.block_couts + inner, column = at_ + i / 2 % kOwn;
+      const int cout = row_block * p_.block_couts + inner, column = at_ + i / 2 % kOwn * S::kApart;
       const int e = column * p_.stride + row % p_.phases * p_.dilation;
       T* to = y + cout * p_.lout + first;
       int window_from, window_to;

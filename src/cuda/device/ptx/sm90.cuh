@@ -66,8 +66,8 @@ __device__ inline uint32_t load_shared4(uint32_t from) {
   return v;
 }
 __device__ inline uint32_t load_shared2(uint32_t from) {
-  uint16_t v;
-  asm volatile("ld.shared.b16 %0, [%1];\n" : "=h"(v) : "r"(from));
+  uint32_t v;
+  asm volatile("ld.shared.u16 %0, [%1];\n" : "=r"(v) : "r"(from));
   return v;
 }
 __device__ inline uint4 load_shared16(uint32_t from) {
