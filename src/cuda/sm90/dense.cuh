@@ -67,7 +67,8 @@ __global__ void __launch_bounds__(kSm90Threads, 1) dense_kernel(const __grid_con
 template <class Mode, int RowBlocks, int Group = 0>
 void set_direct(Sm90Functions& f) {
   f.direct[RowBlocks - 1][Group] = direct_kernel<DirectShape<Mode, RowBlocks, Group>>;
-  if constexpr (Group < kSm90MaxTapGroup) set_direct<Mode, RowBlocks, Group + 1>(f);
+  constexpr int kMost = Mode::kParts == 2 ? kSm90MaxSplitGroup : kSm90MaxTapGroup;
+  if constexpr (Group < kMost) set_direct<Mode, RowBlocks, Group + 1>(f);
 }
 
 // The tiles of each mode, in the order of dense_plan.cpp. What is split or held

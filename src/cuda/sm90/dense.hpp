@@ -88,9 +88,10 @@ struct Sm90DirectTile {
   constexpr int half_tile() const { return 4 * warp_positions(); }  // positions of a warpgroup
 };
 constexpr Sm90DirectTile sm90_direct_tile(int row_blocks, int tap_group, bool split) {
-  return {split ? 2 : 4, row_blocks == 1 && tap_group < 4 ? 3 : 2, split ? 32 : 16};
+  return {split ? 2 : 4, row_blocks == 1 && tap_group < 4 ? 3 : 2, split && tap_group > 0 ? 32 : 16};
 }
 inline constexpr int kSm90MaxTapGroup = 4;    // taps that share a lane's registers
+inline constexpr int kSm90MaxSplitGroup = 3;  // of split operands
 inline constexpr int kSm90MaxRowClasses = 8;  // of rows of x, by how far behind 16 bytes they begin
 inline constexpr int kSm90ScaleBytes = 4 * (16 + kSm90MaxStages);     // what the loading warps agree on
 inline constexpr int kSm90Marks = 8;                                  // bytes of a row block

@@ -5,7 +5,7 @@ namespace tconv::cuda {
 // Only where x goes direct, and of one row block: its sums take the registers of a second one.
 Sm90Functions sm90_split() {
   Sm90Functions f{};
-  sm90::set_direct<sm90::HeldSplit, 1, 1>(f);
+  sm90::set_direct<sm90::HeldSplit, 1>(f);
   return f;
 }
 

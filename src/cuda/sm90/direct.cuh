@@ -25,7 +25,6 @@
 
 #include "cuda/sm90/direct_store.cuh"
 #include "cuda/sm90/fragment.cuh"
-#include "cuda/sm90/split_fragment.cuh"
 
 namespace tconv::cuda::sm90 {
 
@@ -177,22 +176,16 @@ __device__ inline void feed_weights(const Sm90Params& p, const Share& share,
   }
 }
 
-// A warpgroup's sums of half tiles.
+// A warpgroup's way through raw stages and slabs of weights.
 template <class S>
-class MultiplyDirect {
+class DirectStages {
  public:
   using Mode = typename S::Mode;
-  using Sums = DirectSums<S>;
 
-  __device__ MultiplyDirect(const Sm90Params& p, const Share&, const DirectBarriers<S>& barriers,
-                            unsigned char* shared, int warpgroup)
+  __device__ DirectStages(const Sm90Params& p, const DirectBarriers<S>& barriers, unsigned char* shared,
+                          int warpgroup)
       : p_(p), barriers_(barriers), leader_(threadIdx.x % 32 == 0) {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
-    const uint32_t offset =
-        lane % 4 * 2 * p.raw_pitch +
-        (p.halo + warp * S::kWarpPositions + lane / 4 * S::kOwn) * static_cast<int>(sizeof(typename Mode::T));
-    first_ = {ptx::shared_address(shared) + warpgroup * p.stages * p.raw_bytes + offset,
-              barriers.full(warpgroup, 0)};
+    first_ = {ptx::shared_address(shared) + warpgroup * p.stages * p.raw_bytes, barriers.full(warpgroup, 0)};
     stage_ = first_;
     last_full_ = barriers.full(warpgroup, p.stages - 1);
     to_empty_ = barriers.empty(warpgroup, 0) - barriers.full(warpgroup, 0);
@@ -208,54 +201,10 @@ class MultiplyDirect {
     const int tile = leader_ ? tiles_[(stage_.full - first_.full) / 8] : 0;
     return __shfl_sync(0xffffffffu, tile, 0);
   }
-
-  // Its sums. Fragments take turns: one is made while the other is multiplied, of numbers that were asked for
-  // before that.
-  __device__ void run(Sums& sums, int /*tile*/) {
-    Raw<typename Mode::T, S::kGroup, S::kOwn> raw;
-    Fragment<S::kGroup> even, odd;
-    load(raw);
-    reader_.start_tile(raw);
-    reader_.convert(even, raw);
-    int accumulate = 0, before = -1;
-    if (p_.resident) slab_ = 0;
-#pragma unroll 1
-    for (int left = p_.slabs;;) {
-      if (!weights_there_)
-        ptx::barrier_wait(barriers_.weights_full(slab_), p_.resident ? 0 : weights_parity_);
-      const uint64_t b = weights_ + slab_ * p_.taps * kTapUnits;
-      uint32_t done = next_stage(raw);
-      multiply(even, sums, b, accumulate);
-      release_stage(done);
-      ptx::wgmma_wait<1>();
-      release_weights(before);
-      reader_.convert(odd, raw);
-      done = stage_.full;
-      const bool more = --left > 0;
-      if (more) next_stage(raw);
-      multiply(odd, sums, b + kPartUnits / 2, 1);
-      release_stage(done);
-      advance_weights(before);
-      accumulate = 1;
-      if (!more) break;
-      ptx::wgmma_wait<1>();
-      reader_.convert(even, raw);
-    }
-    advance_stage();
-    ptx::wgmma_wait<0>();
-    release_weights(before);
-    weights_there_ = p_.resident;
-  }
   // Weights that nobody waited for are still on their way.
   __device__ void finish() const {
     if (!p_.resident || weights_there_) return;
     for (int i = 0; i < p_.slots; ++i) ptx::barrier_wait(barriers_.weights_full(i), 0);
-  }
-  __device__ bool marked() const {
-    return reader_.marked();
-  }
-  __device__ float unscale() const {
-    return reader_.unscale();
   }
 
  protected:
@@ -263,43 +212,22 @@ class MultiplyDirect {
   // 16-byte units of a tap's weights, of each part: two steps of 16 channels.
   static constexpr uint32_t kPartUnits = kSm90Blocks * kN, kTapUnits = Mode::kParts * kPartUnits;
   struct Stage {
-    uint32_t own, full;  // shared addresses: of the lane's first position and channel, and of its barrier
+    uint32_t own, full;  // shared addresses: of what the lane reads first, and of its barrier
   };
 
-  __device__ void load(Raw<typename Mode::T, S::kGroup, S::kOwn>& raw) const {
-    raw.load(stage_.own, p_.raw_pitch);
-  }
   __device__ void advance_stage() {
     const bool last = stage_.full == last_full_;
     stage_ = last ? first_ : Stage{stage_.own + p_.raw_bytes, stage_.full + 8};
     parity_ ^= last;
   }
-  // Returns the barrier of the stage before.
-  __device__ uint32_t next_stage(Raw<typename Mode::T, S::kGroup, S::kOwn>& raw) {
-    const uint32_t before = stage_.full;
-    advance_stage();
-    ptx::barrier_wait(stage_.full, parity_);
-    load(raw);
-    return before;
-  }
-  // When the wgmma that have a stage's numbers in registers are issued, its reads are over.
   __device__ void release_stage(uint32_t full) const {
     if (leader_) ptx::barrier_arrive(full + to_empty_);
   }
 
-  __device__ void multiply(const Fragment<S::kGroup>& f, Sums& sums, uint64_t b, int accumulate) const {
-    ptx::wgmma_fence();
-#pragma unroll
-    for (int tap = 0; tap < S::kGroup; ++tap) {
-#pragma unroll
-      for (int m = 0; m < 2; ++m) {
-        ptx::wgmma<kOperand<Mode>, kN>(sums[m], f.rows[2 * m + S::kGroup - 1 - tap], b + tap * kTapUnits,
-                                       tap > 0 ? 1 : accumulate);
-      }
-    }
-    ptx::wgmma_commit();
+  __device__ void wait_weights() const {
+    if (!weights_there_)
+      ptx::barrier_wait(barriers_.weights_full(slab_), p_.resident ? 0 : weights_parity_);
   }
-
   // A slab's weights are free when the next one's first wgmma are issued and those before them are over.
   __device__ void advance_weights(int& before) {
     if (p_.resident) {
@@ -323,92 +251,111 @@ class MultiplyDirect {
   uint32_t last_full_, to_empty_, parity_ = 0;
   const volatile int* tiles_;
   uint64_t weights_;
-  Reader<Mode, S::kGroup> reader_;
   int slab_ = 0;
   uint32_t weights_parity_ = 0;
   bool weights_there_ = false;
 };
 
-// The same of split operands. One fragment and three sets of sums fill the registers: while a warpgroup makes
-// a fragment, the others multiply.
+// Its sums of half tiles.
 template <class S>
-class MultiplySplit : public MultiplyDirect<S> {
-  using Base = MultiplyDirect<S>;
+class MultiplyDirect : public DirectStages<S> {
+  using Base = DirectStages<S>;
 
  public:
   using Mode = typename S::Mode;
   using Sums = DirectSums<S>;
-  using Base::Base;
 
-  // hi * hi in fresh sums, which are added up in float32 after each slab, because the tensor core truncates
-  // where it accumulates; what is 2^-11 of that in sums of its own, to the end.
-  __device__ void run(Sums& sums, int /*tile*/) {
-    Raw<typename Mode::T, S::kGroup, S::kOwn> raw;
-    SplitFragment<S::kGroup> f;
-    float fresh[kN / 2], small[kN / 2];
-    auto& total = sums[0];
-    this->load(raw);
-    reader_.start_tile(raw);
-#pragma unroll
-    for (float& v : total) v = 0;
-    if (p_.resident) slab_ = 0;
-    int accumulate = 0;
-#pragma unroll 1
-    for (int left = p_.slabs; left > 0; --left) {
-      if (!weights_there_)
-        ptx::barrier_wait(barriers_.weights_full(slab_), p_.resident ? 0 : weights_parity_);
-      const uint64_t b = weights_ + slab_ * p_.taps * kTapUnits;
-      reader_.convert(f, raw);
-      raw.load(stage_.own + 16 * p_.raw_pitch, p_.raw_pitch);
-      multiply(f, fresh, small, b, 0, accumulate);
-      ptx::wgmma_wait<0>();
-      reader_.convert(f, raw);
-      const uint32_t done = stage_.full;
-      if (left > 1) this->next_stage(raw);
-      multiply(f, fresh, small, b + kPartUnits / 2, 1, 1);
-      this->release_stage(done);
-      ptx::wgmma_wait<0>();
-      accumulate = 1;
-#pragma unroll
-      for (int i = 0; i < kN / 2; ++i) total[i] += fresh[i];
-      int before = -1;
-      this->advance_weights(before);
-      this->release_weights(before);
-    }
-    this->advance_stage();
-    weights_there_ = p_.resident;
-#pragma unroll
-    for (int i = 0; i < kN / 2; ++i) total[i] = fmaf(small[i], Mode::kDown, total[i]);
+  __device__ MultiplyDirect(const Sm90Params& p, const Share&, const DirectBarriers<S>& barriers,
+                            unsigned char* shared, int warpgroup)
+      : Base(p, barriers, shared, warpgroup) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+    first_.own +=
+        lane % 4 * 2 * p.raw_pitch +
+        (p.halo + warp * S::kWarpPositions + lane / 4 * S::kOwn) * static_cast<int>(sizeof(typename Mode::T));
+    stage_ = first_;
   }
 
- private:
-  static constexpr int kN = Base::kN;
-  static constexpr uint32_t kPartUnits = Base::kPartUnits, kTapUnits = Base::kTapUnits;
-  using SetOfSums = float[kN / 2];
+  // Fragments take turns: one is made while the other is multiplied, of numbers that were asked for before
+  // that.
+  __device__ void run(Sums& sums, int /*tile*/) {
+    Raw<typename Mode::T, S::kGroup, S::kOwn> raw;
+    Fragment<S::kGroup> even, odd;
+    load(raw);
+    reader_.start_tile(raw);
+    reader_.convert(even, raw);
+    int accumulate = 0, before = -1;
+    if (p_.resident) slab_ = 0;
+#pragma unroll 1
+    for (int left = p_.slabs;;) {
+      this->wait_weights();
+      const uint64_t b = weights_ + slab_ * p_.taps * kTapUnits;
+      uint32_t done = next_stage(raw);
+      multiply(even, sums, b, accumulate);
+      this->release_stage(done);
+      ptx::wgmma_wait<1>();
+      this->release_weights(before);
+      reader_.convert(odd, raw);
+      done = stage_.full;
+      const bool more = --left > 0;
+      if (more) next_stage(raw);
+      multiply(odd, sums, b + kTapUnits / 2, 1);
+      this->release_stage(done);
+      this->advance_weights(before);
+      accumulate = 1;
+      if (!more) break;
+      ptx::wgmma_wait<1>();
+      reader_.convert(even, raw);
+    }
+    this->advance_stage();
+    ptx::wgmma_wait<0>();
+    this->release_weights(before);
+    weights_there_ = p_.resident;
+  }
+  __device__ bool marked() const {
+    return reader_.marked();
+  }
+  __device__ float unscale() const {
+    return reader_.unscale();
+  }
 
-  __device__ void multiply(const SplitFragment<S::kGroup>& f, SetOfSums& fresh, SetOfSums& small, uint64_t b,
-                           int accumulate_fresh, int accumulate_small) const {
-    constexpr ptx::Operand kType = kOperand<Mode>;
+ protected:
+  static constexpr int kN = Base::kN;
+  static constexpr uint32_t kTapUnits = Base::kTapUnits;
+
+  __device__ void load(Raw<typename Mode::T, S::kGroup, S::kOwn>& raw) const {
+    raw.load(stage_.own, p_.raw_pitch);
+  }
+  // Returns the barrier of the stage before. Its reads are over when the wgmma that have its numbers in
+  // registers are issued.
+  __device__ uint32_t next_stage(Raw<typename Mode::T, S::kGroup, S::kOwn>& raw) {
+    const uint32_t before = stage_.full;
+    this->advance_stage();
+    ptx::barrier_wait(stage_.full, parity_);
+    load(raw);
+    return before;
+  }
+
+  __device__ void multiply(const Fragment<S::kGroup>& f, Sums& sums, uint64_t b, int accumulate) const {
     ptx::wgmma_fence();
 #pragma unroll
     for (int tap = 0; tap < S::kGroup; ++tap) {
-      const uint64_t hi = b + tap * kTapUnits, lo = hi + kPartUnits;
-      const auto &x_hi = f.hi[S::kGroup - 1 - tap], &x_lo = f.lo[S::kGroup - 1 - tap];
-      ptx::wgmma<kType, kN>(fresh, x_hi, hi, tap > 0 ? 1 : accumulate_fresh);
-      ptx::wgmma<kType, kN>(small, x_hi, lo, tap > 0 ? 1 : accumulate_small);
-      ptx::wgmma<kType, kN>(small, x_lo, hi, 1);
+#pragma unroll
+      for (int m = 0; m < 2; ++m) {
+        ptx::wgmma<kOperand<Mode>, kN>(sums[m], f.rows[2 * m + S::kGroup - 1 - tap], b + tap * kTapUnits,
+                                       tap > 0 ? 1 : accumulate);
+      }
     }
     ptx::wgmma_commit();
   }
 
-  using Base::barriers_;
+  using Base::first_;
   using Base::p_;
-  using Base::reader_;
+  using Base::parity_;
   using Base::slab_;
   using Base::stage_;
   using Base::weights_;
-  using Base::weights_parity_;
   using Base::weights_there_;
+  Reader<Mode, S::kGroup> reader_;
 };
 
 #endif

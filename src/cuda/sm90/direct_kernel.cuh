@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cuda/sm90/direct_store.cuh"
-#include "cuda/sm90/direct_taps.cuh"
+#include "cuda/sm90/direct_split.cuh"
 
 namespace tconv::cuda::sm90 {
 

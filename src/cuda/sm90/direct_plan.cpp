@@ -31,8 +31,9 @@ int row_classes_of(const Sm90Params& k, int vector) {
 
 // Taps that share a lane's registers: neighbours, of rows that begin on 16 bytes; 0: by operands in shared
 // memory.
-int tap_group_of(const Sm90Params& k, int classes) {
-  return k.step == 1 && k.taps <= kSm90MaxTapGroup && classes == 1 ? k.taps : 0;
+int tap_group_of(const Sm90Params& k, int classes, bool split) {
+  const int most = split ? kSm90MaxSplitGroup : kSm90MaxTapGroup;
+  return k.step == 1 && k.taps <= most && classes == 1 ? k.taps : 0;
 }
 
 // Positions of a stage before a half tile's first.
@@ -85,9 +86,9 @@ bool sm90_direct_takes(const Sm90Plan& plan, const Problem& p) {
     if (k.x_step[0] / k.x_step[1] * p.n > std::numeric_limits<int>::max() / 2) return false;
   }
   if (p.cin < classes) return false;  // a map without rows
-  const int group = tap_group_of(k, classes);
-  if (layout.parts == 2) return group > 0;
-  const int64_t positions = sm90_direct_tile(1, group, false).half_tile() + halo_of(k);
+  const bool split = layout.parts == 2;
+  const int group = tap_group_of(k, classes, split);
+  const int64_t positions = sm90_direct_tile(1, group, split).half_tile() + halo_of(k);
   return positions <= kMaxWidth &&
          width_of(static_cast<int>(positions), layout.element, classes) <= kMaxWidth;
 }
@@ -104,7 +105,7 @@ void sm90_set_direct(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit) {
   k.row_classes = row_classes_of(k, vector);
   k.class_turn = static_cast<int>(k.x_step[1] % vector);
   k.sample_rows = static_cast<int>(k.x_step[0] / k.x_step[1]);
-  k.tap_group = tap_group_of(k, k.row_classes);
+  k.tap_group = tap_group_of(k, k.row_classes, layout.parts == 2);
   const Sm90DirectTile direct = sm90_direct_tile(plan, tile);
   k.halo = static_cast<int>(halo_of(k));
   k.width = width_of(direct.half_tile() + k.halo, element, k.row_classes);
@@ -120,7 +121,7 @@ void sm90_set_direct(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit) {
   // One row more, for rows that do not exist.
   int64_t staged = round_up<int64_t>((k.pass_couts + 1LL) * k.row_pitch * element, 16);
   if (k.tap_group == 0) {  // two buffers of operands in the same place
-    const int64_t operands = 2LL * kSm90Blocks * (direct.half_tile() + k.halo) * 16;
+    const int64_t operands = 2LL * layout.parts * kSm90Blocks * (direct.half_tile() + k.halo) * 16;
     staged = std::max(staged, operands / (k.windows ? 1 : 4));
   }
   const int64_t slab = int64_t{tile.row_blocks} * k.taps * layout.parts * kSm90BlockBytes;

@@ -143,7 +143,7 @@ class DirectOutput : StagedRows<S> {
 #pragma unroll
       for (int i = 0; i < kOwn; ++i) {
         // Positions that are 8 apart take turns at the two wgmma.
-        const int m = kNeighbours ? i / 2 : i % 2, below = kNeighbours ? i % 2 : i / 2;
+        const int m = kNeighbours ? i / 2 : i % (kOwn / 2), below = kNeighbours ? i % 2 : i / (kOwn / 2);
         const float* from = &sums[m][Half * 16 + 4 * j + below * 2];
         va[i] = value(from[0], a, a_scale);
         vb[i] = value(from[1], b, b_scale);

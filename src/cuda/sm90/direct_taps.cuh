@@ -27,8 +27,8 @@ namespace tconv::cuda::sm90 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
 template <class S>
-class MultiplyTaps : public MultiplyDirect<S> {
-  using Base = MultiplyDirect<S>;
+class MultiplyTaps : public DirectStages<S> {
+  using Base = DirectStages<S>;
 
  public:
   using Mode = typename S::Mode;
@@ -36,13 +36,12 @@ class MultiplyTaps : public MultiplyDirect<S> {
 
   __device__ MultiplyTaps(const Sm90Params& p, const Share& share, const DirectBarriers<S>& barriers,
                           unsigned char* shared, int warpgroup)
-      : Base(p, share, barriers, shared, warpgroup),
+      : Base(p, barriers, shared, warpgroup),
         warpgroup_(warpgroup),
         warp_(__shfl_sync(0xffffffffu, threadIdx.x / 32 % 4, 0)),  // which the compiler knows to be uniform
         lane_(threadIdx.x % 32),
         group_row_(share.group * p.cin_group) {
-    first_.own = ptx::shared_address(shared) + warpgroup * p.stages * p.raw_bytes +
-                 warp_ % 2 * (8 / p.row_classes) * p.raw_pitch;
+    first_.own += warp_ % 2 * (8 / p.row_classes) * p.raw_pitch;
     stage_ = first_;
     if (warp_ >= 2) this->advance_stage();
     operands_ =
@@ -62,8 +61,7 @@ class MultiplyTaps : public MultiplyDirect<S> {
     if (p_.resident) slab_ = 0;
 #pragma unroll 1
     for (int left = p_.slabs; left > 0; --left) {
-      if (!weights_there_)
-        ptx::barrier_wait(barriers_.weights_full(slab_), p_.resident ? 0 : weights_parity_);
+      this->wait_weights();
       multiply(sums, accumulate);
       accumulate = 1;
       if (left > 1) fill();
@@ -83,13 +81,13 @@ class MultiplyTaps : public MultiplyDirect<S> {
     return maker_.unscale();
   }
 
- private:
+ protected:
   static constexpr int kN = Base::kN, kSize = sizeof(typename Mode::T);
   static constexpr uint32_t kTapUnits = Base::kTapUnits;
   static constexpr int kAll = 1 << 30;
   // Bytes. Rows 8 apart of wgmma are positions 16 apart, so that a warp has 32 neighbouring ones of both
   // wgmma.
-  static constexpr uint32_t kRowsApart = 16 * 16;
+  static constexpr uint32_t kRowsApart = 4 * S::kOwn * 16;
 
   __device__ void sync() const {
     ptx::named_barrier(1 + warpgroup_, 128);
@@ -104,10 +102,10 @@ class MultiplyTaps : public MultiplyDirect<S> {
     foreign_ = classes && first_position_ < 0;
     channels_left_ = classes ? p_.cin_group - warp_ * 8 : kAll;
     if (classes) find_channels(n * p_.sample_rows + group_row_);
-    if constexpr (std::is_same_v<Mode, Held>) {
+    if constexpr (kIsHeld<Mode>) {
       // The scale, from every fourth position of the first slab.
       RawUnit v;
-      load(v, p_.halo + warp_ * 32 + lane_);
+      load(v, p_.halo + warp_ * S::kWarpPositions + lane_ % S::kWarpPositions);
       const uint32_t most = __reduce_max_sync(0xffffffffu, maker_.largest(v));
       if (lane_ == 0) agreed_[warp_] = most;
       sync();
@@ -121,7 +119,7 @@ class MultiplyTaps : public MultiplyDirect<S> {
   __device__ void fill() {
     ptx::barrier_wait(stage_.full, parity_);
     const int last = S::kHalfTile + p_.halo - 1;
-    uint32_t to = operands_ + (filled_ ^= 1) * 4 * (last + 1) * 16 + block_;
+    uint32_t to = operands_ + (filled_ ^= 1) * Mode::kParts * 4 * (last + 1) * 16 + block_;
     RawUnit now, next;
     int position = lane_;
     load(now, position);
@@ -129,12 +127,12 @@ class MultiplyTaps : public MultiplyDirect<S> {
     for (int begin = 32; begin <= last; begin += 32) {
       const int ahead = min(begin + lane_, last);
       load(next, ahead);
-      ptx::store_shared16(to + position * 16, maker_.make(now));
+      maker_.put(to + position * 16, 64 * (last + 1), now);
       position = ahead;
 #pragma unroll
       for (int j = 0; j < 8; ++j) now[j] = next[j];
     }
-    ptx::store_shared16(to + position * 16, maker_.make(now));
+    maker_.put(to + position * 16, 64 * (last + 1), now);
     ptx::fence_async();
     this->release_stage(stage_.full);
     this->advance_stage();
@@ -162,12 +160,19 @@ class MultiplyTaps : public MultiplyDirect<S> {
     for (int j = 0; j < 8; ++j) v[j] = before || j >= channels_left_ ? 0 : v[j];
   }
 
+  // Low halves of a slab's first descriptors: the distance of channel blocks, and the address.
+  struct Low {
+    uint32_t x, w;
+  };
+  __device__ Low lows() const {
+    const uint32_t positions = S::kHalfTile + p_.halo, buffer = filled_ * Mode::kParts * 4 * positions;
+    return {__shfl_sync(0xffffffffu, (positions << 16) + (operands_ >> 4) + buffer + p_.halo, 0),
+            static_cast<uint32_t>(weights_) + slab_ * p_.taps * kTapUnits};
+  }
+
   __device__ void multiply(Sums& sums, int accumulate) const {
     const uint32_t positions = S::kHalfTile + p_.halo;
-    // Low halves of descriptors: the distance of channel blocks, and the address.
-    uint32_t x =
-        __shfl_sync(0xffffffffu, (positions << 16) + (operands_ >> 4) + filled_ * 4 * positions + p_.halo, 0);
-    uint32_t w = static_cast<uint32_t>(weights_) + slab_ * p_.taps * kTapUnits;
+    auto [x, w] = lows();
 #pragma unroll 1
     for (int tap = 0; tap < p_.taps; ++tap) {
       ptx::wgmma_fence();
@@ -190,14 +195,12 @@ class MultiplyTaps : public MultiplyDirect<S> {
     return uint64_t{along_rows >> 4} << 32 | low;
   }
 
-  using Base::barriers_;
   using Base::first_;
   using Base::p_;
   using Base::parity_;
   using Base::slab_;
   using Base::stage_;
   using Base::weights_;
-  using Base::weights_parity_;
   using Base::weights_there_;
 
   int warpgroup_, warp_, lane_;
@@ -211,10 +214,6 @@ class MultiplyTaps : public MultiplyDirect<S> {
       kAll;  // of the group, from the warp's next ones on: behind them stages have other rows
   UnitMaker<Mode> maker_;
 };
-
-template <class S>
-using DirectProducts = std::conditional_t<S::kGroup == 0, MultiplyTaps<S>,
-                                          std::conditional_t<S::kSplit, MultiplySplit<S>, MultiplyDirect<S>>>;
 
 #endif
 
