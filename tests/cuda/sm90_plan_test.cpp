@@ -66,8 +66,8 @@ void expect_direct_sound(const Sm90Plan& plan, const core::Problem& p, const Sm9
     EXPECT_EQ(k.tap_group, k.taps) << what;
     EXPECT_EQ(k.row_classes, 1) << what;
   } else {
-    const int operands = 2 * kSm90Blocks * (direct.half_tile() + k.halo) * 16;
-    EXPECT_EQ(sm90_layout(plan.mode, plan.config.held).parts, 1) << what;
+    const int parts = sm90_layout(plan.mode, plan.config.held).parts;
+    const int operands = 2 * parts * kSm90Blocks * (direct.half_tile() + k.halo) * 16;
     EXPECT_EQ(k.halo % 8, 0) << what;
     EXPECT_EQ(k.shared_stage % 16, 0) << what;
     EXPECT_GE(k.staged_bytes * (k.windows ? 1 : 4), operands) << what;
@@ -285,9 +285,10 @@ TEST(Sm90Plan, LongSamplesGoDirect) {
   EXPECT_EQ(group("n64 ci128 co128 l65535 k3 s1 p0 bf16"), 0);
   auto tile = [&](const char* text) { return sm90_tile(plan(text).config); };
   EXPECT_EQ(group("n64 ci125 co128 l65535 k3 s1 p0 f32 tf32"), 0);
-  // Samples that begin between rows; split operands are registers.
+  EXPECT_EQ(group("n64 ci128 co128 l65535 k3 s1 p0 f32"), 0);
+  EXPECT_EQ(group("n4 ci512 co256 l32768 k4 s1 p1 f32"), 0);
+  // Samples that begin between rows.
   EXPECT_FALSE(tile("n64 ci128 co128 l65535 k3 s1 p0 xs8388483,65535,1 f32 tf32").direct);
-  EXPECT_FALSE(tile("n64 ci128 co128 l65535 k3 s1 p0 f32").direct);
   EXPECT_FALSE(tile("n16 ci64 co32 l400 k4 s2 p1 f32 tf32").bulk);
 }
 

@@ -36,26 +36,29 @@ constexpr double kAlone = 0.62;  // of the time to store, where one of the two w
 constexpr double kBulkTensor = 1.2, kBulkTapCycles = 113;  // a wgmma's time, and a tap's beside it
 constexpr double kBulkDram = 1.12;
 
-// The same where x goes direct, fitted to n64 ci128 co128 l65536 k3, n16 ci32 co64 l131072 k3 s2 d2, n1 ci512
-// co256 l8000 k16 s8, n16 ci128 co64 l55104 k4 s2 and n16 ci64 co32 l110208 k4 s2 in tf32 and bf16, of which
-// all are within 10%: cycles of a warpgroup, which does one thing after the other. Sorted by row blocks.
-constexpr double kHalfTileCycles = 1500;
-constexpr double kStepCycles[2][2] = {{900, 500}, {810, 450}};  // 16 channels of float32; of a 16-bit type
-constexpr double kStepTapCycles[2] = {100, 85};                 // of a row block
-constexpr double kOutputCycles[2][2] = {{0.63, 0.28}, {0.32, 0.20}};
-constexpr double kWindowCycles[2][2] = {{0.76, 0.47}, {0.63, 0.32}};
-// Of split operands, fitted to the same problems and n16 ci32 co32 l131072 k1, within 12%: three warpgroups
-// take turns at the tensor cores. With 4 taps a fragment does not fit the registers any more.
-constexpr double kSplitStepCycles = 760, kSplitTapCycles = 220, kSplitFourTaps = 1.25;
-constexpr double kSplitStore = 0.8;  // of the time of another half tile, output by output
-// By operands, fitted to 13 problems of all kinds of taps and rows in tf32 and bf16, of which most are within
-// 12%: of a half tile, a slab, and a tap of it; the share of the time to store.
-constexpr double kOperandTileCycles = 3000, kOperandStreamed = 1.05;
-constexpr double kSlabCycles[2][2] = {{1480, 1400}, {2320, 1720}}, kSlabTapCycles[2] = {384, 354};
-constexpr double kOperandStore[2][2] = {{0.87, 0.80}, {0.51, 0.85}};
-constexpr double kUnevenStore[2] = {1.6, 2.4};  // more where phases do not come as powers of two
-constexpr double kDirectStreamed = 1.12;        // half tiles in step with each other
-constexpr double kZeroMs = 0.002;               // of the memset before
+// The same where x goes direct: cycles of a warpgroup, which does one thing after the other: of a half tile,
+// of each of its outputs, alone and in windows, of a slab, and of a tap of it; streamed: half tiles in step
+// with each other.
+struct DirectCycles {
+  double tile, output, window, slab, tap, streamed;
+};
+// From registers, by row blocks and whether elements have 16 bits: fitted to n64 ci128 co128 l65536 k3, n16
+// ci32 co64 l131072 k3 s2 d2, n1 ci512 co256 l8000 k16 s8, n16 ci128 co64 l55104 k4 s2 and n16 ci64 co32
+// l110208 k4 s2 in tf32 and bf16, of which all are within 10%.
+constexpr DirectCycles kFromRegisters[2][2] = {
+    {{1500, 0.63, 0.76, 1800, 200, 1.12}, {1500, 0.28, 0.47, 1000, 170, 1.12}},
+    {{1500, 0.32, 0.63, 1620, 400, 1.12}, {1500, 0.20, 0.32, 900, 340, 1.12}}};
+// By operands in shared memory, fitted to 13 problems of all kinds of taps and rows in tf32 and bf16, of
+// which most are within 12%. Storing takes longer where phases do not come as powers of two.
+constexpr DirectCycles kFromOperands[2][2] = {
+    {{3000, 0.55, 0.66, 1480, 384, 1.05}, {3000, 0.22, 0.38, 1400, 384, 1.05}},
+    {{3000, 0.16, 0.32, 2320, 354, 1.05}, {3000, 0.17, 0.27, 1720, 354, 1.05}}};
+constexpr double kUnevenStore[2] = {1.6, 2.4};
+// Of split operands: from registers fitted to the first problems and n16 ci32 co32 l131072 k1, within 6%; by
+// operands to those of up to 5 taps, odd rows and 3 phases, within 5%: shared memory binds there.
+constexpr DirectCycles kSplitRegisters = {1200, 0.50, 0.61, 1520, 440, 1.12};
+constexpr DirectCycles kSplitOperands = {4180, 0.02, 0.41, 910, 812, 1.05};
+constexpr double kZeroMs = 0.002;  // of the memset before
 
 // Cycles of a warp for one piece of a stage.
 double piece_cycles(Sm80Mode mode, bool held) {
@@ -78,32 +81,35 @@ double bulk_cycles(const Sm90Plan& plan, const Sm90Layout& layout, double stages
   return stages * ((1 - share) * whole + share * (kEdgeCycles + turns * kEdgeTurnCycles));
 }
 
+DirectCycles direct_cycles(const Sm90Plan& plan, const Sm90Layout& layout, int wide) {
+  const Sm90Params& k = plan.params;
+  const bool operands = k.tap_group == 0;
+  if (layout.parts == 2) return operands ? kSplitOperands : kSplitRegisters;
+  DirectCycles cycles = (operands ? kFromOperands : kFromRegisters)[wide][layout.element == 2];
+  if (operands && (k.phases & (k.phases - 1)) != 0) {
+    cycles.output *= kUnevenStore[wide];
+    cycles.window *= kUnevenStore[wide];
+  }
+  return cycles;
+}
+
 // Of a plan whose x goes direct.
 Sm90Cost direct_cost(const Sm90Plan& plan, const core::Problem& p, const core::DeviceInfo& d,
                      const Sm90Tile& tile) {
   const Sm90Params& k = plan.params;
-  const int wide = tile.row_blocks - 1, type = sm90_layout(plan.mode, plan.config.held).element == 2 ? 1 : 0;
-  const double steps = 2.0 * k.slabs, waves = static_cast<double>(ceil_div(plan.blocks, d.sm_count));
+  const Sm90Layout layout = sm90_layout(plan.mode, plan.config.held);
+  const Sm90DirectTile direct = sm90_direct_tile(plan, tile);
+  const DirectCycles cycles = direct_cycles(plan, layout, tile.row_blocks - 1);
+  const double waves = static_cast<double>(ceil_div(plan.blocks, d.sm_count)), ms = 1e3 / kClock;
   const double half_tiles = waves * static_cast<double>(ceil_div(k.half_rounds, k.walkers));
   const double outputs = static_cast<double>(tile.row_blocks) * k.block_couts * k.half_step * k.stride;
-  const bool operands = k.tap_group == 0;
-  const double streamed = k.resident ? 1 : operands ? kOperandStreamed : kDirectStreamed, ms = 1e3 / kClock;
+  const double busy = half_tiles * (k.resident ? 1 : cycles.streamed) * ms;
   Sm90Cost c;
-  const Sm90DirectTile direct = sm90_direct_tile(plan, tile);
-  const Sm90Layout layout = sm90_layout(plan.mode, plan.config.held);
   // wgmma takes 32 cycles for 64 positions of 64 rows and 16 channels.
-  c.tensor = half_tiles * direct.warpgroups * direct.half_tile() / 64 * steps * k.taps * tile.row_blocks *
-             layout.products * 32 * ms;
-  const double step = layout.parts == 2
-                          ? (kSplitStepCycles + k.taps * kSplitTapCycles) * (k.taps == 4 ? kSplitFourTaps : 1)
-                          : kStepCycles[wide][type] + k.taps * tile.row_blocks * kStepTapCycles[type];
-  const double slab = kSlabCycles[wide][type] + k.taps * kSlabTapCycles[wide];
-  c.load = half_tiles * (operands ? k.slabs * slab : steps * step) * streamed * ms;
-  const double output = outputs * (k.windows ? kWindowCycles : kOutputCycles)[wide][type];
-  const double uneven = (k.phases & (k.phases - 1)) == 0 ? 1 : kUnevenStore[wide];
-  const double store = operands ? kOperandTileCycles + output * kOperandStore[wide][type] * uneven
-                                : (kHalfTileCycles + output) * (layout.parts == 2 ? kSplitStore : 1);
-  c.store = half_tiles * store * streamed * ms;
+  c.tensor = half_tiles * direct.warpgroups * direct.half_tile() / 64 * 2 * k.slabs * k.taps *
+             tile.row_blocks * layout.products * 32 * ms;
+  c.load = busy * k.slabs * (cycles.slab + k.taps * cycles.tap);
+  c.store = busy * (cycles.tile + outputs * (k.windows ? cycles.window : cycles.output));
   c.dram = d.copy_gbps > 0 ? core::work_of(p).bytes / d.copy_gbps * 1e-6 * kBulkDram : 0;
   c.launch = kLaunchMs + waves * kStartCycles * ms + (plan.config.held ? kSecondMs : 0) +
              (plan.config.held || k.resident ? kZeroMs : 0);

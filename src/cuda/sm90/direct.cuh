@@ -225,8 +225,7 @@ class DirectStages {
   }
 
   __device__ void wait_weights() const {
-    if (!weights_there_)
-      ptx::barrier_wait(barriers_.weights_full(slab_), p_.resident ? 0 : weights_parity_);
+    if (!weights_there_) ptx::barrier_wait(barriers_.weights_full(slab_), p_.resident ? 0 : weights_parity_);
   }
   // A slab's weights are free when the next one's first wgmma are issued and those before them are over.
   __device__ void advance_weights(int& before) {
@@ -269,9 +268,8 @@ class MultiplyDirect : public DirectStages<S> {
                             unsigned char* shared, int warpgroup)
       : Base(p, barriers, shared, warpgroup) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
-    first_.own +=
-        lane % 4 * 2 * p.raw_pitch +
-        (p.halo + warp * S::kWarpPositions + lane / 4 * S::kOwn) * static_cast<int>(sizeof(typename Mode::T));
+    first_.own += lane % 4 * 2 * p.raw_pitch + (p.halo + warp * S::kWarpPositions + lane / 4 * S::kOwn) *
+                                                   static_cast<int>(sizeof(typename Mode::T));
     stage_ = first_;
   }
 

@@ -1,8 +1,8 @@
 // The kernel of direct.cuh.
 #pragma once
 
-#include "cuda/sm90/direct_store.cuh"
 #include "cuda/sm90/direct_split.cuh"
+#include "cuda/sm90/direct_store.cuh"
 
 namespace tconv::cuda::sm90 {
 

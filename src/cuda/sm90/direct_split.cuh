@@ -8,9 +8,9 @@
 //   sums += small / 2^11
 //
 // The tensor core truncates where it accumulates: fresh has at most 8 steps of 16 channels, small is 2^-11 of
-// it. (H200, ms, from registers and from shared memory: n64 ci128 co128 l65536 k3 2.63 and 3.39, n16 ci32 co64
-// l131072 k3 s2 d2 0.475 and 0.553, n16 ci128 co64 l55104 k4 s2 0.54 and 0.71; of 4 taps registers spill: n4
-// ci512 co256 l32768 k4 1.08 and 0.98.)
+// it. (H200, ms, from registers and from shared memory: n64 ci128 co128 l65536 k3 2.63 and 3.39, n16 ci32
+// co64 l131072 k3 s2 d2 0.475 and 0.553, n16 ci128 co64 l55104 k4 s2 0.54 and 0.71; of 4 taps registers
+// spill: n4 ci512 co256 l32768 k4 1.08 and 0.98.)
 #pragma once
 
 #include "cuda/sm90/direct_taps.cuh"

@@ -34,8 +34,8 @@ class UnitMaker {
   }
 };
 
-// float32 times a power of two, in float16, of split operands in two parts. A warpgroup has one scale for a half
-// tile.
+// float32 times a power of two, in float16, of split operands in two parts. A warpgroup has one scale for a
+// half tile.
 template <class Mode>
 class HeldMaker {
  public:
