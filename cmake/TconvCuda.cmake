@@ -14,8 +14,9 @@ if(NOT TCONV_CUDA STREQUAL OFF)
   endif()
 endif()
 
-# 90a alone while developing; the release preset passes the whole set (TCONV_CUDA_RELEASE_ARCHITECTURES).
-set(TCONV_CUDA_RELEASE_ARCHITECTURES "75-real;80-real;86-real;89-real;90a-real;100-real;120")
+# 90a alone while developing; the release preset passes the whole set (TCONV_CUDA_RELEASE_ARCHITECTURES). Code for
+# 8.0 runs on 8.6 and 8.9 too, and 12.0 brings PTX for what comes after.
+set(TCONV_CUDA_RELEASE_ARCHITECTURES "75-real;80-real;90a-real;100-real;120")
 if(TCONV_WITH_CUDA)
   if(NOT CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 90a-real)
@@ -51,8 +52,24 @@ function(tconv_cuda_folders)
          ${PROJECT_SOURCE_DIR}/src/cuda/${folder}/*.cpp ${PROJECT_SOURCE_DIR}/src/cuda/${folder}/*.cu)
     if(sources)
       tconv_cuda_target(tconv_src_cuda_${folder} ${sources})
+      tconv_family_architectures(${folder} architectures)
+      set_target_properties(tconv_src_cuda_${folder} PROPERTIES CUDA_ARCHITECTURES "${architectures}")
     endif()
   endforeach()
+endfunction()
+
+# Those that a family has code for: compiling its sources for others takes long and yields nothing.
+function(tconv_family_architectures folder out)
+  set(kept ${CMAKE_CUDA_ARCHITECTURES})
+  if(folder STREQUAL sm80)
+    list(FILTER kept EXCLUDE REGEX "^75")
+  elseif(folder STREQUAL sm90)
+    list(FILTER kept INCLUDE REGEX "^90a")
+  endif()
+  if(NOT kept)
+    set(kept ${CMAKE_CUDA_ARCHITECTURES})
+  endif()
+  set(${out} ${kept} PARENT_SCOPE)
 endfunction()
 
 function(tconv_cuda_target name)
@@ -61,7 +78,8 @@ function(tconv_cuda_target name)
   target_link_libraries(${name} PRIVATE tconv_flags hwy::hwy Threads::Threads ${TCONV_CUDA_LIBRARIES})
   if(TCONV_WITH_CUDA)
     target_compile_options(${name} PRIVATE
-      "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-lineinfo;-Xcompiler=-Wall>")
+      "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xcompiler=-Wall>"
+      "$<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${TCONV_CUDA_LINEINFO}>>:-lineinfo>")
   endif()
   set_property(GLOBAL APPEND PROPERTY TCONV_OBJECT_TARGETS ${name})
 endfunction()

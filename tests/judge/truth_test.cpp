@@ -78,6 +78,14 @@ TEST(Truth, RoundsToTf32ToNearest) {
   EXPECT_EQ(round_tf32(-1.0 - 0x1p-11), -1.0 - 0x1p-10);
   EXPECT_EQ(round_tf32(1.0 + 0x1p-12), 1.0);
   EXPECT_EQ(round_tf32(1.0 + 0x1.8p-11), 1.0 + 0x1p-10);
+  EXPECT_EQ(other_tf32(1.0 + 0x1p-11), 1.0);
+  EXPECT_EQ(other_tf32(-1.0 - 0x1p-11), -1.0);
+  EXPECT_EQ(other_tf32(1.0 + 0x1.8p-11), 1.0 + 0x1p-10);
+  // A tie times a number that is rounded up: down is further off than up is, or the other way round.
+  const double tie = 1.0 + 0x1p-11, above = 1.0 + 0x1.8p-11, below = 1.0 + 0x1.2p-11;
+  EXPECT_EQ(deviation_tf32(tie, above), (1.0 + 0x1p-10) * (1.0 + 0x1p-10) - tie * above);
+  EXPECT_EQ(deviation_tf32(tie, -1.0 - 0x1.cp-12), tie * (1.0 + 0x1.cp-12) - 1.0);
+  EXPECT_EQ(deviation_tf32(below, 2.0), 2.0 * (1.0 + 0x1p-10 - below));
   EXPECT_TRUE(std::isnan(round_tf32(NAN)));
   EXPECT_EQ(round_tf32(INFINITY), INFINITY);
 }

@@ -37,11 +37,10 @@ double largest(DType dtype) {
 Bound::Bound(const core::Problem& problem, const Arithmetic& arithmetic, double terms)
     : dtype_(problem.dtype),
       factor_(growth(terms, arithmetic) * arithmetic.unit),
-      floor_((terms + 2) * arithmetic.floor),
-      ties_(arithmetic.tf32 ? 0x1p-21 : 0) {}
+      floor_((terms + 2) * arithmetic.floor) {}
 
 double Bound::of(const Exact& exact) const {
-  const double sum = (factor_ + ties_) * exact.magnitude + floor_ + exact.deviation;
+  const double sum = factor_ * exact.magnitude + floor_ + exact.deviation;
   return sum + half_ulp(dtype_, std::fabs(exact.value) + sum);
 }
 

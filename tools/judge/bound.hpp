@@ -13,8 +13,8 @@
 //
 // tf32 changes a product by |x*w - r(x)*r(w)|, r rounding to nearest at 10 mantissa bits. The judge sums
 // those very differences over the element's own operands (deviation), so that rounding passes and truncation,
-// which is twice as far off on average and always to the same side, does not. Ties may go either way: 2^-21 *
-// m.
+// which is twice as far off on average and always to the same side, does not. Ties may go either way: of a
+// product with such operands the largest difference counts.
 //
 // One more rounding stores the result: half a unit in the last place of the storage dtype at that value. For
 // f32 and f64 the last addition has done it.
@@ -29,7 +29,7 @@ namespace tconv::judge {
 struct Exact {  // one element in float64
   double value = 0;
   double magnitude = 0;  // |bias| + sum|x*w|
-  double deviation = 0;  // sum|x*w - r(x)*r(w)|; 0 unless tf32 counts
+  double deviation = 0;  // sum of max|x*w - r(x)*r(w)|; 0 unless tf32 counts
 };
 
 double growth(double terms, const Arithmetic& arithmetic);  // c(T)
@@ -46,7 +46,7 @@ struct Bound {
 
  private:
   core::DType dtype_;
-  double factor_, floor_, ties_;
+  double factor_, floor_;
 };
 
 }  // namespace tconv::judge

@@ -26,7 +26,7 @@ struct Sums {
     const double x = reference::load(p.dtype, a, i), w = reference::load(p.dtype, b, j);
     exact.value += x * w;
     exact.magnitude += std::fabs(x * w);
-    if (tf32) exact.deviation += std::fabs(x * w - round_tf32(x) * round_tf32(w));
+    if (tf32) exact.deviation += deviation_tf32(x, w);
   }
   void add(double v) {
     exact.value += v;
@@ -141,6 +141,20 @@ double round_tf32(double v) {
   const auto bits = std::bit_cast<uint32_t>(static_cast<float>(v));
   if ((bits & 0x7f800000u) == 0x7f800000u) return v;  // NaN, infinities
   return static_cast<double>(std::bit_cast<float>((bits + 0x1000u) & ~0x1fffu));
+}
+
+double other_tf32(double v) {
+  const auto bits = std::bit_cast<uint32_t>(static_cast<float>(v));
+  if ((bits & 0x7f800000u) == 0x7f800000u || (bits & 0x1fffu) != 0x1000u) return round_tf32(v);
+  return static_cast<double>(std::bit_cast<float>(bits & ~0x1fffu));
+}
+
+double deviation_tf32(double x, double w) {
+  double most = 0;
+  for (const double a : {round_tf32(x), other_tf32(x)}) {
+    for (const double b : {round_tf32(w), other_tf32(w)}) most = std::max(most, std::fabs(x * w - a * b));
+  }
+  return most;
 }
 
 Exact exact_at(const Problem& p, const Operands& raw, bool tf32, int64_t index) {

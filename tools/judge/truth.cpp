@@ -15,9 +15,9 @@ using plan::Operands;
 
 namespace {
 
-// An operand as contiguous float64, and rounded to tf32 where that counts.
+// An operand as contiguous float64, and rounded to tf32 where that counts, ties both ways.
 struct Wide {
-  std::vector<double> value, rounded;
+  std::vector<double> value, rounded, other;
 
   template <class Index>  // Index: position in value -> element of the tensor
   Wide(const Problem& p, const void* data, int64_t count, bool tf32, Index&& index)
@@ -27,7 +27,9 @@ struct Wide {
     }
     if (!tf32) return;
     rounded.resize(value.size());
+    other.resize(value.size());
     std::transform(value.begin(), value.end(), rounded.begin(), round_tf32);
+    std::transform(value.begin(), value.end(), other.begin(), other_tf32);
   }
 };
 
@@ -66,9 +68,20 @@ void add_products(const Row& row, int64_t count, const double* a, int64_t step, 
   }
 }
 
-void add_deviations(const Row& row, int64_t count, const double* a, const double* ra, int64_t step, double b,
-                    double rb) {
-  for (int64_t i = 0; i < count; ++i) row.deviation[i] += std::fabs(a[i * step] * b - ra[i * step] * rb);
+// As deviation_tf32; both roundings of b, which are mostly one.
+void add_deviations(double* deviation, int64_t count, const Wide& a, int64_t a_at, int64_t step, double b,
+                    const double (&rb)[2]) {
+  const double *value = a.value.data() + a_at, *rounded = a.rounded.data() + a_at,
+               *other = a.other.data() + a_at;
+  const bool tie = rb[0] != rb[1];
+  for (int64_t i = 0; i < count; ++i) {
+    const double product = value[i * step] * b, r = rounded[i * step], o = other[i * step];
+    double most = std::max(std::fabs(product - r * rb[0]), std::fabs(product - o * rb[0]));
+    if (tie) {
+      most = std::max({most, std::fabs(product - r * rb[1]), std::fabs(product - o * rb[1])});
+    }
+    deviation[i] += most;
+  }
 }
 
 void add_tap(const Row& row, int64_t first, int64_t count, const Wide& a, int64_t a_at, int64_t step,
@@ -76,9 +89,8 @@ void add_tap(const Row& row, int64_t first, int64_t count, const Wide& a, int64_
   const Row part{row.value + first, row.magnitude + first, row.deviation};
   add_products(part, count, a.value.data() + a_at, step, b.value[static_cast<std::size_t>(b_at)]);
   if (row.deviation == nullptr) return;
-  add_deviations({nullptr, nullptr, row.deviation + first}, count, a.value.data() + a_at,
-                 a.rounded.data() + a_at, step, b.value[static_cast<std::size_t>(b_at)],
-                 b.rounded[static_cast<std::size_t>(b_at)]);
+  const auto at = static_cast<std::size_t>(b_at);
+  add_deviations(row.deviation + first, count, a, a_at, step, b.value[at], {b.rounded[at], b.other[at]});
 }
 
 // Positions i of [0, l) for which stride*i - padding + k*dilation lies in [0, lout).

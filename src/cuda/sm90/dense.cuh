@@ -3,7 +3,6 @@
 
 #include "cuda/sm90/direct_kernel.cuh"
 #include "cuda/sm90/feed.cuh"
-#include "cuda/sm90/folded.cuh"
 #include "cuda/sm90/load.cuh"
 #include "cuda/sm90/multiply.cuh"
 #include "cuda/sm90/pack.cuh"
@@ -32,7 +31,7 @@ __global__ void __launch_bounds__(kSm90Threads, 1) dense_kernel(const __grid_con
   const Share share(p);
   if (p.second && !any_marked(p, share)) return;
   const Barriers barriers(p, shared);
-  if (threadIdx.x == 0) barriers.init(S::kBulk && !p.folded ? kSm90Converters : kSm90Gatherers);
+  if (threadIdx.x == 0) barriers.init(S::kBulk ? kSm90Converters : kSm90Gatherers);
   if (threadIdx.x < 2 * kSm90MaxStages) reinterpret_cast<int*>(shared + p.shared_small)[threadIdx.x] = 0;
   __syncthreads();
   if (threadIdx.x >= kSm90Consumers) {
@@ -42,8 +41,6 @@ __global__ void __launch_bounds__(kSm90Threads, 1) dense_kernel(const __grid_con
       if (threadIdx.x % 32 == 0) load_weights<S>(p, share, barriers, shared);
     } else if constexpr (!S::kBulk) {
       Input<S>(p, share, shared).run(share, barriers);
-    } else if (p.folded) {
-      Gather<S>(p, shared).run(share, barriers);
     } else if (warp < kSm90Converters) {
       Convert<S>(p, shared).run(share, barriers);
     } else if (threadIdx.x % 32 == 0) {

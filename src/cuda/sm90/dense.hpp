@@ -87,8 +87,9 @@ struct Sm90DirectTile {
   constexpr int warp_positions() const { return 8 * own; }
   constexpr int half_tile() const { return 4 * warp_positions(); }  // positions of a warpgroup
 };
-constexpr Sm90DirectTile sm90_direct_tile(int row_blocks, int tap_group, bool split) {
-  return {split ? 2 : 4, row_blocks == 1 && tap_group < 4 ? 3 : 2, split && tap_group > 0 ? 32 : 16};
+constexpr Sm90DirectTile sm90_direct_tile(int row_blocks, int tap_group, int parts, int element) {
+  return {parts == 2 ? 2 : 4, row_blocks == 1 && tap_group < 4 ? 3 : 2,
+          tap_group > 0 && row_blocks == 1 && (parts == 2 || element == 2) ? 32 : 16};
 }
 inline constexpr int kSm90MaxTapGroup = 4;    // taps that share a lane's registers
 inline constexpr int kSm90MaxSplitGroup = 3;  // of split operands

@@ -109,7 +109,7 @@ void set_shared(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit) {
   const int64_t table =
       round_up<int64_t>(kSm90RowBytes * kSm90Rows * tile.row_blocks + (k.skewed ? 4 * k.stride : 0), 16);
   const int64_t all_taps = std::min<int64_t>(k.slabs, ceil_div(k.units, k.splits) * k.unit_slabs) * k.taps;
-  const bool bulk = tile.bulk && !k.folded;
+  const bool bulk = tile.bulk;
   k.raw_pitch = bulk ? round_up(k.width * layout.element, 16) + 16 : 0;
   k.raw_bytes = k.raw_pitch * layout.slab();
   const int64_t raw = bulk ? k.raw_bytes + 16 : 0;
@@ -158,8 +158,9 @@ Sm90Plan laid_out(const Problem& p, const core::DeviceInfo& d, const Sm90Config&
   plan.mode = sm80_mode(p);
   plan.config = config;
   plan.phases = phases_of(p);
-  if (plan.phases.count > kSm90Rows) return plan;
   const Sm90Tile& tile = kTiles[config.tile];
+  const bool whole_rows = tile.bulk || tile.direct;
+  if (plan.phases.count > kSm90Rows || (whole_rows && config.folded)) return plan;
   plan.config.aligned = config.aligned || tile.direct;
   set_rows(plan, p, tile);
   set_columns(plan, p, tile);
@@ -231,8 +232,7 @@ Sm90Plan cheapest(const Problem& p, const core::DeviceInfo& d, int forced_splits
         for (const bool resident : {false, true}) {
           for (const bool held : {false, true}) {
             if (held && (!sm90_holds(mode) || forced_splits > 0)) continue;
-            const bool whole_rows = kTiles[t].bulk || kTiles[t].direct;
-            if (!sm90_has(mode, held, t) || (whole_rows && folded)) continue;
+            if (!sm90_has(mode, held, t)) continue;
             if (kTiles[t].direct && (splits > 1 || forced_splits > 0)) continue;
             Sm90Config config;
             config.tile = t;

@@ -2,7 +2,7 @@
 // when. Positions are the rows of wgmma, packed weights its columns:
 //
 //   for each group, pair of row blocks, and, as they are free, half tile of 128 positions:   one warpgroup
-//     for each 16 channels (of split operands 32):                                           one raw stage
+//     for each 16 channels (of 16-bit types and split operands 32):                           one raw stage
 //       1 lane has boxes of x copied, 128 + halo positions, zeros where there is no x
 //       4 channels of 4 + taps - 1 positions a lane go to registers, rounded or split once
 //       for each tap j:  sums[u][row] += x[u - j][channels] * packed[row][channels, j]        wgmma
@@ -36,7 +36,8 @@ struct DirectShape {
   static constexpr int kGroup = Group;
   static constexpr int kRowBlocks = RowBlocks;
   static constexpr bool kSplit = Mode::kParts == 2;
-  static constexpr Sm90DirectTile kTile = sm90_direct_tile(RowBlocks, Group, kSplit);
+  static constexpr Sm90DirectTile kTile =
+      sm90_direct_tile(RowBlocks, Group, Mode::kParts, sizeof(typename Mode::T));
   static constexpr int kOwn = kTile.own, kWarpPositions = kTile.warp_positions();
   static constexpr int kHalfTile = kTile.half_tile(), kWarpgroups = kTile.warpgroups;
   static constexpr int kChannels = kTile.channels;
@@ -287,9 +288,14 @@ class MultiplyDirect : public DirectStages<S> {
     for (int left = p_.slabs;;) {
       this->wait_weights();
       const uint64_t b = weights_ + slab_ * p_.taps * kTapUnits;
-      uint32_t done = next_stage(raw);
+      uint32_t done = stage_.full;
+      if constexpr (S::kChannels == 16) {
+        next_stage(raw);
+      } else {
+        raw.load(stage_.own + 16 * p_.raw_pitch, p_.raw_pitch);
+      }
       multiply(even, sums, b, accumulate);
-      this->release_stage(done);
+      if (S::kChannels == 16) this->release_stage(done);
       ptx::wgmma_wait<1>();
       this->release_weights(before);
       reader_.convert(odd, raw);
@@ -308,6 +314,7 @@ class MultiplyDirect : public DirectStages<S> {
     ptx::wgmma_wait<0>();
     this->release_weights(before);
     weights_there_ = p_.resident;
+    reader_.end_tile(sums);
   }
   __device__ bool marked() const {
     return reader_.marked();
@@ -323,14 +330,11 @@ class MultiplyDirect : public DirectStages<S> {
   __device__ void load(Raw<typename Mode::T, S::kGroup, S::kOwn>& raw) const {
     raw.load(stage_.own, p_.raw_pitch);
   }
-  // Returns the barrier of the stage before. Its reads are over when the wgmma that have its numbers in
-  // registers are issued.
-  __device__ uint32_t next_stage(Raw<typename Mode::T, S::kGroup, S::kOwn>& raw) {
-    const uint32_t before = stage_.full;
+  // The reads of the one before are over when the wgmma that have its numbers in registers are issued.
+  __device__ void next_stage(Raw<typename Mode::T, S::kGroup, S::kOwn>& raw) {
     this->advance_stage();
     ptx::barrier_wait(stage_.full, parity_);
     load(raw);
-    return before;
   }
 
   __device__ void multiply(const Fragment<S::kGroup>& f, Sums& sums, uint64_t b, int accumulate) const {

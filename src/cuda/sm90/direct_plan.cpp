@@ -86,16 +86,15 @@ bool sm90_direct_takes(const Sm90Plan& plan, const Problem& p) {
     if (k.x_step[0] / k.x_step[1] * p.n > std::numeric_limits<int>::max() / 2) return false;
   }
   if (p.cin < classes) return false;  // a map without rows
-  const bool split = layout.parts == 2;
-  const int group = tap_group_of(k, classes, split);
-  const int64_t positions = sm90_direct_tile(1, group, split).half_tile() + halo_of(k);
+  const int group = tap_group_of(k, classes, layout.parts == 2);
+  const int64_t positions = sm90_direct_tile(1, group, layout.parts, layout.element).half_tile() + halo_of(k);
   return positions <= kMaxWidth &&
          width_of(static_cast<int>(positions), layout.element, classes) <= kMaxWidth;
 }
 
 Sm90DirectTile sm90_direct_tile(const Sm90Plan& plan, const Sm90Tile& tile) {
-  return sm90_direct_tile(tile.row_blocks, plan.params.tap_group,
-                          sm90_layout(plan.mode, plan.config.held).parts == 2);
+  const Sm90Layout layout = sm90_layout(plan.mode, plan.config.held);
+  return sm90_direct_tile(tile.row_blocks, plan.params.tap_group, layout.parts, layout.element);
 }
 
 void sm90_set_direct(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit) {

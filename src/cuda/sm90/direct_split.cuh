@@ -67,6 +67,7 @@ class MultiplySplit : public MultiplyDirect<S> {
     weights_there_ = p_.resident;
 #pragma unroll
     for (int i = 0; i < kN / 2; ++i) total[i] = fmaf(small[i], Mode::kDown, total[i]);
+    reader_.end_tile(sums);
   }
 
  private:

@@ -63,6 +63,8 @@ class Reader {
   static_assert(sizeof(T) == 2);
 
   __device__ void start_tile(const Raw<T, Taps, 4>&) {}
+  template <class Sums>
+  __device__ void end_tile(const Sums&) {}
   __device__ void convert(Fragment<Taps>& f, const Raw<T, Taps, 4>& raw) {
 #pragma unroll
     for (int i = 0; i < Taps + 2; ++i) {
@@ -117,6 +119,17 @@ class HeldScale {
     unscale_ = __uint_as_float(static_cast<uint32_t>(exponent - 11) << 23);
     marked_ = false;
   }
+  // An infinite operand shows in every sum that it is in.
+  template <class Sums>
+  __device__ void end_tile(const Sums& sums) {
+#pragma unroll
+    for (const auto& some : sums) {
+#pragma unroll
+      for (int i = 0; i < 4; i += 2) {
+        marked_ = marked_ | !(fabsf(some[i]) < __uint_as_float(sm80::kInfBits));
+      }
+    }
+  }
   // Whether anything of the tile cannot be held.
   __device__ bool marked() const {
     return marked_;
@@ -126,7 +139,7 @@ class HeldScale {
   }
 
  protected:
-  static constexpr uint32_t kHeld = 0x7fff7fffu;  // least() of nothing
+  static constexpr uint32_t kNothing = 0x7c007c00u;  // least() of it: infinities
 
   // Volatile, so that it is not made once and moved.
   __device__ static uint32_t pair(float low, float high) {
@@ -134,24 +147,24 @@ class HeldScale {
     asm volatile("cvt.rn.f16x2.f32 %0, %1, %2;\n" : "=r"(v) : "f"(high), "f"(low));
     return v;
   }
-  // Exponents of 0 and 31 (magnitudes plus 0x400, as signed 16-bit numbers, are less than 0x800 for 0 and
-  // negative for 31): zero, or out of range.
+  // Of magnitudes. What is too large becomes infinite, which end_tile sees.
   __device__ static uint32_t least(uint32_t both, uint32_t before) {
-    return __viaddmin_s16x2(both & 0x7fff7fffu, 0x04000400u, before);
+    const __half2 less = __hmin2(__habs2(*reinterpret_cast<const __half2*>(&both)),
+                                 *reinterpret_cast<const __half2*>(&before));
+    return *reinterpret_cast<const uint32_t*>(&less);
   }
+  // Zero, or not a normal number.
   __device__ static bool suspect(uint32_t least) {
-    return static_cast<int>(least) < 0x08000000 || static_cast<int>(least << 16) < 0x08000000;
+    return least < 0x04000000u || (least & 0xffffu) < 0x0400u;
   }
-  // What is not zero must lie in [2^-14, 2^15] after scaling.
+  // What is not zero must be 2^-14 or more after scaling.
   __device__ void review(const Raw<T, Taps, Own>& raw) {
-    const uint32_t unit = __float_as_uint(unscale_), low = 2u * (unit - (14u << 23)),
-                   range = 2u * (29u << 23);
+    const uint32_t low = 2u * (__float_as_uint(unscale_) - (14u << 23));
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
 #pragma unroll
       for (int i = raw.kEarlier - Taps + 1; i < raw.kWords; ++i) {
-        const uint32_t magnitude = 2u * raw.words[c][i];
-        marked_ = marked_ | (magnitude != 0 && magnitude - low > range);
+        marked_ = marked_ | (2u * raw.words[c][i] - 1u < low - 1u);
       }
     }
   }
@@ -174,7 +187,7 @@ class Reader<Held, Taps> : public HeldScale<Taps, 4> {
         scaled[c][i] = __uint_as_float(raw.words[c][i + raw.kEarlier - Taps + 1]) * this->scale_;
       }
     }
-    uint32_t least = Base::kHeld;
+    uint32_t least = Base::kNothing;
 #pragma unroll
     for (int i = 0; i < Taps + 2; ++i) {
 #pragma unroll

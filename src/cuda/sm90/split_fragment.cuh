@@ -27,7 +27,7 @@ class Reader<HeldSplit, Taps> : public HeldScale<Taps, 2> {
         v[c][i] = __uint_as_float(raw.words[c][i + raw.kEarlier - Taps + 1]) * this->scale_;
       }
     }
-    uint32_t least = Base::kHeld;
+    uint32_t least = Base::kNothing;
 #pragma unroll
     for (int i = 0; i < Taps; ++i) {
 #pragma unroll
