@@ -36,7 +36,7 @@ double largest(DType dtype) {
 
 Bound::Bound(const core::Problem& problem, const Arithmetic& arithmetic, double terms)
     : dtype_(problem.dtype),
-      factor_(growth(terms, arithmetic) * arithmetic.unit),
+      factor_(growth(terms, arithmetic) * arithmetic.unit * (arithmetic.tf32 ? 2 : 1)),
       floor_((terms + 2) * arithmetic.floor) {}
 
 double Bound::of(const Exact& exact) const {

@@ -14,7 +14,8 @@
 // tf32 changes a product by |x*w - r(x)*r(w)|, r rounding to nearest at 10 mantissa bits. The judge sums
 // those very differences over the element's own operands (deviation), so that rounding passes and truncation,
 // which is twice as far off on average and always to the same side, does not. Ties may go either way: of a
-// product with such operands the largest difference counts.
+// product with such operands the largest difference counts. Tensor cores truncate where they add: there u is
+// twice as large.
 //
 // One more rounding stores the result: half a unit in the last place of the storage dtype at that value. For
 // f32 and f64 the last addition has done it.
