@@ -292,6 +292,22 @@ TEST(Sm90Plan, LongSamplesGoDirect) {
   EXPECT_FALSE(tile("n16 ci64 co32 l400 k4 s2 p1 f32 tf32").bulk);
 }
 
+// Few couts, where phases make rows of them and there is much to do; and batches of short samples.
+TEST(Sm90Plan, LeavesWhatOthersDoFaster) {
+  auto takes = [](const char* text, bool batch_invariant = false) {
+    plan::PlanOptions options;
+    options.batch_invariant = batch_invariant;
+    return kSm90Dense.supports(core::parse(text).value(), device("h200"), options).ok;
+  };
+  EXPECT_TRUE(takes("n1 ci64 co8 l220499 k8 s4 p0 bias f32 tf32"));
+  EXPECT_FALSE(takes("n1 ci64 co8 l2000 k8 s4 p0 bias f32 tf32"));
+  EXPECT_FALSE(takes("n16 ci64 co8 l220499 k8 s2 p0 bias f32 tf32"));
+  EXPECT_FALSE(takes("n16 ci8 co64 l220499 k8 s2 p0 bias f32 tf32"));
+  EXPECT_FALSE(takes("n32 ci512 co512 l17 k12 s12 p0 bias f32 tf32"));
+  EXPECT_TRUE(takes("n32 ci512 co512 l17 k12 s12 p0 bias f32 tf32", true));
+  EXPECT_TRUE(takes("n1 ci512 co512 l17 k12 s12 p0 bias f32 tf32"));
+}
+
 // Direct sums have another order, so that nothing that depends on n may choose them.
 TEST(Sm90Plan, BatchInvariantPlansDoNotGoDirect) {
   const Sm90Plan plan =

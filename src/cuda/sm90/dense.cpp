@@ -191,6 +191,25 @@ class Sm90Dense final : public plan::Kernel {
   Sm90Functions functions_;
 };
 
+// Fewer than 16 couts do where their phases fill half a row block and there is much to do: n1 ci64 co8
+// l220499 k8 s4 takes 0.040 ms here, 0.084 by cuda.simt.dense (H200).
+bool too_few_channels(const Problem& p) {
+  constexpr double kMuch = 5e8;  // flops
+  if (p.cin_per_group() < 16) return true;
+  return p.cout_per_group() < 16 &&
+         (p.cout_per_group() * std::min(p.k, p.stride) < kSm90Rows / 2 || core::work_of(p).flops < kMuch);
+}
+
+// Of batches of short samples the other family's model, which is too low by this much on an H200, tells which
+// is faster: so on 5 of 5 layers, by up to 1.64 (n32 ci512 co512 l17 k12 s12).
+bool better_on_sm80(const Problem& p, const core::DeviceInfo& device) {
+  constexpr double kTooLow = 1.6;
+  constexpr int64_t kBatch = 16, kLong = 8192;
+  if (p.n < kBatch || p.l > kLong) return false;
+  const Sm80Plan other = sm80_plan(p, device, false);
+  return other.blocks > 0 && kTooLow * other.cost.total < sm90_plan(p, device, false).cost.total;
+}
+
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
   if (p.operation != core::Operation::forward) {
     return Support::no(std::string("operation ") + name_of(p.operation) + ": this kernel is for fwd");
@@ -202,11 +221,14 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   if (!takes.ok) return takes;
   if (std::min(p.k, p.stride) > kSm90Rows) return Support::no("more than 64 phases: a row block has 64 rows");
   const bool forced = options.force_kernel == kSm90Dense.name;
-  if (!forced && (p.cin_per_group() < 16 || p.cout_per_group() < 16)) {
+  if (!forced && too_few_channels(p)) {
     return Support::no("fewer than 16 channels a group: tensor cores would idle");
   }
   if (!sm90_fits(p, device, options.batch_invariant)) {
     return Support::no("its stages do not fit in shared memory: many outputs without taps");
+  }
+  if (!forced && !options.batch_invariant && better_on_sm80(p, device)) {
+    return Support::no("many short samples: cuda.sm80.dense begins and ends them sooner");
   }
   if (forced || sm80_mode(p) != Sm80Mode::ieee) return Support::yes();
   // cuda.simt.dense on an H200 reaches 38 TFLOP/s on n64 ci128 co128 l65536 k3, 22 on n16 ci512 co256 l32 k16
