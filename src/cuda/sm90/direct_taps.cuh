@@ -84,7 +84,7 @@ class MultiplyTaps : public DirectStages<S> {
  protected:
   static constexpr int kN = Base::kN, kSize = sizeof(typename Mode::T);
   static constexpr uint32_t kTapUnits = Base::kTapUnits;
-  static constexpr int kAll = 1 << 30;
+  static constexpr int kAll = 1 << 30;  // channels: stages are zero behind the group's
   // Bytes. Rows 8 apart of wgmma are positions 16 apart, so that a warp has 32 neighbouring ones of both
   // wgmma.
   static constexpr uint32_t kRowsApart = 4 * S::kOwn * 16;
@@ -210,8 +210,8 @@ class MultiplyTaps : public DirectStages<S> {
   uint32_t channels_[8];                 // bytes from the stage's first row to the warp's channels
   volatile uint32_t* agreed_;
   bool foreign_ = false;  // stages begin with what is not the sample's
-  int channels_left_ =
-      kAll;  // of the group, from the warp's next ones on: behind them stages have other rows
+  // Of the group, from the warp's next ones on: behind them stages have other rows.
+  int channels_left_ = kAll;
   UnitMaker<Mode> maker_;
 };
 
