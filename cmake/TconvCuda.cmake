@@ -22,6 +22,7 @@ if(TCONV_WITH_CUDA)
     set(CMAKE_CUDA_ARCHITECTURES 90a-real)
   elseif(CMAKE_CUDA_ARCHITECTURES STREQUAL "release")
     set(CMAKE_CUDA_ARCHITECTURES ${TCONV_CUDA_RELEASE_ARCHITECTURES})
+    set(TCONV_CUDA_COMPRESSED ON)  # a quarter of the size; the driver unpacks what a device needs
   endif()
   enable_language(CUDA)
   # CMake 3.25 does not know how CUDA 13's nvcc spells the dialect.
@@ -79,6 +80,7 @@ function(tconv_cuda_target name)
   if(TCONV_WITH_CUDA)
     target_compile_options(${name} PRIVATE
       "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xcompiler=-Wall>"
+      "$<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${TCONV_CUDA_COMPRESSED}>>:-Xfatbin=-compress-all>"
       "$<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${TCONV_CUDA_LINEINFO}>>:-lineinfo>")
   endif()
   set_property(GLOBAL APPEND PROPERTY TCONV_OBJECT_TARGETS ${name})

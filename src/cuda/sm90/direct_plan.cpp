@@ -76,6 +76,8 @@ void set_half_tiles(Sm90Params& k, const Sm90DirectTile& tile, int element) {
 bool sm90_direct_takes(const Sm90Plan& plan, const Problem& p) {
   const Sm90Params& k = plan.params;
   if (k.skewed || k.partial || k.x_step[1] <= 0) return false;
+  // Its second row block would be the first again, for nothing.
+  if (k.row_blocks < sm90_tile(plan.config).row_blocks) return false;
   const Sm90Layout layout = sm90_layout(plan.mode, plan.config.held);
   const int vector = 16 / layout.element;
   const int classes = row_classes_of(k, vector);

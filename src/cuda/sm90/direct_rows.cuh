@@ -10,7 +10,9 @@ namespace tconv::cuda::sm90 {
 
 // A packed row, in shared memory.
 struct alignas(16) DirectRow {
-  int at;  // bytes from a pass's first staged output to its own; of rows that do not exist, behind all others
+  // Bytes from a pass's first staged output to its own; of rows that do not exist behind all others: there
+  // several lanes write to one place, which nobody reads.
+  int at;
   float bias;
   float scale;  // undoes the cout's
   int gap;      // outputs without taps that follow its own
