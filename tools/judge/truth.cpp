@@ -18,6 +18,7 @@ namespace {
 // An operand as contiguous float64, and rounded to tf32 where that counts, ties both ways.
 struct Wide {
   std::vector<double> value, rounded, other;
+  std::vector<int64_t> ties;  // so many before each element
 
   template <class Index>  // Index: position in value -> element of the tensor
   Wide(const Problem& p, const void* data, int64_t count, bool tf32, Index&& index)
@@ -30,6 +31,12 @@ struct Wide {
     other.resize(value.size());
     std::transform(value.begin(), value.end(), rounded.begin(), round_tf32);
     std::transform(value.begin(), value.end(), other.begin(), other_tf32);
+    ties.assign(value.size() + 1, 0);
+    for (std::size_t i = 0; i < value.size(); ++i) ties[i + 1] = ties[i] + (other[i] != rounded[i] ? 1 : 0);
+  }
+  // Whether there are any from element `first` to `last`.
+  bool has_ties(int64_t first, int64_t last) const {
+    return ties[static_cast<std::size_t>(last + 1)] != ties[static_cast<std::size_t>(first)];
   }
 };
 
@@ -74,6 +81,12 @@ void add_deviations(double* deviation, int64_t count, const Wide& a, int64_t a_a
   const double *value = a.value.data() + a_at, *rounded = a.rounded.data() + a_at,
                *other = a.other.data() + a_at;
   const bool tie = rb[0] != rb[1];
+  if (!tie && !a.has_ties(a_at, a_at + (count - 1) * step)) {  // mostly
+    for (int64_t i = 0; i < count; ++i) {
+      deviation[i] += std::fabs(value[i * step] * b - rounded[i * step] * rb[0]);
+    }
+    return;
+  }
   for (int64_t i = 0; i < count; ++i) {
     const double product = value[i * step] * b, r = rounded[i * step], o = other[i * step];
     double most = std::max(std::fabs(product - r * rb[0]), std::fabs(product - o * rb[0]));
