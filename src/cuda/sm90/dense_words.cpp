@@ -32,7 +32,7 @@ std::string text(const Sm90Config& c) {
                     (c.resident ? ", weights resident" : ", weights streamed");
   if (tile.bulk) out += ", x by bulk copies";
   if (tile.direct) out += ", x by tensor copies (where it begins on 16 bytes, else through registers)";
-  if (c.held) out += ", operands held in float16 (tiles beyond its range again in tf32)";
+  if (c.held) out += ", operands held in float16 (tiles beyond its range again with operands in tf32)";
   if (c.splits > 1) out += ", split " + std::to_string(c.splits) + " ways and summed in order";
   if (c.folded) out += ", samples folded into one row of columns";
   return out;
