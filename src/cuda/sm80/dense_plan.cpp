@@ -239,7 +239,8 @@ Sm80Plan cheapest(const Problem& p, const core::DeviceInfo& d, int forced_splits
           for (const bool resident : {false, true}) {
             for (const bool one_a_tile : {false, true}) {
               Sm80Plan plan = plan_with(p, d, {t, splits, group, pass, 0, resident, folded}, one_a_tile);
-              if (forced_splits > 0 || plan.partial_bytes <= kMaxPartialBytes) consider(best, plan);
+              if (plan.blocks == 0 || (forced_splits == 0 && plan.partial_bytes > kMaxPartialBytes)) continue;
+              if (best.blocks == 0 || plan.cost.total < best.cost.total) best = plan;
             }
           }
         }

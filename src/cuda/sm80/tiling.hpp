@@ -71,16 +71,6 @@ inline bool may_fold(const core::Problem& p, const Phases& f) {
          p.n * (f.positions + p.l + (f.taps - 1) * f.step) < (int64_t{1} << 30);
 }
 
-// cost: of a plan, by what plans are compared.
-template <class Plan, class Cost>
-void consider(Plan& best, const Plan& plan, Cost cost) {
-  if (plan.blocks > 0 && (best.blocks == 0 || cost(plan) < cost(best))) best = plan;
-}
-template <class Plan>
-void consider(Plan& best, const Plan& plan) {
-  consider(best, plan, [](const Plan& p) { return p.cost.total; });
-}
-
 // ", rows (64 cout, 2 phases), depth 128 channels x 2 taps"
 inline std::string rows_and_depth(const core::Problem& p, const Phases& f) {
   return ", rows (" + std::to_string(p.cout_per_group()) + " cout, " + std::to_string(f.count) +

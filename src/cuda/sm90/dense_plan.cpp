@@ -201,11 +201,15 @@ Sm90Config second_config(const Sm90Plan& plan) {
   return config;
 }
 
+// What it marks, or cannot copy, must have a second launch.
+bool has_second(const Sm90Plan& plan, const Problem& p, const core::DeviceInfo& d) {
+  if (!plan.config.held && !kTiles[plan.config.tile].direct) return true;
+  return laid_out(p, d, second_config(plan)).blocks > 0;
+}
+
 Sm90Plan plan_with(const Problem& p, const core::DeviceInfo& d, const Sm90Config& config) {
   Sm90Plan plan = laid_out(p, d, config);
-  // What it marks must have a second launch.
-  if ((config.held || kTiles[config.tile].direct) && laid_out(p, d, second_config(plan)).blocks == 0)
-    plan.blocks = 0;
+  if (plan.blocks > 0 && !has_second(plan, p, d)) plan.blocks = 0;
   if (plan.blocks > 0) plan.cost = sm90_cost(plan, p, d, kTiles[config.tile]);
   return plan;
 }
@@ -240,10 +244,13 @@ Sm90Plan cheapest(const Problem& p, const core::DeviceInfo& d, int forced_splits
             config.resident = resident;
             config.folded = folded;
             config.held = held;
-            const Sm90Plan plan = plan_with(p, d, config);
+            Sm90Plan plan = laid_out(p, d, config);
+            if (plan.blocks == 0 || (forced_splits == 0 && plan.partial_bytes > kMaxPartialBytes)) continue;
+            plan.cost = sm90_cost(plan, p, d, kTiles[t]);
             const bool brief = plan.cost.total < kMinBulkMs || plan.params.sample_tiles.value < kMinBulkTiles;
             if (kTiles[t].bulk && brief) continue;
-            if (forced_splits > 0 || plan.partial_bytes <= kMaxPartialBytes) consider(best, plan, weighed);
+            if (best.blocks > 0 && weighed(plan) >= weighed(best)) continue;
+            if (has_second(plan, p, d)) best = plan;
           }
         }
       }
