@@ -200,14 +200,12 @@ bool too_few_channels(const Problem& p) {
          (p.cout_per_group() * std::min(p.k, p.stride) < kSm90Rows / 2 || core::work_of(p).flops < kMuch);
 }
 
-// Of batches of short samples the other family's model, which is too low by this much on an H200, tells which
-// is faster: so on 5 of 5 layers, by up to 1.64 (n32 ci512 co512 l17 k12 s12).
-bool better_on_sm80(const Problem& p, const core::DeviceInfo& device) {
+// ms: here. Of batches of short samples the other family's model, which is too low by this much on an H200,
+// tells which is faster: so on 5 of 5 layers, by up to 1.64 (n32 ci512 co512 l17 k12 s12).
+bool better_on_sm80(const Problem& p, const core::DeviceInfo& device, double ms) {
   constexpr double kTooLow = 1.6;
-  constexpr int64_t kBatch = 16, kLong = 8192;
-  if (p.n < kBatch || p.l > kLong) return false;
   const Sm80Plan other = sm80_plan(p, device, false);
-  return other.blocks > 0 && kTooLow * other.cost.total < sm90_plan(p, device, false).cost.total;
+  return other.blocks > 0 && kTooLow * other.cost.total < ms;
 }
 
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
@@ -227,14 +225,18 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   if (!sm90_fits(p, device, options.batch_invariant)) {
     return Support::no("its stages do not fit in shared memory: many outputs without taps");
   }
-  if (!forced && !options.batch_invariant && better_on_sm80(p, device)) {
+  constexpr int64_t kBatch = 16, kLong = 8192;
+  const bool batch = !options.batch_invariant && p.n >= kBatch && p.l <= kLong;
+  const bool ieee = sm80_mode(p) == Sm80Mode::ieee;
+  if (forced || (!batch && !ieee)) return Support::yes();
+  const double ms = sm90_plan(p, device, options.batch_invariant).cost.total;
+  if (batch && better_on_sm80(p, device, ms)) {
     return Support::no("many short samples: cuda.sm80.dense begins and ends them sooner");
   }
-  if (forced || sm80_mode(p) != Sm80Mode::ieee) return Support::yes();
   // cuda.simt.dense on an H200 reaches 38 TFLOP/s on n64 ci128 co128 l65536 k3, 22 on n16 ci512 co256 l32 k16
   // s8 (0.097 ms; here 0.086) and on n16 ci512 co512 l32 k6 s3 (0.074; here 0.068).
   const double simt_ms = core::work_of(p).flops / 28e9 + 0.004;
-  if (sm90_plan(p, device, options.batch_invariant).cost.total > simt_ms) {
+  if (ieee && ms > simt_ms) {
     return Support::no("ieee float32 is three products of tf32 here: slower than fused multiply-adds");
   }
   return Support::yes();
