@@ -20,6 +20,27 @@ namespace tconv::cuda::sm90 {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
+// One of the three sets of sums.
+template <int N>
+using SplitSums = float[N / 2];
+
+template <int Count>
+__device__ inline void set_zero(float (&sums)[Count]) {
+#pragma unroll
+  for (float& v : sums) v = 0;
+}
+// In float32.
+template <int Count>
+__device__ inline void add(float (&sums)[Count], const float (&more)[Count]) {
+#pragma unroll
+  for (int i = 0; i < Count; ++i) sums[i] += more[i];
+}
+template <int Count>
+__device__ inline void add_small(float (&sums)[Count], const float (&small)[Count]) {
+#pragma unroll
+  for (int i = 0; i < Count; ++i) sums[i] = fmaf(small[i], HeldSplit::kDown, sums[i]);
+}
+
 // One fragment and three sets of sums fill the registers: while a warpgroup makes a fragment, the others
 // multiply.
 template <class S>
@@ -38,8 +59,7 @@ class MultiplySplit : public MultiplyDirect<S> {
     auto& total = sums[0];
     this->load(raw);
     reader_.start_tile(raw);
-#pragma unroll
-    for (float& v : total) v = 0;
+    set_zero(total);
     if (p_.resident) slab_ = 0;
     int accumulate = 0;
 #pragma unroll 1
@@ -57,23 +77,19 @@ class MultiplySplit : public MultiplyDirect<S> {
       this->release_stage(done);
       ptx::wgmma_wait<0>();
       accumulate = 1;
-#pragma unroll
-      for (int i = 0; i < kN / 2; ++i) total[i] += fresh[i];
-      int before = -1;
-      this->advance_weights(before);
-      this->release_weights(before);
+      add(total, fresh);
+      this->next_slab();
     }
     this->advance_stage();
     weights_there_ = p_.resident;
-#pragma unroll
-    for (int i = 0; i < kN / 2; ++i) total[i] = fmaf(small[i], Mode::kDown, total[i]);
+    add_small(total, small);
     reader_.end_tile(sums);
   }
 
  private:
   static constexpr int kN = Base::kN;
   static constexpr uint32_t kPartUnits = Base::kPartUnits, kTapUnits = Base::kTapUnits;
-  using SetOfSums = float[kN / 2];
+  using SetOfSums = SplitSums<kN>;
 
   __device__ void multiply(const SplitFragment<S::kGroup>& f, SetOfSums& fresh, SetOfSums& small, uint64_t b,
                            int accumulate_fresh, int accumulate_small) const {
@@ -110,8 +126,7 @@ class MultiplySplitTaps : public MultiplyTaps<S> {
   __device__ void run(Sums& sums, int tile) {
     SetOfSums fresh, small;
     auto& total = sums[0];
-#pragma unroll
-    for (float& v : total) v = 0;
+    set_zero(total);
     this->aim(tile);
     this->fill();
     this->sync();
@@ -127,17 +142,13 @@ class MultiplySplitTaps : public MultiplyTaps<S> {
         accumulate = 1;
         if (taps <= kTaps && left > 1) this->fill();
         ptx::wgmma_wait<0>();
-#pragma unroll
-        for (int i = 0; i < kN / 2; ++i) total[i] += fresh[i];
+        add(total, fresh);
       }
-      int used = -1;
-      this->advance_weights(used);
-      this->release_weights(used);
+      this->next_slab();
       this->sync();  // operands are made, the others' multiplied
     }
     weights_there_ = p_.resident;
-#pragma unroll
-    for (int i = 0; i < kN / 2; ++i) total[i] = fmaf(small[i], Mode::kDown, total[i]);
+    add_small(total, small);
     maker_.end_tile(sums);
   }
 
@@ -145,7 +156,7 @@ class MultiplySplitTaps : public MultiplyTaps<S> {
   using Low = typename Base::Low;
   static constexpr int kN = Base::kN, kTaps = 4;
   static constexpr uint32_t kPartUnits = Base::kPartUnits, kTapUnits = Base::kTapUnits;
-  using SetOfSums = float[kN / 2];
+  using SetOfSums = SplitSums<kN>;
 
   __device__ void multiply(SetOfSums& fresh, SetOfSums& small, Low& low, int taps, int accumulate) const {
     constexpr ptx::Operand kType = kOperand<Mode>;

@@ -218,6 +218,12 @@ class DirectStages {
       weights_parity_ ^= 1;
     }
   }
+  // Where its wgmma are over.
+  __device__ void next_slab() {
+    int used = -1;
+    advance_weights(used);
+    release_weights(used);
+  }
   __device__ void release_weights(int slab) const {
     if (slab >= 0 && leader_) ptx::barrier_arrive(barriers_.weights_empty(slab));
   }

@@ -66,9 +66,7 @@ class MultiplyTaps : public DirectStages<S> {
       accumulate = 1;
       if (left > 1) fill();
       ptx::wgmma_wait<0>();
-      int used = -1;
-      this->advance_weights(used);
-      this->release_weights(used);
+      this->next_slab();
       sync();  // operands are made, the others' multiplied
     }
     weights_there_ = p_.resident;

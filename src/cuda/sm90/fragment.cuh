@@ -1,7 +1,7 @@
 // x from a raw stage to the registers that wgmma reads: a lane's positions of 16 channels.
 #pragma once
 
-#include "cuda/sm90/shape.cuh"
+#include "cuda/sm90/held_tile.cuh"
 
 namespace tconv::cuda::sm90 {
 
@@ -57,14 +57,12 @@ struct Raw {
 
 // 16-bit operands go as they are.
 template <class Mode, int Taps>
-class Reader {
+class Reader : public PlainTile {
  public:
   using T = typename Mode::T;
   static_assert(sizeof(T) == 2);
 
   __device__ void start_tile(const Raw<T, Taps, 4>&) {}
-  template <class Sums>
-  __device__ void end_tile(const Sums&) {}
   __device__ void convert(Fragment<Taps>& f, const Raw<T, Taps, 4>& raw) {
 #pragma unroll
     for (int i = 0; i < Taps + 2; ++i) {
@@ -74,12 +72,6 @@ class Reader {
         f.rows[i][e] = pair(raw.words[e / 2 * 2][at / 2], raw.words[e / 2 * 2 + 1][at / 2], at % 2);
       }
     }
-  }
-  __device__ bool marked() const {
-    return false;
-  }
-  __device__ float unscale() const {
-    return 1;
   }
 
  private:
@@ -95,98 +87,57 @@ class Reader {
   }
 };
 
-// The scale of float32 in float16, a power of two. Each warp has its own for a tile: the positions are rows
-// of its sums.
+// Of float32 in float16. Each warp has its own scale for a tile: the positions are rows of its sums.
 template <int Taps, int Own>
-class HeldScale {
+class HeldReader : public HeldTile {
  public:
   using T = float;
 
-  // The scale, from the largest finite magnitude of the warp's positions in the tile's first channels, which
-  // comes to lie in [2^11, 2^12): that leaves a factor of 16 above it and 2^25 below.
+  // The scale, from the warp's positions in the tile's first channels.
   __device__ void start_tile(const Raw<T, Taps, Own>& raw) {
     uint32_t most = 0;
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
 #pragma unroll
-      for (int i = raw.kEarlier; i < raw.kWords; ++i) {
-        const uint32_t magnitude = raw.words[c][i] & 0x7fffffffu;
-        most = max(most, magnitude < sm80::kInfBits ? magnitude : 0u);
-      }
+      for (int i = raw.kEarlier; i < raw.kWords; ++i) most = max(most, finite_magnitude(raw.words[c][i]));
     }
-    const int exponent = held_exponent(__reduce_max_sync(0xffffffffu, most));
-    scale_ = __uint_as_float(static_cast<uint32_t>(254 + 11 - exponent) << 23);
-    unscale_ = __uint_as_float(static_cast<uint32_t>(exponent - 11) << 23);
-    marked_ = false;
-  }
-  // An infinite operand shows in every sum that it is in.
-  template <class Sums>
-  __device__ void end_tile(const Sums& sums) {
-#pragma unroll
-    for (const auto& some : sums) {
-#pragma unroll
-      for (int i = 0; i < 4; i += 2) {
-        marked_ = marked_ | !(fabsf(some[i]) < __uint_as_float(sm80::kInfBits));
-      }
-    }
-  }
-  // Whether anything of the tile cannot be held.
-  __device__ bool marked() const {
-    return marked_;
-  }
-  __device__ float unscale() const {
-    return unscale_;
+    start(__reduce_max_sync(0xffffffffu, most));
   }
 
  protected:
-  static constexpr uint32_t kNothing = 0x7c007c00u;  // least() of it: infinities
+  static constexpr int kPositions = Taps + Own - 1;
+  static constexpr int kFirst = Raw<T, Taps, Own>::kEarlier - Taps + 1;  // of them
 
+  __device__ void scale(float (&v)[4][kPositions], const Raw<T, Taps, Own>& raw) const {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+#pragma unroll
+      for (int i = 0; i < kPositions; ++i) v[c][i] = __uint_as_float(raw.words[c][i + kFirst]) * scale_;
+    }
+  }
   // Volatile, so that it is not made once and moved.
   __device__ static uint32_t pair(float low, float high) {
     uint32_t v;
     asm volatile("cvt.rn.f16x2.f32 %0, %1, %2;\n" : "=r"(v) : "f"(high), "f"(low));
     return v;
   }
-  // Of magnitudes. What is too large becomes infinite, which end_tile sees.
-  __device__ static uint32_t least(uint32_t both, uint32_t before) {
-    const __half2 less = __hmin2(__habs2(*reinterpret_cast<const __half2*>(&both)),
-                                 *reinterpret_cast<const __half2*>(&before));
-    return *reinterpret_cast<const uint32_t*>(&less);
-  }
-  // Zero, or not a normal number.
-  __device__ static bool suspect(uint32_t least) {
-    return least < 0x04000000u || (least & 0xffffu) < 0x0400u;
-  }
-  // What is not zero must be 2^-14 or more after scaling.
   __device__ void review(const Raw<T, Taps, Own>& raw) {
-    const uint32_t low = 2u * (__float_as_uint(unscale_) - (14u << 23));
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
 #pragma unroll
-      for (int i = raw.kEarlier - Taps + 1; i < raw.kWords; ++i) {
-        marked_ = marked_ | (2u * raw.words[c][i] - 1u < low - 1u);
-      }
+      for (int i = kFirst; i < raw.kWords; ++i) HeldTile::review(raw.words[c][i]);
     }
   }
-
-  bool marked_ = false;
-  float scale_ = 1, unscale_ = 1;
 };
 
 template <int Taps>
-class Reader<Held, Taps> : public HeldScale<Taps, 4> {
-  using Base = HeldScale<Taps, 4>;
+class Reader<Held, Taps> : public HeldReader<Taps, 4> {
+  using Base = HeldReader<Taps, 4>;
 
  public:
   __device__ void convert(Fragment<Taps>& f, const Raw<float, Taps, 4>& raw) {
-    float scaled[4][Taps + 3];
-#pragma unroll
-    for (int c = 0; c < 4; ++c) {
-#pragma unroll
-      for (int i = 0; i < Taps + 3; ++i) {
-        scaled[c][i] = __uint_as_float(raw.words[c][i + raw.kEarlier - Taps + 1]) * this->scale_;
-      }
-    }
+    float scaled[4][Base::kPositions];
+    this->scale(scaled, raw);
     uint32_t least = Base::kNothing;
 #pragma unroll
     for (int i = 0; i < Taps + 2; ++i) {

@@ -206,8 +206,7 @@ class Input {
       if (first + r * kWarps >= pieces) break;
 #pragma unroll
       for (int j = 0; j < Mode::kUnit; ++j) {
-        const uint32_t magnitude = batch[r][j] & 0x7fffffffu;
-        most = max(most, magnitude < sm80::kInfBits ? magnitude : 0u);
+        most = max(most, finite_magnitude(batch[r][j]));
       }
     }
     most = __reduce_max_sync(0xffffffffu, most);

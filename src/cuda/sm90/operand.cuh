@@ -36,8 +36,7 @@ class Operands {
   __device__ static uint32_t largest(const Unit& v, uint32_t most) {
 #pragma unroll
     for (int j = 0; j < Held::kUnit; ++j) {
-      const uint32_t magnitude = v[j] & 0x7fffffffu;
-      most = max(most, magnitude < sm80::kInfBits ? magnitude : 0u);
+      most = max(most, finite_magnitude(v[j]));
     }
     return most;
   }

@@ -47,6 +47,12 @@ __device__ inline int held_exponent(uint32_t most) {
   return most == 0 ? 127 : min(max(static_cast<int>(most >> 23), 67), 187);
 }
 
+// Of a number's bits, 0 where it is not finite.
+__device__ inline uint32_t finite_magnitude(uint32_t bits) {
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  return magnitude < sm80::kInfBits ? magnitude : 0u;
+}
+
 // Bulk: x comes by bulk copies (feed.cuh), not through registers (load.cuh).
 template <class M, int RowBlocks, int N, bool Bulk = false>
 struct Shape {

@@ -14,19 +14,13 @@ struct SplitFragment {
 };
 
 template <int Taps>
-class Reader<HeldSplit, Taps> : public HeldScale<Taps, 2> {
-  using Base = HeldScale<Taps, 2>;
+class Reader<HeldSplit, Taps> : public HeldReader<Taps, 2> {
+  using Base = HeldReader<Taps, 2>;
 
  public:
   __device__ void convert(SplitFragment<Taps>& f, const Raw<float, Taps, 2>& raw) {
-    float v[4][Taps + 1];
-#pragma unroll
-    for (int c = 0; c < 4; ++c) {
-#pragma unroll
-      for (int i = 0; i < Taps + 1; ++i) {
-        v[c][i] = __uint_as_float(raw.words[c][i + raw.kEarlier - Taps + 1]) * this->scale_;
-      }
-    }
+    float v[4][Base::kPositions];
+    this->scale(v, raw);
     uint32_t least = Base::kNothing;
 #pragma unroll
     for (int i = 0; i < Taps; ++i) {
