@@ -53,8 +53,10 @@ class Multiply {
         const int taps = min(p_.tap_group, p_.taps - group * p_.tap_group);
         ptx::barrier_wait(barriers_.x_full(stage_.at), stage_.parity);
         if constexpr (std::is_same_v<Mode, Held>) {
-          marked |= marks_[stage_.at];
-          seen.unscale = unscales_[stage_.at];
+          if (leader_) {
+            marked |= marks_[stage_.at];
+            seen.unscale = unscales_[stage_.at];
+          }
         }
         uint64_t b = x_ + static_cast<uint32_t>((stage_.at * p_.stage_bytes >> 4) + p_.halo);
         for (int i = 0; i < taps; ++i) {
@@ -82,7 +84,10 @@ class Multiply {
     weights_there_ = p_.resident;
     ptx::wgmma_wait<0>();
     release(held_stage, held_slot);
-    seen.marked = marked != 0;
+    if constexpr (std::is_same_v<Mode, Held>) {
+      seen.unscale = __shfl_sync(0xffffffffu, seen.unscale, 0);
+      seen.marked = __shfl_sync(0xffffffffu, marked != 0, 0);
+    }
     return seen;
   }
 
@@ -94,7 +99,7 @@ class Multiply {
     if (!weights_there_) ptx::barrier_wait(barriers_.weights_full(slot_.at), slot_.parity);
   }
   __device__ void release(int stage, int slot) const {
-    if (threadIdx.x % 32 != 0) return;
+    if (!leader_) return;
     if (stage >= 0) ptx::barrier_arrive(barriers_.x_empty(stage));
     if (slot >= 0 && !p_.resident) ptx::barrier_arrive(barriers_.weights_empty(slot));
   }
@@ -109,7 +114,7 @@ class Multiply {
       for (int group = 0; group < p_.tap_groups; ++group) {
         const int taps = min(p_.tap_group, p_.taps - group * p_.tap_group);
         ptx::barrier_wait(barriers_.x_full(stage_.at), stage_.parity);
-        marked |= marks_[stage_.at];
+        if (leader_) marked |= marks_[stage_.at];
         for (int i = 0; i < taps; ++i) {
           wait_weights();
           const uint64_t a = weights_ + (slot_.at * S::kSlotBytes >> 4);
@@ -134,7 +139,7 @@ class Multiply {
       }
     }
     weights_there_ = p_.resident;
-    return {marked != 0, 1};
+    return {__shfl_sync(0xffffffffu, marked != 0, 0) != 0, 1};
   }
 
   const Sm90Params& p_;
@@ -145,6 +150,8 @@ class Multiply {
   const float* unscales_;            // of each stage: what undoes its tile's scale
   Place stage_, slot_;
   bool weights_there_ = false;  // all of them, for good
+  // Of a warp: the lane that releases a stage, and so the one that reads what lies beside it.
+  const bool leader_ = threadIdx.x % 32 == 0;
 };
 
 #endif
