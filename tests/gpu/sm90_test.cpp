@@ -1,4 +1,6 @@
 // Every configuration of cuda.sm90.dense against every other.
+#include <functional>
+
 #include "core/polyphase.hpp"
 #include "cuda/entries.hpp"
 #include "cuda/sm80/dense_plan.hpp"
@@ -142,6 +144,49 @@ TEST_F(Sm90, DirectIsExactOverRandomProblems) {
   EXPECT_EQ(wrong, 0) << "of " << ran;
   EXPECT_GT(ran, 2000);
   EXPECT_GT(alone, 1000);
+}
+
+// How the outputs of direct plans of small integers come to y, whole half tiles of which must be there for
+// that: straight from registers where rows begin on a vector, or half a stride before one; else float32 in
+// windows that are staged as they lie in y.
+void expect_stores(const char* shape, const std::vector<const char*>& modes,
+                   const std::function<bool(const cuda::Sm90Params&)>& so) {
+  const core::DeviceInfo device = cuda::device_info(0).value();
+  int counted = 0;
+  for (const char* mode : modes) {
+    Operands o(std::string(shape) + " " + mode);
+    o.make_integers();
+    const std::vector<std::byte> expected = o.rounded_reference();
+    for (const cuda::Sm90Config& c : direct_configs(o.problem)) {
+      const std::vector<std::byte> got = run(o, device, c);
+      if (got.empty()) continue;
+      if (so(cuda::sm90_plan_of(o.problem, device, c).params)) ++counted;
+      EXPECT_EQ(different(o.problem, got, expected), "") << shape << " " << mode << ": " << cuda::text(c);
+      EXPECT_TRUE(run(o, device, c) == got) << shape << " " << mode << ": " << cuda::text(c);
+    }
+  }
+  EXPECT_GT(counted, 0) << shape;
+}
+
+TEST_F(Sm90, DirectStoresStraight) {
+  for (const char* shape :
+       {"n2 ci32 co72 l520 k3 s1 p0", "n3 ci24 co150 l520 k1 s1 p0 bias", "n2 ci48 co70 l1000 k3 s1 p4",
+        "n2 ci40 co72 l520 k4 s2 p1 bias", "n2 ci64 co130 l512 k2 s2 p0",
+        "n2 ci64 co80 l512 k3 s2 p1 op1 g2 bias", "n2 ci32 co40 l264 k8 s4 p2 bias",
+        "n1 ci40 co34 l520 k4 s4 p0", "n2 ci32 co20 l264 k16 s8 p4 bias", "n1 ci48 co24 l520 k8 s8 p0",
+        "n2 ci32 co18 l264 k12 s4 p4", "n3 ci24 co9 l264 k24 s8 p8 bias"}) {
+    expect_stores(shape, {"f32 tf32", "bf16", "f16"},
+                  [](const cuda::Sm90Params& k) { return k.straight > 0; });
+  }
+}
+
+TEST_F(Sm90, DirectStoresShiftedWindows) {
+  for (const char* shape :
+       {"n2 ci32 co128 l520 k3 s1 p0 bias", "n3 ci24 co192 l1001 k2 s1 p1", "n2 ci40 co70 l520 k5 s1 p1",
+        "n2 ci32 co64 l519 k7 s1 p3 bias", "n2 ci48 co130 l1001 k3 s1 p1 d2",
+        "n1 ci64 co256 l522 k5 s1 p1 g2 bias", "n2 ci33 co64 l777 k9 s1 p4"}) {
+    expect_stores(shape, {"f32 tf32"}, [](const cuda::Sm90Params& k) { return k.shifted; });
+  }
 }
 
 // Of 16-bit types, infinities meet zeros that stand for no product: where another configuration has NaN or

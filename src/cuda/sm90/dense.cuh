@@ -2,7 +2,6 @@
 #pragma once
 
 #include "cuda/sm90/direct_kernel.cuh"
-#include "cuda/sm90/feed.cuh"
 #include "cuda/sm90/load.cuh"
 #include "cuda/sm90/multiply.cuh"
 #include "cuda/sm90/pack.cuh"
@@ -31,7 +30,7 @@ __global__ void __launch_bounds__(kSm90Threads, 1) dense_kernel(const __grid_con
   const Share share(p);
   if (p.second && !any_marked(p, share)) return;
   const Barriers barriers(p, shared);
-  if (threadIdx.x == 0) barriers.init(S::kBulk ? kSm90Converters : kSm90Gatherers);
+  if (threadIdx.x == 0) barriers.init();
   if (threadIdx.x < 2 * kSm90MaxStages) reinterpret_cast<int*>(shared + p.shared_small)[threadIdx.x] = 0;
   __syncthreads();
   if (threadIdx.x >= kSm90Consumers) {
@@ -39,12 +38,8 @@ __global__ void __launch_bounds__(kSm90Threads, 1) dense_kernel(const __grid_con
     const int warp = (threadIdx.x - kSm90Consumers) / 32;
     if (warp == kSm90Gatherers) {
       if (threadIdx.x % 32 == 0) load_weights<S>(p, share, barriers, shared);
-    } else if constexpr (!S::kBulk) {
+    } else {
       Input<S>(p, share, shared).run(share, barriers);
-    } else if (warp < kSm90Converters) {
-      Convert<S>(p, shared).run(share, barriers);
-    } else if (threadIdx.x % 32 == 0) {
-      feed<S>(p, share, barriers, shared);
     }
   } else {
     ptx::more_registers<S::kConsumer>();
@@ -80,10 +75,6 @@ Sm90Functions functions_of() {
   f.tiles[2] = dense_kernel<Shape<Mode, 2, 128>>;
   f.tiles[3] = dense_kernel<Shape<Mode, 1, 128>>;
   f.tiles[4] = dense_kernel<Shape<Mode, 1, 64>>;
-  if constexpr (std::is_same_v<Mode, Held>) {
-    f.tiles[5] = dense_kernel<Shape<Mode, 2, 256, true>>;
-    f.tiles[6] = dense_kernel<Shape<Mode, 1, 128, true>>;
-  }
   if constexpr (std::is_same_v<Mode, Held> || sizeof(typename Mode::T) == 2) {
     set_direct<Mode, 1>(f);
     set_direct<Mode, 2>(f);

@@ -10,10 +10,9 @@
 //       2 warpgroups, for each tap j:  sums[row][u] += packed[row][slab, j] * x[slab][u - j*step]   wgmma
 //     the 2 warpgroups: y[n, cout, stride*u + a*dilation - padding] = sums[cout, a][u] + bias[cout]
 //
-// Or, of long samples in tf32 (Sm90Tile::bulk), one of the 7 warps copies the slab's rows as they lie to a
-// ring of raw stages, by bulk copies, and the 6 make operands of them. Or (Sm90Tile::direct) in a kernel of
-// its own, raw stages come by tensor copies, and the warps that multiply read them straight into the other
-// operand of wgmma, which may be registers, or make operands in shared memory: direct.cuh, direct_taps.cuh.
+// Or (Sm90Tile::direct) in a kernel of its own, raw stages of x come by tensor copies, and the warps that
+// multiply read them straight into the other operand of wgmma, which may be registers, or make operands in
+// shared memory: direct.cuh, direct_taps.cuh.
 //
 // Both operands of wgmma lie in shared memory without swizzle, K-major: [16-byte channel block][row or
 // position][channels of the block], 4 channels of float32, 8 of a 16-bit type. A tap's shift is then a whole
@@ -22,12 +21,12 @@
 // beyond its wgmma.
 //
 // Ways to feed wgmma that were built and measured on n64 ci128 co128 l65536 k3 in tf32 held in float16:
-// direct 1.27 ms; loads through registers 2.11 (the warps wait for them); bulk copies 1.51; 16-byte
-// asynchronous copies by three warps instead 2.0 (seven times the instructions); bulk copies and each
-// warpgroup with tiles of its own, one storing while the other multiplies, 2.1 (half the columns for the same
-// rows to copy). In all of them a warp issues an instruction in 6 to 9 cycles, so that their number decides:
-// 21,000 for 128 x 128 outputs in the first form of direct, 12,500 in this one. On short layers bulk copies
-// lose: their chain is longer, and stages at a sample's ends are read from x element by element.
+// direct 1.22 ms; loads through registers 2.11 (the warps wait for them); rows by bulk copies, of which other
+// warps make operands, 1.51 (a copy takes its warp 60 to 90 cycles; nowhere faster than direct but by 4% on
+// one of 11 problems, and up to 2.1 times slower, so that it is gone); 16-byte asynchronous copies by three
+// warps instead 2.0 (seven times the instructions). In all of them a warp issues an instruction in 6 to 9
+// cycles, so that their number decides: 21,000 for 128 x 128 outputs in the first form of direct, 12,500 in
+// this one.
 //
 // A row block is 64 rows: block_couts = 64 / phases whole couts with all their phases, so that a warpgroup
 // holds whole runs of outputs and writes them by itself. Packed weights are the slots in the order of the
@@ -49,11 +48,10 @@
 // accumulates with sums that are added in registers from time to time. In tf32 a tap's products go to fresh
 // sums. In float16, where x goes direct, lo is kept 2^11 times larger, so that it has all its bits wherever
 // hi is normal: hi*hi goes to fresh sums for 32 channels, the others to sums of their own. That is 22 bits of
-// each operand either way. (n64 ci128 co128 l65536 k3: 5.24 ms in tf32, 2.63 in float16.)
+// each operand either way. (n64 ci128 co128 l65536 k3: 5.24 ms in tf32, 2.64 in float16.)
 //
-// What binds (H200, ncu, the same problem by bulk copies, floor 1.03 ms): nothing is full (DRAM and L2 about
-// half, tensor cores a third). A bulk copy takes its warp 60 to 90 cycles, a raw stage has 32, and every warp
-// issues an instruction in about 8 cycles; a tile's outputs are stored while nothing is multiplied.
+// What binds: direct.cuh tells. Through registers, the warps that load wait for memory, and a tile's outputs
+// are stored while nothing is multiplied.
 //
 // Splits and folded samples: as in sm80/dense.hpp, [split][row][column] in the workspace, summed in order.
 #pragma once
@@ -72,7 +70,6 @@ inline constexpr int kSm90Blocks = 4;       // 16-byte channel blocks of a slab:
 inline constexpr int kSm90Consumers = 256;  // threads: two warpgroups that multiply
 inline constexpr int kSm90Producers = 224;  // threads: seven warps that bring x; the last warp brings weights
 inline constexpr int kSm90Gatherers = kSm90Producers / 32;
-inline constexpr int kSm90Converters = 6;  // of the seven, where the last one copies x in bulk
 inline constexpr int kSm90Threads = 512;
 inline constexpr int kSm90PassBytes = 256;  // of columns that a warpgroup stages at once on their way to y
 inline constexpr int kSm90RowBytes = 32;    // of the epilogue's table of rows
@@ -135,7 +132,7 @@ struct Sm90Params {
   int tap_group, tap_groups;  // where x goes direct: taps that share registers; 0: by operands
   int halo;                   // positions of a stage before its columns
   int width, x_pitch;         // positions of a stage, and units from a channel block to the next
-  int stages, slots, raws;
+  int stages, slots;
   int raw_pitch, raw_bytes;  // of a raw stage: from row to row, and all
   bool resident;             // every tap of every slab has a slot
   // Epilogue: of a warpgroup's staged columns, elements from a cout's row to the next; vectors of a row.
@@ -147,7 +144,7 @@ struct Sm90Params {
   int span;     // elements of a staged row, where skewed
   Divisor span_div, stride_div;
   int stage_bytes;  // of x
-  int shared_raw, shared_weights, shared_stage, shared_table, shared_small, shared_scale,
+  int shared_weights, shared_stage, shared_table, shared_small, shared_scale,
       shared_barriers;  // byte offsets; x at 0
   // Where x goes direct.
   TensorMap x_maps[kSm90MaxRowClasses];
@@ -156,6 +153,8 @@ struct Sm90Params {
   int class_turn;    // elements that a channel's row begins later behind 16 bytes than the last one
   int region_bytes;  // of a raw stage, for each map
   int* counters;  // of half tiles that have been taken, for each group and pair of row blocks; null: by turns
+  int straight;   // the stride, where outputs may go from registers to y; else 0 (direct_straight.cuh)
+  bool shifted;   // windows are staged as they lie in y (direct_windows.cuh)
   int pass_rows, pass_couts;  // that the epilogue stages at once
   bool windows;               // a warpgroup stages its outputs together, else each warp its own
   int row_outputs;            // staged together, of a cout
@@ -182,13 +181,12 @@ struct Sm90PackParams {
 struct Sm90Tile {
   const char* name;
   int row_blocks, n;
-  bool bulk;    // x comes by bulk copies
   bool direct;  // x goes from raw stages to registers (direct.cuh)
   int columns() const { return n * 2 / row_blocks; }
 };
 
 struct Sm90Functions {
-  void (*tiles[7])(Sm90Params);                         // null where the mode has none
+  void (*tiles[5])(Sm90Params);                         // null where the mode has none
   void (*direct[2][kSm90MaxTapGroup + 1])(Sm90Params);  // of one row block or two, by tap_group
   void (*pack)(Sm90PackParams);                         // null where operands are held in float16: with tf32
 };

@@ -15,19 +15,13 @@ using core::ceil_div;
 using core::Problem;
 
 // Must match dense.cuh.
-constexpr Sm90Tile kTiles[] = {
-    {"128x256", 2, 256, false, false}, {"64x512", 1, 256, false, false}, {"128x128", 2, 128, false, false},
-    {"64x256", 1, 128, false, false},  {"64x128", 1, 64, false, false},  {"128x256", 2, 256, true, false},
-    {"64x256", 1, 128, true, false},   {"128x256", 2, 256, false, true}, {"64x256", 1, 128, false, true}};
+constexpr Sm90Tile kTiles[] = {{"128x256", 2, 256, false}, {"64x512", 1, 256, false},
+                               {"128x128", 2, 128, false}, {"64x256", 1, 128, false},
+                               {"64x128", 1, 64, false},   {"128x256", 2, 256, true},
+                               {"64x256", 1, 128, true}};
 constexpr int kSmallestTile = 4;
 constexpr int kMaxHalo = 128;  // positions of a stage before its columns
 constexpr int kMinStages = 3, kMinSlots = 4, kMaxSlots = 12;
-constexpr int kMinRaws = 2, kMaxRaws = 6;
-// Bulk copies take long to begin, and a sample's two ends do without: of 48 layers in tf32 those of a shorter
-// time or of fewer tiles a sample were up to 1.7 times slower, the others between 1.3 times faster and as
-// fast.
-constexpr double kMinBulkMs = 0.1;
-constexpr uint32_t kMinBulkTiles = 16;
 // What the model says of a plan whose x goes direct is within 10%, of others on long samples mostly too
 // little: it was faster on 12 of 13 problems measured, also where the model said 15% slower (n16 ci32 co64
 // l131072 k3 s2 in bf16: 0.26 ms against 0.35; n16 ci128 co64 l55104 k4 s2 in tf32: 0.33 against 0.41).
@@ -36,7 +30,6 @@ constexpr double kDirectShare = 0.8;
 // what it said, most where rows of x begin anywhere (n64 ci128 co128 l65535 k3: 1.19 ms predicted, 2.08
 // measured).
 constexpr double kOperandShare = 0.95, kOperandShare16 = 0.7;
-constexpr int64_t kRawBytes = 48 << 10;  // under way: an SM's share of bandwidth times latency is half of it
 
 void set_rows(Sm90Plan& plan, const Problem& p, const Sm90Tile& tile) {
   Sm90Params& k = plan.params;
@@ -109,15 +102,8 @@ void set_shared(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit) {
   const int64_t table =
       round_up<int64_t>(kSm90RowBytes * kSm90Rows * tile.row_blocks + (k.skewed ? 4 * k.stride : 0), 16);
   const int64_t all_taps = std::min<int64_t>(k.slabs, ceil_div(k.units, k.splits) * k.unit_slabs) * k.taps;
-  const bool bulk = tile.bulk;
-  k.raw_pitch = bulk ? round_up(k.width * layout.element, 16) + 16 : 0;
-  k.raw_bytes = k.raw_pitch * layout.slab();
-  const int64_t raw = bulk ? k.raw_bytes + 16 : 0;
   const int64_t rest = limit - staging - table - 8 * kSm90MaxStages - kSm90ScaleBytes - 128;
-  k.raws = bulk ? kMinRaws : 0;
-  auto stages_with = [&](int64_t slots) {
-    return (rest - slots * (slot + 16) - k.raws * raw) / (stage + 16);
-  };
+  auto stages_with = [&](int64_t slots) { return (rest - slots * (slot + 16)) / (stage + 16); };
 
   k.resident = plan.config.resident;
   int64_t slots = all_taps;
@@ -125,24 +111,19 @@ void set_shared(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit) {
     slots = std::clamp<int64_t>(2 * k.tap_group, kMinSlots, kMaxSlots);
     while (slots > kMinSlots && stages_with(slots) < kMinStages) --slots;
   }
-  while (bulk && k.raws < kMaxRaws && k.raws * raw < kRawBytes &&
-         stages_with(slots) > kMinStages + ceil_div(raw, stage)) {
-    ++k.raws;
-  }
   int64_t stages = std::min<int64_t>(stages_with(slots), kSm90MaxStages);
   if (plan.config.stages > 0) stages = std::min<int64_t>(stages, plan.config.stages);
   plan.shared_bytes = 0;
   if (stages < 2) return;  // a stage is released only when the next one is being multiplied
   k.stages = static_cast<int>(stages);
   k.slots = static_cast<int>(slots);
-  k.shared_raw = static_cast<int>(stages * stage);
-  k.shared_weights = round_up(k.shared_raw + k.raws * k.raw_bytes, 128);
+  k.shared_weights = round_up(static_cast<int>(stages * stage), 128);
   k.shared_stage = static_cast<int>(k.shared_weights + slots * slot);
   k.shared_table = static_cast<int>(k.shared_stage + staging);
   k.shared_small = static_cast<int>(k.shared_table + table);
   k.shared_scale = k.shared_small + 8 * kSm90MaxStages;
   k.shared_barriers = k.shared_scale + kSm90ScaleBytes;
-  plan.shared_bytes = static_cast<std::size_t>(k.shared_barriers + 16 * (stages + slots + k.raws));
+  plan.shared_bytes = static_cast<std::size_t>(k.shared_barriers + 16 * (stages + slots));
 }
 
 // Blocks along the columns: as many as the SMs hold at once, each with its equal share.
@@ -159,8 +140,7 @@ Sm90Plan laid_out(const Problem& p, const core::DeviceInfo& d, const Sm90Config&
   plan.config = config;
   plan.phases = phases_of(p);
   const Sm90Tile& tile = kTiles[config.tile];
-  const bool whole_rows = tile.bulk || tile.direct;
-  if (plan.phases.count > kSm90Rows || (whole_rows && config.folded)) return plan;
+  if (plan.phases.count > kSm90Rows || (tile.direct && config.folded)) return plan;
   plan.config.aligned = config.aligned || tile.direct;
   set_rows(plan, p, tile);
   set_columns(plan, p, tile);
@@ -190,9 +170,8 @@ Sm90Plan laid_out(const Problem& p, const core::DeviceInfo& d, const Sm90Config&
 Sm90Config second_config(const Sm90Plan& plan) {
   Sm90Config config = plan.config;
   const Sm90Tile& tile = kTiles[config.tile];
-  for (int t = 0; (tile.bulk || tile.direct) && t < static_cast<int>(std::size(kTiles)); ++t) {
-    if (!kTiles[t].bulk && !kTiles[t].direct && kTiles[t].row_blocks == tile.row_blocks &&
-        kTiles[t].n == tile.n)
+  for (int t = 0; tile.direct && t < static_cast<int>(std::size(kTiles)); ++t) {
+    if (!kTiles[t].direct && kTiles[t].row_blocks == tile.row_blocks && kTiles[t].n == tile.n)
       config.tile = t;
   }
   config.held = config.resident = false;
@@ -247,8 +226,6 @@ Sm90Plan cheapest(const Problem& p, const core::DeviceInfo& d, int forced_splits
             Sm90Plan plan = laid_out(p, d, config);
             if (plan.blocks == 0 || (forced_splits == 0 && plan.partial_bytes > kMaxPartialBytes)) continue;
             plan.cost = sm90_cost(plan, p, d, kTiles[t]);
-            const bool brief = plan.cost.total < kMinBulkMs || plan.params.sample_tiles.value < kMinBulkTiles;
-            if (kTiles[t].bulk && brief) continue;
             if (best.blocks > 0 && weighed(plan) >= weighed(best)) continue;
             if (has_second(plan, p, d)) best = plan;
           }
@@ -273,7 +250,6 @@ bool sm90_has(Sm80Mode mode, bool held, int tile) {
   const Sm90Tile& t = kTiles[tile];
   const bool ieee = mode == Sm80Mode::ieee;
   if (mode == Sm80Mode::f64 || (held && !sm90_holds(mode))) return false;
-  if (t.bulk) return held && !ieee;
   if (t.direct) return ieee ? held && t.row_blocks == 1 : held == (mode == Sm80Mode::tf32);
   return ieee ? !held && t.n < 256 : !held || t.n < 256;
 }

@@ -30,7 +30,6 @@ std::string text(const Sm90Config& c) {
   std::string out = std::string("tile ") + tile.name + ", " + std::to_string(c.walkers) + " walkers, " +
                     std::to_string(c.stages) + " stages" +
                     (c.resident ? ", weights resident" : ", weights streamed");
-  if (tile.bulk) out += ", x by bulk copies";
   if (tile.direct) out += ", x by tensor copies (where it begins on 16 bytes, else through registers)";
   if (c.held) out += ", operands held in float16 (tiles beyond its range again with operands in tf32)";
   if (c.splits > 1) out += ", split " + std::to_string(c.splits) + " ways and summed in order";
@@ -44,8 +43,10 @@ std::string describe(const Sm90Plan& plan, const Problem& p) {
   std::snprintf(model, sizeof model,
                 "; predicted %.4f ms (tensor %.4f, load %.4f, L2 %.4f, store %.4f, DRAM %.4f, launch %.4f)",
                 c.total, c.tensor, c.load, c.l2, c.store, c.dram, c.launch);
-  const bool operands = sm90_tile(plan.config).direct && plan.params.tap_group == 0;
-  return text(plan.config) + (operands ? ", operands made in shared memory" : "") + "; " +
+  const bool direct = sm90_tile(plan.config).direct;
+  const bool operands = direct && plan.params.tap_group == 0, straight = direct && plan.params.straight > 0;
+  return text(plan.config) + (operands ? ", operands made in shared memory" : "") +
+         (straight ? ", outputs from registers (where y begins on 16 bytes, else staged)" : "") + "; " +
          name_of(plan.mode) + rows_and_depth(p, plan.phases) + model;
 }
 

@@ -29,13 +29,13 @@ __global__ void __launch_bounds__(S::kThreads, 1) direct_kernel(const __grid_con
   prepare_direct_rows<S>(p, share, shared);
   ptx::named_barrier(5, S::kConsumers);
   // The same in all lanes, which the compiler then knows: descriptors stay in uniform registers.
-  const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
+  const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
   const bool marked = weights_marked<S>(p, share);
-  DirectProducts<S> multiply(p, share, barriers, shared, warpgroup);
+  DirectProducts<S> multiply(p, share, barriers, shared, warp, lane);
   for (int tile = multiply.next(); tile >= 0; tile = multiply.next()) {
     DirectSums<S> sums;
     multiply.run(sums, tile);
-    DirectOutput<S>(p, share, shared, warpgroup, marked)
+    DirectOutput<S>(p, share, shared, warp, lane, marked)
         .store(sums, tile, multiply.marked(), multiply.unscale());
   }
   multiply.finish();

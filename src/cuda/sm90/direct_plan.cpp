@@ -12,16 +12,10 @@ namespace {
 
 using core::Problem;
 
-constexpr int kMaxWidth = 256;  // of a tensor copy's box
+constexpr int kFewProducts = 16;  // slabs of channels times taps
+constexpr int kMaxWidth = 256;    // of a tensor copy's box
 constexpr int kMinStages = 3, kMaxStages = 10, kGoodStages = 5;
 constexpr int kMinBuffers = 2, kMaxBuffers = 4;  // of slabs, where weights are streamed
-
-// Positions from a channel's row to the next: an odd number of 16-byte units apart, so that the 4 channels of
-// a warp's read lie in banks of their own.
-int pitch_of(int positions, int element) {
-  const int units = round_up(positions * element, 16) / 16;
-  return (units + (units % 2 == 0 ? 1 : 0)) * 16 / element;
-}
 
 // Rows of x lie so many elements apart that those r with the same r modulo this begin equally far behind a
 // 16-byte boundary.
@@ -43,13 +37,40 @@ int64_t halo_of(const Sm90Params& k) {
 
 // Positions of a stage: as many more as rows begin behind a boundary.
 int width_of(int positions, int element, int classes) {
-  return pitch_of(positions + (classes > 1 ? 16 / element : 0), element);
+  return round_up(positions + (classes > 1 ? 16 / element : 0), 16 / element);
+}
+
+// The output of the first half tile's first position.
+int64_t rows_at(const Sm90Params& k) {
+  return k.first_u * k.stride - k.padding;
 }
 
 // Whether a warp's rows of y begin on so few bytes that windows are better: of float32 4, of 16-bit types 2.
 bool wants_windows(const Sm90Params& k) {
-  const int64_t odd = (k.first_u * k.stride - k.padding) | k.lout;
-  return odd % 2 != 0;
+  return (rows_at(k) | k.lout) % 2 != 0;
+}
+
+// The stride, where lanes have outputs that lie together and rows of y begin on whole units of them; else 0.
+int straight_of(const Sm90Params& k, int row_blocks, int parts, int element) {
+  const bool takes = k.stride == 1 || k.stride == 2 || k.stride == 4 || k.stride == 8;
+  if (!takes || k.phases != k.stride || k.tap_group == 0 || parts == 2) return 0;
+  if (k.block_couts * k.phases != kSm90Rows) return 0;
+  const int64_t vector = 16 / element, first = rows_at(k);
+  if (k.stride == 1) return (first | k.lout) % (element == 4 ? 4 : 2) == 0 ? 1 : 0;
+  if (k.lout % vector != 0) return 0;
+  if (first % vector == 0) return k.stride;
+  // Windows write whole sectors (n16 ci64 co32 l110208 k4 s2 p1 in tf32: 0.27 ms against 0.29).
+  if (element == 4 && k.stride == 2 && row_blocks == 1) return 0;
+  return (first + k.stride / 2) % vector == 0 ? k.stride : 0;
+}
+
+// Whether windows are staged as they lie in y: float32 where the stride is 1. From lanes with 4 neighbouring
+// outputs only where rows begin on two of them; then there need not be windows, and where sums are long the
+// products that windows have twice, one in 16, take more time than they save.
+bool shifts(const Sm90Params& k, int parts, int element) {
+  if (element != 4 || parts == 2 || k.stride != 1 || k.block_couts != kSm90Rows) return false;
+  if (k.tap_group == 0) return wants_windows(k);
+  return !wants_windows(k) && k.slabs * k.taps <= kFewProducts;
 }
 
 // Half tiles with windows overlap by what a window may begin late: it begins on a multiple of 8 elements of
@@ -113,7 +134,9 @@ void sm90_set_direct(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit) {
   k.raw_pitch = k.width * element;
   k.region_bytes = round_up(k.raw_pitch * (direct.channels / k.row_classes), 128);
   k.raw_bytes = k.region_bytes * k.row_classes;
-  k.windows = wants_windows(k);
+  k.straight = straight_of(k, tile.row_blocks, layout.parts, element);
+  k.shifted = k.straight == 0 && shifts(k, layout.parts, element);
+  k.windows = k.straight == 0 && (k.shifted || wants_windows(k));
   k.row_outputs = (k.windows ? direct.half_tile() : direct.warp_positions()) * k.stride;
   k.row_pitch = k.row_outputs + vector;
   set_half_tiles(k, direct, element);

@@ -18,6 +18,28 @@ struct alignas(16) DirectRow {
   int gap;      // outputs without taps that follow its own
 };
 
+__device__ inline DirectRow direct_row(uint32_t from) {
+  const uint4 v = ptx::load_shared16(from);
+  return {static_cast<int>(v.x), __uint_as_float(v.y), __uint_as_float(v.z), static_cast<int>(v.w)};
+}
+
+// Of wgmma: which pair of a lane's positions, and as it has them, for all row blocks.
+template <class S>
+using DirectSums = float[S::kOwn / 2][S::kRowBlocks * 32];
+
+// What a sum becomes.
+template <class Mode>
+__device__ inline typename Mode::T direct_output(float sum, const DirectRow& row, float scale) {
+  using T = typename Mode::T;
+  if constexpr (kIsHeld<Mode>) return narrow<T>(fmaf(sum, scale, row.bias));
+  return narrow<T>(sum + row.bias);
+}
+template <class T>
+__device__ inline uint32_t element_bits(T v) {
+  if constexpr (sizeof(T) == 4) return __float_as_uint(v);
+  if constexpr (sizeof(T) == 2) return *reinterpret_cast<const uint16_t*>(&v);
+}
+
 // Once, by the threads that multiply, before a barrier.
 template <class S>
 __device__ inline void prepare_direct_rows(const Sm90Params& p, const Share& share, unsigned char* shared) {
@@ -63,10 +85,9 @@ class StagedRows {
   using T = typename S::Mode::T;
   static constexpr int kSize = sizeof(T), kVector = 16 / kSize;
 
-  __device__ StagedRows(const Sm90Params& p, unsigned char* shared, int warpgroup)
-      : p_(p), warpgroup_(warpgroup), lane_(threadIdx.x % 32), warp_(threadIdx.x / 32 % 4) {
-    staged_ = ptx::shared_address(shared + p.shared_stage) +
-              (p.windows ? warpgroup : warpgroup * 4 + warp_) * p.staged_bytes;
+  __device__ StagedRows(const Sm90Params& p, unsigned char* shared, int warp, int lane)
+      : p_(p), warpgroup_(warp / 4), lane_(lane), warp_(warp % 4) {
+    staged_ = ptx::shared_address(shared + p.shared_stage) + (p.windows ? warp / 4 : warp) * p.staged_bytes;
   }
 
   // Of the threads whose sums are staged together.
@@ -83,11 +104,18 @@ class StagedRows {
     return static_cast<int>(-row & static_cast<uintptr_t>(p_.window_bytes - 1));
   }
 
+  // Whether all that is staged of rows, from output `first` on, exists.
+  __device__ bool inside(int64_t first) const { return first >= 0 && first + p_.row_outputs <= p_.lout; }
+
+  // Whether a half tile's rows do not end like all others: some do not exist, or windows have no neighbour.
+  __device__ bool at_ends(int half_tile, int64_t first) const {
+    const bool at_end = half_tile == 0 || half_tile == static_cast<int>(p_.half_tiles.value) - 1;
+    return !inside(first) || (p_.windows && at_end);
+  }
+
   // Staged rows of some couts, from y's output `first` on.
   __device__ void store_pass(T* y, int couts, int half_tile, int64_t first) const {
-    const bool inside = first >= 0 && first + p_.row_outputs <= p_.lout;
-    const bool at_end = half_tile == 0 || half_tile == static_cast<int>(p_.half_tiles.value) - 1;
-    if (!inside || (p_.windows && at_end)) {
+    if (at_ends(half_tile, first)) {
       store_elements(y, couts, half_tile, first);
     } else if (p_.windows) {
       store_windows(y, couts);

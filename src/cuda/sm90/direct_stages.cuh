@@ -25,8 +25,9 @@ struct DirectShape {
   static constexpr int kColumns = 256;                 // of a tile that is marked
   static constexpr int kThreads = 128 * (kWarpgroups + 1), kConsumers = 128 * kWarpgroups;
   // Registers of a thread that multiplies, and of another: 384 threads have 168 each to begin with, 512 128.
-  static constexpr int kConsumer = kWarpgroups == 3 ? 160 : Group == 0 ? 232 : 240;
-  static constexpr int kProducer = kWarpgroups == 3 ? 32 : Group == 0 ? 40 : 24;
+  static constexpr bool kMost = Group == 4 && RowBlocks == 2 && sizeof(typename Mode::T) == 4;
+  static constexpr int kConsumer = kWarpgroups == 3 ? 160 : kMost ? 240 : 232;
+  static constexpr int kProducer = kWarpgroups == 3 ? 32 : kMost ? 24 : 40;
 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -162,8 +163,8 @@ class DirectStages {
   using Mode = typename S::Mode;
 
   __device__ DirectStages(const Sm90Params& p, const DirectBarriers<S>& barriers, unsigned char* shared,
-                          int warpgroup)
-      : p_(p), barriers_(barriers), leader_(threadIdx.x % 32 == 0) {
+                          int warpgroup, int lane)
+      : p_(p), barriers_(barriers), leader_(lane == 0) {
     first_ = {ptx::shared_address(shared) + warpgroup * p.stages * p.raw_bytes, barriers.full(warpgroup, 0)};
     stage_ = first_;
     last_full_ = barriers.full(warpgroup, p.stages - 1);

@@ -1,4 +1,6 @@
-// The epilogue of direct.cuh: sums of positions become rows of y.
+// The epilogue of direct.cuh: sums of positions become rows of y. Straight from registers
+// (direct_straight.cuh), in windows of float32 rows (direct_windows.cuh), or, of any strides, phases and
+// alignment, and at a sample's ends:
 //
 //   for each pass, 32 or 64 of the packed rows:
 //     stage them as [cout][output] in shared memory, residues interleaved, bias where an output has no taps
@@ -11,20 +13,20 @@
 // tile's begins, so that half tiles overlap by a few positions, and no sector of memory is written by two
 // blocks. (H200, ms, alone and in windows: n64 ci128 co128 l65536 k3, rows aligned to 8 bytes, 1.32 and 1.31
 // in tf32, to 4 bytes, 0.85 and 1.06 in bf16; n16 ci32 co64 l131072 k3 s2 d2, aligned to an element, 0.60 and
-// 0.48, 0.53 and 0.28.)
+// 0.48, 0.53 and 0.28. Stores past the caches' order of use (.cs) took 1.5% more time in the first, 5% more
+// on n32 ci32 co64 l131072 k5 d3, 3% less on the last; 8 loads before 8 stores, where each warp stores by
+// itself, 2 to 5% more, as the sums' registers leave no room; the rest of a lane's vector by a shuffle from
+// the next lane, not a second load, 6% more on the last.)
 #pragma once
 
-#include "cuda/sm90/direct_rows.cuh"
+#include "cuda/sm90/direct_straight.cuh"
+#include "cuda/sm90/direct_windows.cuh"
 #include "cuda/sm90/multiply.cuh"
 #include "cuda/sm90/repair.cuh"
 
 namespace tconv::cuda::sm90 {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-
-// Of wgmma: which pair of a lane's positions, and as it has them, for all row blocks.
-template <class S>
-using DirectSums = float[S::kOwn / 2][S::kRowBlocks * 32];
 
 // How a lane stages its outputs.
 enum class Staging {
@@ -44,9 +46,9 @@ class DirectOutput : StagedRows<S> {
   static constexpr int kSize = sizeof(T), kVector = 16 / kSize, kOwn = S::kOwn;
   static constexpr bool kNeighbours = S::kApart == 1;
 
-  __device__ DirectOutput(const Sm90Params& p, const Share& share, unsigned char* shared, int warpgroup,
+  __device__ DirectOutput(const Sm90Params& p, const Share& share, unsigned char* shared, int warp, int lane,
                           bool weights_marked)
-      : StagedRows<S>(p, shared, warpgroup), share_(share), weights_marked_(weights_marked) {
+      : StagedRows<S>(p, shared, warp, lane), share_(share), weights_marked_(weights_marked) {
     at_ = (p.windows ? warp_ * S::kWarpPositions : 0) + lane_ / 4 * (kNeighbours ? kOwn : 1);
     before_ = p.windows ? 0 : warp_ * S::kWarpPositions;
     rows_ = ptx::shared_address(shared + p.shared_table) + lane_ % 4 * 2 * sizeof(DirectRow);
@@ -82,8 +84,27 @@ class DirectOutput : StagedRows<S> {
   // the time.
   __device__ void store_passes(const Sums& sums, T* y, int half_tile, int64_t first, float unscale) const {
     const int row_block = share_.run * S::kRowBlocks;
+    if constexpr (StraightOutput<S>::kAble) {
+      const int cout = row_block * p_.block_couts;
+      const uintptr_t row = reinterpret_cast<uintptr_t>(y + cout * p_.lout + first);
+      const StraightOutput<S> straight(p_, rows_, lane_);
+      if (straight.takes(row) && inside(first)) {
+        straight.store(sums, row, p_.cout_group - cout, unscale);
+        return;
+      }
+    }
+    if constexpr (ShiftedWindows<S>::kAble) {
+      const int cout = row_block * p_.block_couts;
+      const uintptr_t row = reinterpret_cast<uintptr_t>(y + cout * p_.lout + first);
+      const ShiftedWindows<S> windows(p_, staged_, rows_, at_, warpgroup_, warp_, lane_);
+      if (windows.takes(row, p_.cout_group - cout) && !at_ends(half_tile, first)) {
+        windows.store(sums, row, unscale);
+        return;
+      }
+    }
+    const int halves = 2 * min(S::kRowBlocks, p_.row_blocks - row_block);
 #pragma unroll 1
-    for (int half = 0; half < 2 * S::kRowBlocks; ++half) {
+    for (int half = 0; half < halves; ++half) {
       stage_half(sums, half, unscale);
       const bool whole = p_.pass_rows == kSm90Rows;
       if (whole && half % 2 == 0) continue;
@@ -131,7 +152,7 @@ class DirectOutput : StagedRows<S> {
     for (int j = 0; j < 4; ++j) {
 #pragma unroll
       for (int e = 0; e < 2; ++e)
-        table[j][e] = row(rows + (8 * j + e) * static_cast<uint32_t>(sizeof(DirectRow)));
+        table[j][e] = direct_row(rows + (8 * j + e) * static_cast<uint32_t>(sizeof(DirectRow)));
     }
     const int step = p_.stride * kSize;
     const uint32_t to = staged_ + at_ * step;
@@ -145,8 +166,8 @@ class DirectOutput : StagedRows<S> {
         // Positions that are 8 apart take turns at the two wgmma.
         const int m = kNeighbours ? i / 2 : i % (kOwn / 2), below = kNeighbours ? i % 2 : i / (kOwn / 2);
         const float* from = &sums[m][Half * 16 + 4 * j + below * 2];
-        va[i] = value(from[0], a, a_scale);
-        vb[i] = value(from[1], b, b_scale);
+        va[i] = direct_output<Mode>(from[0], a, a_scale);
+        vb[i] = direct_output<Mode>(from[1], b, b_scale);
       }
       put<How>(to, step, a, va, b, vb);
     }
@@ -185,18 +206,6 @@ class DirectOutput : StagedRows<S> {
       put_each(to + b.at, b, vb);
     }
   }
-  __device__ static DirectRow row(uint32_t from) {
-    const uint4 v = ptx::load_shared16(from);
-    return {static_cast<int>(v.x), __uint_as_float(v.y), __uint_as_float(v.z), static_cast<int>(v.w)};
-  }
-  __device__ static T value(float sum, const DirectRow& row, float scale) {
-    if constexpr (kHeld) return narrow<T>(fmaf(sum, scale, row.bias));
-    return narrow<T>(sum + row.bias);
-  }
-  __device__ static uint32_t bits(T v) {
-    if constexpr (kSize == 4) return __float_as_uint(v);
-    if constexpr (kSize == 2) return *reinterpret_cast<const uint16_t*>(&v);
-  }
   __device__ static void put_run(uint32_t to, const T (&v)[kOwn]) {
     if constexpr (!kNeighbours) {
 #pragma unroll
@@ -210,23 +219,24 @@ class DirectOutput : StagedRows<S> {
   // Neighbours.
   __device__ static void put(uint32_t to, T a, T b, T c, T d) {
     if constexpr (kSize == 4) {
-      ptx::store_shared16(to, {bits(a), bits(b), bits(c), bits(d)});
+      ptx::store_shared16(to, {element_bits(a), element_bits(b), element_bits(c), element_bits(d)});
     } else {
-      ptx::store_shared8(to, {bits(a) | bits(b) << 16, bits(c) | bits(d) << 16});
+      ptx::store_shared8(to,
+                         {element_bits(a) | element_bits(b) << 16, element_bits(c) | element_bits(d) << 16});
     }
   }
   __device__ static void put(uint32_t to, T a, T b) {
     if constexpr (kSize == 4) {
-      ptx::store_shared8(to, {bits(a), bits(b)});
+      ptx::store_shared8(to, {element_bits(a), element_bits(b)});
     } else {
-      ptx::store_shared4(to, bits(a) | bits(b) << 16);
+      ptx::store_shared4(to, element_bits(a) | element_bits(b) << 16);
     }
   }
   __device__ static void put(uint32_t to, T a) {
     if constexpr (kSize == 4) {
-      ptx::store_shared4(to, bits(a));
+      ptx::store_shared4(to, element_bits(a));
     } else {
-      ptx::store_shared2(to, static_cast<uint16_t>(bits(a)));
+      ptx::store_shared2(to, static_cast<uint16_t>(element_bits(a)));
     }
   }
   __device__ void put_each(uint32_t to, const DirectRow& row, const T (&v)[kOwn]) const {
@@ -267,8 +277,8 @@ class DirectOutput : StagedRows<S> {
       if (first + e < 0 || first + e >= p_.lout) continue;
       const float now = widen(to[e]);
       if (now == now) continue;
-      const DirectRow r = this->row(rows_ + (block * kSm90Rows + place % 8 * 8 + i % 2) *
-                                                static_cast<uint32_t>(sizeof(DirectRow)));
+      const DirectRow r = direct_row(rows_ + (block * kSm90Rows + place % 8 * 8 + i % 2) *
+                                                 static_cast<uint32_t>(sizeof(DirectRow)));
       to[e] = narrow<T>(sum_again<S>(p_, share_, row_block, row, n, u + column) + r.bias);
     }
   }
@@ -278,6 +288,9 @@ class DirectOutput : StagedRows<S> {
   using StagedRows<S>::warp_;
   using StagedRows<S>::staged_;
   using StagedRows<S>::sync;
+  using StagedRows<S>::at_ends;
+  using StagedRows<S>::inside;
+  using StagedRows<S>::warpgroup_;
   using StagedRows<S>::store_pass;
   using StagedRows<S>::window_of;
 

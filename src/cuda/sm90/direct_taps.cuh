@@ -35,22 +35,24 @@ class MultiplyTaps : public DirectStages<S> {
   using Sums = DirectSums<S>;
 
   __device__ MultiplyTaps(const Sm90Params& p, const Share& share, const DirectBarriers<S>& barriers,
-                          unsigned char* shared, int warpgroup)
-      : Base(p, barriers, shared, warpgroup),
-        warpgroup_(warpgroup),
-        warp_(__shfl_sync(0xffffffffu, threadIdx.x / 32 % 4, 0)),  // which the compiler knows to be uniform
+                          unsigned char* shared, int warp, int lane)
+      : Base(p, barriers, shared, warp / 4, lane),
+        warpgroup_(warp / 4),
+        // Found again: with the kernel's own, registers spill, and n32 ci32 co64 l131072 k5 d3 takes 12%
+        // longer.
+        warp_(__shfl_sync(0xffffffffu, threadIdx.x / 32 % 4, 0)),
         lane_(threadIdx.x % 32),
         group_row_(share.group * p.cin_group) {
     first_.own += warp_ % 2 * (8 / p.row_classes) * p.raw_pitch;
     stage_ = first_;
     if (warp_ >= 2) this->advance_stage();
     operands_ =
-        ptx::shared_address(shared + p.shared_stage) + warpgroup * (p.windows ? 1 : 4) * p.staged_bytes;
+        ptx::shared_address(shared + p.shared_stage) + warpgroup_ * (p.windows ? 1 : 4) * p.staged_bytes;
     const int positions = S::kHalfTile + p.halo;
     block_ = warp_ * positions * 16;
     find_channels(0);
     agreed_ =
-        reinterpret_cast<volatile uint32_t*>(shared + p.shared_small) + 3 * kSm90MaxStages + 4 * warpgroup;
+        reinterpret_cast<volatile uint32_t*>(shared + p.shared_small) + 3 * kSm90MaxStages + 4 * warpgroup_;
   }
 
   __device__ void run(Sums& sums, int tile) {

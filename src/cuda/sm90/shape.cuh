@@ -53,11 +53,9 @@ __device__ inline uint32_t finite_magnitude(uint32_t bits) {
   return magnitude < sm80::kInfBits ? magnitude : 0u;
 }
 
-// Bulk: x comes by bulk copies (feed.cuh), not through registers (load.cuh).
-template <class M, int RowBlocks, int N, bool Bulk = false>
+template <class M, int RowBlocks, int N>
 struct Shape {
   using Mode = M;
-  static constexpr bool kBulk = Bulk;
   static constexpr int kRowBlocks = RowBlocks, kN = N;
   static constexpr int kColumns = N * 2 / RowBlocks;
   static constexpr int kSlotBytes = RowBlocks * Mode::kParts * kSm90BlockBytes;
@@ -112,40 +110,6 @@ struct Cursor {
   __device__ bool starts_tile(const Share& share) const { return group == 0 && slab == share.first_slab; }
 };
 
-// The positions of x that a stage holds: the row of the sample's channel 0 (of the group), and where in it
-// the stage begins. Where samples are folded, row is that of sample 0 and start the folded position.
-template <class S>
-struct Window {
-  using T = typename S::Mode::T;
-  const T* row = nullptr;
-  int start = 0, channel = 0;  // position of the first slot, first channel of the slab
-
-  // A tile's first stage comes before its others.
-  __device__ void aim(const Sm90Params& p, const Share& share, const Cursor& c) {
-    if (c.starts_tile(share)) {
-      row = static_cast<const T*>(p.x) + int64_t{share.group} * p.cin_group * p.x_step[1];
-      first_ = c.tile * S::kColumns - p.halo;
-      if (!p.folded) {
-        const int n = static_cast<int>(p.sample_tiles.divide(c.tile));
-        first_ += static_cast<int>(p.first_u) - n * static_cast<int>(p.sample_tiles.value) * S::kColumns;
-        row += int64_t{n} * p.x_step[0];
-      }
-    }
-    start = first_ - p.step * c.group * p.tap_group;
-    channel = c.slab * S::Mode::kSlab;
-  }
-  // Whether rows are copied as they lie: all channels exist, and all positions of a raw row, whose begin may
-  // be up to 16 bytes before the window's.
-  __device__ bool whole(const Sm90Params& p) const {
-    constexpr int64_t kSize = sizeof(T);
-    return start * kSize >= 16 && start * kSize + p.raw_pitch <= p.l * kSize &&
-           channel + S::Mode::kSlab <= p.cin_group;
-  }
-
- private:
-  int first_ = 0;  // of the tile
-};
-
 // A place in a ring, and the parity of its barriers' phase.
 struct Place {
   int at = 0;
@@ -158,37 +122,27 @@ struct Place {
   }
 };
 
-// Addresses of the barriers: operands of x full, empty; weights full, empty; raw x full, empty.
+// Addresses of the barriers: operands of x full, empty; weights full, empty.
 struct Barriers {
   uint32_t base;
-  int stages, slots, raws;
+  int stages, slots;
 
   __device__ Barriers(const Sm90Params& p, const unsigned char* shared)
-      : base(ptx::shared_address(shared + p.shared_barriers)),
-        stages(p.stages),
-        slots(p.slots),
-        raws(p.raws) {}
+      : base(ptx::shared_address(shared + p.shared_barriers)), stages(p.stages), slots(p.slots) {}
   __device__ uint32_t x_full(int i) const { return base + 8 * i; }
   __device__ uint32_t x_empty(int i) const { return base + 8 * (stages + i); }
   __device__ uint32_t weights_full(int i) const { return base + 8 * (2 * stages + i); }
   __device__ uint32_t weights_empty(int i) const { return base + 8 * (2 * stages + slots + i); }
-  __device__ uint32_t raw_full(int i) const { return base + 8 * (2 * (stages + slots) + i); }
-  __device__ uint32_t raw_empty(int i) const { return base + 8 * (2 * (stages + slots) + raws + i); }
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  // loaders: warps that write a stage.
-  __device__ void init(int loaders) const {
+  __device__ void init() const {
     for (int i = 0; i < stages; ++i) {
-      ptx::barrier_init(x_full(i), loaders);
+      ptx::barrier_init(x_full(i), kSm90Gatherers);  // warps that write a stage
       ptx::barrier_init(x_empty(i), kSm90Consumers / 32);
     }
     for (int i = 0; i < slots; ++i) {
       ptx::barrier_init(weights_full(i), 1);
       ptx::barrier_init(weights_empty(i), kSm90Consumers / 32);
-    }
-    for (int i = 0; i < raws; ++i) {
-      ptx::barrier_init(raw_full(i), 1);
-      ptx::barrier_init(raw_empty(i), loaders);
     }
     ptx::barrier_init_done();
   }
