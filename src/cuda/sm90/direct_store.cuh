@@ -15,7 +15,7 @@
 // in tf32, to 4 bytes, 0.85 and 1.06 in bf16; n16 ci32 co64 l131072 k3 s2 d2, aligned to an element, 0.60 and
 // 0.48, 0.53 and 0.28. Stores past the caches' order of use (.cs) took 1.5% more time in the first, 5% more
 // on n32 ci32 co64 l131072 k5 d3, 3% less on the last; 8 loads before 8 stores, where each warp stores by
-// itself, 2 to 5% more, as the sums' registers leave no room; the rest of a lane's vector by a shuffle from
+// itself, 2 to 14% more; the rest of a lane's vector by a shuffle from
 // the next lane, not a second load, 6% more on the last.)
 #pragma once
 
