@@ -43,11 +43,11 @@ std::string describe(const Sm90Plan& plan, const Problem& p) {
   std::snprintf(model, sizeof model,
                 "; predicted %.4f ms (tensor %.4f, load %.4f, L2 %.4f, store %.4f, DRAM %.4f, launch %.4f)",
                 c.total, c.tensor, c.load, c.l2, c.store, c.dram, c.launch);
-  const bool direct = sm90_tile(plan.config).direct;
-  const bool operands = direct && plan.params.tap_group == 0, straight = direct && plan.params.straight > 0;
+  const bool operands = sm90_tile(plan.config).direct && plan.params.tap_group == 0;
   return text(plan.config) + (operands ? ", operands made in shared memory" : "") +
-         (straight ? ", outputs from registers (where y begins on 16 bytes, else staged)" : "") + "; " +
-         name_of(plan.mode) + rows_and_depth(p, plan.phases) + model;
+         (plan.params.straight > 0 ? ", outputs from registers (where y begins on 16 bytes, else staged)"
+                                   : "") +
+         "; " + name_of(plan.mode) + rows_and_depth(p, plan.phases) + model;
 }
 
 }  // namespace tconv::cuda

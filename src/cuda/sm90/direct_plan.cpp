@@ -86,7 +86,7 @@ void set_half_tiles(Sm90Params& k, const Sm90DirectTile& tile, int element) {
   k.half_step = step;
   k.window_bytes = kUnit * element;
   k.row_vectors = step * k.stride / vector;
-  const int64_t behind = k.lout - (k.first_u * k.stride - k.padding) - all;  // the first half tile
+  const int64_t behind = k.lout - rows_at(k) - all;  // the first half tile
   const int64_t each = 1 + std::max<int64_t>(0, core::ceil_div(behind, int64_t{step} * k.stride));
   k.half_tiles = Divisor::of(static_cast<uint32_t>(each));
   k.half_rounds = static_cast<int>(core::ceil_div(k.samples * each, int64_t{tile.warpgroups}));

@@ -18,14 +18,24 @@ struct alignas(16) DirectRow {
   int gap;      // outputs without taps that follow its own
 };
 
-__device__ inline DirectRow direct_row(uint32_t from) {
-  const uint4 v = ptx::load_shared16(from);
+// The i-th of rows at a shared address.
+__device__ inline DirectRow direct_row(uint32_t rows, int i) {
+  const uint4 v = ptx::load_shared16(rows + i * static_cast<uint32_t>(sizeof(DirectRow)));
   return {static_cast<int>(v.x), __uint_as_float(v.y), __uint_as_float(v.z), static_cast<int>(v.w)};
 }
 
 // Of wgmma: which pair of a lane's positions, and as it has them, for all row blocks.
 template <class S>
 using DirectSums = float[S::kOwn / 2][S::kRowBlocks * 32];
+
+// A lane's sum of its position i, of packed row e of its two of the group-th 8. Positions that are 8 apart
+// take turns at the two wgmma.
+template <class S>
+__device__ inline float direct_sum(const DirectSums<S>& sums, int group, int i, int e) {
+  constexpr bool kNeighbours = S::kApart == 1;
+  const int m = kNeighbours ? i / 2 : i % (S::kOwn / 2), below = kNeighbours ? i % 2 : i / (S::kOwn / 2);
+  return sums[m][4 * group + below * 2 + e];
+}
 
 // What a sum becomes.
 template <class Mode>
@@ -38,6 +48,24 @@ template <class T>
 __device__ inline uint32_t element_bits(T v) {
   if constexpr (sizeof(T) == 4) return __float_as_uint(v);
   if constexpr (sizeof(T) == 2) return *reinterpret_cast<const uint16_t*>(&v);
+}
+
+// Two 16-bit elements in a word.
+template <class T>
+__device__ inline uint32_t element_pair(T low, T high) {
+  return element_bits(low) | element_bits(high) << 16;
+}
+
+// What a lane's sums of a packed row become; rows: of the lane's first one.
+template <class S>
+__device__ inline void direct_outputs(const DirectSums<S>& sums, uint32_t rows, int group, int e,
+                                      float unscale, typename S::Mode::T (&v)[S::kOwn]) {
+  const DirectRow row = direct_row(rows, 8 * group + e);
+  const float scale = row.scale * unscale;
+#pragma unroll
+  for (int i = 0; i < S::kOwn; ++i) {
+    v[i] = direct_output<typename S::Mode>(direct_sum<S>(sums, group, i, e), row, scale);
+  }
 }
 
 // Once, by the threads that multiply, before a barrier.

@@ -15,8 +15,8 @@
 // in tf32, to 4 bytes, 0.85 and 1.06 in bf16; n16 ci32 co64 l131072 k3 s2 d2, aligned to an element, 0.60 and
 // 0.48, 0.53 and 0.28. Stores past the caches' order of use (.cs) took 1.5% more time in the first, 5% more
 // on n32 ci32 co64 l131072 k5 d3, 3% less on the last; 8 loads before 8 stores, where each warp stores by
-// itself, 2 to 14% more; the rest of a lane's vector by a shuffle from
-// the next lane, not a second load, 6% more on the last.)
+// itself, 2 to 14% more; the rest of a lane's vector by a shuffle from the next lane, not a second load, 6%
+// more on the last.)
 #pragma once
 
 #include "cuda/sm90/direct_straight.cuh"
@@ -96,7 +96,7 @@ class DirectOutput : StagedRows<S> {
     if constexpr (ShiftedWindows<S>::kAble) {
       const int cout = row_block * p_.block_couts;
       const uintptr_t row = reinterpret_cast<uintptr_t>(y + cout * p_.lout + first);
-      const ShiftedWindows<S> windows(p_, staged_, rows_, at_, warpgroup_, warp_, lane_);
+      const ShiftedWindows<S> windows(*this, rows_, at_);
       if (windows.takes(row, p_.cout_group - cout) && !at_ends(half_tile, first)) {
         windows.store(sums, row, unscale);
         return;
@@ -146,13 +146,11 @@ class DirectOutput : StagedRows<S> {
   }
   template <Staging How, int Half>
   __device__ void stage(const Sums& sums, float unscale) const {
-    const uint32_t rows = rows_ + Half * 32 * static_cast<uint32_t>(sizeof(DirectRow));
     DirectRow table[4][2];
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
 #pragma unroll
-      for (int e = 0; e < 2; ++e)
-        table[j][e] = direct_row(rows + (8 * j + e) * static_cast<uint32_t>(sizeof(DirectRow)));
+      for (int e = 0; e < 2; ++e) table[j][e] = direct_row(rows_, Half * 32 + 8 * j + e);
     }
     const int step = p_.stride * kSize;
     const uint32_t to = staged_ + at_ * step;
@@ -163,11 +161,8 @@ class DirectOutput : StagedRows<S> {
       T va[kOwn], vb[kOwn];
 #pragma unroll
       for (int i = 0; i < kOwn; ++i) {
-        // Positions that are 8 apart take turns at the two wgmma.
-        const int m = kNeighbours ? i / 2 : i % (kOwn / 2), below = kNeighbours ? i % 2 : i / (kOwn / 2);
-        const float* from = &sums[m][Half * 16 + 4 * j + below * 2];
-        va[i] = direct_output<Mode>(from[0], a, a_scale);
-        vb[i] = direct_output<Mode>(from[1], b, b_scale);
+        va[i] = direct_output<Mode>(direct_sum<S>(sums, Half * 4 + j, i, 0), a, a_scale);
+        vb[i] = direct_output<Mode>(direct_sum<S>(sums, Half * 4 + j, i, 1), b, b_scale);
       }
       put<How>(to, step, a, va, b, vb);
     }
@@ -221,15 +216,14 @@ class DirectOutput : StagedRows<S> {
     if constexpr (kSize == 4) {
       ptx::store_shared16(to, {element_bits(a), element_bits(b), element_bits(c), element_bits(d)});
     } else {
-      ptx::store_shared8(to,
-                         {element_bits(a) | element_bits(b) << 16, element_bits(c) | element_bits(d) << 16});
+      ptx::store_shared8(to, {element_pair(a, b), element_pair(c, d)});
     }
   }
   __device__ static void put(uint32_t to, T a, T b) {
     if constexpr (kSize == 4) {
       ptx::store_shared8(to, {element_bits(a), element_bits(b)});
     } else {
-      ptx::store_shared4(to, element_bits(a) | element_bits(b) << 16);
+      ptx::store_shared4(to, element_pair(a, b));
     }
   }
   __device__ static void put(uint32_t to, T a) {
@@ -277,8 +271,7 @@ class DirectOutput : StagedRows<S> {
       if (first + e < 0 || first + e >= p_.lout) continue;
       const float now = widen(to[e]);
       if (now == now) continue;
-      const DirectRow r = direct_row(rows_ + (block * kSm90Rows + place % 8 * 8 + i % 2) *
-                                                 static_cast<uint32_t>(sizeof(DirectRow)));
+      const DirectRow r = direct_row(rows_, block * kSm90Rows + place % 8 * 8 + i % 2);
       to[e] = narrow<T>(sum_again<S>(p_, share_, row_block, row, n, u + column) + r.bias);
     }
   }
@@ -290,7 +283,6 @@ class DirectOutput : StagedRows<S> {
   using StagedRows<S>::sync;
   using StagedRows<S>::at_ends;
   using StagedRows<S>::inside;
-  using StagedRows<S>::warpgroup_;
   using StagedRows<S>::store_pass;
   using StagedRows<S>::window_of;
 

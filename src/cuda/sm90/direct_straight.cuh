@@ -85,14 +85,6 @@ class StraightOutput {
   // Half a stride before a vector.
   __device__ bool is_late(uintptr_t row) const { return (row + p_.straight / 2 * kSize) % 16 == 0; }
 
-  // A lane's 4 outputs of a row, of 8 from packed row 8*j on.
-  __device__ void outputs(const Sums& sums, int j, int e, float unscale, T (&v)[4]) const {
-    const DirectRow row = direct_row(rows_ + (8 * j + e) * static_cast<uint32_t>(sizeof(DirectRow)));
-    const float scale = row.scale * unscale;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) v[i] = direct_output<Mode>(sums[i / 2][4 * j + i % 2 * 2 + e], row, scale);
-  }
-
   // Late: of even rows, of odd ones, which begin half a unit before one.
   template <bool Even, bool Odd>
   __device__ void store_rows(const Sums& sums, uintptr_t row, int couts, float unscale) const {
@@ -101,9 +93,9 @@ class StraightOutput {
 #pragma unroll
     for (int j = 0; j < kGroups; ++j) {
       T v[4];
-      outputs(sums, j, 0, unscale, v);
+      direct_outputs<S>(sums, rows_, j, 0, unscale, v);
       store_row<Even>(to, v, left > 8 * j);
-      outputs(sums, j, 1, unscale, v);
+      direct_outputs<S>(sums, rows_, j, 1, unscale, v);
       store_row<Odd>(to + step_, v, left > 8 * j + 1);
       to += 8 * step_;
     }
@@ -133,10 +125,8 @@ class StraightOutput {
   }
   __device__ static void words(const T (&v)[4], uint32_t* w) {
 #pragma unroll
-    for (int i = 0; i < kWords; ++i) w[i] = kSize == 4 ? element_bits(v[i]) : pair(v[2 * i], v[2 * i + 1]);
-  }
-  __device__ static uint32_t pair(T low, T high) {
-    return element_bits(low) | element_bits(high) << 16;
+    for (int i = 0; i < kWords; ++i)
+      w[i] = kSize == 4 ? element_bits(v[i]) : element_pair(v[2 * i], v[2 * i + 1]);
   }
   // So many bytes, of which `to` is a multiple as far as the largest power of two in them.
   template <int Bytes>
@@ -170,8 +160,8 @@ class StraightOutput {
 #pragma unroll
     for (int j = 0; j < kGroups; ++j) {
       T a[4], b[4];
-      outputs(sums, j, 0, unscale, a);
-      outputs(sums, j, 1, unscale, b);
+      direct_outputs<S>(sums, rows_, j, 0, unscale, a);
+      direct_outputs<S>(sums, rows_, j, 1, unscale, b);
       store_pairs<Stride, Late>(to, a, b, left > 0);
       to += 8 / Stride * step_;
       left -= 8 / Stride;
@@ -202,7 +192,7 @@ class StraightOutput {
     if constexpr (kSize == 4) {
       v[0] = element_bits(one), v[1] = element_bits(other);
     } else {
-      v[0] = pair(one, other);
+      v[0] = element_pair(one, other);
     }
   }
   // Lanes with the first half of the phases have the position after.
@@ -219,7 +209,7 @@ class StraightOutput {
   template <int Stride>
   __device__ static void put_head(uintptr_t to, const T (&a)[4], const T (&b)[4], bool first_half) {
     uint32_t w[2] = {element_bits(a[0]), element_bits(b[0])};
-    if constexpr (kSize == 2) w[0] = pair(a[0], b[0]);
+    if constexpr (kSize == 2) w[0] = element_pair(a[0], b[0]);
     if constexpr (Stride == 2) {
       put<kSize>(to, w);
     } else {

@@ -20,25 +20,19 @@ namespace tconv::cuda::sm90 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
 template <class S>
-class ShiftedWindows {
+class ShiftedWindows : StagedRows<S> {
  public:
   using Mode = typename S::Mode;
   using Sums = DirectSums<S>;
   static constexpr bool kAble = sizeof(typename Mode::T) == 4 && S::kOwn == 4;
 
-  // staged: the warpgroup's outputs in shared memory; rows: the lane's first packed row there; at: its first
-  // position; warp: of the warpgroup.
-  __device__ ShiftedWindows(const Sm90Params& p, uint32_t staged, uint32_t rows, int at, int warpgroup,
-                            int warp, int lane)
-      : p_(p),
+  // rows: shared address of the lane's first packed row; at: its first position.
+  __device__ ShiftedWindows(const StagedRows<S>& staged, uint32_t rows, int at)
+      : StagedRows<S>(staged),
         rows_(rows),
-        lane_(lane),
-        warpgroup_(warpgroup),
-        warp_(warp),
-        pitch_(p.row_pitch * 4),
-        step_(p.lout * 4),
-        staged_(staged),
-        own_(staged + lane % 4 * 2 * pitch_ + at * 4) {}
+        pitch_(p_.row_pitch * 4),
+        step_(p_.lout * 4),
+        own_(staged_ + lane_ % 4 * 2 * pitch_ + at * 4) {}
 
   // Whether half tiles of rows like the one at this address are stored so.
   __device__ bool takes(uintptr_t row, int couts) const {
@@ -85,22 +79,15 @@ class ShiftedWindows {
   }
   template <int Pass>
   __device__ void stage(const Sums& sums, int j, int e, uint32_t to, float unscale) const {
-    const DirectRow row =
-        direct_row(rows_ + (Pass * 32 + 8 * j + e) * static_cast<uint32_t>(sizeof(DirectRow)));
-    const float scale = row.scale * unscale;
-    uint32_t v[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int m = kNeighbours ? i / 2 : i % 2, below = kNeighbours ? i % 2 : i / 2;
-      v[i] = __float_as_uint(direct_output<Mode>(sums[m][Pass * 16 + 4 * j + below * 2 + e], row, scale));
-    }
+    float v[4];
+    direct_outputs<S>(sums, rows_, Pass * 4 + j, e, unscale, v);
     to += 8 * j * pitch_;
     if constexpr (kNeighbours) {
-      ptx::store_shared8(to, {v[0], v[1]});
-      ptx::store_shared8(to + 8, {v[2], v[3]});
+      ptx::store_shared8(to, {element_bits(v[0]), element_bits(v[1])});
+      ptx::store_shared8(to + 8, {element_bits(v[2]), element_bits(v[3])});
     } else {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) ptx::store_shared4(to + i * S::kApart * 4, v[i]);
+      for (int i = 0; i < 4; ++i) ptx::store_shared4(to + i * S::kApart * 4, element_bits(v[i]));
     }
   }
   __device__ void copy(const Place& place) const {
@@ -117,11 +104,16 @@ class ShiftedWindows {
     }
   }
 
-  const Sm90Params& p_;
+  using StagedRows<S>::p_;
+  using StagedRows<S>::lane_;
+  using StagedRows<S>::warp_;
+  using StagedRows<S>::warpgroup_;
+  using StagedRows<S>::staged_;
+
   uint32_t rows_;
-  int lane_, warpgroup_, warp_, pitch_;
+  int pitch_;
   int64_t step_;
-  uint32_t staged_, own_;
+  uint32_t own_;
 };
 
 #endif
