@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/float16.hpp"
 #include "core/polyphase.hpp"
@@ -135,6 +136,7 @@ double load(DType dtype, const void* data, int64_t index) {
 }
 
 void store(DType dtype, void* data, int64_t index, double value) {
+  if (std::isnan(value)) value = std::numeric_limits<double>::quiet_NaN();  // core/nan.hpp
   switch (dtype) {
     case DType::f32:
       static_cast<float*>(data)[index] = static_cast<float>(value);

@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <set>
 
 #include "judge/case.hpp"
+#include "judge/special.hpp"
 
 namespace tconv::judge {
 namespace {
@@ -118,6 +120,36 @@ TEST(Fill, NumbersStayFiniteInEveryDtype) {
       ASSERT_LE(truth.at(e).magnitude, 0.5 * largest(p.dtype)) << text(p) << " " << name_of(fill);
     }
   }
+}
+
+// Every operand of every dtype holds each special value, at its ends and away from them, in some problem.
+TEST(Fill, SpecialValuesOccurInEveryOperandAndPlace) {
+  std::map<std::string, int> seen;
+  for (uint64_t i = 0; i < 30'000; ++i) {
+    Rng rng(6, i);
+    const Problem p = draw_valid(rng, {.typical = 30'000});
+    const int role = static_cast<int>(rng.between(0, 3));
+    const int64_t rows[] = {p.l, p.k, p.cout, p.lout()};
+    const Specials specials(p, i, role);
+    for (int64_t inner = 0; inner < rows[role]; ++inner) {
+      double value = 1;
+      if (!specials.pick(rng.next(), inner, value)) continue;
+      const bool end = inner == 0 || inner == rows[role] - 1;
+      const char* kind = std::isnan(value)   ? " NaN"
+                         : std::isinf(value) ? " infinity"
+                         : value == 0        ? " zero"
+                                             : " subnormal";
+      seen["role " + std::to_string(role) + (std::signbit(value) && !std::isnan(value) ? " -" : " +") + kind +
+           (end ? " at an end" : " within")] += 1;
+      if (value != 0 && std::isfinite(value)) {
+        EXPECT_LT(std::fabs(value), p.dtype == core::DType::f64   ? 0x1p-1022
+                                    : p.dtype == core::DType::f16 ? 0x1p-14
+                                                                  : 0x1p-126);
+      }
+    }
+  }
+  EXPECT_EQ(seen.size(), 4u * 2u * 7u) << "roles, places; Inf, zero, subnormal of both signs and NaN";
+  for (const auto& [what, times] : seen) EXPECT_GT(times, 5) << what;
 }
 
 }  // namespace

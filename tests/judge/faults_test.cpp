@@ -93,6 +93,30 @@ TEST(Judge, CatchesOneWrongElement) {
   }
 }
 
+// Which elements are special is drawn by the seed: enough seeds show every fault in every dtype, and most of
+// them show it, so that a run over many problems cannot miss it.
+int seeds_that_catch(Fault fault, const char* line, int seeds) {
+  const auto target = cpu_target(2);
+  int caught = 0;
+  for (int seed = 0; seed < seeds; ++seed) {
+    Options options;
+    options.seed = static_cast<uint64_t>(seed);
+    auto made = Case::make(problem(line), Fill::special, *target, options);
+    if (!made.ok()) return 0;
+    caught += judge(*made.value(), {"", &faulty(fault)}).right ? 0 : 1;
+  }
+  return caught;
+}
+
+TEST(Judge, CatchesWhatInfinitiesAndNaNShow) {
+  for (const char* line : kLines) {
+    EXPECT_EQ(seeds_that_catch(Fault::none, line, 60), 0) << line;
+    EXPECT_GE(seeds_that_catch(Fault::multiplies_padding, line, 60), 15) << line;
+    EXPECT_GE(seeds_that_catch(Fault::strange_nan, line, 60), 30) << line;
+    EXPECT_EQ(seeds_that_catch(Fault::unwritten, line, 20), 20) << line;
+  }
+}
+
 TEST(Judge, CatchesATruncatedResult) {
   EXPECT_NE(verdict(Fault::truncates, kLines[2], Fill::uniform), "");
   EXPECT_NE(verdict(Fault::truncates, kLines[3], Fill::uniform), "");

@@ -70,6 +70,7 @@ class FaultyKernel final : public plan::Kernel {
     if (fault_ == Fault::reads_behind_weight) nudge(last, 0 * load(in.weight, p_.weight_elements()));
     if (fault_ == Fault::threads_show && threads_ % 2 == 1) flip_last_bit(in.output);
     if (fault_ == Fault::order_shows && first_task != 0) flip_last_bit(in.output);
+    if (fault_ == Fault::strange_nan) turn_nan_negative(in.output, count);
     if (fault_ == Fault::leans_on_workspace) nudge(0, load(context.workspace, 0));
     return {};
   }
@@ -83,6 +84,14 @@ class FaultyKernel final : public plan::Kernel {
   }
   void flip_last_bit(void* output) const { static_cast<std::byte*>(output)[0] ^= std::byte{1}; }
 
+  void turn_nan_negative(void* output, int64_t count) const {
+    const std::size_t element = size_of(p_.dtype);
+    for (int64_t i = 0; i < count; ++i) {
+      auto* top = static_cast<std::byte*>(output) + static_cast<std::size_t>(i + 1) * element - 1;
+      if (std::isnan(load(output, i))) *top |= std::byte{0x80};
+    }
+  }
+
   void write(void* output, int64_t i, double v) const {
     store(output, i, v);
     if (fault_ != Fault::truncates || std::fabs(load(output, i)) <= std::fabs(v)) return;
@@ -92,14 +101,19 @@ class FaultyKernel final : public plan::Kernel {
 
   double sum_at(const plan::Operands& in, int64_t index) const {
     const bool by_formula = fault_ == Fault::coarse_operands || fault_ == Fault::coarse_sums ||
-                            fault_ == Fault::truncates_tf32 || fault_ == Fault::rounds_tf32;
+                            fault_ == Fault::truncates_tf32 || fault_ == Fault::rounds_tf32 ||
+                            fault_ == Fault::multiplies_padding;
     if (!by_formula) return reference::element_at(p_, in, index).value;
     const int64_t lout = p_.lout(), o = index % lout, co = index / lout % p_.cout, n = index / lout / p_.cout;
     double sum = 0;
     for (int64_t ci = 0; ci < p_.cin; ++ci) {
       for (int64_t k = 0; k < p_.k; ++k) {
         const int64_t reach = o + p_.padding - k * p_.dilation;
-        if (reach < 0 || reach % p_.stride != 0 || reach / p_.stride >= p_.l) continue;
+        const bool outside = reach < 0 || reach / p_.stride >= p_.l;
+        if (outside && fault_ == Fault::multiplies_padding) {
+          sum += 0 * load(in.weight, (ci * p_.cout + co) * p_.k + k);
+        }
+        if (outside || reach % p_.stride != 0) continue;
         sum += coarse(fault_, load(in.x, (n * p_.cin + ci) * p_.l + reach / p_.stride)) *
                coarse(fault_, load(in.weight, (ci * p_.cout + co) * p_.k + k));
         if (fault_ == Fault::coarse_sums) sum = core::f16_to_float(core::double_to_f16(sum));

@@ -25,6 +25,8 @@ enum class Fault {
   coarse_operands,      // operands rounded to bfloat16
   coarse_sums,          // running sums rounded to float16
   truncates_tf32,       // operands cut off at 10 mantissa bits
+  strange_nan,          // a NaN keeps the sign that the processor gave it
+  multiplies_padding,   // positions outside x are zeros, and times an infinite weight a NaN
   rounds_tf32           // operands rounded at 10 mantissa bits: right where tf32 is permitted
 };
 

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/polyphase.hpp"
 #include "cpu/threads/pool.hpp"
 #include "judge/rng.hpp"
+#include "judge/special.hpp"
 #include "reference/reference.hpp"
 
 namespace tconv::judge {
@@ -20,14 +20,16 @@ enum Role { kX, kWeight, kBias, kGradOutput };
 
 // How one operand's values are made from random bits.
 struct Maker {
-  Fill fill;
+  Fill fill = Fill::uniform;
   double scale = 1;   // uniform, positive
   int64_t whole = 1;  // integers: values in [-whole, whole]
   int powers = 0;     // spread: exponents in [-powers, powers]
-  bool specials = false;
+  Specials specials = {};
 
-  double operator()(uint64_t bits) const {
+  // inner: the element's place in its row.
+  double operator()(uint64_t bits, int64_t inner) const {
     const double unit = unit_of(bits);
+    double value = 0;
     switch (fill) {
       case Fill::integers:
         return static_cast<double>(static_cast<int64_t>(bits % static_cast<uint64_t>(2 * whole + 1)) - whole);
@@ -39,28 +41,24 @@ struct Maker {
         return (bits & 512) != 0 ? -magnitude : magnitude;
       }
       case Fill::special:
-        if (specials && bits % 97 == 0) return special(bits / 97 % 3);
+        if (specials.pick(bits, inner, value)) return value;
         [[fallthrough]];
       case Fill::uniform:
         return scale * (2 * unit - 1);
     }
     return 0;
   }
-
-  static double special(uint64_t which) {
-    constexpr double kInfinity = std::numeric_limits<double>::infinity();
-    return which == 0 ? std::numeric_limits<double>::quiet_NaN() : which == 1 ? kInfinity : -kInfinity;
-  }
 };
 
-Maker maker_for(const Problem& p, Fill fill, int role) {
+Maker maker_for(const Problem& p, Fill fill, uint64_t seed, int role) {
   const double terms = static_cast<double>(std::max<int64_t>(1, most_terms(p)));
-  Maker maker{fill};
+  Maker maker;
+  maker.fill = fill;
   // Integers: terms*whole^2 stays below half of what float32 counts exactly, and of float16's largest.
   const double most = p.dtype == DType::f16 ? 3e4 : 8e6;
   maker.whole = std::clamp<int64_t>(static_cast<int64_t>(std::sqrt(most / terms)), 1, 8);
   maker.powers = p.dtype == DType::f16 ? 3 : 12;
-  maker.specials = role == kX || role == kGradOutput;
+  if (fill == Fill::special) maker.specials = Specials(p, seed, role);
   // The second factor is made small enough for sums of order one to sixty-four, also in float16.
   if (role == kWeight || (p.operation == Operation::grad_weight && role == kGradOutput)) {
     maker.scale = fill == Fill::positive ? std::min(1.0, 64 / terms) : 1 / std::sqrt(terms);
@@ -80,8 +78,9 @@ void in_parts(int64_t count, F&& f) {
 
 void fill_dense(DType dtype, const Maker& maker, uint64_t key, void* data, int64_t count) {
   in_parts(count, [&](int64_t first, int64_t last) {
+    const int64_t row = maker.specials.row();
     for (int64_t i = first; i < last; ++i) {
-      reference::store(dtype, data, i, maker(mix(key + static_cast<uint64_t>(i))));
+      reference::store(dtype, data, i, maker(mix(key + static_cast<uint64_t>(i)), i % row));
     }
   });
 }
@@ -95,7 +94,7 @@ void fill_strided(const Problem& p, const Maker& maker, uint64_t key, void* data
     for (int64_t c = 0; c < cin; ++c) {
       for (int64_t i = 0; i < l; ++i) {
         const int64_t at = b * steps[0] + c * steps[1] + i * steps[2];
-        reference::store(p.dtype, data, at, maker(mix(key + static_cast<uint64_t>(at))));
+        reference::store(p.dtype, data, at, maker(mix(key + static_cast<uint64_t>(at)), i));
       }
     }
   }
@@ -139,7 +138,7 @@ int64_t most_terms(const Problem& p) {
 }
 
 void fill_operand(const Problem& p, Fill fill, uint64_t seed, int role, void* data) {
-  const Maker maker = maker_for(p, fill, role);
+  const Maker maker = maker_for(p, fill, seed, role);
   const uint64_t key = mix(seed * 4 + static_cast<uint64_t>(role)) << 1;
   if (role == kX && !p.x_contiguous) return fill_strided(p, maker, key, data);
   const int64_t counts[] = {p.x_elements(), p.weight_elements(), p.has_bias ? p.cout : 0, p.y_elements()};

@@ -13,7 +13,8 @@ enum class Fill {
   uniform,   // x in [-1, 1), weights of a usual initialisation's size
   positive,  // all above zero: errors that lean to one side add up
   spread,    // magnitudes over many powers of two: small operands count as much as large ones
-  special    // uniform, with a few NaN and infinities in x
+  special    // uniform, with infinities, NaN, zeros and subnormals in any operand, more at its ends
+             // (special.hpp)
 };
 const char* name_of(Fill fill);
 

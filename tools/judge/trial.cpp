@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 
+#include "core/nan.hpp"
 #include "judge/bound.hpp"
 #include "reference/reference.hpp"
 
@@ -153,6 +155,17 @@ double Trial::output_at(int64_t index) const {
   return reference::load(case_.problem.dtype, output_->host(), index);
 }
 
+uint64_t Trial::output_bits(int64_t index) const {
+  const std::size_t element = size_of(case_.problem.dtype);
+  uint64_t bits = 0;  // little-endian, as everywhere that this runs
+  std::memcpy(&bits, output_->host() + static_cast<std::size_t>(index) * element, element);
+  return bits;
+}
+
+bool Trial::strange(int64_t index) const {
+  return std::isnan(output_at(index)) && output_bits(index) != core::canonical_nan(case_.problem.dtype);
+}
+
 bool Trial::right(double got, const Exact& exact, const Bound& bound) const {
   // Below 2^24 float32 adds integers without error: the result is the exact sum, rounded once.
   if (case_.fill != Fill::integers || exact.magnitude > 0x1p24) return bound.right(got, exact);
@@ -182,13 +195,25 @@ std::string Trial::judge_values() {
     bits_.assign(output_->host(), output_->host() + output_->bytes());
   }
   bits_checksum_ = checksum(output_->host(), output_->bytes());
-  return unwritten();
+  return case_.fill == Fill::special ? strange_nan() : unwritten();
+}
+
+// The poison is no canonical NaN, so this sees every element that was not written, sampled or not.
+std::string Trial::strange_nan() const {
+  const int64_t count = case_.problem.output_elements();
+  for (int64_t i = 0; i < count; ++i) {
+    if (!strange(i)) continue;
+    char bits[32];
+    std::snprintf(bits, sizeof(bits), "%llx", static_cast<unsigned long long>(output_bits(i)));
+    return place(i) + " is a NaN of bits 0x" + bits + ": not the canonical one, or never written";
+  }
+  return {};
 }
 
 // Of sampled outputs: numbers went in, so no element at all may be NaN.
 std::string Trial::unwritten() const {
   const int64_t count = case_.problem.output_elements();
-  if (case_.fill == Fill::special || case_.truth.count() == count) return {};
+  if (case_.truth.count() == count) return {};
   for (int64_t i = 0; i < count; ++i) {
     if (!std::isnan(output_at(i))) continue;
     return place(i) + " is NaN: it was not written, or something beyond an operand was read";

@@ -33,10 +33,14 @@ class Trial {
   std::string untouched();
   std::string judge_values();
   std::string unwritten() const;
+  std::string strange_nan() const;
   std::string judge_bits() const;
   bool right(double got, const Exact& exact, const Bound& bound) const;
   std::string place(int64_t index) const;
   double output_at(int64_t index) const;
+  uint64_t output_bits(int64_t index) const;
+  bool strange(
+      int64_t index) const;  // a NaN other than the canonical one: left of the poison, or a kernel's own
 
   Case& case_;
   std::optional<plan::Plan> plan_;
