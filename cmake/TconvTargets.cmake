@@ -62,7 +62,7 @@ function(tconv_library)
                                           $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(tconv PRIVATE $<BUILD_INTERFACE:tconv_sanitize> hwy::hwy Threads::Threads ${TCONV_CUDA_LIBRARIES})
   target_link_options(tconv PRIVATE -Wl,-z,nodelete)  # detached pool threads outlive a dlclose
-  set_target_properties(tconv PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
+  set_target_properties(tconv PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${TCONV_ABI})
   # The C API and nothing else, not even the standard library's inline type infos.
   target_link_options(tconv PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/tconv.map)
   set_target_properties(tconv PROPERTIES LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/tconv.map)

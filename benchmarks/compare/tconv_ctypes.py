@@ -1,11 +1,11 @@
 """tconv's C API for the benchmark scripts, through ctypes: needs the built library, not the PyTorch binding.
 
-Structures mirror include/tconv/tconv.h; struct_size guards against a mismatch.
+Structures mirror include/tconv/tconv.h; each call that fills one is told its size.
 """
 
 import ctypes
 import os
-from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32, c_void_p, sizeof
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,11 +52,11 @@ def find_library():
 def load():
     lib = ctypes.CDLL(find_library())
     for name, result, arguments in (
-        ("tconv_problem_parse", c_int, [c_char_p, POINTER(Problem)]),
+        ("tconv_problem_parse_sized", c_int, [c_char_p, POINTER(Problem), c_size_t]),
         ("tconv_problem_check", c_int, [POINTER(Problem)]),
         ("tconv_output_length", c_int, [POINTER(Problem), POINTER(c_int64)]),
-        ("tconv_plan_options_init", None, [POINTER(PlanOptions)]),
-        ("tconv_arguments_init", None, [POINTER(Arguments)]),
+        ("tconv_plan_options_init_sized", c_int, [POINTER(PlanOptions), c_size_t]),
+        ("tconv_arguments_init_sized", c_int, [POINTER(Arguments), c_size_t]),
         ("tconv_plan_create", c_int, [POINTER(Problem), POINTER(PlanOptions), POINTER(c_void_p)]),
         ("tconv_plan_destroy", None, [c_void_p]),
         ("tconv_plan_kernel", c_char_p, [c_void_p]),
@@ -87,9 +87,9 @@ class Plan:
 
     def __init__(self, text, device=CPU, threads=0, kernel=None, device_index=0):
         self.problem = Problem()
-        check(LIB.tconv_problem_parse(text.encode(), byref(self.problem)))
+        check(LIB.tconv_problem_parse_sized(text.encode(), byref(self.problem), sizeof(Problem)))
         options = PlanOptions()
-        LIB.tconv_plan_options_init(byref(options))
+        check(LIB.tconv_plan_options_init_sized(byref(options), sizeof(PlanOptions)))
         options.device, options.threads, options.device_index = device, threads, device_index
         options.force_kernel = kernel.encode() if kernel else None
         handle = c_void_p()
@@ -117,7 +117,7 @@ class Plan:
     def arguments(self, x, output, weight=None, packed=None, bias=None, workspace=None, workspace_bytes=0,
                   stream=None):
         a = Arguments()
-        LIB.tconv_arguments_init(byref(a))
+        check(LIB.tconv_arguments_init_sized(byref(a), sizeof(Arguments)))
         a.x, a.output, a.weight, a.packed_weight, a.bias = x, output, weight, packed, bias
         a.workspace, a.workspace_bytes, a.stream = workspace, workspace_bytes, stream
         return a

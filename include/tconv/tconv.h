@@ -14,6 +14,12 @@
  * Errors. Every call that can fail returns a tconv_status and, unless it is TCONV_OK, leaves one line of
  * text for tconv_last_error(). A refused call has touched no output memory. No exception leaves the library,
  * and it neither prints nor aborts.
+ *
+ * Structs and versions. Every struct begins with its size as the caller's header has it, which the inline
+ * *_init and parse below pass on. Later headers add fields at the end, and zero there means what the library
+ * does without them. So a library takes the structs of older headers, and those of newer ones as long as what
+ * it does not know is zero; docs/capi.md has the rules. Callers without this header (another language) call
+ * the *_sized functions.
  */
 #ifndef TCONV_TCONV_H
 #define TCONV_TCONV_H
@@ -60,11 +66,26 @@ typedef enum tconv_precision { TCONV_IEEE = 0, TCONV_TF32 = 1 } tconv_precision;
 
 typedef enum tconv_device_kind { TCONV_CPU = 0, TCONV_CUDA = 1 } tconv_device_kind;
 
+typedef enum tconv_tensor {
+  TCONV_X = 0,
+  TCONV_WEIGHT = 1,
+  TCONV_BIAS = 2,
+  TCONV_Y = 3,     /* and grad_output */
+  TCONV_OUTPUT = 4 /* what the problem's operation writes */
+} tconv_tensor;
+
+/* Fields that hold an enum are int32_t; what the compiler makes of a returned tconv_status must agree. */
+#ifdef __cplusplus
+static_assert(sizeof(tconv_status) == 4, "tconv needs enums of 32 bits: compile without -fshort-enums");
+#else
+_Static_assert(sizeof(tconv_status) == 4, "tconv needs enums of 32 bits: compile without -fshort-enums");
+#endif
+
 /* One problem. Fill it with tconv_problem_init or tconv_problem_parse, then set fields.
  * x_stride: steps of x in elements from one sample, channel and position to the next; zero or more.
  * With x_contiguous != 0 they are ignored and x is (n, cin, l) without gaps. */
 typedef struct tconv_problem {
-  uint32_t struct_size; /* set by tconv_problem_init */
+  uint32_t struct_size; /* set by tconv_problem_init and tconv_problem_parse */
   int32_t operation;    /* tconv_operation */
   int32_t dtype;        /* tconv_dtype, of every tensor */
   int32_t precision;    /* tconv_precision */
@@ -77,14 +98,21 @@ typedef struct tconv_problem {
 
 /* n 1, stride 1, padding 0, output_padding 0, dilation 1, groups 1, no bias, float32, ieee, contiguous x,
  * forward; cin, cout, l and k are 0 and must be set. */
-TCONV_API void tconv_problem_init(tconv_problem* problem);
+TCONV_API tconv_status tconv_problem_init_sized(tconv_problem* problem, size_t struct_size);
+static inline tconv_status tconv_problem_init(tconv_problem* problem) {
+  return tconv_problem_init_sized(problem, sizeof(*problem));
+}
 
 /* Reads the one-line text, e.g. "n64 ci128 co128 l65536 k3 s1 p0 f32 tf32" (docs/problem-text.md).
  * A refusal names the word and its column. */
-TCONV_API tconv_status tconv_problem_parse(const char* text, tconv_problem* problem);
+TCONV_API tconv_status tconv_problem_parse_sized(const char* text, tconv_problem* problem,
+                                                 size_t struct_size);
+static inline tconv_status tconv_problem_parse(const char* text, tconv_problem* problem) {
+  return tconv_problem_parse_sized(text, problem, sizeof(*problem));
+}
 
-/* Writes the canonical text, zero-terminated. *length receives its length without the zero; with
- * capacity 0 only that. Too small a capacity is TCONV_INVALID_ARGUMENT. */
+/* Writes the canonical text, zero-terminated. *length (length may be NULL where text is not) receives its
+ * length without the zero; with capacity 0 only that. Too small a capacity is TCONV_INVALID_ARGUMENT. */
 TCONV_API tconv_status tconv_problem_text(const tconv_problem* problem, char* text, size_t capacity,
                                           size_t* length);
 
@@ -93,6 +121,11 @@ TCONV_API tconv_status tconv_problem_check(const tconv_problem* problem);
 
 /* lout of a valid problem, in positions. */
 TCONV_API tconv_status tconv_output_length(const tconv_problem* problem, int64_t* lout);
+
+/* Elements of a tensor (tconv_tensor) of a valid problem: those that its buffer must have, from the first to
+ * one past the last that a call may touch. x: n*cin*l, or what its steps reach over; bias: 0 where the
+ * problem has none. */
+TCONV_API tconv_status tconv_tensor_elements(const tconv_problem* problem, int32_t tensor, int64_t* elements);
 
 /* Work for an executor: call task(task_context, index, slot) once for every index in [0, count), on any
  * threads and in any order; two calls that run at the same time must have different slots in
@@ -107,31 +140,40 @@ typedef struct tconv_plan_options {
   int32_t device_index;     /* CUDA ordinal; default 0 */
   const char* device_name;  /* NULL: the device as found. "h200", "a100", "t4", ...: plan for one that need
                                not be there (such a plan can be explained, not run) */
-  const char* force_kernel; /* NULL: choose (then the environment's TCONV_FORCE_KERNEL counts); else a name
-                               of tconv_kernel_name, and a plan that it does not support is refused */
+  const char* force_kernel; /* NULL: choose (then the environment's TCONV_FORCE_KERNEL counts, as it stood
+                               when the process made its first plan; it does not touch plans of the device
+                               that its kernel does not run on); else a name of tconv_kernel_name, and a
+                               plan that it does not support is refused */
   int32_t threads;          /* CPU threads; 0: one per core that the process may use */
   int32_t batch_invariant;  /* 1: on CUDA too the bits of a sample do not depend on n (on a CPU always so) */
   tconv_parallel_for parallel_for; /* NULL: the library's own threads */
   void* executor_context;
 } tconv_plan_options;
 
-TCONV_API void tconv_plan_options_init(tconv_plan_options* options);
+TCONV_API tconv_status tconv_plan_options_init_sized(tconv_plan_options* options, size_t struct_size);
+static inline tconv_status tconv_plan_options_init(tconv_plan_options* options) {
+  return tconv_plan_options_init_sized(options, sizeof(*options));
+}
 
 typedef struct tconv_plan tconv_plan;
 
 /* Makes a plan: microseconds, no tuning, no device work. options may be NULL. */
 TCONV_API tconv_status tconv_plan_create(const tconv_problem* problem, const tconv_plan_options* options,
                                          tconv_plan** plan);
+/* No call with the plan may be running on another thread, nor begin later. What such calls have queued on a
+ * CUDA stream, or captured in a graph, does not need the plan any more. NULL is allowed. */
 TCONV_API void tconv_plan_destroy(tconv_plan* plan);
 
 TCONV_API const char* tconv_plan_kernel(const tconv_plan* plan);
 /* In words, several lines: kernel, configuration, why each kernel before it refused. */
 TCONV_API const char* tconv_plan_explain(const tconv_plan* plan);
 
-/* Bytes that tconv_pack writes; 0 where the kernel reads raw weights. */
+/* Bytes of the buffer that tconv_pack fills: a multiple of TCONV_BUFFER_ALIGNMENT, as C11's aligned_alloc
+ * demands; 0 where the kernel reads raw weights. */
 TCONV_API size_t tconv_plan_packed_bytes(const tconv_plan* plan);
 /* Bytes of workspace for a run; with packed weights given (1) or with raw ones (0), which are packed into
- * the workspace first. On a CPU at most the packed weights plus 8 MiB a thread. */
+ * the workspace first. A multiple of TCONV_BUFFER_ALIGNMENT; 0 where the output is empty. On a CPU at most
+ * the packed weights plus 8 MiB a thread. */
 TCONV_API size_t tconv_plan_workspace_bytes(const tconv_plan* plan, int packed_weights);
 
 /* Alignment of packed and workspace pointers in bytes; tensors need their element's alignment only. */
@@ -145,8 +187,9 @@ TCONV_API tconv_status tconv_pack(const tconv_plan* plan, const void* weight, vo
 TCONV_API const char* tconv_plan_pack_key(const tconv_plan* plan);
 
 /* Operands of one run, in the memory of the plan's device. Those that the operation does not read stay NULL:
- * forward reads x, bias where the problem has one, and exactly one of weight and packed_weight. The output
- * must not overlap an input. */
+ * forward reads x, bias where the problem has one, and exactly one of weight and packed_weight. Where the
+ * output is empty (n or lout is 0) nothing is read, and all of them may be NULL. The output must not overlap
+ * an input. */
 typedef struct tconv_arguments {
   uint32_t struct_size; /* set by tconv_arguments_init */
   const void* x;
@@ -160,7 +203,10 @@ typedef struct tconv_arguments {
   void* stream; /* CUDA: the work is queued there and the call returns; CPU: ignored, done on return */
 } tconv_arguments;
 
-TCONV_API void tconv_arguments_init(tconv_arguments* arguments);
+TCONV_API tconv_status tconv_arguments_init_sized(tconv_arguments* arguments, size_t struct_size);
+static inline tconv_status tconv_arguments_init(tconv_arguments* arguments) {
+  return tconv_arguments_init_sized(arguments, sizeof(*arguments));
+}
 TCONV_API tconv_status tconv_run(const tconv_plan* plan, const tconv_arguments* arguments);
 
 /* The ordered list that the planner walks; the reference is last. NULL past the end. */
@@ -168,7 +214,7 @@ TCONV_API const char* tconv_kernel_name(int32_t index);
 
 /* Message of the calling thread's last failure; never NULL. */
 TCONV_API const char* tconv_last_error(void);
-TCONV_API const char* tconv_status_name(tconv_status status);
+TCONV_API const char* tconv_status_name(int32_t status);
 /* "0.1.0", and one line that says what the build holds (CUDA or not, SIMD targets). */
 TCONV_API const char* tconv_version(void);
 TCONV_API const char* tconv_build_info(void);

@@ -7,8 +7,8 @@
 //   plan.run<float>({.x = x, .weight = w, .bias = b, .output = y}, workspace);
 //
 // Errors are exceptions: InvalidProblem (the problem breaks a rule), InvalidArgument (a span or option does),
-// Error for the rest; each carries the library's one-line text. A Plan may be run from many threads at once,
-// each with its own workspace.
+// OutOfMemory (a std::bad_alloc, not an Error), Error for the rest; each carries the library's one-line text.
+// A Plan may be run from many threads at once, each with its own workspace.
 #pragma once
 
 #include <cstddef>
@@ -25,6 +25,9 @@
 #include "tconv/tconv.h"
 
 namespace tconv {
+// Programs may join parts that were compiled with different headers. Raised with any change of a class or a C
+// struct, so that the linker never takes one part's inline functions for the other's.
+inline namespace header_1 {
 
 class Error : public std::runtime_error {
  public:
@@ -41,6 +44,17 @@ struct InvalidProblem : Error {
   using Error::Error;
 };
 
+// No Error: with std::exception as a base by both ways, nobody could catch it as that.
+class OutOfMemory : public std::bad_alloc {
+ public:
+  explicit OutOfMemory(const char* what) : text_(what) {}
+  const char* what() const noexcept override { return text_.what(); }
+  tconv_status status() const noexcept { return TCONV_OUT_OF_MEMORY; }
+
+ private:
+  std::runtime_error text_;  // copies without throwing
+};
+
 // Throws what a status other than TCONV_OK stands for, with tconv_last_error() as its text.
 inline void check(tconv_status status) {
   switch (status) {
@@ -51,7 +65,7 @@ inline void check(tconv_status status) {
     case TCONV_INVALID_PROBLEM:
       throw InvalidProblem(status, tconv_last_error());
     case TCONV_OUT_OF_MEMORY:
-      throw std::bad_alloc();
+      throw OutOfMemory(tconv_last_error());
     default:
       throw Error(status, tconv_last_error());
   }
@@ -59,11 +73,11 @@ inline void check(tconv_status status) {
 
 // tconv_problem with its defaults set; all fields are those of the C struct.
 struct Problem : tconv_problem {
-  Problem() noexcept : tconv_problem() { tconv_problem_init(this); }
+  Problem() noexcept : tconv_problem() { tconv_problem_init_sized(this, sizeof(tconv_problem)); }
 
   static Problem parse(std::string_view line) {
     Problem problem;
-    check(tconv_problem_parse(std::string(line).c_str(), &problem));
+    check(tconv_problem_parse_sized(std::string(line).c_str(), &problem, sizeof(tconv_problem)));
     return problem;
   }
   std::string text() const {
@@ -80,13 +94,27 @@ struct Problem : tconv_problem {
     check(tconv_output_length(this, &lout));
     return lout;
   }
-  std::int64_t x_elements() const { return n * cin * l; }
-  std::int64_t weight_elements() const { return cin * (cout / groups) * k; }
-  std::int64_t output_elements() const { return n * cout * output_length(); }
+  // Of valid problems; x with steps of its own counts from its first element to one past its last.
+  std::int64_t elements(tconv_tensor tensor) const {
+    std::int64_t count = 0;
+    check(tconv_tensor_elements(this, tensor, &count));
+    return count;
+  }
+  std::int64_t x_elements() const { return elements(TCONV_X); }
+  std::int64_t weight_elements() const { return elements(TCONV_WEIGHT); }
+  std::int64_t bias_elements() const { return elements(TCONV_BIAS); }
+  std::int64_t y_elements() const { return elements(TCONV_Y); }
+  std::int64_t output_elements() const { return elements(TCONV_OUTPUT); }
 };
 
 struct PlanOptions : tconv_plan_options {
-  PlanOptions() noexcept : tconv_plan_options() { tconv_plan_options_init(this); }
+  PlanOptions() noexcept : tconv_plan_options() {
+    tconv_plan_options_init_sized(this, sizeof(tconv_plan_options));
+  }
+};
+
+struct Arguments : tconv_arguments {
+  Arguments() noexcept : tconv_arguments() { tconv_arguments_init_sized(this, sizeof(tconv_arguments)); }
 };
 
 // Memory aligned as tconv_pack and the workspace need it; host memory.
@@ -121,10 +149,15 @@ struct Forward {
 
 class Plan {
  public:
-  explicit Plan(const Problem& problem, const PlanOptions& options = {}) : problem_(problem) {
+  explicit Plan(const Problem& problem, const PlanOptions& options = {})
+      : problem_(problem), device_(options.device) {
     tconv_plan* plan = nullptr;
     check(tconv_plan_create(&problem, &options, &plan));
     plan_.reset(plan);
+    x_ = problem.x_elements();
+    weight_ = problem.weight_elements();
+    bias_ = problem.bias_elements();
+    output_ = problem.output_elements();
   }
 
   const Problem& problem() const { return problem_; }
@@ -143,12 +176,11 @@ class Plan {
   // Any device and operation: pointers, unchecked sizes.
   void run(const tconv_arguments& arguments) const { check(tconv_run(plan_.get(), &arguments)); }
 
-  // Forward on the host, sizes checked. x may be longer where it has strides.
+  // Forward on the host, sizes checked. x may be longer than it must be where it has steps of its own.
   template <class T>
   void run(const Forward<T>& operands, std::span<std::byte> workspace) const {
     check_spans(operands);
-    tconv_arguments a;
-    tconv_arguments_init(&a);
+    Arguments a;
     a.x = operands.x.data();
     a.weight = operands.weight.data();
     a.packed_weight = operands.packed.data();
@@ -164,33 +196,45 @@ class Plan {
     void operator()(tconv_plan* plan) const { tconv_plan_destroy(plan); }
   };
 
+  [[noreturn]] static void refuse(const std::string& message) {
+    throw InvalidArgument(TCONV_INVALID_ARGUMENT, message);
+  }
   static void check_size(const char* name, std::size_t have, std::int64_t need) {
     if (have == static_cast<std::size_t>(need)) return;
-    throw InvalidArgument(TCONV_INVALID_ARGUMENT, std::string(name) + " has " + std::to_string(have) +
-                                                      " elements: the problem needs " + std::to_string(need));
+    refuse(std::string(name) + " has " + std::to_string(have) + " elements: the problem needs " +
+           std::to_string(need));
   }
 
   template <class T>
   void check_spans(const Forward<T>& f) const {
     static constexpr std::size_t kSizes[] = {4, 8, 2, 2};
+    if (device_ != TCONV_CPU) {
+      refuse(
+          "the operands are host spans, and the plan is for CUDA: run(tconv_arguments) takes device "
+          "pointers");
+    }
     if (problem_.operation != TCONV_FORWARD) {
-      throw InvalidArgument(TCONV_INVALID_ARGUMENT,
-                            "operation is not forward: run(tconv_arguments) takes it");
+      refuse("operation is not forward: run(tconv_arguments) takes it");
     }
-    if (sizeof(T) != kSizes[problem_.dtype]) {
-      throw InvalidArgument(TCONV_INVALID_ARGUMENT, "the spans' element type is not the problem's dtype");
+    if (sizeof(T) != kSizes[problem_.dtype]) refuse("the spans' element type is not the problem's dtype");
+    check_size("output", f.output.size(), output_);
+    if (output_ == 0) return;  // nothing is read
+    if (problem_.x_contiguous != 0 || f.x.size() < static_cast<std::size_t>(x_)) {
+      check_size("x", f.x.size(), x_);
     }
-    if (problem_.x_contiguous != 0) check_size("x", f.x.size(), problem_.x_elements());
-    if (f.packed.empty()) check_size("weight", f.weight.size(), problem_.weight_elements());
+    if (f.packed.empty()) check_size("weight", f.weight.size(), weight_);
     if (!f.packed.empty() && f.packed.size() < packed_bytes()) {
-      check_size("packed", f.packed.size(), static_cast<std::int64_t>(packed_bytes()));
+      refuse("packed has " + std::to_string(f.packed.size()) + " bytes: the plan needs " +
+             std::to_string(packed_bytes()));
     }
-    check_size("bias", f.bias.size(), problem_.has_bias != 0 ? problem_.cout : 0);
-    check_size("output", f.output.size(), problem_.output_elements());
+    check_size("bias", f.bias.size(), bias_);
   }
 
   Problem problem_;
+  std::int32_t device_;
+  std::int64_t x_ = 0, weight_ = 0, bias_ = 0, output_ = 0;  // elements
   std::unique_ptr<tconv_plan, Destroy> plan_;
 };
 
+}  // namespace header_1
 }  // namespace tconv

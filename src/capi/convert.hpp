@@ -1,8 +1,8 @@
 // Between the C structs and the core's types, and from exceptions to status codes.
 #pragma once
 
-#include <new>
 #include <string>
+#include <utility>
 
 #include "core/problem.hpp"
 #include "core/status.hpp"
@@ -11,25 +11,25 @@
 namespace tconv::capi {
 
 // Keeps the message for tconv_last_error of this thread and returns the code.
-tconv_status report(const core::Status& status);
+tconv_status report(const core::Status& status) noexcept;
+// The same for the exception that is being handled.
+tconv_status report_exception() noexcept;
 
-core::Problem to_core(const tconv_problem& problem);
+// The caller's struct, of any header's version, as the core has it. Refuses null, a wrong struct_size and
+// enums out of range.
+core::Status take_problem(const tconv_problem* given, core::Problem& problem);
 tconv_problem to_c(const core::Problem& problem);
 
-// Refuses null and a struct_size that no version of the header has had.
-core::Status check_problem_pointer(const tconv_problem* problem);
+// A field that is 0 or 1.
+core::Status check_flag(const char* name, int32_t value);
 
 // Runs body (returning core::Status) so that no exception gets out.
 template <class Body>
-tconv_status guarded(Body&& body) {
+tconv_status guarded(Body&& body) noexcept {
   try {
     return report(body());
-  } catch (const std::bad_alloc&) {
-    return report({core::Code::out_of_memory, "the host is out of memory"});
-  } catch (const std::exception& e) {
-    return report({core::Code::internal_error, e.what()});
   } catch (...) {
-    return report({core::Code::internal_error, "an unknown exception"});
+    return report_exception();
   }
 }
 

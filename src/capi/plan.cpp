@@ -1,7 +1,7 @@
-#include <cstring>
 #include <memory>
 
 #include "capi/convert.hpp"
+#include "capi/structs.hpp"
 #include "cpu/threads/pool.hpp"
 #include "cuda/entries.hpp"
 #include "plan/planner.hpp"
@@ -34,28 +34,26 @@ Result<DeviceInfo> device_of(const tconv_plan_options& options) {
 }
 
 Status check_options(const tconv_plan_options& options) {
-  if (options.struct_size != sizeof(tconv_plan_options)) {
-    return refuse("options->struct_size is " + std::to_string(options.struct_size) +
-                  ": tconv_plan_options_init sets it, to " + std::to_string(sizeof(tconv_plan_options)));
-  }
   if (options.device != TCONV_CPU && options.device != TCONV_CUDA) {
     return refuse("options->device is " + std::to_string(options.device) + ": must be 0 (cpu) or 1 (cuda)");
   }
   if (options.threads < 0 || options.threads > 4096) {
     return refuse("options->threads is " + std::to_string(options.threads) + ": must be 0 to 4096");
   }
-  return {};
+  if (options.device_index < 0) {
+    return refuse("options->device_index is " + std::to_string(options.device_index) + ": must be 0 or more");
+  }
+  return tconv::capi::check_flag("options->batch_invariant", options.batch_invariant);
 }
 
 Status create(const tconv_problem* problem, const tconv_plan_options* given, tconv_plan** out) {
   if (out == nullptr) return refuse("plan is null");
   *out = nullptr;
-  Status status = tconv::capi::check_problem_pointer(problem);
-  if (!status.ok()) return status;
-  tconv_plan_options options;
-  tconv_plan_options_init(&options);
-  if (given != nullptr) options = *given;
-  status = check_options(options);
+  tconv::core::Problem taken;
+  Status status = tconv::capi::take_problem(problem, taken);
+  tconv_plan_options options = {};
+  if (status.ok() && given != nullptr) status = tconv::capi::read(given, options);
+  if (status.ok()) status = check_options(options);
   if (!status.ok()) return status;
   Result<DeviceInfo> device = device_of(options);
   if (!device.ok()) return device.status();
@@ -63,7 +61,7 @@ Status create(const tconv_problem* problem, const tconv_plan_options* given, tco
   if (options.force_kernel != nullptr) plan_options.force_kernel = options.force_kernel;
   plan_options.threads = options.threads;
   plan_options.batch_invariant = options.batch_invariant != 0;
-  auto made = tconv::plan::make_plan(tconv::capi::to_core(*problem), device.value(), plan_options);
+  auto made = tconv::plan::make_plan(taken, device.value(), plan_options);
   if (!made.ok()) return made.status();
   auto plan = std::make_unique<tconv_plan>(tconv_plan{std::move(made.value()), {}, {}, {}});
   const int threads = plan->plan.options.threads;
@@ -95,6 +93,26 @@ Status check_buffer(const char* name, const void* pointer) {
   if (aligned(pointer, TCONV_BUFFER_ALIGNMENT)) return {};
   return refuse(std::string(name) + " is misaligned: it must be a multiple of " +
                 std::to_string(TCONV_BUFFER_ALIGNMENT) + " bytes");
+}
+
+std::size_t bytes_of_packed(const tconv::plan::Plan& plan) {
+  return tconv::plan::buffer_bytes(plan.kernel->packed_bytes());
+}
+
+std::size_t bytes_of_workspace(const tconv::plan::Plan& plan, bool packed_weights) {
+  return tconv::plan::buffer_bytes(plan.workspace_bytes(packed_weights));
+}
+
+Status check_workspace(const tconv::plan::Plan& plan, const tconv_arguments& a) {
+  const std::size_t needed = bytes_of_workspace(plan, a.packed_weight != nullptr);
+  if (a.workspace_bytes < needed) {
+    return refuse("workspace_bytes is " + std::to_string(a.workspace_bytes) + ": the plan needs " +
+                  std::to_string(needed));
+  }
+  if (needed > 0 && a.workspace == nullptr) {
+    return refuse("workspace is null: the plan needs " + std::to_string(needed) + " bytes");
+  }
+  return check_buffer("workspace", a.workspace);
 }
 
 Status check_weights(const tconv::plan::Plan& plan, const tconv_arguments& a) {
@@ -132,7 +150,7 @@ Status check_arguments(const tconv::plan::Plan& plan, const tconv_arguments& a) 
     if (!status.ok()) return status;
   }
   Status status = check_weights(plan, a);
-  return status.ok() ? check_buffer("workspace", a.workspace) : status;
+  return status.ok() ? check_workspace(plan, a) : status;
 }
 
 Status check_present(const tconv::plan::Plan& plan) {
@@ -143,16 +161,12 @@ Status check_present(const tconv::plan::Plan& plan) {
 
 }  // namespace
 
-void tconv_plan_options_init(tconv_plan_options* options) {
-  if (options == nullptr) return;
-  std::memset(options, 0, sizeof(*options));
-  options->struct_size = sizeof(*options);
+tconv_status tconv_plan_options_init_sized(tconv_plan_options* options, size_t struct_size) {
+  return guarded([&] { return tconv::capi::write({}, options, struct_size); });
 }
 
-void tconv_arguments_init(tconv_arguments* arguments) {
-  if (arguments == nullptr) return;
-  std::memset(arguments, 0, sizeof(*arguments));
-  arguments->struct_size = sizeof(*arguments);
+tconv_status tconv_arguments_init_sized(tconv_arguments* arguments, size_t struct_size) {
+  return guarded([&] { return tconv::capi::write({}, arguments, struct_size); });
 }
 
 tconv_status tconv_plan_create(const tconv_problem* problem, const tconv_plan_options* options,
@@ -177,11 +191,11 @@ const char* tconv_plan_pack_key(const tconv_plan* plan) {
 }
 
 size_t tconv_plan_packed_bytes(const tconv_plan* plan) {
-  return plan == nullptr ? 0 : plan->plan.kernel->packed_bytes();
+  return plan == nullptr ? 0 : bytes_of_packed(plan->plan);
 }
 
 size_t tconv_plan_workspace_bytes(const tconv_plan* plan, int packed_weights) {
-  return plan == nullptr ? 0 : plan->plan.workspace_bytes(packed_weights != 0);
+  return plan == nullptr ? 0 : bytes_of_workspace(plan->plan, packed_weights != 0);
 }
 
 tconv_status tconv_pack(const tconv_plan* plan, const void* weight, void* packed, size_t packed_bytes,
@@ -190,7 +204,7 @@ tconv_status tconv_pack(const tconv_plan* plan, const void* weight, void* packed
     if (plan == nullptr) return refuse("plan is null");
     Status status = check_present(plan->plan);
     if (!status.ok()) return status;
-    const std::size_t needed = plan->plan.kernel->packed_bytes();
+    const std::size_t needed = bytes_of_packed(plan->plan);
     if (needed == 0)
       return refuse(std::string("kernel ") + plan->plan.entry->name + " reads raw weights: nothing to pack");
     if (weight == nullptr) return refuse("weight is null");
@@ -209,14 +223,12 @@ tconv_status tconv_pack(const tconv_plan* plan, const void* weight, void* packed
 tconv_status tconv_run(const tconv_plan* plan, const tconv_arguments* arguments) {
   return guarded([&]() -> Status {
     if (plan == nullptr) return refuse("plan is null");
-    if (arguments == nullptr) return refuse("arguments is null");
-    if (arguments->struct_size != sizeof(tconv_arguments)) {
-      return refuse("arguments->struct_size is " + std::to_string(arguments->struct_size) +
-                    ": tconv_arguments_init sets it, to " + std::to_string(sizeof(tconv_arguments)));
-    }
-    const tconv_arguments& a = *arguments;
-    Status status = check_present(plan->plan);
-    if (status.ok()) status = check_arguments(plan->plan, a);
+    tconv_arguments a;
+    Status status = tconv::capi::read(arguments, a);
+    if (status.ok()) status = check_present(plan->plan);
+    if (!status.ok()) return status;
+    if (plan->plan.problem.output_elements() == 0) return {};  // nothing is read, so nothing is asked for
+    status = check_arguments(plan->plan, a);
     if (!status.ok()) return status;
     const bool packed = a.packed_weight != nullptr;
     const tconv::plan::Operands operands{a.x, packed ? a.packed_weight : a.weight, a.bias, a.grad_output,

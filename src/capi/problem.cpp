@@ -1,43 +1,27 @@
+#include <array>
 #include <cstring>
 
 #include "capi/convert.hpp"
+#include "capi/structs.hpp"
 
 namespace tconv::capi {
 namespace {
 
-thread_local std::string t_message;
+constexpr int32_t kOperations = 4, kDtypes = 4, kPrecisions = 2;
 
-tconv_status code_of(core::Code code) {
-  switch (code) {
-    case core::Code::ok:
-      return TCONV_OK;
-    case core::Code::invalid_argument:
-      return TCONV_INVALID_ARGUMENT;
-    case core::Code::invalid_problem:
-      return TCONV_INVALID_PROBLEM;
-    case core::Code::unsupported:
-      return TCONV_UNSUPPORTED;
-    case core::Code::out_of_memory:
-      return TCONV_OUT_OF_MEMORY;
-    case core::Code::device_error:
-      return TCONV_DEVICE_ERROR;
-    case core::Code::internal_error:
-      return TCONV_INTERNAL_ERROR;
-  }
-  return TCONV_INTERNAL_ERROR;
+core::Status check_enum(const char* name, int32_t value, int32_t count) {
+  if (value >= 0 && value < count) return {};
+  return {core::Code::invalid_problem,
+          std::string(name) + " is " + std::to_string(value) + ": must be 0 to " + std::to_string(count - 1)};
 }
 
-}  // namespace
-
-tconv_status report(const core::Status& status) {
-  if (!status.ok()) {
-    try {
-      t_message = status.message();
-    } catch (...) {
-      t_message.clear();
-    }
-  }
-  return code_of(status.code());
+core::Status check_words(const tconv_problem& c) {
+  core::Status status = check_enum("operation", c.operation, kOperations);
+  if (status.ok()) status = check_enum("dtype", c.dtype, kDtypes);
+  if (status.ok()) status = check_enum("precision", c.precision, kPrecisions);
+  if (status.ok()) status = check_flag("has_bias", c.has_bias);
+  if (status.ok()) status = check_flag("x_contiguous", c.x_contiguous);
+  return status;
 }
 
 core::Problem to_core(const tconv_problem& c) {
@@ -61,9 +45,51 @@ core::Problem to_core(const tconv_problem& c) {
   return p;
 }
 
+// A problem that was given is valid, too.
+core::Status take_valid(const tconv_problem* given, core::Problem& problem) {
+  core::Status status = take_problem(given, problem);
+  return status.ok() ? validate(problem) : status;
+}
+
+core::Status elements_of(const core::Problem& p, int32_t tensor, int64_t& elements) {
+  switch (tensor) {
+    case TCONV_X:
+      elements = p.x_span();
+      return {};
+    case TCONV_WEIGHT:
+      elements = p.weight_elements();
+      return {};
+    case TCONV_BIAS:
+      elements = p.has_bias ? p.cout : 0;
+      return {};
+    case TCONV_Y:
+      elements = p.y_elements();
+      return {};
+    case TCONV_OUTPUT:
+      elements = p.output_elements();
+      return {};
+    default:
+      return refuse("tensor is " + std::to_string(tensor) + ": must be 0 to 4");
+  }
+}
+
+}  // namespace
+
+core::Status check_flag(const char* name, int32_t value) {
+  if (value == 0 || value == 1) return {};
+  return refuse(std::string(name) + " is " + std::to_string(value) + ": must be 0 or 1");
+}
+
+core::Status take_problem(const tconv_problem* given, core::Problem& problem) {
+  tconv_problem known;
+  core::Status status = read(given, known);
+  if (status.ok()) status = check_words(known);
+  if (status.ok()) problem = to_core(known);
+  return status;
+}
+
 tconv_problem to_c(const core::Problem& p) {
-  tconv_problem c;
-  tconv_problem_init(&c);
+  tconv_problem c = {};
   c.operation = static_cast<int32_t>(p.operation);
   c.dtype = static_cast<int32_t>(p.dtype);
   c.precision = static_cast<int32_t>(p.precision);
@@ -83,46 +109,35 @@ tconv_problem to_c(const core::Problem& p) {
   return c;
 }
 
-core::Status check_problem_pointer(const tconv_problem* problem) {
-  if (problem == nullptr) return refuse("problem is null");
-  if (problem->struct_size != sizeof(tconv_problem)) {
-    return refuse("problem->struct_size is " + std::to_string(problem->struct_size) +
-                  ": tconv_problem_init sets it, to " + std::to_string(sizeof(tconv_problem)));
-  }
-  return {};
-}
-
 }  // namespace tconv::capi
 
-using tconv::capi::check_problem_pointer;
 using tconv::capi::guarded;
 using tconv::capi::refuse;
+using tconv::core::Problem;
 using tconv::core::Status;
 
-void tconv_problem_init(tconv_problem* problem) {
-  if (problem == nullptr) return;
-  std::memset(problem, 0, sizeof(*problem));
-  problem->struct_size = sizeof(*problem);
-  problem->x_contiguous = 1;
-  problem->n = problem->stride = problem->dilation = problem->groups = 1;
+tconv_status tconv_problem_init_sized(tconv_problem* problem, size_t struct_size) {
+  return guarded([&] { return tconv::capi::write(tconv::capi::to_c({}), problem, struct_size); });
 }
 
-tconv_status tconv_problem_parse(const char* text, tconv_problem* problem) {
+tconv_status tconv_problem_parse_sized(const char* text, tconv_problem* problem, size_t struct_size) {
   return guarded([&]() -> Status {
     if (text == nullptr) return refuse("text is null");
     if (problem == nullptr) return refuse("problem is null");
     auto parsed = tconv::core::parse(text);
-    if (parsed.ok()) *problem = tconv::capi::to_c(parsed.value());
-    return parsed.status();
+    if (!parsed.ok()) return parsed.status();
+    return tconv::capi::write(tconv::capi::to_c(parsed.value()), problem, struct_size);
   });
 }
 
 tconv_status tconv_problem_text(const tconv_problem* problem, char* text, size_t capacity, size_t* length) {
   return guarded([&]() -> Status {
-    Status status = check_problem_pointer(problem);
+    Problem p;
+    Status status = tconv::capi::take_problem(problem, p);
     if (!status.ok()) return status;
     if (text == nullptr && capacity > 0) return refuse("text is null");
-    const std::string line = tconv::core::text(tconv::capi::to_core(*problem));
+    if (length == nullptr && capacity == 0) return refuse("length is null, and capacity is 0");
+    const std::string line = tconv::core::text(p);
     if (length != nullptr) *length = line.size();
     if (capacity == 0) return {};
     if (capacity <= line.size()) {
@@ -135,44 +150,29 @@ tconv_status tconv_problem_text(const tconv_problem* problem, char* text, size_t
 }
 
 tconv_status tconv_problem_check(const tconv_problem* problem) {
-  return guarded([&]() -> Status {
-    Status status = check_problem_pointer(problem);
-    return status.ok() ? validate(tconv::capi::to_core(*problem)) : status;
+  return guarded([&] {
+    Problem p;
+    return tconv::capi::take_valid(problem, p);
   });
 }
 
 tconv_status tconv_output_length(const tconv_problem* problem, int64_t* lout) {
   return guarded([&]() -> Status {
-    Status status = check_problem_pointer(problem);
+    Problem p;
+    Status status = tconv::capi::take_valid(problem, p);
     if (!status.ok()) return status;
     if (lout == nullptr) return refuse("lout is null");
-    const tconv::core::Problem p = tconv::capi::to_core(*problem);
-    status = validate(p);
-    if (status.ok()) *lout = p.lout();
-    return status;
+    *lout = p.lout();
+    return {};
   });
 }
 
-const char* tconv_last_error(void) {
-  return tconv::capi::t_message.c_str();
-}
-
-const char* tconv_status_name(tconv_status status) {
-  switch (status) {
-    case TCONV_OK:
-      return "ok";
-    case TCONV_INVALID_ARGUMENT:
-      return "invalid argument";
-    case TCONV_INVALID_PROBLEM:
-      return "invalid problem";
-    case TCONV_UNSUPPORTED:
-      return "unsupported";
-    case TCONV_OUT_OF_MEMORY:
-      return "out of memory";
-    case TCONV_DEVICE_ERROR:
-      return "device error";
-    case TCONV_INTERNAL_ERROR:
-      return "internal error";
-  }
-  return "unknown status";
+tconv_status tconv_tensor_elements(const tconv_problem* problem, int32_t tensor, int64_t* elements) {
+  return guarded([&]() -> Status {
+    Problem p;
+    Status status = tconv::capi::take_valid(problem, p);
+    if (!status.ok()) return status;
+    if (elements == nullptr) return refuse("elements is null");
+    return tconv::capi::elements_of(p, tensor, *elements);
+  });
 }

@@ -11,29 +11,54 @@ using core::Code;
 using core::Result;
 using core::Status;
 
-std::string forced_name(const PlanOptions& options) {
-  if (!options.force_kernel.empty()) return options.force_kernel;
-  const char* name = std::getenv("TCONV_FORCE_KERNEL");
-  return name == nullptr ? "" : name;
+constexpr const char* kVariable = "TCONV_FORCE_KERNEL";
+
+const KernelEntry* entry_of(const std::string& name) {
+  for (const KernelEntry* entry : registry()) {
+    if (name == entry->name) return entry;
+  }
+  return nullptr;
 }
 
-Result<const KernelEntry*> find_forced(const std::string& name, const core::Problem& problem,
-                                       const core::DeviceInfo& device, const PlanOptions& options) {
+Status unknown(const std::string& what, const std::string& name) {
   std::string known;
-  for (const KernelEntry* entry : registry()) {
-    if (name != entry->name) {
-      known += (known.empty() ? "" : ", ") + std::string(entry->name);
-      continue;
-    }
-    if (entry->device != device.kind) {
-      return Status(Code::unsupported,
-                    "kernel " + name + " is forced, but it does not run on " + device.name);
-    }
-    const Support support = entry->supports(problem, device, options);
-    if (support.ok) return entry;
-    return Status(Code::unsupported, "kernel " + name + " is forced, but refuses: " + support.reason);
+  for (const KernelEntry* entry : registry()) known += (known.empty() ? "" : ", ") + std::string(entry->name);
+  return {Code::invalid_argument, what + " is '" + name + "': no such kernel; known are " + known};
+}
+
+// Takes the entry if it supports the problem; by says who forces it.
+Status force(Plan& plan, const KernelEntry* entry, const std::string& by) {
+  const std::string start = std::string("kernel ") + entry->name + " is forced" + by + ", but ";
+  if (entry->device != plan.device.kind) {
+    return {Code::unsupported, start + "it does not run on " + plan.device.name};
   }
-  return Status(Code::invalid_argument, "force_kernel is '" + name + "': no such kernel; known are " + known);
+  plan.options.force_kernel = entry->name;
+  const Support support = entry->supports(plan.problem, plan.device, plan.options);
+  if (!support.ok) return {Code::unsupported, start + "refuses: " + support.reason};
+  plan.entry = entry;
+  return {};
+}
+
+// A build without CUDA does not know the names of CUDA kernels, and leaves them to builds that do.
+bool of_absent_cuda(const std::string& name) {
+  if (name.rfind("cuda.", 0) != 0) return false;
+  for (const KernelEntry* entry : registry()) {
+    if (entry->device == core::DeviceKind::cuda) return false;
+  }
+  return true;
+}
+
+// The environment names one kernel for a process that may plan for several devices: plans of the others stay
+// as they are, and say so.
+Status force_by_environment(Plan& plan, const std::string& name) {
+  const KernelEntry* entry = entry_of(name);
+  if (entry == nullptr && !of_absent_cuda(name)) return unknown(kVariable, name);
+  if (entry != nullptr && entry->device == plan.device.kind) {
+    return force(plan, entry, std::string(" by ") + kVariable);
+  }
+  plan.note =
+      std::string(kVariable) + " is " + name + ", which does not run on this device: it changes nothing";
+  return {};
 }
 
 Status choose(Plan& plan) {
@@ -49,10 +74,6 @@ Status choose(Plan& plan) {
   std::string why;
   for (const Refused& r : plan.refused) why += std::string("; ") + r.entry->name + ": " + r.reason;
   return {Code::unsupported, "no kernel on " + plan.device.name + " takes the problem" + why};
-}
-
-std::size_t align_up(std::size_t bytes) {
-  return (bytes + 255) / 256 * 256;
 }
 
 Status check_workspace(const Plan& plan, bool packed, const RunContext& context, std::size_t bytes) {
@@ -73,26 +94,38 @@ Status Kernel::pack(const void*, void*, const RunContext&) const {
   return {Code::unsupported, "this kernel reads raw weights: there is nothing to pack"};
 }
 
+const std::string& kernel_of_environment() {
+  static const std::string name = [] {
+    const char* value = std::getenv(kVariable);
+    return std::string(value == nullptr ? "" : value);
+  }();
+  return name;
+}
+
+std::size_t buffer_bytes(std::size_t bytes) {
+  return (bytes + 255) / 256 * 256;
+}
+
 std::size_t Plan::workspace_bytes(bool packed_weights) const {
+  if (problem.output_elements() == 0) return 0;
   const std::size_t scratch = kernel->workspace_bytes();
-  return packed_weights ? scratch : align_up(kernel->packed_bytes()) + scratch;
+  return packed_weights ? scratch : buffer_bytes(kernel->packed_bytes()) + scratch;
 }
 
 Result<Plan> make_plan(const core::Problem& problem, const core::DeviceInfo& device,
-                       const PlanOptions& options) {
-  Status valid = validate(problem);
-  if (!valid.ok()) return valid;
+                       const PlanOptions& options, const std::string& environment) {
+  Status status = validate(problem);
+  if (!status.ok()) return status;
   Plan plan{problem, device, options, nullptr, nullptr, {}};
   if (plan.options.threads <= 0) plan.options.threads = device.threads;
-  plan.options.force_kernel = forced_name(options);
-  if (plan.options.force_kernel.empty()) {
-    Status status = choose(plan);
-    if (!status.ok()) return status;
-  } else {
-    Result<const KernelEntry*> entry = find_forced(plan.options.force_kernel, problem, device, plan.options);
-    if (!entry.ok()) return entry.status();
-    plan.entry = entry.value();
+  if (!options.force_kernel.empty()) {
+    const KernelEntry* entry = entry_of(options.force_kernel);
+    status = entry == nullptr ? unknown("force_kernel", options.force_kernel) : force(plan, entry, "");
+  } else if (!environment.empty()) {
+    status = force_by_environment(plan, environment);
   }
+  if (status.ok() && plan.entry == nullptr) status = choose(plan);
+  if (!status.ok()) return status;
   plan.kernel = plan.entry->make(problem, device, plan.options);
   return plan;
 }
@@ -115,6 +148,7 @@ std::string explain(const Plan& plan) {
   out += std::string("kernel   ") + plan.entry->name +
          (plan.options.force_kernel.empty() ? "" : " (forced)") + ": " + plan.entry->summary + "\n";
   out += "config   " + plan.kernel->describe() + "\n";
+  if (!plan.note.empty()) out += "note     " + plan.note + "\n";
   for (const Refused& r : plan.refused) {
     out += std::string("refused  ") + r.entry->name + ": " + r.reason + "\n";
   }
@@ -132,7 +166,7 @@ Status run(const Plan& plan, const Operands& operands, bool packed, const RunCon
   if (!status.ok() || plan.problem.output_elements() == 0) return status;
   if (!pack_first) return plan.kernel->run(operands, context);
   RunContext rest = context;
-  rest.workspace += align_up(plan.kernel->packed_bytes());
+  rest.workspace += buffer_bytes(plan.kernel->packed_bytes());
   RunContext once = context;
   once.pack_once = true;
   status = plan.kernel->pack(operands.weight, context.workspace, once);

@@ -1,4 +1,5 @@
-// Choose, explain, force. A plan is a pure function of its arguments and of TCONV_FORCE_KERNEL.
+// Choose, explain, force. A plan is a pure function of its arguments; one of them is the kernel that
+// TCONV_FORCE_KERNEL named when the process first looked.
 #pragma once
 
 #include <memory>
@@ -21,13 +22,23 @@ struct Plan {
   const KernelEntry* entry = nullptr;
   std::unique_ptr<const Kernel> kernel;
   std::vector<Refused> refused;  // entries of this device before the chosen one
+  std::string note = {};         // why the environment's kernel was left alone, if it was
 
+  // What run() touches; 0 where the output is empty.
   std::size_t workspace_bytes(bool packed_weights) const;
 };
 
+// The bytes that callers are told to allocate for so many: a multiple of 256, as C11's aligned_alloc demands.
+std::size_t buffer_bytes(std::size_t bytes);
+
+// TCONV_FORCE_KERNEL, read once: getenv while another thread calls setenv is a race. Empty: not set.
+const std::string& kernel_of_environment();
+
 // Refuses an invalid problem, an unknown forced name, and a forced kernel that does not support the problem.
-// options.force_kernel wins over the environment.
-core::Result<Plan> make_plan(const core::Problem&, const core::DeviceInfo&, const PlanOptions&);
+// options.force_kernel wins over environment, which leaves plans of the devices alone that its kernel does
+// not run on.
+core::Result<Plan> make_plan(const core::Problem&, const core::DeviceInfo&, const PlanOptions&,
+                             const std::string& environment = kernel_of_environment());
 
 // Every entry that supports the problem, in order; the check of "all kernels" walks these.
 std::vector<const KernelEntry*> supporting(const core::Problem&, const core::DeviceInfo&, const PlanOptions&);

@@ -132,6 +132,17 @@ class Tables(unittest.TestCase):
         result = tconv("plan", PROBLEM, TCONV_FORCE_KERNEL="reference")
         self.assertIn("reference (forced)", result.stdout)
 
+    def test_the_environments_kernel_leaves_other_devices_alone(self):
+        result = tconv("plan", PROBLEM, TCONV_FORCE_KERNEL="cuda.simt.dense")
+        self.assertEqual(result.returncode, 0, result)
+        self.assertNotIn("(forced)", result.stdout)
+        self.assertIn("TCONV_FORCE_KERNEL is cuda.simt.dense, which does not run on this device", result.stdout)
+
+    def test_an_unknown_kernel_in_the_environment_is_refused(self):
+        result = tconv("plan", PROBLEM, TCONV_FORCE_KERNEL="zebra")
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("TCONV_FORCE_KERNEL is 'zebra': no such kernel; known are ", result.stderr)
+
 
 class Files(unittest.TestCase):
     def setUp(self):

@@ -25,15 +25,18 @@ core::Result<Plan> plan_for(const core::Problem& p, const std::string& force = "
   PlanOptions options;
   options.force_kernel = force;
   options.threads = threads;
-  return make_plan(p, cpu::host_device(), options);
+  return make_plan(p, cpu::host_device(), options, "");
 }
 
-// TCONV_FORCE_KERNEL for one test.
-class ForcedByEnvironment {
- public:
-  explicit ForcedByEnvironment(const char* name) { setenv("TCONV_FORCE_KERNEL", name, 1); }
-  ~ForcedByEnvironment() { unsetenv("TCONV_FORCE_KERNEL"); }
-};
+// With TCONV_FORCE_KERNEL as given, on a device that need not be there.
+core::Result<Plan> plan_in_environment(const std::string& kernel, const char* device = nullptr,
+                                       const std::string& force = "",
+                                       const char* line = "n1 ci16 co16 l50 k4 s2 p1 f32") {
+  PlanOptions options;
+  options.force_kernel = force;
+  const core::DeviceInfo info = device == nullptr ? cpu::host_device() : core::named_device(device).value();
+  return make_plan(of(line), info, options, kernel);
+}
 
 TEST(Registry, NamesAreUniqueAndTheReferenceIsLast) {
   std::set<std::string> names;
@@ -78,16 +81,56 @@ TEST(Planner, ForcesByOptionAndByEnvironment) {
   const core::Problem p = of("n1 ci16 co16 l50 k4 s2 p1 f32");
   EXPECT_STREQ(plan_for(p, "reference").value().entry->name, "reference");
   EXPECT_NE(explain(plan_for(p, "reference").value()).find("reference (forced)"), std::string::npos);
-  const ForcedByEnvironment forced("reference");
-  EXPECT_STREQ(plan_for(p).value().entry->name, "reference");
+  const auto plan = plan_in_environment("reference");
+  EXPECT_STREQ(plan.value().entry->name, "reference");
+  EXPECT_NE(explain(plan.value()).find("reference (forced)"), std::string::npos);
 }
 
 TEST(Planner, TheOptionWinsOverTheEnvironment) {
-  const ForcedByEnvironment forced("no.such.kernel");
-  EXPECT_STREQ(plan_for(of("ci8 co8 l5 k3"), "reference").value().entry->name, "reference");
-  const auto plan = plan_for(of("ci8 co8 l5 k3"));
+  EXPECT_STREQ(plan_in_environment("no.such.kernel", nullptr, "reference").value().entry->name, "reference");
+}
+
+TEST(Planner, AnUnknownNameInTheEnvironmentIsRefusedInWords) {
+  for (const char* device : {static_cast<const char*>(nullptr), "h200"}) {
+    const auto plan = plan_in_environment("no.such.kernel", device);
+    ASSERT_FALSE(plan.ok());
+    EXPECT_EQ(plan.status().code(), Code::invalid_argument);
+    const std::string message = plan.status().message();
+    EXPECT_EQ(message.rfind("TCONV_FORCE_KERNEL is 'no.such.kernel': no such kernel; known are ", 0), 0u)
+        << message;
+  }
+}
+
+TEST(Planner, AKernelOfTheEnvironmentThatRefusesSaysWhoForcesIt) {
+  const auto plan = plan_in_environment("cpu.depthwise", nullptr, "", "gw n1 ci16 co16 l50 k4 f32");
   ASSERT_FALSE(plan.ok());
-  EXPECT_EQ(plan.status().code(), Code::invalid_argument);
+  const std::string start = "kernel cpu.depthwise is forced by TCONV_FORCE_KERNEL, but refuses: ";
+  EXPECT_EQ(plan.status().message().rfind(start, 0), 0u) << plan.status().message();
+}
+
+// Also in a build without CUDA, whose list has no CUDA kernels.
+TEST(Planner, AKernelOfTheEnvironmentLeavesOtherDevicesAlone) {
+  const auto cpu = plan_in_environment("cuda.simt.dense");
+  ASSERT_TRUE(cpu.ok()) << cpu.status().message();
+  EXPECT_EQ(cpu.value().entry, plan_in_environment("").value().entry);
+  const std::string words = explain(cpu.value());
+  EXPECT_NE(words.find("TCONV_FORCE_KERNEL is cuda.simt.dense, which does not run on this device"),
+            std::string::npos)
+      << words;
+  EXPECT_EQ(words.find("(forced)"), std::string::npos) << words;
+  const auto cuda = plan_in_environment("cpu.dense", "h200"), plain = plan_in_environment("", "h200");
+  ASSERT_EQ(cuda.ok(), plain.ok());
+  if (!cuda.ok()) return;  // a build without CUDA has no kernel for it
+  EXPECT_EQ(cuda.value().entry, plain.value().entry);
+  EXPECT_NE(explain(cuda.value()).find("TCONV_FORCE_KERNEL is cpu.dense"), std::string::npos);
+}
+
+TEST(Planner, TheEnvironmentIsReadOnce) {
+  const std::string first = kernel_of_environment();
+  ASSERT_EQ(setenv("TCONV_FORCE_KERNEL", "no.such.kernel", 1), 0);
+  EXPECT_EQ(kernel_of_environment(), first);
+  EXPECT_TRUE(make_plan(of("ci8 co8 l5 k3"), cpu::host_device(), {}).ok());
+  unsetenv("TCONV_FORCE_KERNEL");
 }
 
 TEST(Planner, AnUnknownForcedNameIsRefusedWithTheKnownOnes) {

@@ -1,0 +1,179 @@
+/* tconv: transposed 1-D convolution. The C API (C11), version 0.1.
+ *
+ * The operation is torch.nn.functional.conv_transpose1d. Shapes, rows contiguous unless said otherwise:
+ *   x (n, cin, l)     weight (cin, cout/groups, k)     bias (cout) or NULL     y (n, cout, lout)
+ *   lout = (l-1)*stride - 2*padding + dilation*(k-1) + output_padding + 1
+ * Formula: https://docs.pytorch.org/docs/stable/generated/torch.nn.ConvTranspose1d.html
+ *
+ * A problem says what is computed, a plan says how. A plan is immutable: it may be run from many threads at
+ * once, each call with a workspace of its own. The library holds no cache and keeps no pointer after a call.
+ *
+ * Ownership. Every buffer is the caller's. Strings that the library returns live as long as the plan they
+ * came from; tconv_last_error() until the next failing call on the same thread.
+ *
+ * Errors. Every call that can fail returns a tconv_status and, unless it is TCONV_OK, leaves one line of
+ * text for tconv_last_error(). A refused call has touched no output memory. No exception leaves the library,
+ * and it neither prints nor aborts.
+ */
+#ifndef TCONV_TCONV_H
+#define TCONV_TCONV_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define TCONV_VERSION_MAJOR 0
+#define TCONV_VERSION_MINOR 1
+#define TCONV_VERSION_PATCH 0
+
+#if defined(_WIN32)
+#define TCONV_API
+#else
+#define TCONV_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum tconv_status {
+  TCONV_OK = 0,
+  TCONV_INVALID_ARGUMENT = 1, /* a null or misaligned pointer, a wrong size, an unknown word or value */
+  TCONV_INVALID_PROBLEM = 2,  /* the problem breaks a rule of the operation */
+  TCONV_UNSUPPORTED = 3,      /* valid, but not by the kernel or device that was asked for */
+  TCONV_OUT_OF_MEMORY = 4,
+  TCONV_DEVICE_ERROR = 5, /* the CUDA driver or runtime refused; the text carries its words */
+  TCONV_INTERNAL_ERROR = 6
+} tconv_status;
+
+typedef enum tconv_operation {
+  TCONV_FORWARD = 0,     /* x, weight, bias -> y (n, cout, lout) */
+  TCONV_GRAD_INPUT = 1,  /* grad_output, weight -> (n, cin, l) */
+  TCONV_GRAD_WEIGHT = 2, /* x, grad_output -> (cin, cout/groups, k) */
+  TCONV_GRAD_BIAS = 3    /* grad_output -> (cout) */
+} tconv_operation;
+
+typedef enum tconv_dtype { TCONV_F32 = 0, TCONV_F64 = 1, TCONV_F16 = 2, TCONV_BF16 = 3 } tconv_dtype;
+
+/* How float32 products are made; other dtypes take IEEE alone. TF32 permits (it does not oblige) operands
+ * rounded to nearest at 10 mantissa bits; on a CPU the arithmetic is IEEE all the same. */
+typedef enum tconv_precision { TCONV_IEEE = 0, TCONV_TF32 = 1 } tconv_precision;
+
+typedef enum tconv_device_kind { TCONV_CPU = 0, TCONV_CUDA = 1 } tconv_device_kind;
+
+/* One problem. Fill it with tconv_problem_init or tconv_problem_parse, then set fields.
+ * x_stride: steps of x in elements from one sample, channel and position to the next; zero or more.
+ * With x_contiguous != 0 they are ignored and x is (n, cin, l) without gaps. */
+typedef struct tconv_problem {
+  uint32_t struct_size; /* set by tconv_problem_init */
+  int32_t operation;    /* tconv_operation */
+  int32_t dtype;        /* tconv_dtype, of every tensor */
+  int32_t precision;    /* tconv_precision */
+  int32_t has_bias;     /* 0 or 1 */
+  int32_t x_contiguous; /* 0 or 1 */
+  int64_t n, cin, cout, l, k;
+  int64_t stride, padding, output_padding, dilation, groups;
+  int64_t x_stride[3];
+} tconv_problem;
+
+/* n 1, stride 1, padding 0, output_padding 0, dilation 1, groups 1, no bias, float32, ieee, contiguous x,
+ * forward; cin, cout, l and k are 0 and must be set. */
+TCONV_API void tconv_problem_init(tconv_problem* problem);
+
+/* Reads the one-line text, e.g. "n64 ci128 co128 l65536 k3 s1 p0 f32 tf32" (docs/problem-text.md).
+ * A refusal names the word and its column. */
+TCONV_API tconv_status tconv_problem_parse(const char* text, tconv_problem* problem);
+
+/* Writes the canonical text, zero-terminated. *length receives its length without the zero; with
+ * capacity 0 only that. Too small a capacity is TCONV_INVALID_ARGUMENT. */
+TCONV_API tconv_status tconv_problem_text(const tconv_problem* problem, char* text, size_t capacity,
+                                          size_t* length);
+
+/* TCONV_OK, or TCONV_INVALID_PROBLEM with the argument, its value and the rule. */
+TCONV_API tconv_status tconv_problem_check(const tconv_problem* problem);
+
+/* lout of a valid problem, in positions. */
+TCONV_API tconv_status tconv_output_length(const tconv_problem* problem, int64_t* lout);
+
+/* Work for an executor: call task(task_context, index, slot) once for every index in [0, count), on any
+ * threads and in any order; two calls that run at the same time must have different slots in
+ * [0, threads). The results have the same bits whatever the order and the number of threads. */
+typedef void (*tconv_task)(void* task_context, int64_t index, int32_t slot);
+typedef void (*tconv_parallel_for)(void* executor_context, int64_t count, tconv_task task,
+                                   void* task_context);
+
+typedef struct tconv_plan_options {
+  uint32_t struct_size;     /* set by tconv_plan_options_init */
+  int32_t device;           /* tconv_device_kind; default TCONV_CPU */
+  int32_t device_index;     /* CUDA ordinal; default 0 */
+  const char* device_name;  /* NULL: the device as found. "h200", "a100", "t4", ...: plan for one that need
+                               not be there (such a plan can be explained, not run) */
+  const char* force_kernel; /* NULL: choose (then the environment's TCONV_FORCE_KERNEL counts); else a name
+                               of tconv_kernel_name, and a plan that it does not support is refused */
+  int32_t threads;          /* CPU threads; 0: one per core that the process may use */
+  int32_t batch_invariant;  /* 1: on CUDA too the bits of a sample do not depend on n (on a CPU always so) */
+  tconv_parallel_for parallel_for; /* NULL: the library's own threads */
+  void* executor_context;
+} tconv_plan_options;
+
+TCONV_API void tconv_plan_options_init(tconv_plan_options* options);
+
+typedef struct tconv_plan tconv_plan;
+
+/* Makes a plan: microseconds, no tuning, no device work. options may be NULL. */
+TCONV_API tconv_status tconv_plan_create(const tconv_problem* problem, const tconv_plan_options* options,
+                                         tconv_plan** plan);
+TCONV_API void tconv_plan_destroy(tconv_plan* plan);
+
+TCONV_API const char* tconv_plan_kernel(const tconv_plan* plan);
+/* In words, several lines: kernel, configuration, why each kernel before it refused. */
+TCONV_API const char* tconv_plan_explain(const tconv_plan* plan);
+
+/* Bytes that tconv_pack writes; 0 where the kernel reads raw weights. */
+TCONV_API size_t tconv_plan_packed_bytes(const tconv_plan* plan);
+/* Bytes of workspace for a run; with packed weights given (1) or with raw ones (0), which are packed into
+ * the workspace first. On a CPU at most the packed weights plus 8 MiB a thread. */
+TCONV_API size_t tconv_plan_workspace_bytes(const tconv_plan* plan, int packed_weights);
+
+/* Alignment of packed and workspace pointers in bytes; tensors need their element's alignment only. */
+#define TCONV_BUFFER_ALIGNMENT 256
+
+/* Reorders weight (cin, cout/groups, k) into what the plan's kernel reads. A packed buffer serves every plan
+ * with the same tconv_plan_pack_key. packed_bytes is the buffer's size. stream: cudaStream_t, or NULL. */
+TCONV_API tconv_status tconv_pack(const tconv_plan* plan, const void* weight, void* packed,
+                                  size_t packed_bytes, void* stream);
+/* Names the packed layout (kernel and the shape that it depends on; never n or l). */
+TCONV_API const char* tconv_plan_pack_key(const tconv_plan* plan);
+
+/* Operands of one run, in the memory of the plan's device. Those that the operation does not read stay NULL:
+ * forward reads x, bias where the problem has one, and exactly one of weight and packed_weight. The output
+ * must not overlap an input. */
+typedef struct tconv_arguments {
+  uint32_t struct_size; /* set by tconv_arguments_init */
+  const void* x;
+  const void* weight;
+  const void* packed_weight;
+  const void* bias;
+  const void* grad_output;
+  void* output;
+  void* workspace;
+  size_t workspace_bytes;
+  void* stream; /* CUDA: the work is queued there and the call returns; CPU: ignored, done on return */
+} tconv_arguments;
+
+TCONV_API void tconv_arguments_init(tconv_arguments* arguments);
+TCONV_API tconv_status tconv_run(const tconv_plan* plan, const tconv_arguments* arguments);
+
+/* The ordered list that the planner walks; the reference is last. NULL past the end. */
+TCONV_API const char* tconv_kernel_name(int32_t index);
+
+/* Message of the calling thread's last failure; never NULL. */
+TCONV_API const char* tconv_last_error(void);
+TCONV_API const char* tconv_status_name(tconv_status status);
+/* "0.1.0", and one line that says what the build holds (CUDA or not, SIMD targets). */
+TCONV_API const char* tconv_version(void);
+TCONV_API const char* tconv_build_info(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* TCONV_TCONV_H */
