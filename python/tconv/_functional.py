@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 from torch.compiler import is_compiling
+from torch.overrides import handle_torch_function, has_torch_function
 
 from tconv import _operators, _rules
 from tconv._library import binding
@@ -20,6 +21,10 @@ _forward = torch.ops.tconv.forward.default
 _eager = _operators.Eager.apply
 _transforms_active = torch._C._are_functorch_transforms_active
 _autocast_enabled = torch._C._is_any_autocast_enabled
+_dispatch_modes = torch._C._len_torch_dispatch_stack
+_tracing_state = torch._C._get_tracing_state
+_key_included = torch._C._dispatch_tls_is_dispatch_key_included
+_pre_dispatch = torch._C.DispatchKey.PreDispatch
 
 
 def precision(device: torch.device | str = "cuda") -> str:
@@ -35,6 +40,12 @@ def precision(device: torch.device | str = "cuda") -> str:
 def _ambient_precision() -> int:
     # The getter resolves the operator's value, cudnn's and the global one, in that order; 'none' is ieee.
     return 1 if torch.backends.cudnn.conv.fp32_precision == "tf32" else 0
+
+
+def traced() -> bool:
+    """Whether something records or replaces the operators of this call: torch.jit.trace, make_fx, fake tensors.
+    It sees one operator then, with nothing in it that belongs to this moment alone."""
+    return _dispatch_modes() > 0 or _tracing_state() is not None or _key_included(_pre_dispatch)
 
 
 _operators.set_precision_query(binding, _ambient_precision)
@@ -71,10 +82,15 @@ def conv_transpose1d(
             input, weight, bias, stride, padding, output_padding, groups, dilation, "auto"
         )
     try:
-        mode = _ambient_precision() if input.is_cuda and input.dtype is _float32 else 0
+        recorded = traced()
+        mode = 2 if recorded else _ambient_precision() if input.is_cuda and input.dtype is _float32 else 0
         if forward_ad._current_level >= 0 or _transforms_active():
             return _operators.transformed(
                 input, weight, bias, stride, padding, output_padding, groups, dilation, mode
+            )
+        if recorded:
+            return _with_gradient(
+                input, weight, bias, stride, padding, output_padding, groups, dilation, "auto"
             )
         if _is_grad_enabled() and (
             input.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
@@ -87,6 +103,10 @@ def conv_transpose1d(
             return _eager(input, weight, bias, stride, padding, output_padding, groups, dilation, mode)
         return _forward(input, weight, bias, stride, padding, output_padding, groups, dilation, mode)
     except Exception as error:
+        if not isinstance(input, Tensor) and has_torch_function((input,)):  # torch.fx's stand-ins
+            return handle_torch_function(  # type: ignore[no-any-return]
+                conv_transpose1d, (input,), input, weight, bias, stride, padding, output_padding, groups, dilation
+            )
         raise _rules.refusal(
             error, input, weight, bias, stride, padding, output_padding, groups, dilation
         ) from None

@@ -9,11 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tconv import _library, _rules  # noqa: F401  (the operators exist once _library is imported)
+from tconv import _gradients, _library, _rules  # noqa: F401  (the operators exist once _library is imported)
 
 _op = torch.ops.tconv.conv_transpose1d.default
 _forward = torch.ops.tconv.forward.default
 _MODES = ("ieee", "tf32", "auto")  # the int of `forward` indexes this
+
+_FUNCTIONALIZE = torch._C._functorch.TransformType.Functionalize
 
 _library_handle = torch.library.Library("tconv", "FRAGMENT")
 
@@ -68,59 +70,34 @@ def _forward_fake(
     )
 
 
+def _without_autocast() -> Any:
+    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
+    return torch._C._ExcludeDispatchKeyGuard(keys | torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCUDA))
+
+
 # --- gradient ---------------------------------------------------------------------------------------------
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    input, weight, bias, stride, padding, output_padding, groups, dilation, _ = inputs
+    input, weight, bias, stride, padding, output_padding, groups, dilation, precision = inputs
     # The gradient of the input reads the weight alone, and the other way round.
     needs_input, needs_weight = ctx.needs_input_grad[:2]
     ctx.save_for_backward(input if needs_weight else None, weight if needs_input else None)
-    ctx.shapes = (input.shape, weight.shape)
+    ctx.lengths = (input.shape[-1], weight.shape[-1])
     ctx.output_shape = output.shape
-    ctx.numbers = ([stride], [padding], [dilation], True, [output_padding], groups)
-
-
-def _placeholder(like: Tensor, shape: torch.Size) -> Tensor:
-    """Stands for an operand whose values are not read: one element, expanded."""
-    return like.new_zeros(()).expand(shape)
+    mode = _MODES.index(precision) if isinstance(precision, str) else precision
+    ctx.call = _gradients.Call(stride, padding, output_padding, groups, dilation, mode)
 
 
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    mask = list(ctx.needs_input_grad[:3])
-    input, weight = ctx.saved_tensors
-    input_shape, weight_shape = ctx.shapes
-    input = _placeholder(grad, input_shape) if input is None else input
-    weight = _placeholder(grad, weight_shape) if weight is None else weight
-    gradients = convolution_backward(grad, input, weight, ctx.numbers, mask)
-    return (*gradients, None, None, None, None, None, None)
-
-
-def convolution_backward(
-    grad: Tensor, input: Tensor, weight: Tensor, numbers: tuple[Any, ...], mask: list[bool]
-) -> tuple[Tensor | None, ...]:
-    """PyTorch's gradients, batched or not; itself differentiable."""
-    unbatched = input.dim() == 2
-    if unbatched:
-        grad, input = grad.unsqueeze(0), input.unsqueeze(0)
-    dtype = grad.dtype
-    # On the CPU, PyTorch 2.11's 16-bit gradients are wrong, or crash, or do not return, depending on the
-    # shape: there the arithmetic is float32's, rounded once at the end.
-    widen = grad.device.type == "cpu" and dtype in (torch.bfloat16, torch.float16)
-    if widen:
-        grad, input, weight = grad.float(), input.float(), weight.float()
-    grads: tuple[Tensor | None, ...]
-    if grad.shape[-1] == 0:  # cuDNN refuses an output without positions; nothing flows back from it
-        grads = (input.new_zeros(input.shape), weight.new_zeros(weight.shape), grad.new_zeros(grad.shape[1]))
-    else:
-        bias_sizes = [grad.shape[1]]
-        grads = torch.ops.aten.convolution_backward.default(grad, input, weight, bias_sizes, *numbers, mask)
-    grads = tuple(g if wanted else None for g, wanted in zip(grads, mask, strict=True))
-    if widen:
-        grads = tuple(None if g is None else g.to(dtype) for g in grads)
-    if unbatched and grads[0] is not None:
-        grads = (grads[0].squeeze(0), *grads[1:])
-    return grads
+    (input, weight), (length, kernel_size) = ctx.saved_tensors, ctx.lengths
+    needs_input, needs_weight, needs_bias = ctx.needs_input_grad[:3]
+    return (
+        _gradients.InputGradient.apply(grad, weight, ctx.call, length) if needs_input else None,
+        _gradients.WeightGradient.apply(grad, input, ctx.call, kernel_size) if needs_weight else None,
+        _gradients.bias_gradient(grad) if needs_bias else None,
+        *[None] * 6,
+    )
 
 
 torch.library.register_autograd("tconv::conv_transpose1d", _backward, setup_context=_setup_context)
@@ -181,10 +158,20 @@ class Transformed(torch.autograd.Function):
 
 def transformed(*call: Any) -> Tensor:
     """A call inside a transform: input, weight, bias, five numbers, the mode's number."""
-    if torch._C._are_functorch_transforms_active() or torch.autograd.forward_ad._current_level >= 0:
+    in_transform = torch._C._are_functorch_transforms_active()
+    if in_transform and torch._C._functorch.peek_interpreter_stack().key() == _FUNCTIONALIZE:
+        return _op(*call[:-1], _MODES[call[-1]])  # type: ignore[no-any-return]
+    if in_transform or torch.autograd.forward_ad._current_level >= 0:
         return Transformed.apply(*call)  # type: ignore[no-any-return]
     return _op(*call[:-1], _MODES[call[-1]])  # type: ignore[no-any-return]
 
+
+def _transposed(input: Tensor, weight: Tensor, call: _gradients.Call) -> Tensor:
+    with _without_autocast():  # in a backward, operands have the dtypes that the call had
+        return transformed(input, weight, None, *call)
+
+
+_gradients.transposed = _transposed
 
 # `forward` is called where no gradient is needed: PyTorch's warning kernel for operators without a gradient
 # would only cost time.
@@ -196,10 +183,6 @@ _library_handle.impl("forward", torch.library.fallthrough_kernel, "Autograd")
 
 def _register_autocast(op: torch._ops.OpOverload, device: str, key: str) -> None:
     """As PyTorch's own operator: floating-point operands other than float64 take the autocast dtype."""
-    excluded = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU) | torch._C.DispatchKeySet(
-        torch._C.DispatchKey.AutocastCUDA
-    )
-
     def cast(tensor: Tensor | None, dtype: torch.dtype) -> Tensor | None:
         if tensor is None or not tensor.is_floating_point() or tensor.dtype is torch.float64:
             return tensor
@@ -207,7 +190,7 @@ def _register_autocast(op: torch._ops.OpOverload, device: str, key: str) -> None
 
     def kernel(input: Tensor, weight: Tensor, bias: Tensor | None, *rest: Any) -> Tensor:
         dtype = torch.get_autocast_dtype(device)
-        with torch._C._ExcludeDispatchKeyGuard(excluded):
+        with _without_autocast():
             return op(cast(input, dtype), cast(weight, dtype), cast(bias, dtype), *rest)  # type: ignore[no-any-return]
 
     _library_handle.impl(op._opname, kernel, key)

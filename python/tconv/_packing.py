@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.compiler import is_compiling
 
-from tconv._functional import _ambient_precision, conv_transpose1d
+from tconv import _rules
+from tconv._functional import _ambient_precision, conv_transpose1d, traced
 from tconv._module import ConvTranspose1d
 
 _autocast_enabled = torch._C._is_any_autocast_enabled
@@ -18,6 +19,7 @@ _is_grad_enabled = torch.is_grad_enabled
 _transforms_active = torch._C._are_functorch_transforms_active
 _pack = torch.ops.tconv.pack.default
 _forward_packed = torch.ops.tconv.forward_packed.default
+_FIVE_INTS = [int] * 5
 
 
 def prepack(model: nn.Module) -> int:
@@ -97,6 +99,8 @@ class _PackedWeights:
     ) -> Tensor:
         if not _plain_inference(input, weight, bias):
             return conv_transpose1d(input, weight, bias, *numbers)
+        if list(map(type, numbers)) != _FIVE_INTS:
+            numbers = _rules.numbers(numbers)
         state = self._state
         if state is None or not state.is_of(weight):
             self.drop()
@@ -108,7 +112,7 @@ class _PackedWeights:
 
 def _plain_inference(input: Any, weight: Any, bias: Any) -> bool:
     """A call on plain tensors that needs no gradient, outside of every trace and transform."""
-    if is_compiling() or _transforms_active() or forward_ad._current_level >= 0:
+    if is_compiling() or traced() or _transforms_active() or forward_ad._current_level >= 0:
         return False
     if type(input) is not Tensor or type(weight) is not nn.Parameter:
         return False
@@ -135,9 +139,10 @@ def _run(state: _Packed, weight: Tensor, input: Tensor, bias: Tensor | None, num
             state.buffers[dtype, needed] = packed
         state.last[dtype] = (state.buffers[dtype, needed], needed)
         return _forward_packed(input, weight, bias, *numbers, mode, *state.last[dtype])[0]  # type: ignore[no-any-return]
-    except RuntimeError:
-        # The plain call refuses in better words, and takes what the packed one does not.
+    except NotImplementedError:  # the dispatcher's, before anything ran: the plain call takes meta tensors too
         return conv_transpose1d(input, weight, bias, *numbers)
+    except RuntimeError as error:  # trying again would need more memory, or hide a fault of the device
+        raise _rules.refusal(error, input, weight, bias, *numbers) from None
 
 
 def _run_autocast(state: _Packed, input: Tensor, bias: Tensor | None, numbers: tuple[Any, ...]) -> Tensor:

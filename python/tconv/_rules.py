@@ -7,7 +7,7 @@ broken and says it in the terms of the Python call, with the exception type that
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -36,6 +36,11 @@ def single(value: Any, name: str) -> int:
     if not -(2**63) <= number < 2**63:
         raise ValueError(f"conv_transpose1d: {name} is {number}: it does not fit in 64 bits")
     return number
+
+
+def numbers(values: Iterable[Any]) -> tuple[int, ...]:
+    """stride, padding, output_padding, groups and dilation, each by single()."""
+    return tuple(single(value, name) for value, name in zip(values, _NUMBERS, strict=True))
 
 
 def _check_types(input: Any, weight: Any, bias: Any) -> None:
@@ -146,9 +151,9 @@ def output_shape(
 def refusal(error: Exception, *call: Any) -> Exception:
     """The exception to raise for a call that failed with `error`."""
     try:
-        input, weight, bias, *numbers = call
+        input, weight, bias, *given = call
         _check_types(input, weight, bias)
-        output_shape(input, weight, bias, *(single(v, n) for v, n in zip(numbers, _NUMBERS, strict=True)))
+        output_shape(input, weight, bias, *numbers(given))
     except (RuntimeError, TypeError, ValueError) as better:
         return better
     if "out of memory" in str(error) and input.is_cuda:
