@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.compiler import is_compiling
 from torch.overrides import handle_torch_function, has_torch_function
+from torch.utils import _python_dispatch
 
 from tconv import _operators, _rules
 from tconv._library import binding
@@ -22,7 +23,7 @@ _eager = _operators.Eager.apply
 _transforms_active = torch._C._are_functorch_transforms_active
 _autocast_enabled = torch._C._is_any_autocast_enabled
 _dispatch_modes = torch._C._len_torch_dispatch_stack
-_tracing_state = torch._C._get_tracing_state
+_jit_tracing = torch._C._is_tracing
 _key_included = torch._C._dispatch_tls_is_dispatch_key_included
 _pre_dispatch = torch._C.DispatchKey.PreDispatch
 
@@ -45,7 +46,10 @@ def _ambient_precision() -> int:
 def traced() -> bool:
     """Whether something records or replaces the operators of this call: torch.jit.trace, make_fx, fake tensors.
     It sees one operator then, with nothing in it that belongs to this moment alone."""
-    return _dispatch_modes() > 0 or _tracing_state() is not None or _key_included(_pre_dispatch)
+    if _dispatch_modes() > 0 or _jit_tracing():
+        return True
+    # Modes of a stack of their own. The flag is the whole process's, but costs nothing to ask.
+    return _python_dispatch._is_in_torch_dispatch_mode and _key_included(_pre_dispatch)
 
 
 _operators.set_precision_query(binding, _ambient_precision)
