@@ -21,8 +21,9 @@ struct DeviceInfo {
 
   // CPU
   int threads = 1;   // cores that this process may use
-  std::string simd;  // widest SIMD target in use, e.g. "AVX3_SPR"
+  std::string simd;  // SIMD target in use, e.g. "AVX3_SPR"
   int vector_bytes = 16;
+  Status usable;  // where it is not ok, planning refuses in its words
 
   // CUDA
   int sm = 0;  // 90 for compute capability 9.0

@@ -1,10 +1,12 @@
-// Scalar conversions of the 16-bit storage types, rounding to nearest even. Vector code has its own; tests
-// hold the two to the same bits.
+// Scalar conversions of the 16-bit storage types, rounding to nearest even; every NaN becomes the canonical
+// one. Vector code has its own; tests hold the two to the same bits.
 #pragma once
 
 #include <bit>
 #include <cmath>
 #include <cstdint>
+
+#include "core/nan.hpp"
 
 namespace tconv::core {
 
@@ -14,7 +16,7 @@ inline float bf16_to_float(uint16_t b) {
 
 inline uint16_t float_to_bf16(float f) {
   const uint32_t u = std::bit_cast<uint32_t>(f);
-  if ((u & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((u >> 16) | 0x40u);  // quiet NaN
+  if ((u & 0x7fffffffu) > 0x7f800000u) return kNanBF16;
   return static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 }
 
@@ -31,7 +33,7 @@ inline uint16_t float_to_f16(float f) {
   const uint32_t u = std::bit_cast<uint32_t>(f);
   const uint16_t sign = static_cast<uint16_t>((u >> 16) & 0x8000u);
   const uint32_t a = u & 0x7fffffffu;
-  if (a > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u | ((a >> 13) & 0x1ffu));  // quiet NaN
+  if (a > 0x7f800000u) return kNanF16;
   if (a >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // 65520 and above round to infinity
   if (a < 0x38800000u) {  // below 2^-14: the sum with 0.5 puts the rounded subnormal into the low bits
     const float rounded = std::bit_cast<float>(a) + 0.5f;

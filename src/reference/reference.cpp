@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/float16.hpp"
+#include "core/nan.hpp"
 #include "core/polyphase.hpp"
 
 namespace tconv::reference {
@@ -39,7 +39,8 @@ Element forward_at(const Problem& p, const Operands& in, int64_t n, int64_t co, 
   }
   if (p.has_bias) {
     const double bias = load(p.dtype, in.bias, co);
-    sum.element.value += bias;
+    // Without any product it is the bias itself, -0.0 included.
+    sum.element.value = sum.element.terms == 0 ? bias : sum.element.value + bias;
     sum.element.magnitude += std::fabs(bias);
   }
   return sum.element;
@@ -136,7 +137,7 @@ double load(DType dtype, const void* data, int64_t index) {
 }
 
 void store(DType dtype, void* data, int64_t index, double value) {
-  if (std::isnan(value)) value = std::numeric_limits<double>::quiet_NaN();  // core/nan.hpp
+  value = core::canonical(value);
   switch (dtype) {
     case DType::f32:
       static_cast<float*>(data)[index] = static_cast<float>(value);

@@ -57,21 +57,28 @@ struct Phases {
   }
 };
 
-template <class D, class A>
+// As y holds it where y holds accumulators; else conversion is still to come, and it makes NaN canonical.
+template <class T, class D, class A>
 HWY_INLINE hn::Vec<D> Biased(D d, const A* row, int64_t column, hn::Vec<D> bias) {
-  return row == nullptr ? bias : hn::Add(hn::LoadU(d, row + column), bias);
+  const auto v = row == nullptr ? bias : hn::Add(hn::LoadU(d, row + column), bias);
+  if constexpr (std::is_same_v<T, A>) return Canonical(d, v);
+  return v;
 }
 
-template <class A>
+template <class T, class A>
 HWY_INLINE void InterleaveScalar(const Phases<A>& p, int64_t stride, int64_t columns, A* to) {
   for (int64_t phase = 0; phase < stride; ++phase) {
     const A* row = p.row(phase);
-    for (int64_t i = 0; i < columns; ++i) to[i * stride + phase] = row == nullptr ? p.bias : row[i] + p.bias;
+    for (int64_t i = 0; i < columns; ++i) {
+      const A v = row == nullptr ? p.bias : row[i] + p.bias;
+      to[i * stride + phase] = std::is_same_v<T, A> ? core::canonical(v) : v;
+    }
   }
 }
 
 #if HWY_TARGET != HWY_SCALAR
 // Phases phase to phase+3 of `columns` columns, a multiple of 4: 4x4 transposes.
+template <class T>
 HWY_INLINE void InterleaveQuad(const Phases<float>& p, int64_t phase, int64_t stride, int64_t column,
                                int64_t columns, float* to) {
   const hn::FixedTag<float, 4> d;
@@ -83,8 +90,8 @@ HWY_INLINE void InterleaveQuad(const Phases<float>& p, int64_t phase, int64_t st
   const float* row3 = phase + 3 < stride ? p.row(phase + 3) : nullptr;
   float* at = to + column * stride + phase;
   for (int64_t i = column; i < column + columns; i += 4, at += 4 * stride) {
-    const auto v0 = Biased(d, row0, i, bias), v1 = Biased(d, row1, i, bias);
-    const auto v2 = Biased(d, row2, i, bias), v3 = Biased(d, row3, i, bias);
+    const auto v0 = Biased<T>(d, row0, i, bias), v1 = Biased<T>(d, row1, i, bias);
+    const auto v2 = Biased<T>(d, row2, i, bias), v3 = Biased<T>(d, row3, i, bias);
     const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, v0, v1));
     const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, v0, v1));
     const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, v2, v3));
@@ -98,42 +105,43 @@ HWY_INLINE void InterleaveQuad(const Phases<float>& p, int64_t phase, int64_t st
 
 // Where 4 does not divide the stride, the last quad spills into the next position. Falling phases within a
 // step of columns, and steps in order, put right what it spilled; so `to` has room for 3 elements more.
+template <class T>
 HWY_INLINE void InterleaveQuads(const Phases<float>& p, int64_t stride, int64_t columns, float* to) {
   constexpr int64_t kStep = 16;
   for (int64_t i = 0; i < columns; i += kStep) {
     for (int64_t phase = (stride - 1) / 4 * 4; phase >= 0; phase -= 4) {
-      InterleaveQuad(p, phase, stride, i, std::min(kStep, columns - i), to);
+      InterleaveQuad<T>(p, phase, stride, i, std::min(kStep, columns - i), to);
     }
   }
 }
 #endif
 
 // to[column*stride + phase]; columns are whole vectors.
-template <class A>
+template <class T, class A>
 HWY_INLINE void Interleave(const Phases<A>& p, int64_t stride, int64_t columns, A* to) {
   const hn::ScalableTag<A> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto bias = hn::Set(d, p.bias);
   if (stride == 1) {
     const A* row = p.row(0);
-    for (int64_t i = 0; i < columns; i += lanes) hn::StoreU(Biased(d, row, i, bias), d, to + i);
+    for (int64_t i = 0; i < columns; i += lanes) hn::StoreU(Biased<T>(d, row, i, bias), d, to + i);
   } else if (stride == 2) {
     const A *row0 = p.row(0), *row1 = p.row(1);
     for (int64_t i = 0; i < columns; i += lanes) {
-      hn::StoreInterleaved2(Biased(d, row0, i, bias), Biased(d, row1, i, bias), d, to + 2 * i);
+      hn::StoreInterleaved2(Biased<T>(d, row0, i, bias), Biased<T>(d, row1, i, bias), d, to + 2 * i);
     }
   } else if (stride == 4) {
     const A *row0 = p.row(0), *row1 = p.row(1), *row2 = p.row(2), *row3 = p.row(3);
     for (int64_t i = 0; i < columns; i += lanes) {
-      hn::StoreInterleaved4(Biased(d, row0, i, bias), Biased(d, row1, i, bias), Biased(d, row2, i, bias),
-                            Biased(d, row3, i, bias), d, to + 4 * i);
+      hn::StoreInterleaved4(Biased<T>(d, row0, i, bias), Biased<T>(d, row1, i, bias),
+                            Biased<T>(d, row2, i, bias), Biased<T>(d, row3, i, bias), d, to + 4 * i);
     }
 #if HWY_TARGET != HWY_SCALAR
   } else if constexpr (std::is_same_v<A, float>) {
-    InterleaveQuads(p, stride, columns, to);
+    InterleaveQuads<T>(p, stride, columns, to);
 #endif
   } else {
-    InterleaveScalar(p, stride, columns, to);
+    InterleaveScalar<T>(p, stride, columns, to);
   }
 }
 
@@ -149,10 +157,10 @@ HWY_INLINE void EmitCout(const Geometry& g, const Phases<A>& p, const Segments& 
     const bool no_spill = s % 4 == 0 || s <= 2 || !std::is_same_v<A, float>;
     if (segments.count == 1 && first.count == columns && no_spill && begin >= 0 &&
         begin + s * columns <= g.lout) {
-      return Interleave(p, s, columns, y_channel + first.sample * y_sample + begin);
+      return Interleave<T>(p, s, columns, y_channel + first.sample * y_sample + begin);
     }
   }
-  Interleave(p, s, columns, run);
+  Interleave<T>(p, s, columns, run);
   for (int64_t i = 0; i < segments.count; ++i) {
     const Segment& at = segments.at[i];
     const int64_t begin = s * at.q - g.padding;

@@ -12,6 +12,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::dense {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+using simd::HWY_NAMESPACE::Canonical;
 using simd::HWY_NAMESPACE::LoadAs;
 using simd::HWY_NAMESPACE::StoreAs;
 

@@ -1,5 +1,5 @@
 // Loads of any storage type as a vector of accumulators, and the way back, rounded to nearest even.
-// NaN stays NaN. Compiled once per SIMD target.
+// Every NaN is stored as the canonical one. Compiled once per SIMD target.
 #include "cpu/simd/storage.hpp"
 #include "cpu/simd/targets.hpp"
 #include "hwy/highway.h"
@@ -57,10 +57,19 @@ HWY_INLINE hn::Vec<D> LoadAs(D d, const F16* p) {
 #endif
 }
 
+// The same values, and the canonical NaN for every NaN.
+template <class D>
+HWY_INLINE hn::Vec<D> Canonical(D d, hn::Vec<D> v) {
+  const hn::RebindToUnsigned<D> bits;
+  using U = hn::TFromD<decltype(bits)>;
+  constexpr auto kNan = static_cast<U>(sizeof(U) == 8 ? core::kNanF64 : core::kNanF32);
+  return hn::IfThenElse(hn::Eq(v, v), v, hn::BitCast(d, hn::Set(bits, kNan)));
+}
+
 // The storage bits of a vector of accumulators: the vector itself, or a half vector of 16-bit lanes.
 template <class T, class D>
 struct Narrow {
-  static HWY_INLINE hn::Vec<D> Bits(D, hn::Vec<D> v) { return v; }
+  static HWY_INLINE hn::Vec<D> Bits(D d, hn::Vec<D> v) { return Canonical(d, v); }
   static HWY_INLINE D Tag(D d) { return d; }
   using Lane = hn::TFromD<D>;
 };
@@ -75,9 +84,9 @@ struct Narrow<BF16, D> {
     const auto u = hn::BitCast(d32, v);
     const auto odd = hn::And(hn::ShiftRight<16>(u), hn::Set(d32, 1u));
     const auto rounded = hn::Add(hn::Add(u, hn::Set(d32, 0x7fffu)), odd);
-    const auto quiet = hn::Or(u, hn::Set(d32, 0x400000u));
-    const auto is_nan = hn::RebindMask(d32, hn::Ne(v, v));
-    return hn::TruncateTo(D16(), hn::ShiftRight<16>(hn::IfThenElse(is_nan, quiet, rounded)));
+    const auto number = hn::RebindMask(d32, hn::Eq(v, v));  // of a NaN, Ne says no on AVX
+    const auto bits = hn::IfThenElse(number, rounded, hn::Set(d32, core::kNanF32));
+    return hn::TruncateTo(D16(), hn::ShiftRight<16>(bits));
   }
 };
 
@@ -88,8 +97,7 @@ struct Narrow<F16, D> {
   static HWY_INLINE D16 Tag(D) { return D16(); }
   static HWY_INLINE hn::Vec<D16> Bits(D d, hn::Vec<D> v) {
 #if TCONV_HAVE_F16C
-    (void)d;
-    return hn::BitCast(D16(), hn::DemoteTo(hn::Rebind<hwy::float16_t, D>(), v));
+    return hn::BitCast(D16(), hn::DemoteTo(hn::Rebind<hwy::float16_t, D>(), Canonical(d, v)));
 #else
     // As core::float_to_f16, lane by lane.
     const hn::RebindToUnsigned<D> d32;
@@ -102,12 +110,12 @@ struct Narrow<F16, D> {
     auto h = hn::ShiftRight<13>(hn::Add(hn::Add(rebased, hn::Set(d32, 0xfffu)), odd));
     const auto half = hn::Add(hn::BitCast(d, a), hn::Set(d, 0.5f));
     const auto subnormal = hn::Sub(hn::BitCast(d32, half), hn::Set(d32, 0x3f000000u));
-    const auto quiet = hn::Or(hn::Set(d32, 0x7e00u), hn::And(hn::ShiftRight<13>(a), hn::Set(d32, 0x1ffu)));
     const auto ai = hn::BitCast(di, a);
     h = hn::IfThenElse(hn::RebindMask(d32, hn::Lt(ai, hn::Set(di, 0x38800000))), subnormal, h);
     h = hn::IfThenElse(hn::RebindMask(d32, hn::Gt(ai, hn::Set(di, 0x477fefff))), hn::Set(d32, 0x7c00u), h);
-    h = hn::IfThenElse(hn::RebindMask(d32, hn::Gt(ai, hn::Set(di, 0x7f800000))), quiet, h);
-    return hn::TruncateTo(D16(), hn::Or(sign, h));
+    const auto is_nan = hn::RebindMask(d32, hn::Gt(ai, hn::Set(di, 0x7f800000)));
+    const auto nan = hn::Set(d32, uint32_t{core::kNanF16});
+    return hn::TruncateTo(D16(), hn::IfThenElse(is_nan, nan, hn::Or(sign, h)));
 #endif
   }
 };
