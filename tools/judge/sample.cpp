@@ -21,10 +21,12 @@ struct Sums {
   const Problem& p;
   bool tf32;
   Exact exact = {};
+  bool products = false;
 
   void add(const void* a, int64_t i, const void* b, int64_t j) {
     const double x = reference::load(p.dtype, a, i), w = reference::load(p.dtype, b, j);
     exact.value += x * w;
+    products = true;
     exact.magnitude += std::fabs(x * w);
     if (tf32) exact.deviation += deviation_tf32(x, w);
   }
@@ -48,7 +50,11 @@ Exact forward_at(const Problem& p, const Operands& in, bool tf32, int64_t n, int
                (ci * cout_g + co % cout_g) * p.k + k);
     }
   }
-  if (p.has_bias) sums.add(reference::load(p.dtype, in.bias, co));
+  if (!p.has_bias) return sums.exact;
+  const double bias = reference::load(p.dtype, in.bias, co);
+  const bool products = sums.products;
+  sums.add(bias);
+  if (!products) sums.exact.value = bias;  // -0.0 too
   return sums.exact;
 }
 

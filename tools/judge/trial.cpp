@@ -167,6 +167,11 @@ bool Trial::strange(int64_t index) const {
 }
 
 bool Trial::right(double got, const Exact& exact, const Bound& bound) const {
+  // Where only zeros were added, a -0.0 is a bias that met no product. (Of float64 operands, products may
+  // also have been too small for any sum.)
+  const bool zeros = exact.magnitude == 0 && exact.value == 0;
+  const bool small = case_.problem.dtype == core::DType::f64 && !std::signbit(exact.value);
+  if (zeros && !small && std::signbit(got) != std::signbit(exact.value)) return false;
   // Below 2^24 float32 adds integers without error: the result is the exact sum, rounded once.
   if (case_.fill != Fill::integers || exact.magnitude > 0x1p24) return bound.right(got, exact);
   double stored[1];

@@ -56,20 +56,21 @@ struct Row {
   double *value, *magnitude, *deviation;
 };
 
-// row[i] += a[i*step] * b: what a tap adds to `count` elements.
+// row[i] += a[i*step] * b: what a tap adds to `count` elements. Adding 0.0 makes a product of -0.0 one of
+// +0.0, so that a sum that began at -0.0 keeps that sign only without products.
 void add_products(const Row& row, int64_t count, const double* a, int64_t step, double b) {
   double* __restrict value = row.value;
   double* __restrict magnitude = row.magnitude;
   if (step == 1) {
     for (int64_t i = 0; i < count; ++i) {
-      const double product = a[i] * b;
+      const double product = a[i] * b + 0.0;
       value[i] += product;
       magnitude[i] += std::fabs(product);
     }
     return;
   }
   for (int64_t i = 0; i < count; ++i) {
-    const double product = a[i * step] * b;
+    const double product = a[i * step] * b + 0.0;
     value[i] += product;
     magnitude[i] += std::fabs(product);
   }
@@ -149,6 +150,7 @@ struct TruthMaker {
     each(p.n * p.cout, [&](int64_t index, int32_t) {
       const int64_t n = index / p.cout, co = index % p.cout;
       std::vector<double> sums(static_cast<std::size_t>(3 * lout));
+      std::fill_n(sums.begin(), lout, -0.0);  // without products, what the bias adds to is nothing
       int64_t start = 0;
       for (const core::Residue& r : residues) {
         const Row row{sums.data() + start, sums.data() + lout + start,

@@ -1,13 +1,13 @@
 #include "cpu/dense/kernel.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "core/polyphase.hpp"
 #include "cpu/dense/compute.hpp"
 #include "cpu/dense/config.hpp"
 #include "cpu/dense/pack.hpp"
 #include "cpu/dense/repair.hpp"
+#include "cpu/simd/storage.hpp"
 
 namespace tconv::cpu::dense {
 namespace {
@@ -79,6 +79,7 @@ class DenseKernel final : public plan::Kernel {
     if (reinterpret_cast<const PackedHeader*>(packed)->special != 0) {
       repair_ends(job_.geometry, job_.config, buffers, context.executor);
     }
+    store_bias_alone(job_.geometry, buffers, context.executor);
     return {};
   }
 
@@ -87,13 +88,14 @@ class DenseKernel final : public plan::Kernel {
   void fill_untouched(const Buffers& b, const core::Executor& executor) const {
     const Geometry& g = job_.geometry;
     if (job_.config.whole || g.residues == g.stride) return;
-    const std::size_t size = core::size_of(g.dtype);
-    executor.run(g.n * g.groups * g.cout, [&](int64_t row, int32_t) {
-      std::byte value[sizeof(double)] = {};
-      const auto channel = static_cast<std::size_t>(row % (g.groups * g.cout));
-      if (g.has_bias) std::memcpy(value, static_cast<const std::byte*>(b.bias) + channel * size, size);
-      std::byte* y = static_cast<std::byte*>(b.y) + static_cast<std::size_t>(row * g.lout) * size;
-      for (int64_t o = 0; o < g.lout; ++o) std::memcpy(y + static_cast<std::size_t>(o) * size, value, size);
+    const int64_t channels = g.groups * g.cout;
+    with_storage(g.dtype, [&](auto tag) {
+      using T = decltype(tag);
+      executor.run(g.n * channels, [&](int64_t row, int32_t) {
+        const T* bias = static_cast<const T*>(b.bias);
+        const T value = round_to<T>(g.has_bias ? widen(bias[row % channels]) : Accumulator<T>{0});
+        std::fill_n(static_cast<T*>(b.y) + row * g.lout, g.lout, value);
+      });
     });
   }
 

@@ -71,6 +71,21 @@ void repair_channel(const Geometry& g, const Config& c, const Buffers& b, int64_
   }
 }
 
+// One channel of one sample. Residues without taps have their bias already.
+template <class T>
+void store_alone(const Geometry& g, T bias, T* y) {
+  for (int64_t residue = 0; residue < g.residues; ++residue) {
+    const int64_t taps = g.classes[residue < g.classes[1].first ? 0 : 1].taps;
+    const int64_t base = residue * g.dilation - g.padding;
+    const int64_t begin = ceil_div(-base, g.stride), end = ceil_div(g.lout - base, g.stride);
+    for (int64_t q = begin; q < end; ++q) {
+      // The tap with the lowest position at or behind 0.
+      const bool product = q >= 0 && q - std::min(taps - 1, q / g.delta) * g.delta < g.l;
+      if (!product) y[g.stride * q + base] = bias;
+    }
+  }
+}
+
 }  // namespace
 
 void repair_ends(const Geometry& g, const Config& c, const Buffers& b, const core::Executor& executor) {
@@ -78,6 +93,20 @@ void repair_ends(const Geometry& g, const Config& c, const Buffers& b, const cor
   executor.run(g.n * channels, [&](int64_t index, int32_t) {
     with_storage(g.dtype, [&](auto tag) {
       repair_channel<decltype(tag)>(g, c, b, index / channels, index % channels);
+    });
+  });
+}
+
+void store_bias_alone(const Geometry& g, const Buffers& b, const core::Executor& executor) {
+  if (!g.has_bias) return;
+  const int64_t channels = g.groups * g.cout;
+  with_storage(g.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    const T* bias = static_cast<const T*>(b.bias);
+    if (!any_negative_zero<T>(bias, channels)) return;
+    executor.run(g.n * channels, [&](int64_t index, int32_t) {
+      const T value = bias[index % channels];
+      if (is_negative_zero(value)) store_alone(g, value, static_cast<T*>(b.y) + index * g.lout);
     });
   });
 }

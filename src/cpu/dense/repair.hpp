@@ -11,4 +11,8 @@ namespace tconv::cpu::dense {
 void repair_ends(const Geometry& geometry, const Config& config, const Buffers& buffers,
                  const core::Executor& executor);
 
+// An output without any product is its bias, -0.0 included; a sum of zeros that adds the bias has lost that
+// sign. Where a bias is -0.0, this stores it.
+void store_bias_alone(const Geometry& geometry, const Buffers& buffers, const core::Executor& executor);
+
 }  // namespace tconv::cpu::dense

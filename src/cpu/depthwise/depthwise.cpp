@@ -233,7 +233,7 @@ bool RunTask(const Job& job, const plan::Operands& in, int64_t task, void* scrat
     for (int64_t co = 0; co < cout; ++co) {
       const int64_t channel = group * cout + co;
       T* y = static_cast<T*>(in.output) + (n * p.cout + channel) * job.lout;
-      const A bias = p.has_bias ? widen(static_cast<const T*>(in.bias)[channel]) : A{0};
+      const A bias = start_of<T>(p.has_bias, in.bias, channel);
       if (job.config.way == Way::rows_tile) {
         ChannelByTile(d, job, unit, co, bias, tile, y);
       } else if (p.stride > 8) {
@@ -269,7 +269,7 @@ namespace tconv::cpu::depthwise {
 HWY_EXPORT(Run);
 
 bool run_task(const Job& job, const plan::Operands& operands, int64_t task, void* scratch) {
-  return HWY_DYNAMIC_DISPATCH(Run)(job, operands, task, scratch);
+  return TCONV_DISPATCH(Run)(job, operands, task, scratch);
 }
 
 }  // namespace tconv::cpu::depthwise

@@ -56,6 +56,7 @@ class DepthwiseKernel final : public plan::Kernel {
       }
     });
     if (!finite) repair_ends(job_.problem, job_.rows, operands, context.executor);
+    store_bias_alone(job_.problem, job_.rows, operands, context.executor);
     return {};
   }
 

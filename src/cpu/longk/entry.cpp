@@ -60,6 +60,7 @@ class LongkKernel final : public plan::Kernel {
       }
     }
     if (!finite) repair_ends(job_.problem, ends_, operands, context.executor);
+    store_bias_alone(job_.problem, ends_, operands, context.executor);
     return {};
   }
 

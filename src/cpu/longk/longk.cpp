@@ -81,7 +81,7 @@ bool RunTask(const Job& job, const plan::Operands& in, const Stage& stage, const
   const Panel panel = PanelAt(job, width, task % count);
   const int64_t co = task / count % cout, from = task / count / cout * job.config.part;
   const int64_t channel = stage.group * cout + co, q_count = std::min(job.config.part, stage.count - from);
-  const A bias = p.has_bias ? widen(static_cast<const T*>(in.bias)[channel]) : A{0};
+  const A bias = start_of<T>(p.has_bias, in.bias, channel);
   A* tile = scratch;
   A* packed = tile + job.config.part * width;
   std::fill(tile, tile + q_count * width, bias);
@@ -138,16 +138,16 @@ HWY_EXPORT(Run);
 HWY_EXPORT(Panels);
 
 int64_t panels(const Job& job) {
-  return HWY_DYNAMIC_DISPATCH(Panels)(job);
+  return TCONV_DISPATCH(Panels)(job);
 }
 
 void stage_row(const Job& job, const void* x, const Stage& stage, int64_t ci, void* staged) {
-  HWY_DYNAMIC_DISPATCH(StageAny)(job, x, stage, ci, staged);
+  TCONV_DISPATCH(StageAny)(job, x, stage, ci, staged);
 }
 
 bool run_task(const Job& job, const plan::Operands& operands, const Stage& stage, const void* staged,
               int64_t task, void* scratch) {
-  return HWY_DYNAMIC_DISPATCH(Run)(job, operands, stage, staged, task, scratch);
+  return TCONV_DISPATCH(Run)(job, operands, stage, staged, task, scratch);
 }
 
 }  // namespace tconv::cpu::longk

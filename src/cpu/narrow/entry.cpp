@@ -101,6 +101,7 @@ class NarrowKernel final : public plan::Kernel {
       run_task(job_, operands, prepared, task, scratch);
     });
     if (!finite) repair_ends(job_.problem, job_.ends, operands, context.executor);
+    store_bias_alone(job_.problem, job_.ends, operands, context.executor);
     return {};
   }
 

@@ -194,7 +194,7 @@ void RunTask(const Job& job, const plan::Operands& in, const void* prepared, int
     const T* x = static_cast<const T*>(in.x) + n * steps[0] + group * cin * steps[1];
     const Tile<T> tile = TileAt(d, job, x, job.q_begin + u % job.tiles * job.config.tile, staged);
     for (int64_t co = 0; co < cout; ++co) {
-      bias[co] = p.has_bias ? widen(static_cast<const T*>(in.bias)[group * cout + co]) : A{0};
+      bias[co] = start_of<T>(p.has_bias, in.bias, group * cout + co);
     }
     for (int64_t q = 0; q < tile.count; q += part) {
       const int64_t to = std::min(q + part, tile.count);
@@ -252,12 +252,12 @@ HWY_EXPORT(Run);
 HWY_EXPORT(PrepareAny);
 
 bool prepare_weights(const Job& job, const void* weight, void* prepared) {
-  return HWY_DYNAMIC_DISPATCH(PrepareAny)(job, weight, prepared);
+  return TCONV_DISPATCH(PrepareAny)(job, weight, prepared);
 }
 
 void run_task(const Job& job, const plan::Operands& operands, const void* prepared, int64_t task,
               void* scratch) {
-  HWY_DYNAMIC_DISPATCH(Run)(job, operands, prepared, task, scratch);
+  TCONV_DISPATCH(Run)(job, operands, prepared, task, scratch);
 }
 
 }  // namespace tconv::cpu::narrow

@@ -4,6 +4,7 @@
 
 #include "core/polyphase.hpp"
 #include "cpu/short/contract.hpp"
+#include "cpu/simd/rows.hpp"
 #include "cpu/simd/storage.hpp"
 
 namespace tconv::cpu::short_l {
@@ -55,7 +56,8 @@ void configure(Job& job, int64_t threads) {
 
 class ShortKernel final : public plan::Kernel {
  public:
-  ShortKernel(const Problem& problem, int threads) : threads_(static_cast<std::size_t>(threads)) {
+  ShortKernel(const Problem& problem, int threads)
+      : ends_(rows_of(problem)), threads_(static_cast<std::size_t>(threads)) {
     job_.problem = problem;
     job_.lout = problem.lout();
     job_.full = (problem.l - 1) * problem.stride + problem.dilation * (problem.k - 1) + 1;
@@ -75,6 +77,7 @@ class ShortKernel final : public plan::Kernel {
       stage(operands.x, chunk, count, context);
       multiply(operands, chunk, count, context);
     }
+    store_bias_alone(job_.problem, ends_, operands, context.executor);
     return {};
   }
 
@@ -101,6 +104,7 @@ class ShortKernel final : public plan::Kernel {
   }
 
   Job job_;
+  Rows ends_;
   std::size_t stage_ = 0, scratch_ = 0, threads_;
 };
 

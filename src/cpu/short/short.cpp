@@ -169,7 +169,7 @@ void RunTask(const Job& job, const plan::Operands& in, int64_t chunk, const Accu
     const int64_t n = chunk * job.config.samples + m;
     for (int64_t c = 0; c < channels; ++c) {
       const int64_t co = group * cout + first + c;
-      const A bias = p.has_bias ? widen(static_cast<const T*>(in.bias)[co]) : A{0};
+      const A bias = start_of<T>(p.has_bias, in.bias, co);
       T* y = static_cast<T*>(in.output) + (n * p.cout + co) * job.lout;
       Channel(d, job, tile + m * p.l * job.row_pitch + c * p.k, bias, line, y);
     }
@@ -207,16 +207,16 @@ HWY_EXPORT(Run);
 HWY_EXPORT(Blocks);
 
 int64_t column_blocks(const Job& job) {
-  return HWY_DYNAMIC_DISPATCH(Blocks)(job);
+  return TCONV_DISPATCH(Blocks)(job);
 }
 
 void stage_columns(const Job& job, const void* x, int64_t chunk, int64_t block, void* staged) {
-  HWY_DYNAMIC_DISPATCH(StageAny)(job, x, chunk, block, staged);
+  TCONV_DISPATCH(StageAny)(job, x, chunk, block, staged);
 }
 
 void run_task(const Job& job, const plan::Operands& operands, int64_t chunk, const void* staged, int64_t task,
               void* scratch) {
-  HWY_DYNAMIC_DISPATCH(Run)(job, operands, chunk, staged, task, scratch);
+  TCONV_DISPATCH(Run)(job, operands, chunk, staged, task, scratch);
 }
 
 }  // namespace tconv::cpu::short_l

@@ -20,7 +20,7 @@ void repair_output(const Problem& p, const Rows& rows, const Row& row, const pla
   const int64_t cout_g = p.cout_per_group(), cin_g = p.cin_per_group(), group = co / cout_g;
   const T* x = static_cast<const T*>(raw.x) + n * steps[0];
   const T* w = static_cast<const T*>(raw.weight) + co % cout_g * p.k;
-  A sum = p.has_bias ? widen(static_cast<const T*>(raw.bias)[co]) : A{0};
+  A sum = start_of<T>(p.has_bias, raw.bias, co);
   for (int64_t ci = group * cin_g; ci < (group + 1) * cin_g; ++ci) {
     for (int64_t j = 0; j < row.count; ++j) {
       const int64_t i = t + row.offset - j * rows.x_step;
@@ -45,6 +45,25 @@ void repair_channel(const Problem& p, const Rows& rows, const plan::Operands& ra
     for (int64_t t = 0; t < inner; ++t) repair_output<T>(p, rows, row, raw, n, co, t, f + p.stride * t);
     for (int64_t t = outer; t < outputs; ++t) {
       repair_output<T>(p, rows, row, raw, n, co, t, f + p.stride * t);
+    }
+  }
+}
+
+// Whether the output at t of a row has a product: its tap with the lowest position at or behind 0.
+bool has_product(const Problem& p, const Rows& rows, const Row& row, int64_t t) {
+  const int64_t highest = t + row.offset;
+  if (row.count == 0 || highest < 0) return false;
+  return highest - std::min(row.count - 1, highest / rows.x_step) * rows.x_step < p.l;
+}
+
+// One channel of one sample.
+template <class T>
+void store_alone(const Problem& p, const Rows& rows, T bias, T* y) {
+  const int64_t lout = p.lout();
+  for (int64_t f = 0; f < static_cast<int64_t>(rows.rows.size()); ++f) {
+    const Row& row = rows.rows[static_cast<std::size_t>(f)];
+    for (int64_t o = f, t = 0; o < lout; o += p.stride, ++t) {
+      if (!has_product(p, rows, row, t)) y[o] = bias;
     }
   }
 }
@@ -75,6 +94,21 @@ void repair_ends(const Problem& p, const Rows& rows, const plan::Operands& raw,
   executor.run(p.n * p.cout, [&](int64_t index, int32_t) {
     with_storage(p.dtype, [&](auto tag) {
       repair_channel<decltype(tag)>(p, rows, raw, index / p.cout, index % p.cout);
+    });
+  });
+}
+
+void store_bias_alone(const Problem& p, const Rows& rows, const plan::Operands& raw,
+                      const core::Executor& executor) {
+  if (!p.has_bias) return;
+  with_storage(p.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    const T* bias = static_cast<const T*>(raw.bias);
+    if (!any_negative_zero<T>(bias, p.cout)) return;
+    executor.run(p.n * p.cout, [&](int64_t index, int32_t) {
+      const T value = bias[index % p.cout];
+      if (is_negative_zero(value))
+        store_alone(p, rows, value, static_cast<T*>(raw.output) + index * p.lout());
     });
   });
 }

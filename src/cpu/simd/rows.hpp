@@ -1,4 +1,4 @@
-// The taps of one residue in closed form, and the repair of outputs at the ends of x.
+// The taps of one residue in closed form, and what they say of outputs at the ends of x.
 //
 // Residue f in [0, min(stride, lout)), outputs o = f + stride*t (core/polyphase.hpp):
 //   y[co, f + stride*t] = bias[co] + sum over ci, j in [0, count) of
@@ -35,5 +35,10 @@ Rows rows_of(const core::Problem& problem);
 // outside x. A rare path: scalar.
 void repair_ends(const core::Problem& problem, const Rows& rows, const plan::Operands& raw,
                  const core::Executor& executor);
+
+// An output without any product is its bias, -0.0 included. Sums that begin at the bias and meet zeros around
+// x lose that sign: this stores it where a bias is -0.0.
+void store_bias_alone(const core::Problem& problem, const Rows& rows, const plan::Operands& raw,
+                      const core::Executor& executor);
 
 }  // namespace tconv::cpu

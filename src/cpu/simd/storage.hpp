@@ -1,9 +1,12 @@
 // Storage types of the CPU kernels and the type that they are summed in.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "core/float16.hpp"
+#include "core/nan.hpp"
 #include "core/problem.hpp"
 
 namespace tconv::cpu {
@@ -39,9 +42,10 @@ inline float widen(BF16 v) {
   return core::bf16_to_float(v.bits);
 }
 
+// What is stored of an accumulator: rounded to nearest even, and one NaN for all.
 template <class T>
 T round_to(Accumulator<T> v) {
-  return v;
+  return core::canonical(v);
 }
 template <>
 inline F16 round_to<F16>(float v) {
@@ -50,6 +54,25 @@ inline F16 round_to<F16>(float v) {
 template <>
 inline BF16 round_to<BF16>(float v) {
   return {core::float_to_bf16(v)};
+}
+
+// Where the sum of channel co begins. With products a bias of -0.0 counts as +0.0; an output without any is
+// its bias, for which store_bias_alone (rows.hpp) cares.
+template <class T>
+Accumulator<T> start_of(bool has_bias, const void* bias, int64_t co) {
+  using A = Accumulator<T>;
+  return has_bias ? static_cast<A>(widen(static_cast<const T*>(bias)[co])) + A{0} : A{0};
+}
+
+template <class T>
+bool is_negative_zero(T v) {
+  return widen(v) == 0 && std::signbit(widen(v));
+}
+// Whether one of count elements is -0.0.
+template <class T>
+bool any_negative_zero(const void* values, int64_t count) {
+  const T* first = static_cast<const T*>(values);
+  return std::any_of(first, first + count, [](T v) { return is_negative_zero(v); });
 }
 
 inline std::size_t accumulator_size(core::DType dtype) {
