@@ -115,6 +115,7 @@ std::size_t Plan::workspace_bytes(bool packed_weights) const {
 Result<Plan> make_plan(const core::Problem& problem, const core::DeviceInfo& device,
                        const PlanOptions& options, const std::string& environment) {
   Status status = validate(problem);
+  if (status.ok()) status = device.usable;
   if (!status.ok()) return status;
   Plan plan{problem, device, options, nullptr, nullptr, {}};
   if (plan.options.threads <= 0) plan.options.threads = device.threads;

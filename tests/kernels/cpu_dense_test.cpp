@@ -117,8 +117,18 @@ TEST(CpuDense, InfiniteWeightsStayWhereTapsAre) {
   }
 }
 
+// f(line) for every shape on every SIMD target.
+template <class F>
+void each_shape(F&& f) {
+  for (const std::string& simd : SimdTarget::all()) {
+    const SimdTarget only(simd);
+    SCOPED_TRACE(simd);
+    for (const char* line : kShapes) f(line);
+  }
+}
+
 TEST(CpuDense, SameBitsForAnyThreadCount) {
-  for (const char* line : kShapes) {
+  each_shape([](const char* line) {
     const core::Problem p = problem_of(line);
     const auto x = ramp<float>(p.x_elements(), 1009), w = ramp<float>(p.weight_elements(), 811);
     const auto bias = ramp<float>(p.cout, 13);
@@ -127,11 +137,11 @@ TEST(CpuDense, SameBitsForAnyThreadCount) {
       EXPECT_TRUE(same_bits(one, Planned(p, threads).run(x, w.data(), bias, false)))
           << line << ", " << threads;
     }
-  }
+  });
 }
 
 TEST(CpuDense, SameBitsForAnyBatch) {
-  for (const char* line : kShapes) {
+  each_shape([](const char* line) {
     const core::Problem all = problem_of(line);
     core::Problem one = all;
     one.n = 1;
@@ -146,7 +156,7 @@ TEST(CpuDense, SameBitsForAnyBatch) {
       EXPECT_TRUE(same_bits(part, Planned(one, 1).run(sample, w.data(), bias, false)))
           << line << ", sample " << n;
     }
-  }
+  });
 }
 
 // One packed buffer serves every plan with the same key: other lengths, batches and thread counts.

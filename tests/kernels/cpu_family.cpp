@@ -7,7 +7,9 @@
 
 namespace tconv::tests {
 
-void judge_infinite_weights(const char* kernel, const std::string& line) {
+namespace {
+
+void judge_on_this_target(const char* kernel, const std::string& line) {
   const core::Problem p = problem_of(line);
   ASSERT_EQ(p.dtype, core::DType::f32);
   judge::Rng rng(5);
@@ -38,6 +40,16 @@ void judge_infinite_weights(const char* kernel, const std::string& line) {
     } else {
       EXPECT_EQ(static_cast<double>(y[i]), expected) << line << " element " << i;
     }
+  }
+}
+
+}  // namespace
+
+void judge_infinite_weights(const char* kernel, const std::string& line) {
+  for (const std::string& simd : SimdTarget::all()) {
+    const SimdTarget only(simd);
+    SCOPED_TRACE(simd);
+    judge_on_this_target(kernel, line);
   }
 }
 

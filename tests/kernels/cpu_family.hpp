@@ -10,36 +10,22 @@
 #include <string>
 #include <vector>
 
+#include "cpu/simd/dispatch.hpp"
 #include "cpu/threads/pool.hpp"
-#include "hwy/targets.h"
 #include "judge/judge.hpp"
 #include "judge/rng.hpp"
 #include "plan/planner.hpp"
 
 namespace tconv::tests {
 
-// Restricts run-time dispatch for its lifetime; a target that the machine lacks leaves the next lower one.
+// Forces a SIMD target for its lifetime.
 class SimdTarget {
  public:
-  explicit SimdTarget(int64_t target) {
-    // A lower bit is a better target.
-    hwy::SetSupportedTargetsForTest(host() & ~(target - 1));
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  }
-  ~SimdTarget() {
-    hwy::SetSupportedTargetsForTest(0);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  }
+  explicit SimdTarget(const std::string& name) { EXPECT_TRUE(cpu::simd::choose_target(name).ok()) << name; }
+  ~SimdTarget() { EXPECT_TRUE(cpu::simd::choose_target("").ok()); }
   SimdTarget(const SimdTarget&) = delete;
 
-  static std::vector<int64_t> all() {
-    std::vector<int64_t> targets;
-    for (int64_t rest = host(); rest != 0; rest &= rest - 1) targets.push_back(rest & -rest);
-    return targets;
-  }
-
- private:
-  static int64_t host() { return hwy::SupportedTargets() & HWY_TARGETS; }
+  static const std::vector<std::string>& all() { return cpu::simd::target_names(); }
 };
 
 inline void judge_problem(const core::Problem& problem, const char* kernel, uint64_t seed = 1,
@@ -62,7 +48,7 @@ inline core::Problem problem_of(const std::string& line) {
 // Each line in all four dtypes with every kind of data, on every SIMD target.
 inline void judge_lines(const char* kernel, std::initializer_list<const char*> lines) {
   using judge::Fill;
-  for (const int64_t simd : SimdTarget::all()) {
+  for (const std::string& simd : SimdTarget::all()) {
     const SimdTarget only(simd);
     for (const char* line : lines) {
       for (const char* dtype : {" f32", " f64", " f16", " bf16"}) {
@@ -119,10 +105,10 @@ inline void draw_rest(judge::Rng& rng, core::Problem& p) {
   p.x_stride = {rng.pick<int64_t>({0, channel * p.cin + 1, channel * p.cin}), channel, position};
 }
 
-// draw fills in the sizes; invalid and unsupported draws do not count.
+// draw fills in the sizes; invalid and unsupported draws do not count. SIMD targets take turns.
 inline void judge_random(const char* kernel, int problems, uint64_t seed,
                          const std::function<void(judge::Rng&, core::Problem&)>& draw) {
-  const std::vector<int64_t> targets = SimdTarget::all();
+  const auto& targets = SimdTarget::all();
   for (uint64_t stream = 0; problems > 0; ++stream) {
     ASSERT_LT(stream, 100'000u) << "the draws hardly ever suit " << kernel;
     judge::Rng rng(seed, stream);
@@ -131,9 +117,7 @@ inline void judge_random(const char* kernel, int problems, uint64_t seed,
     draw_rest(rng, p);
     if (!validate(p).ok() || !supported(p, kernel)) continue;
     --problems;
-    // Half of them on the best target.
-    const auto pick = static_cast<std::size_t>(rng.next() % (2 * targets.size()));
-    const SimdTarget only(targets[pick < targets.size() ? pick : 0]);
+    const SimdTarget only(targets[static_cast<std::size_t>(problems) % targets.size()]);
     judge_problem(p, kernel, stream);
     if (::testing::Test::HasFailure()) return;
   }

@@ -1,10 +1,11 @@
 // 20,000 random problems of every feature on the planner's choice, a part of them on every kernel that
-// supports them, and a fixed list of nasty ones on every kernel. Ten shards, so that ctest -j runs them side
-// by side. A failure's problem can be judged alone: tconv check "<problem>".
+// supports them, SIMD targets in turn; and a fixed list of nasty ones on every kernel and target. Ten shards,
+// so that ctest -j runs them side by side. A failure's problem can be judged alone: tconv check "<problem>".
 #include <gtest/gtest.h>
 
 #include "judge/draw.hpp"
 #include "judge/judge.hpp"
+#include "kernels/cpu_family.hpp"
 
 namespace tconv::judge {
 namespace {
@@ -22,10 +23,13 @@ class RandomProblems : public ::testing::TestWithParam<int> {};
 
 TEST_P(RandomProblems, AreRight) {
   const int64_t shard = GetParam();
+  const auto& simd = tests::SimdTarget::all();
   const auto target = cpu_target(shard % 2 == 0 ? 2 : 1);
   for (int64_t i = shard * kProblems / kShards; i < (shard + 1) * kProblems / kShards; ++i) {
     Rng rng(7, static_cast<uint64_t>(i));
     const core::Problem problem = draw_valid(rng);
+    // By eights, so that every target meets the problems of all kernels.
+    const tests::SimdTarget only(simd[static_cast<std::size_t>(i / 8) % simd.size()]);
     Options options;
     options.seed = mix(7) + static_cast<uint64_t>(i);
     expect_right(problem, i % 8 == 0 ? "all" : "", *target, options);
@@ -81,7 +85,10 @@ TEST_P(NastyProblems, AreRightOnEveryKernel) {
   for (const char* line : kNasty) {
     const auto parsed = core::parse(line + std::string(" ") + GetParam());
     ASSERT_TRUE(parsed.ok()) << line;
-    expect_right(parsed.value(), "all", *target, options);
+    for (const std::string& simd : tests::SimdTarget::all()) {
+      const tests::SimdTarget only(simd);
+      expect_right(parsed.value(), "all", *target, options);
+    }
   }
 }
 

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <string>
 
+#include "cpu/simd/dispatch.hpp"
 #include "judge/draw.hpp"
 #include "judge/judge.hpp"
 
@@ -23,9 +24,13 @@ TEST(Smoke, EveryKernelOnEveryKindOfProblem) {
     const auto parsed = core::parse(line);
     ASSERT_TRUE(parsed.ok()) << line << ": " << parsed.status().message();
     ++problems;
-    for (const Verdict& v : judge(parsed.value(), "all", *target, options)) {
-      EXPECT_TRUE(v.right) << line << ": " << v.kernel << ": " << v.failure;
+    for (const std::string& simd : cpu::simd::target_names()) {
+      ASSERT_TRUE(cpu::simd::choose_target(simd).ok());
+      for (const Verdict& v : judge(parsed.value(), "all", *target, options)) {
+        EXPECT_TRUE(v.right) << simd << ": " << line << ": " << v.kernel << ": " << v.failure;
+      }
     }
+    ASSERT_TRUE(cpu::simd::choose_target("").ok());
   }
   EXPECT_GT(problems, 20);
 }

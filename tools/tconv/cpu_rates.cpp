@@ -11,6 +11,8 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tconv/cpu_rates.cpp"
+#include "cpu/simd/targets.hpp"
+//
 #include "hwy/aligned_allocator.h"
 #include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
@@ -87,7 +89,7 @@ double multiply_add_gflops(bool f64, int threads) {
     const double seconds = seconds_of([&] {
       executor.run(threads, [&](int64_t i, int32_t) {
         const auto at = static_cast<std::size_t>(i) * 16;
-        flops[at] = HWY_DYNAMIC_DISPATCH(MultiplyAdd)(f64, 400'000, &sinks[at]);
+        flops[at] = TCONV_DISPATCH(MultiplyAdd)(f64, 400'000, &sinks[at]);
       });
     });
     double total = 0;
@@ -121,7 +123,7 @@ double copy_gbps(int threads, std::size_t bytes, int buffers) {
     float* target = to[static_cast<std::size_t>(which)].get();
     executor.run((count + kPart - 1) / kPart, [&](int64_t part, int32_t) {
       const int64_t first = part * kPart;
-      HWY_DYNAMIC_DISPATCH(Copy)(source + first, target + first, std::min(kPart, count - first), stream);
+      TCONV_DISPATCH(Copy)(source + first, target + first, std::min(kPart, count - first), stream);
     });
   };
   double best = 0, spent = 0;

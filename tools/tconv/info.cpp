@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include "command.hpp"
+#include "cpu/simd/dispatch.hpp"
 #include "cpu/threads/pool.hpp"
 #include "cuda/entries.hpp"
 #include "json.hpp"
@@ -34,20 +35,34 @@ Table gpu_table() {
   return table;
 }
 
+// The other SIMD targets that TCONV_SIMD may name.
+std::string other_targets() {
+  std::string names;
+  for (const std::string& name : cpu::simd::target_names()) {
+    if (name != cpu::simd::target_name()) names += (names.empty() ? "" : ", ") + name;
+  }
+  return names.empty() ? "no other target" : "others: " + names;
+}
+
 int info(bool json) {
   const core::DeviceInfo& cpu = cpu::host_device();
   const Table kernels = kernel_table(), gpus = gpu_table();
   const bool any_gpu = !cuda::devices().empty();
   if (json) {
     Json processor = Json::object();
+    Json targets = Json::array();
+    for (const std::string& name : cpu::simd::target_names()) targets.push(name);
     processor.set("threads", cpu.threads).set("simd", cpu.simd).set("vector_bytes", cpu.vector_bytes);
+    processor.set("simd_targets", targets);
     Json result = Json::object();
     result.set("version", tconv_version()).set("cuda", cuda::build_text()).set("cpu", processor);
     fmt::print("{}\n", result.set("gpus", gpus.json()).set("kernels", kernels.json()).dump());
     return 0;
   }
   fmt::print("tconv {}, {}\n\n", tconv_version(), cuda::build_text());
-  fmt::print("cpu: {} threads, SIMD {} ({} bytes a vector)\n", cpu.threads, cpu.simd, cpu.vector_bytes);
+  fmt::print("cpu: {} threads, SIMD {} ({} bytes a vector; {})\n", cpu.threads, cpu.simd, cpu.vector_bytes,
+             other_targets());
+  if (!cpu.usable.ok()) fmt::print("no plan can be made for it: {}\n", cpu.usable.message());
   fmt::print("{}\n{}", any_gpu ? gpus.text() : "no gpu in use\n", kernels.text());
   return 0;
 }

@@ -28,7 +28,7 @@ HWY_EXPORT(RunBF16);
 }  // namespace
 
 void compute_bf16(const Job& job, const Task& task, const Task* next, const Buffers& buffers, void* scratch) {
-  HWY_DYNAMIC_DISPATCH(RunBF16)(job, task, next, buffers, scratch);
+  TCONV_DISPATCH(RunBF16)(job, task, next, buffers, scratch);
 }
 
 }  // namespace tconv::cpu::dense

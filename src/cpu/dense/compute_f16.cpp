@@ -28,7 +28,7 @@ HWY_EXPORT(RunF16);
 }  // namespace
 
 void compute_f16(const Job& job, const Task& task, const Task* next, const Buffers& buffers, void* scratch) {
-  HWY_DYNAMIC_DISPATCH(RunF16)(job, task, next, buffers, scratch);
+  TCONV_DISPATCH(RunF16)(job, task, next, buffers, scratch);
 }
 
 }  // namespace tconv::cpu::dense

@@ -24,10 +24,14 @@ struct Tile {
   bool add;  // to what sums holds
 };
 
-// Named rows rather than an array: compilers keep these in registers.
+// Named rows rather than an array: compilers keep these in registers. Its constructors are written out: an
+// implicit one would not be compiled for the SIMD target, and NEON's vectors cannot be made outside of it.
 template <class D>
 struct Row {
-  hn::Vec<D> v0, v1, v2;
+  using V = hn::Vec<D>;
+  V v0, v1, v2;
+  HWY_INLINE Row() {}
+  HWY_INLINE Row(V a, V b, V c) : v0(a), v1(b), v2(c) {}
 };
 
 template <int kVecs, class D, class A>

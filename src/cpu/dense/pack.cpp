@@ -181,7 +181,7 @@ void pack(const Geometry& g, const Config& c, const void* weight, void* packed,
     task.ci_end = std::min(g.cin, task.ci_begin + kChannels);
     task.cout_block_begin = range * blocks_per_task;
     task.cout_block_end = std::min(blocks, task.cout_block_begin + blocks_per_task);
-    if (HWY_DYNAMIC_DISPATCH(Pack)(task)) {
+    if (TCONV_DISPATCH(Pack)(task)) {
       std::atomic_ref<int32_t>(header.special).store(1, std::memory_order_relaxed);
     }
   });

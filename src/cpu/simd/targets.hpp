@@ -8,3 +8,19 @@
 #define HWY_DISABLED_TARGETS \
   (HWY_SSSE3 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #endif
+
+#include "hwy/targets.h"
+
+namespace tconv::cpu::simd {
+
+const hwy::ChosenTarget& chosen_target();  // dispatch.hpp says which
+
+}  // namespace tconv::cpu::simd
+
+// The function of HWY_EXPORT(f) for the chosen target. Highway's own dispatch would share its choice with
+// every other user of Highway in the process.
+#if (HWY_TARGETS & (HWY_TARGETS - 1)) == 0
+#define TCONV_DISPATCH(f) HWY_STATIC_DISPATCH(f)
+#else
+#define TCONV_DISPATCH(f) (*(HWY_DISPATCH_TABLE(f)[tconv::cpu::simd::chosen_target().GetIndex()]))
+#endif

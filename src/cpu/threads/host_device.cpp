@@ -2,8 +2,8 @@
 
 #include <thread>
 
+#include "cpu/simd/dispatch.hpp"
 #include "cpu/threads/pool.hpp"
-#include "hwy/highway.h"
 
 namespace tconv::cpu {
 namespace {
@@ -16,23 +16,13 @@ int usable_cores() {
   return cores == 0 ? 1 : static_cast<int>(cores);
 }
 
-int bytes_of(int64_t target) {
-#if HWY_ARCH_X86
-  if (target <= HWY_AVX3) return 64;  // a lower bit is a better target
-  if (target == HWY_AVX2) return 32;
-#endif
-  (void)target;
-  return 16;
-}
-
 core::DeviceInfo detect() {
   core::DeviceInfo device;
   device.name = "cpu";
   device.threads = usable_cores();
-  const int64_t supported = hwy::SupportedTargets() & HWY_TARGETS;
-  const int64_t best = supported & -supported;
-  device.simd = hwy::TargetName(best);
-  device.vector_bytes = bytes_of(best);
+  device.simd = simd::target_name();
+  device.vector_bytes = simd::vector_bytes();
+  device.usable = simd::target_status();
   return device;
 }
 

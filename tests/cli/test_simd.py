@@ -1,0 +1,43 @@
+"""TCONV_SIMD: the smoke problems on every SIMD target of this machine, and refusals of others."""
+
+import json
+import unittest
+
+from support import PROBLEM, SOURCE, tconv
+
+SMOKE = SOURCE / "tests/shapes/smoke.txt"
+
+
+def processor(**environment):
+    return json.loads(tconv("info", "--json", **environment).stdout)["cpu"]
+
+
+class Simd(unittest.TestCase):
+    def test_every_target_is_right(self):
+        targets = processor(TCONV_SIMD="")["simd_targets"]
+        self.assertTrue(targets)
+        for target in targets:
+            with self.subTest(target=target):
+                self.assertEqual(processor(TCONV_SIMD=target)["simd"], target)
+                result = tconv("check", "--file", SMOKE, "--kernel", "all", TCONV_SIMD=target)
+                self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def test_the_best_is_the_default(self):
+        found = processor(TCONV_SIMD="")
+        self.assertEqual(found["simd"], found["simd_targets"][0])
+
+    def test_others_are_refused_when_a_plan_is_made(self):
+        targets = processor(TCONV_SIMD="")["simd_targets"]
+        for name in ["NEON" if "NEON" not in targets else "AVX3", "avx2", "AVX1024", " "]:
+            with self.subTest(name=name):
+                result = tconv("plan", PROBLEM, TCONV_SIMD=name)
+                self.assertEqual(result.returncode, 2, result.stdout)
+                self.assertIn(f"TCONV_SIMD is '{name}'", result.stderr)
+                self.assertIn(targets[0], result.stderr)
+                self.assertEqual(len(result.stderr.splitlines()), 1)
+                # What this machine has can be asked for all the same.
+                self.assertIn("TCONV_SIMD", tconv("info", TCONV_SIMD=name).stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
