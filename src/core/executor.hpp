@@ -1,13 +1,17 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
-#include <type_traits>
+#include <exception>
+
+#include "core/float_environment.hpp"
 
 namespace tconv::core {
 
-// How a CPU kernel spreads independent tasks. run() calls task(context, index, slot) once for each index in
-// [0, count) and returns when all are done; calls that overlap in time have different slots in [0, threads).
-// A kernel's bits may not depend on the slot nor on the order.
+// How a CPU kernel spreads independent tasks. run() calls f(index, slot) once for each index in [0, count)
+// and returns when all are done; calls that overlap in time have different slots in [0, threads). A kernel's
+// bits may not depend on the slot nor on the order, nor on a thread's floating-point environment: tasks run
+// in the default one, whosever the thread is.
 struct Executor {
   using Task = void (*)(void* context, int64_t index, int32_t slot);
   using ParallelFor = void (*)(void* executor_context, int64_t count, Task task, void* context);
@@ -16,17 +20,37 @@ struct Executor {
   ParallelFor parallel_for = nullptr;  // null: serially on the calling thread
   void* executor_context = nullptr;
 
-  template <class F>  // F: void(int64_t index, int32_t slot), must not throw
+  // An exception in f stops what has not begun and comes out of run(): it never passes through parallel_for,
+  // which may be C, nor ends a worker.
+  template <class F>  // F: void(int64_t index, int32_t slot)
   void run(int64_t count, F&& f) const {
-    auto task = [](void* context, int64_t index, int32_t slot) {
-      (*static_cast<std::remove_reference_t<F>*>(context))(index, slot);
-    };
     if (parallel_for == nullptr || threads <= 1 || count <= 1) {
+      const DefaultFloatEnvironment environment;
       for (int64_t i = 0; i < count; ++i) f(i, 0);
-    } else {
-      parallel_for(executor_context, count, task, const_cast<void*>(static_cast<const void*>(&f)));
+      return;
     }
+    Batch<F> batch{f};
+    parallel_for(executor_context, count, Batch<F>::task, &batch);
+    if (batch.error != nullptr) std::rethrow_exception(batch.error);
   }
+
+ private:
+  template <class F>
+  struct Batch {
+    F& f;
+    std::atomic<bool> failed{false};
+    std::exception_ptr error = nullptr;  // of the first task that failed
+
+    static void task(void* context, int64_t index, int32_t slot) {
+      auto& batch = *static_cast<Batch*>(context);
+      const DefaultFloatEnvironment environment;
+      try {
+        if (!batch.failed.load(std::memory_order_relaxed)) batch.f(index, slot);
+      } catch (...) {
+        if (!batch.failed.exchange(true)) batch.error = std::current_exception();
+      }
+    }
+  };
 };
 
 }  // namespace tconv::core

@@ -1,7 +1,9 @@
 #include "plan/planner.hpp"
 
+#include <cfenv>
 #include <cstdlib>
 
+#include "core/float_environment.hpp"
 #include "plan/registry.hpp"
 
 namespace tconv::plan {
@@ -10,6 +12,22 @@ namespace {
 using core::Code;
 using core::Result;
 using core::Status;
+
+// The default floating-point environment until the end of the scope: cost models round, and printf rounds
+// numbers as the x87 unit is told to, which core::DefaultFloatEnvironment leaves alone.
+class PlanningFloatEnvironment {
+ public:
+  PlanningFloatEnvironment() {
+    std::fegetenv(&saved_);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  ~PlanningFloatEnvironment() { std::fesetenv(&saved_); }
+  PlanningFloatEnvironment(const PlanningFloatEnvironment&) = delete;
+  PlanningFloatEnvironment& operator=(const PlanningFloatEnvironment&) = delete;
+
+ private:
+  std::fenv_t saved_;
+};
 
 constexpr const char* kVariable = "TCONV_FORCE_KERNEL";
 
@@ -114,6 +132,7 @@ std::size_t Plan::workspace_bytes(bool packed_weights) const {
 
 Result<Plan> make_plan(const core::Problem& problem, const core::DeviceInfo& device,
                        const PlanOptions& options, const std::string& environment) {
+  const PlanningFloatEnvironment float_environment;
   Status status = validate(problem);
   if (status.ok()) status = device.usable;
   if (!status.ok()) return status;
@@ -144,6 +163,7 @@ std::vector<const KernelEntry*> supporting(const core::Problem& problem, const c
 }
 
 std::string explain(const Plan& plan) {
+  const PlanningFloatEnvironment environment;
   std::string out = "problem  " + text(plan.problem) + "\n";
   out += "device   " + plan.device.name + "\n";
   out += std::string("kernel   ") + plan.entry->name +
@@ -157,11 +177,13 @@ std::string explain(const Plan& plan) {
 }
 
 Status pack(const Plan& plan, const void* weight, void* packed, const RunContext& context) {
+  const core::DefaultFloatEnvironment environment;
   return plan.kernel->pack(weight, packed, context);
 }
 
 Status run(const Plan& plan, const Operands& operands, bool packed, const RunContext& context,
            std::size_t workspace_bytes) {
+  const core::DefaultFloatEnvironment environment;
   const bool pack_first = !packed && plan.kernel->packed_bytes() > 0 && operands.weight != nullptr;
   Status status = check_workspace(plan, !pack_first, context, workspace_bytes);
   if (!status.ok() || plan.problem.output_elements() == 0) return status;

@@ -4,71 +4,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <cstring>
-#include <mutex>
-#include <thread>
+#include <stdexcept>
 
-#include "cpu/threads/pool.hpp"
-#include "judge/case.hpp"
 #include "judge/draw.hpp"
-#include "plan/planner.hpp"
+#include "runner.hpp"
 
 namespace tconv::judge {
 namespace {
-
-using Bytes = std::vector<std::byte>;
-
-// A plan of so many threads for a case, and runs of it with memory of their own.
-class Runner {
- public:
-  Runner(Case& c, const std::string& kernel, int threads) : case_(c) {
-    plan::PlanOptions options;
-    options.force_kernel = kernel;
-    options.threads = threads;
-    auto made = plan::make_plan(c.problem, cpu::host_device(), options);
-    EXPECT_TRUE(made.ok()) << made.status().message();
-    plan_ = std::make_unique<plan::Plan>(std::move(made.value()));
-  }
-
-  Bytes run(const core::Executor& executor) const {
-    const std::size_t workspace_bytes = plan_->workspace_bytes(false);
-    auto workspace = case_.target.allocate(workspace_bytes + 1);
-    Bytes output(static_cast<std::size_t>(case_.problem.output_elements()) * size_of(case_.problem.dtype) +
-                 8);
-    std::memset(output.data(), 0xff, output.size());
-    plan::Operands operands = case_.device_operands();
-    operands.output = output.data();
-    const plan::RunContext context{workspace.value()->device(), executor, nullptr};
-    const core::Status status = plan::run(*plan_, operands, false, context, workspace_bytes);
-    EXPECT_TRUE(status.ok()) << status.message();
-    return output;
-  }
-  Bytes run() const { return run(cpu::pool_executor(plan_->options.threads)); }
-
- private:
-  Case& case_;
-  std::unique_ptr<plan::Plan> plan_;
-};
-
-std::unique_ptr<Case> make_case(const core::Problem& p, Target& target) {
-  return std::move(Case::operands_only(p, Fill::uniform, target, {}).value());
-}
-
-std::vector<std::string> kernels_of(const core::Problem& p) {
-  std::vector<std::string> names;
-  for (const plan::KernelEntry* entry : plan::supporting(p, cpu::host_device(), {}))
-    names.push_back(entry->name);
-  return names;
-}
-
-// Enough tasks for eight threads, of each kind of kernel.
-constexpr const char* kLines[] = {
-    "n1 ci40 co72 l700 k4 s2 p1 bias f32",     "n3 ci64 co64 l90 k3 s1 p1 f32",
-    "n2 ci96 co96 l400 k4 s2 p1 g96 bias f32", "n1 ci66 co1 l200 k64 s16 p0 f32",
-    "n1 ci1 co60 l900 k5 s3 p1 bias f32",      "n2 ci40 co40 l300 k5 s2 p1 d2 f16",
-    "n1 ci40 co72 l300 k4 s2 p1 bf16",         "n1 ci40 co72 l300 k4 s2 p1 f64",
-    "n1 ci48 co48 l300 k4 s2 p1 g4 f32",       "gw n2 ci8 co8 l60 k4 s2 p1 f32"};
 
 TEST(Threads, SameBitsForAnyNumberOfThreads) {
   const auto target = cpu_target(1);
@@ -146,23 +88,21 @@ TEST(Pool, ATaskMayItselfRunTasks) {
   EXPECT_EQ(done, 64);
 }
 
-// A caller's executor: threads made for each call, tasks dealt out in turn.
-struct OwnExecutor {
-  int threads;
-  std::atomic<int> calls{0};
-
-  static void parallel_for(void* self, int64_t count, core::Executor::Task task, void* context) {
-    auto* own = static_cast<OwnExecutor*>(self);
-    ++own->calls;
-    std::vector<std::thread> workers;
-    for (int slot = 0; slot < own->threads; ++slot) {
-      workers.emplace_back([=] {
-        for (int64_t i = slot; i < count; i += own->threads) task(context, i, slot);
-      });
-    }
-    for (std::thread& worker : workers) worker.join();
+TEST(Executor, AnExceptionInATaskComesOutOfTheRun) {
+  OwnExecutor own{3};
+  for (const core::Executor& executor : {core::Executor{}, cpu::pool_executor(3), own.executor()}) {
+    std::atomic<int> begun{0};
+    const auto failing = [&](int64_t i, int32_t) {
+      ++begun;
+      if (i % 2 == 1) throw std::runtime_error("task failed");
+    };
+    EXPECT_THROW(executor.run(100, failing), std::runtime_error);
+    EXPECT_LT(begun, 100) << "tasks begin after one failed";
+    std::atomic<int> done{0};
+    executor.run(100, [&](int64_t, int32_t) { ++done; });
+    EXPECT_EQ(done, 100) << "the executor still works";
   }
-};
+}
 
 TEST(Executor, ACallersOwnIsUsedAndGivesTheSameBits) {
   const auto target = cpu_target(1);
@@ -171,9 +111,8 @@ TEST(Executor, ACallersOwnIsUsedAndGivesTheSameBits) {
     const core::Problem p = core::parse(line).value();
     const auto c = make_case(p, *target);
     OwnExecutor own{5};
-    const core::Executor executor{5, OwnExecutor::parallel_for, &own};
     const Runner runner(*c, "", 5);
-    EXPECT_EQ(runner.run(executor), runner.run()) << line;
+    EXPECT_EQ(runner.run(own.executor()), runner.run()) << line;
     used += own.calls > 0 ? 1 : 0;
   }
   EXPECT_GT(used, 5);
