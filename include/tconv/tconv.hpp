@@ -161,6 +161,7 @@ class Plan {
   }
 
   const Problem& problem() const { return problem_; }
+  const tconv_plan* get() const { return plan_.get(); }  // for the C API
   std::string_view kernel() const { return tconv_plan_kernel(plan_.get()); }
   std::string_view explain() const { return tconv_plan_explain(plan_.get()); }
   std::string_view pack_key() const { return tconv_plan_pack_key(plan_.get()); }

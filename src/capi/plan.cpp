@@ -26,8 +26,12 @@ namespace {
 
 Result<DeviceInfo> device_of(const tconv_plan_options& options) {
   if (options.device_name != nullptr) {
-    if (options.device == TCONV_CUDA) return tconv::core::named_device(options.device_name);
-    return refuse("device_name is given: only device cuda has named devices");
+    if (options.device == TCONV_CUDA) {
+      auto named = tconv::core::named_device(options.device_name);
+      if (named.ok()) return named;
+      return Status(named.status().code(), "options->device_name: " + named.status().message());
+    }
+    return refuse("options->device_name is given: only device cuda has named devices");
   }
   if (options.device == TCONV_CUDA) return tconv::cuda::device_info(options.device_index);
   return tconv::cpu::host_device();

@@ -11,8 +11,11 @@ namespace {
 // Larger than any version will have: a struct_size beyond it is garbage, and must not be read up to.
 constexpr std::size_t kMost = 4096;
 
-core::Status check_size(const StructRule& rule, const std::string& what, std::size_t size) {
-  if (size >= rule.least && size <= kMost) return {};
+bool possible(const StructRule& rule, std::size_t size) {
+  return size >= rule.least && size <= kMost;
+}
+
+core::Status impossible(const StructRule& rule, const std::string& what, std::size_t size) {
   return refuse(what + " is " + std::to_string(size) + ": must be sizeof(" + rule.type + "), as " +
                 rule.type + "_init sets it; " + std::to_string(rule.known) + " with this library's header");
 }
@@ -31,8 +34,7 @@ core::Status read_struct(const StructRule& rule, const void* given, void* known)
   uint32_t stated = 0;
   std::memcpy(&stated, given, sizeof(stated));
   const std::size_t size = stated;
-  core::Status status = check_size(rule, std::string(rule.name) + "->struct_size", size);
-  if (!status.ok()) return status;
+  if (!possible(rule, size)) return impossible(rule, std::string(rule.name) + "->struct_size", size);
   const std::size_t set = first_set(given, rule.known, size);
   if (set < size) {
     return refuse(std::string(rule.name) + "->struct_size is " + std::to_string(size) + ", and byte " +
@@ -46,8 +48,7 @@ core::Status read_struct(const StructRule& rule, const void* given, void* known)
 
 core::Status write_struct(const StructRule& rule, const void* known, void* given, std::size_t size) {
   if (given == nullptr) return refuse(std::string(rule.name) + " is null");
-  core::Status status = check_size(rule, "struct_size", size);
-  if (!status.ok()) return status;
+  if (!possible(rule, size)) return impossible(rule, "struct_size", size);
   const std::size_t set = first_set(known, size, rule.known);
   if (set < rule.known) {
     return refuse("struct_size is " + std::to_string(size) + ": the " + rule.name + " sets byte " +
