@@ -57,9 +57,9 @@ class Bench(unittest.TestCase):
         self.assertEqual(result.stderr, "")
         return json.loads(result.stdout)
 
-    def refused(self, *arguments, says, cwd=None):
+    def refused(self, *arguments, says, cwd=None, status=2):
         result = tconv("bench", *arguments, cwd=cwd)
-        self.assertEqual((result.returncode, result.stdout), (2, ""), arguments)
+        self.assertEqual((result.returncode, result.stdout), (status, ""), arguments)
         self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
         self.assertIn(says, result.stderr)
 
@@ -115,7 +115,7 @@ class Drawing(Bench):
         self.refused("--random-large", 1, "--least-mb", 1e5, "--most-mb", 2e5, "--most-tflop", 0.001, "--list",
                      says="no problem of 100000 to 200000 MB")
         self.refused("--random-large", 1, "--kernel", "reference", says="planner's choice")
-        self.refused("--random-large", 1, "--save", "/nowhere/result.json", says="/nowhere/result.json")
+        self.refused("--random-large", 1, "--save", "/nowhere/result.json", says="/nowhere/result.json", status=1)
         self.refused("--random-large", 1, "--device", "h200", says="cannot run kernels")
         self.refused("ci16 co16 l50 k3", "--list", says="--list is for --random-large")
         self.refused("ci16 co16 l50 k3", "--save", "x", says="--save is for")

@@ -129,7 +129,7 @@ class Arrays(unittest.TestCase):
         (self.path / "x.npy").mkdir()
         result = self.run_arrays()
         self.assertEqual(result.returncode, 2)
-        self.assertIn("x.npy: is no regular file", result.stderr)
+        self.assertIn("x.npy: is a directory, not a file", result.stderr)
 
     def test_wrong_shapes_and_dtypes(self):
         x, w, b = self.arrays()

@@ -38,6 +38,26 @@ class Simd(unittest.TestCase):
                 # What this machine has can be asked for all the same.
                 self.assertIn("TCONV_SIMD", tconv("info", TCONV_SIMD=name).stdout)
 
+    def test_the_option(self):
+        for target in processor(TCONV_SIMD="")["simd_targets"]:
+            result = tconv("info", "--json", "--simd", target, TCONV_SIMD="ZEBRA")
+            self.assertEqual(json.loads(result.stdout)["cpu"]["simd"], target)
+            self.assertEqual(tconv("check", PROBLEM, "--simd", target).returncode, 0)
+            self.assertIn("kernel     reference", tconv("plan", PROBLEM, "--simd", target, "--kernel", "reference").stdout)
+
+    def test_a_check_is_refused_once(self):
+        result = tconv("check", "--random", 50, TCONV_SIMD="ZEBRA")
+        self.assertEqual((result.returncode, result.stdout, result.stderr.count("\n")), (2, "", 1))
+        self.assertIn("TCONV_SIMD is 'ZEBRA'", result.stderr)
+
+    def test_the_command_of_a_failure_has_the_target(self):
+        best = processor(TCONV_SIMD="")["simd_targets"][0]
+        arguments = ["check", "n1 ci64 co64 l100000 k3", "--memory", 1]
+        for result in (tconv(*arguments, TCONV_SIMD=best), tconv(*arguments, "--simd", best)):
+            self.assertTrue(result.stdout.splitlines()[0].endswith(f"--memory 1 --simd {best}"), result)
+        forced = tconv(*arguments, TCONV_SIMD="", TCONV_FORCE_KERNEL="reference").stdout.splitlines()[0]
+        self.assertTrue(forced.endswith("--kernel reference --memory 1"), forced)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -10,6 +10,7 @@ Verdict judge(Case& problem_case, const Subject& subject) {
   if (!verdict.right) verdict.failure = std::string(name_of(problem_case.fill)) + ": " + verdict.failure;
   verdict.kernel = trial.kernel();
   verdict.sampled = problem_case.sampled;
+  verdict.fill = problem_case.fill;
   return verdict;
 }
 

@@ -6,6 +6,7 @@
 // changed. One wrong element is enough.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct Verdict {
   std::string kernel;   // that ran; empty where none did
   std::string failure;  // one line, empty where right
   bool sampled = false;
+  std::optional<Fill> fill = {};  // the data that failed, or the last; nothing where none were made
 };
 
 Verdict judge(Case& problem_case, const Subject& subject);

@@ -8,6 +8,7 @@
 #include "devices.hpp"
 #include "json.hpp"
 #include "modes.hpp"
+#include "options.hpp"
 #include "problems.hpp"
 #include "progress.hpp"
 #include "table.hpp"
@@ -16,6 +17,14 @@ namespace tconv::cli {
 namespace {
 
 constexpr double kSeconds = 0.3;
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  tconv bench --seconds 1 --threads 2 \"n1 ci512 co256 l800 k16 s8 p4 bias f32\"\n"
+    "  tconv bench --file tests/shapes/layers.tsv --kernel cpu.dense --simd SSE4\n"
+    "  tconv bench --model --mode ieee,f16 \"n1 ci16 co16 l300 k4 s2 p1 f32\" --save model.json "
+    "--no-clobber\n"
+    "  tconv bench --device cuda --random-large 40 --seed 1 --least-mb 200 --most-mb 800 --most-tflop 1\n"
+    "  tconv bench --random-large 3 --list --json";
 
 Table make_table() {
   return Table({{"problem", "problem"},
@@ -52,9 +61,8 @@ void add_rows(Table& table, const NamedProblem& named, const Measured& m) {
 
 int bench_problems(const BenchArguments& a) {
   if (a.problems.empty() == a.file.empty()) throw UsageError("bench needs either a problem or --file");
-  std::vector<NamedProblem> problems;
-  for (const std::string& line : a.problems) problems.push_back({read_problem(line), ""});
-  if (!a.file.empty()) problems = read_problems(a.file);
+  const std::vector<NamedProblem> problems =
+      a.file.empty() ? read_problems_given(a.problems) : read_problems(a.file);
   const auto target = demand(target_of(a.device, a.threads, 0));
   const double seconds = a.seconds > 0 ? a.seconds : kSeconds;
   Table table = make_table();
@@ -83,6 +91,8 @@ int bench(const BenchArguments& a) {
     throw UsageError("--random-large draws its problems: no problem, --file or --model beside it");
   }
   if (!large && a.list) throw UsageError("--list is for --random-large");
+  if (a.save == "-") throw UsageError("--save writes a file: --json prints the same on standard output");
+  if (a.no_clobber && a.save.empty()) throw UsageError("--no-clobber is for --save");
   if (!large && !a.model && !a.save.empty()) throw UsageError("--save is for --random-large and --model");
   if (!large && !a.model && !a.modes.empty()) throw UsageError("--mode is for --random-large and --model");
   if ((large || a.model) && !a.kernel.empty()) {
@@ -94,17 +104,15 @@ int bench(const BenchArguments& a) {
 
 void add_large_options(CLI::App& sub, BenchArguments& a) {
   const char* group = "Large problems at random";
-  sub.add_option("--random-large", a.random_large, "So many of them")
-      ->check(CLI::PositiveNumber)
-      ->group(group);
-  sub.add_option("--seed", a.seed, "Of the problems")->capture_default_str()->group(group);
-  sub.add_option("--least-mb", a.least_mb, "x and y together, MB")
-      ->check(CLI::PositiveNumber)
+  add_whole(sub, "--random-large", a.random_large, 1, 1'000'000, "So many of them")->group(group);
+  add_whole(sub, "--seed", a.seed, 0, UINT64_MAX, "Of the problems")->capture_default_str()->group(group);
+  add_real(sub, "--least-mb", a.least_mb, 1e-6, 1e12, "x and y together have at least so many MB")
       ->capture_default_str()
       ->group(group);
-  sub.add_option("--most-mb", a.most_mb)->check(CLI::PositiveNumber)->capture_default_str()->group(group);
-  sub.add_option("--most-tflop", a.most_tflop)
-      ->check(CLI::PositiveNumber)
+  add_real(sub, "--most-mb", a.most_mb, 1e-6, 1e12, "x and y together have at most so many MB")
+      ->capture_default_str()
+      ->group(group);
+  add_real(sub, "--most-tflop", a.most_tflop, 1e-12, 1e12, "A problem has at most so many 10^12 operations")
       ->capture_default_str()
       ->group(group);
   sub.add_flag("--list", a.list, "Print the problems, measure nothing")->group(group);
@@ -115,26 +123,30 @@ void add_large_options(CLI::App& sub, BenchArguments& a) {
 Command bench_command(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("bench", "Time problems, beside the floor measured in the same run");
   auto a = std::make_shared<BenchArguments>();
-  sub->add_option("problem", a->problems, "Problems, e.g. \"n1 ci512 co256 l800 k16 s8 p4 bias f32\"");
-  sub->add_option("--file", a->file, "Problem lines, or a table of layers");
-  sub->add_option("--device", a->device, "cpu or cuda")->capture_default_str();
-  sub->add_option("--kernel", a->kernel, "Force this kernel");
-  sub->add_option("--threads", a->threads, "CPU threads; 0: one a core")->check(CLI::Range(0, 4096));
-  sub->add_option(
-         "--seconds", a->seconds,
-         "To spend on each kind of weights, or on each kernel; 0.3, with --random-large and --model 0.1")
-      ->check(CLI::Range(0.001, 600.0));
+  sub->add_option("problem", a->problems,
+                  "Problems, each in quotes, e.g. \"n1 ci512 co256 l800 k16 s8 p4 bias f32\"");
+  add_file(*sub, "--file", a->file, "Problem lines, or a table of layers; - for standard input");
+  add_device(*sub, a->device);
+  add_kernel(*sub, a->kernel);
+  add_threads(*sub, a->threads);
+  add_simd(*sub, a->simd);
+  add_real(*sub, "--seconds", a->seconds, 0.001, 600,
+           "To spend on each kind of weights, or on each kernel; 0.3, with --random-large and --model 0.1");
   sub->add_flag(
       "--model", a->model,
       "Predictions against measurements, and the choice against every other kernel; without problems "
       "over tests/shapes/layers.tsv");
-  sub->add_option("--mode", a->modes, "With --random-large and --model: tf32,ieee,f16,bf16,f64")
+  sub->add_option("--mode", a->modes,
+                  "With --random-large and --model: of tf32,ieee,f16,bf16,f64, with commas")
+      ->type_name("MODES")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::IsMember(mode_names()));
-  sub->add_option("--save", a->save, "With --random-large and --model: write the JSON to this file as well");
+      ->check(CLI::IsMember(mode_names()).description(""));
+  add_file(*sub, "--save", a->save, "With --random-large and --model: write the JSON to this file as well");
+  sub->add_flag("--no-clobber", a->no_clobber, "Refuse a --save file that is there already");
   add_large_options(*sub, *a);
-  sub->add_flag("--json", a->json, "Print JSON");
+  add_json(*sub, a->json);
+  sub->footer(kExamples);
   return {sub, [a] { return bench(*a); }};
 }
 

@@ -2,21 +2,23 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/device_info.hpp"
+#include "files.hpp"
 #include "json.hpp"
 
 namespace tconv::cli {
 
 struct BenchArguments {
   std::vector<std::string> problems;
-  std::string file, device = "cpu", kernel, save;
+  std::string file, device = "cpu", kernel, save, simd;
   std::vector<std::string> modes;
   int threads = 0;
   double seconds = 0;  // 0: the kind's own
-  bool json = false, model = false, list = false;
+  bool json = false, model = false, list = false, no_clobber = false;
   int64_t random_large = 0;
   uint64_t seed = 1;
   double least_mb = 100, most_mb = 1500, most_tflop = 2;
@@ -28,9 +30,17 @@ int bench_model(const BenchArguments& arguments);  // --model
 
 // The head of a result that is kept: what was measured, when, where, with which build.
 Json result_head(const char* benchmark, const core::DeviceInfo& device);
-// Writes one JSON value and a line's end, whole or not at all. can_write: before the measurement.
-void demand_writable(const std::string& path);
-void save_json(const std::string& path, const Json& json);
+
+// The file of --save, if one is wanted: made before the measurement, which no path that cannot be written may
+// cost.
+class Saved {
+ public:
+  explicit Saved(const BenchArguments& arguments);
+  void save(const Json& json) const;
+
+ private:
+  std::optional<Destination> destination_;
+};
 
 std::string milliseconds_text(double seconds);
 std::string percent_text(double share);

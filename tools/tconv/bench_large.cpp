@@ -39,7 +39,7 @@ double data_bytes(const core::Problem& p) {
   return static_cast<double>(p.x_elements() + p.y_elements()) * static_cast<double>(size_of(p.dtype));
 }
 
-int list(const std::vector<core::Problem>& problems, bool json) {
+int list(const std::vector<core::Problem>& problems, bool json, const Saved& saved) {
   Json rows = Json::array();
   for (const core::Problem& p : problems) {
     rows.push(Json::object()
@@ -50,17 +50,19 @@ int list(const std::vector<core::Problem>& problems, bool json) {
     if (!json) fmt::print("{}\n", text(p));
   }
   if (json) fmt::print("{}\n", rows.dump());
+  saved.save(rows);
   return 0;
 }
 
 // The run: prints a line a problem as soon as it is measured, and gathers the JSON.
 class LargeRun {
  public:
-  LargeRun(const BenchArguments& a, judge::Target& target) : a_(a), target_(target) {
+  LargeRun(const BenchArguments& a, judge::Target& target, const Saved& saved)
+      : a_(a), target_(target), saved_(saved) {
     if (a.json) return;
     fmt::print("{:>9}  {:>6}  {:>9}  {:<10}  {:>8}  {:<20}  {}\n", "median ms", "spread", "floor ms",
                "bound by", "of floor", "kernel", "problem");
-    std::fflush(stdout);
+    flush_output();
   }
 
   void measure(const core::Problem& problem) {
@@ -74,7 +76,7 @@ class LargeRun {
     } else {
       add(problem, contest.value(), row);
     }
-    std::fflush(stdout);
+    flush_output();
   }
 
   int finish() {
@@ -91,7 +93,7 @@ class LargeRun {
                  a_.seed, percent_text(mean), percent_text(least));
       fmt::print("{}\n", failed_ > 0 ? fmt::format("; {} failed", failed_) : "");
     }
-    if (!a_.save.empty()) save_json(a_.save, result);
+    saved_.save(result);
     return failed_ > 0 ? 1 : 0;
   }
 
@@ -114,6 +116,7 @@ class LargeRun {
 
   const BenchArguments& a_;
   judge::Target& target_;
+  const Saved& saved_;
   Json rows_ = Json::array();
   std::vector<double> shares_;
   int failed_ = 0;
@@ -123,10 +126,10 @@ class LargeRun {
 
 int bench_large(const BenchArguments& a) {
   const std::vector<core::Problem> problems = draw(a);
-  if (a.list) return list(problems, a.json);
-  if (!a.save.empty()) demand_writable(a.save);
+  const Saved saved(a);
+  if (a.list) return list(problems, a.json, saved);
   const auto target = demand(target_of(a.device, a.threads, 0));
-  LargeRun run(a, *target);
+  LargeRun run(a, *target, saved);
   Progress progress;
   for (std::size_t i = 0; i < problems.size(); ++i) {
     progress.show(fmt::format("{} of {}: {}", i + 1, problems.size(), text(problems[i])));

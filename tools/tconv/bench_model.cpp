@@ -22,9 +22,7 @@ constexpr double kNear = 1.1;  // of the best kernel's time
 constexpr const char* kLayers = "tests/shapes/layers.tsv";
 
 std::vector<NamedProblem> named_problems(const BenchArguments& a) {
-  std::vector<NamedProblem> named;
-  for (const std::string& line : a.problems) named.push_back({read_problem(line), ""});
-  if (!named.empty()) return named;
+  if (!a.problems.empty()) return read_problems_given(a.problems);
   if (!a.file.empty()) return read_problems(a.file);
   if (!std::ifstream(kLayers)) {
     throw UsageError(std::string(kLayers) +
@@ -66,7 +64,8 @@ Json json_of(const Contender& c) {
 
 class ModelRun {
  public:
-  ModelRun(const BenchArguments& a, judge::Target& target) : a_(a), target_(target) {
+  ModelRun(const BenchArguments& a, judge::Target& target, const Saved& saved)
+      : a_(a), target_(target), saved_(saved) {
     if (!a.json)
       line("predicted", "measured", "spread", "ratio", "best", "chosen/best", "kernel (best)", "problem");
   }
@@ -104,7 +103,7 @@ class ModelRun {
       }
       fmt::print("{}\n", failed_ > 0 ? fmt::format("; {} failed", failed_) : "");
     }
-    if (!a_.save.empty()) save_json(a_.save, result);
+    saved_.save(result);
     return failed_ > 0 ? 1 : 0;
   }
 
@@ -137,11 +136,12 @@ class ModelRun {
                    const std::string& kernel, const std::string& problem) {
     fmt::print("{:>9}  {:>8}  {:>6}  {:>5}  {:>6}  {:>11}  {:<20}  {}\n", predicted, measured, spread, ratio,
                best, over_best, kernel, problem);
-    std::fflush(stdout);
+    flush_output();
   }
 
   const BenchArguments& a_;
   judge::Target& target_;
+  const Saved& saved_;
   Json rows_ = Json::array();
   std::vector<double> ratios_;
   int64_t problems_ = 0, near_ = 0, failed_ = 0;
@@ -151,9 +151,9 @@ class ModelRun {
 
 int bench_model(const BenchArguments& a) {
   const std::vector<NamedProblem> problems = problems_of(a);
-  if (!a.save.empty()) demand_writable(a.save);
+  const Saved saved(a);
   const auto target = demand(target_of(a.device, a.threads, 0));
-  ModelRun run(a, *target);
+  ModelRun run(a, *target, saved);
   Progress progress;
   for (std::size_t i = 0; i < problems.size(); ++i) {
     progress.show(fmt::format("{} of {}: {}", i + 1, problems.size(), text(problems[i].problem)));

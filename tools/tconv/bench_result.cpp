@@ -47,22 +47,14 @@ std::string in_lines(const std::string& json) {
 
 }  // namespace
 
-void demand_writable(const std::string& path) {
-  std::FILE* file = std::fopen((path + ".new").c_str(), "w");
-  if (file == nullptr) throw UsageError(path + ": cannot be written");
-  std::fclose(file);
-  std::remove((path + ".new").c_str());
+Saved::Saved(const BenchArguments& a) {
+  if (!a.save.empty()) destination_ = demand(Destination::make(a.save, a.no_clobber));
 }
 
-void save_json(const std::string& path, const Json& json) {
-  const std::string beside = path + ".new", text = in_lines(json.dump());
-  std::FILE* file = std::fopen(beside.c_str(), "w");
-  if (file == nullptr) throw Failure(path + ": cannot be written");
-  const bool whole = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (std::fclose(file) != 0 || !whole || std::rename(beside.c_str(), path.c_str()) != 0) {
-    std::remove(beside.c_str());
-    throw Failure(path + ": cannot be written");
-  }
+void Saved::save(const Json& json) const {
+  if (!destination_) return;
+  const std::string text = in_lines(json.dump());
+  demand(destination_->write({std::as_bytes(std::span(text))}));
 }
 
 std::string milliseconds_text(double seconds) {

@@ -1,14 +1,17 @@
 // tconv check: problems against the float64 reference.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 
 #include "command.hpp"
 #include "devices.hpp"
+#include "files.hpp"
 #include "json.hpp"
 #include "judge/draw.hpp"
 #include "judge/judge.hpp"
+#include "options.hpp"
 #include "plan/planner.hpp"
 #include "plan/registry.hpp"
 #include "problems.hpp"
@@ -17,27 +20,78 @@
 namespace tconv::cli {
 namespace {
 
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  tconv check \"n1 ci8 co8 l100 k4 s2 p1 f32\" --kernel reference --threads 2\n"
+    "  tconv check --file tests/shapes/smoke.txt --kernel cpu.dense,cpu.short --where-supported\n"
+    "  tconv check --random 1000 --seed 7 --first 5000 --data special,integers --kernel all --stop\n"
+    "  tconv bench --random-large 20 --list | tconv check --file - --device cuda --memory 4096\n"
+    "  tconv check --random 50 --simd SSE4 --json";
+
 struct CheckArguments {
-  std::string problem, file, device = "cpu", kernel;
+  std::string problem, file, device = "cpu", kernel, simd;
+  std::vector<std::string> data;
   int64_t random = 0, first = 0;
   uint64_t seed = 1;
   int threads = 0;
   int64_t memory_mib = 0;
-  bool json = false, where_supported = false;
+  bool json = false, where_supported = false, stop = false;
 };
 
-// The names of --kernel, with commas between them.
-std::vector<std::string> names_of(const std::string& kernels) {
-  std::vector<std::string> names;
-  for (std::size_t begin = 0; begin <= kernels.size();) {
-    const std::size_t end = std::min(kernels.find(',', begin), kernels.size());
-    names.push_back(kernels.substr(begin, end - begin));
-    begin = end + 1;
+using judge::Fill;
+
+// The words of --data.
+constexpr std::pair<const char*, Fill> kData[] = {{"integers", Fill::integers},
+                                                  {"uniform", Fill::uniform},
+                                                  {"positive", Fill::positive},
+                                                  {"spread", Fill::spread},
+                                                  {"special", Fill::special}};
+
+std::vector<std::string> data_words() {
+  std::vector<std::string> words;
+  for (const auto& [word, fill] : kData) words.push_back(word);
+  return words;
+}
+
+std::string word_of(Fill wanted) {
+  for (const auto& [word, fill] : kData) {
+    if (fill == wanted) return word;
   }
-  for (const std::string& name : names) {
-    const auto& all = plan::registry();
-    const bool known = std::any_of(all.begin(), all.end(), [&](const auto* e) { return name == e->name; });
-    if (!known) throw UsageError("kernel '" + name + "' is not known");
+  return "";
+}
+
+std::vector<Fill> fills_of(const std::vector<std::string>& words) {
+  std::vector<Fill> fills;
+  for (const std::string& wanted : words) {
+    for (const auto& [word, fill] : kData) {
+      if (word == wanted) fills.push_back(fill);
+    }
+  }
+  return fills;
+}
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// The names of --kernel: one or "all", with --where-supported a list with commas. Refused where no problem
+// could be right with them.
+std::vector<std::string> names_of(const CheckArguments& a) {
+  const std::string forced = environment("TCONV_FORCE_KERNEL");
+  if (!forced.empty()) demand_kernel("TCONV_FORCE_KERNEL", forced);
+  if (a.where_supported && a.kernel.empty()) throw UsageError("--where-supported needs --kernel");
+  if (a.kernel.empty() || (a.kernel == "all" && !a.where_supported)) return {a.kernel};
+  const std::vector<std::string> names = split_at_commas(a.kernel);
+  if (names.size() > 1 && !a.where_supported) throw UsageError("--kernel: a list needs --where-supported");
+  for (const std::string& name : names) demand_kernel("--kernel", name);
+  for (const plan::KernelEntry* entry : plan::registry()) {
+    const std::string device = entry->device == core::DeviceKind::cuda ? "cuda" : "cpu";
+    const bool named = std::find(names.begin(), names.end(), entry->name) != names.end();
+    if (named && device != a.device) {
+      throw UsageError(
+          fmt::format("--kernel: {} runs on {}, and --device is {}", entry->name, device, a.device));
+    }
   }
   return names;
 }
@@ -45,7 +99,7 @@ std::vector<std::string> names_of(const std::string& kernels) {
 // What to judge a problem on: the planner's choice (""), one kernel, all, or those of a list that take it.
 std::vector<std::string> kernels_for(const core::Problem& problem, const CheckArguments& a,
                                      const std::vector<std::string>& names, judge::Target& target) {
-  if (!a.where_supported) return {a.kernel};
+  if (!a.where_supported) return names;
   std::vector<std::string> kernels;
   for (const plan::KernelEntry* entry : supporting(problem, target.info(), target.options(0))) {
     if (std::find(names.begin(), names.end(), entry->name) != names.end()) kernels.push_back(entry->name);
@@ -58,7 +112,7 @@ class Source {
  public:
   explicit Source(const CheckArguments& a) : seed_(a.seed), first_(a.first) {
     const int given = (a.problem.empty() ? 0 : 1) + (a.file.empty() ? 0 : 1) + (a.random > 0 ? 1 : 0);
-    if (given != 1) throw UsageError("check needs one of a problem, --file and --random");
+    if (given != 1) throw UsageError("check takes one of these: a problem, --file or --random");
     if (!a.problem.empty()) listed_ = {{read_problem(a.problem), ""}};
     if (!a.file.empty()) listed_ = read_problems(a.file);
     count_ = listed_.empty() ? a.random : static_cast<int64_t>(listed_.size());
@@ -69,6 +123,7 @@ class Source {
     judge::Rng rng(seed_, static_cast<uint64_t>(first_ + i));
     return judge::draw_valid(rng);
   }
+  // The data depend on the seed and the problem's number alone.
   uint64_t seed_of(int64_t i) const { return judge::mix(seed_) + static_cast<uint64_t>(first_ + i); }
 
  private:
@@ -77,91 +132,142 @@ class Source {
   std::vector<NamedProblem> listed_;
 };
 
-// What a run has found.
-struct Tally {
-  int64_t wrong = 0, verdicts = 0, sampled = 0, left_out = 0;
-  std::map<std::string, int64_t> kernels;  // verdicts of each
-  Json failures = Json::array();
-};
+// The command that judges this problem on the same data again, and nothing else; what the environment forces
+// is among its options.
+std::string again(const CheckArguments& a, const core::Problem& problem, int64_t number, std::string kernel,
+                  const std::optional<Fill>& fill) {
+  std::string command = fmt::format("tconv check \"{}\" --seed {} --first {}", text(problem), a.seed, number);
+  if (fill) command += " --data " + word_of(*fill);
+  if (!fill && !a.data.empty()) command += fmt::format(" --data {}", fmt::join(a.data, ","));
+  if (kernel.empty()) kernel = environment("TCONV_FORCE_KERNEL");
+  if (!kernel.empty()) command += " --kernel " + kernel;
+  if (a.device != "cpu") command += " --device " + a.device;
+  if (a.threads > 0) command += fmt::format(" --threads {}", a.threads);
+  if (a.memory_mib > 0) command += fmt::format(" --memory {}", a.memory_mib);
+  const std::string simd = environment("TCONV_SIMD");  // --simd sets it
+  if (a.device == "cpu" && !simd.empty()) command += " --simd " + simd;
+  return command;
+}
 
-void judge_one(const core::Problem& problem, const std::vector<std::string>& kernels, judge::Target& target,
-               const judge::Options& options, bool print, Progress& progress, Tally& tally) {
-  bool right = true, in_full = true;
-  for (const std::string& name : kernels) {
-    for (const judge::Verdict& v : judge::judge(problem, name, target, options)) {
-      ++tally.verdicts;
-      if (!v.kernel.empty()) ++tally.kernels[v.kernel];
-      in_full = in_full && !v.sampled;
-      if (v.right) continue;
-      right = false;
-      const std::string kernel = v.kernel.empty() ? "no kernel" : v.kernel;
-      progress.clear();
-      if (print) fmt::print("{}: {}: {}\n", text(problem), kernel, v.failure);
-      Json failure = Json::object();
-      failure.set("problem", text(problem)).set("kernel", kernel).set("failure", v.failure);
-      tally.failures.push(failure);
+class Check {
+ public:
+  explicit Check(const CheckArguments& a)
+      : a_(a),
+        names_(names_of(a)),
+        source_(a),
+        target_(demand(target_of(a.device, a.threads, static_cast<std::size_t>(a.memory_mib) << 20))) {}
+
+  int run() {
+    for (int64_t i = 0; i < source_.count() && !(a_.stop && wrong_ > 0); ++i) {
+      progress_.show(fmt::format("{} of {} problems, {} wrong", i, source_.count(), wrong_));
+      judge_one(i);
+      ++problems_;
     }
+    progress_.clear();
+    a_.json ? print_json() : print_text();
+    return wrong_ > 0 || verdicts_ == 0 ? 1 : 0;
   }
-  if (kernels.empty()) ++tally.left_out;
-  if (!right) ++tally.wrong;
-  if (!in_full) ++tally.sampled;
-}
 
-void print_json(const Tally& tally, int64_t problems) {
-  Json kernels = Json::object();
-  for (const auto& [name, count] : tally.kernels) kernels.set(name, count);
-  Json result = Json::object();
-  result.set("problems", problems).set("wrong", tally.wrong).set("verdicts", tally.verdicts);
-  result.set("left_out", tally.left_out).set("sampled", tally.sampled).set("kernels", kernels);
-  fmt::print("{}\n", result.set("failures", tally.failures).dump());
-}
-
-int check(const CheckArguments& a) {
-  const Source source(a);
-  if (a.where_supported && a.kernel.empty()) throw UsageError("--where-supported needs --kernel");
-  const auto names = a.where_supported ? names_of(a.kernel) : std::vector<std::string>();
-  const auto target = demand(target_of(a.device, a.threads, static_cast<std::size_t>(a.memory_mib) << 20));
-  Progress progress;
-  Tally tally;
-  for (int64_t i = 0; i < source.count(); ++i) {
-    progress.show(fmt::format("{} of {} problems, {} wrong", i, source.count(), tally.wrong));
-    const core::Problem problem = source.at(i);
+ private:
+  void judge_one(int64_t i) {
+    const core::Problem problem = source_.at(i);
     judge::Options options;
-    options.seed = source.seed_of(i);
-    judge_one(problem, kernels_for(problem, a, names, *target), *target, options, !a.json, progress, tally);
+    options.seed = source_.seed_of(i);
+    options.fills = fills_of(a_.data);
+    const std::vector<std::string> kernels = kernels_for(problem, a_, names_, *target_);
+    bool right = true, in_full = true;
+    for (const std::string& name : kernels) {
+      for (const judge::Verdict& v : judge::judge(problem, name, *target_, options)) {
+        ++verdicts_;
+        if (!v.kernel.empty()) ++kernels_[v.kernel];
+        in_full = in_full && !v.sampled;
+        if (v.right) continue;
+        right = false;
+        add_failure(problem, a_.first + i, name == "all" ? v.kernel : name, v);
+      }
+    }
+    if (kernels.empty()) ++left_out_;
+    if (!right) ++wrong_;
+    if (!in_full) ++sampled_;
   }
-  progress.clear();
-  if (a.json) {
-    print_json(tally, source.count());
-  } else {
+
+  void add_failure(const core::Problem& problem, int64_t number, const std::string& forced,
+                   const judge::Verdict& v) {
+    const std::string kernel = v.kernel.empty() ? "no kernel" : v.kernel;
+    const std::string command = again(a_, problem, number, forced, v.fill);
+    Json failure = Json::object();
+    failure.set("problem", text(problem)).set("kernel", kernel).set("failure", v.failure);
+    failure.set("seed", a_.seed).set("number", number).set("data", v.fill ? Json(word_of(*v.fill)) : Json());
+    failures_.push(failure.set("command", command));
+    if (a_.json) return;
+    progress_.clear();
+    fmt::print("{}: {}: {}; again: {}\n", text(problem), kernel, v.failure, command);
+    flush_output();
+  }
+
+  void print_text() const {
     const std::string left =
-        a.where_supported ? fmt::format(", {} taken by none of these kernels", tally.left_out) : "";
-    fmt::print("{} problems, {} wrong{}\n", source.count(), tally.wrong, left);
+        a_.where_supported ? fmt::format(", {} taken by none of these kernels", left_out_) : "";
+    const std::string stopped = problems_ < source_.count()
+                                    ? fmt::format(", stopped before {} more", source_.count() - problems_)
+                                    : "";
+    fmt::print("{} {}, {} wrong{}{}\n", problems_, problems_ == 1 ? "problem" : "problems", wrong_, left,
+               stopped);
   }
-  return tally.wrong > 0 || tally.verdicts == 0 ? 1 : 0;
-}
+
+  void print_json() const {
+    Json kernels = Json::object();
+    for (const auto& [name, count] : kernels_) kernels.set(name, count);
+    Json result = Json::object();
+    result.set("problems", problems_).set("wrong", wrong_).set("verdicts", verdicts_);
+    result.set("left_out", left_out_).set("sampled", sampled_).set("kernels", kernels);
+    fmt::print("{}\n", result.set("failures", failures_).dump());
+  }
+
+  const CheckArguments& a_;
+  std::vector<std::string> names_;
+  Source source_;
+  std::unique_ptr<judge::Target> target_;
+  Progress progress_;
+  int64_t problems_ = 0, wrong_ = 0, verdicts_ = 0, sampled_ = 0, left_out_ = 0;
+  std::map<std::string, int64_t> kernels_;  // verdicts of each
+  Json failures_ = Json::array();
+};
 
 }  // namespace
 
 Command check_command(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("check", "Hold kernels against the float64 reference");
   auto a = std::make_shared<CheckArguments>();
-  sub->add_option("problem", a->problem, "One problem, e.g. \"n1 ci8 co8 l100 k4 s2 p1 f32\"");
-  sub->add_option("--file", a->file, "Problem lines, or a table of layers");
-  sub->add_option("--random", a->random, "So many random problems of every feature")
-      ->check(CLI::PositiveNumber);
-  sub->add_option("--seed", a->seed, "Of the random problems and of all data")->capture_default_str();
-  sub->add_option("--first", a->first, "Begin at this random problem of the seed")
-      ->check(CLI::NonNegativeNumber);
-  sub->add_option("--device", a->device, "cpu or cuda")->capture_default_str();
-  sub->add_option("--kernel", a->kernel, "A kernel's name, or all that support the problem");
+  sub->add_option("problem", a->problem, "One problem, in quotes, e.g. \"n1 ci8 co8 l100 k4 s2 p1 f32\"");
+  add_file(*sub, "--file", a->file, "Problem lines, or a table of layers; - for standard input");
+  add_whole(*sub, "--random", a->random, 1, kMostProblems, "So many random problems of every feature");
+  add_whole(*sub, "--seed", a->seed, 0, UINT64_MAX, "Of the random problems and of all data")
+      ->capture_default_str();
+  add_whole(*sub, "--first", a->first, 0, kMostProblems,
+            "Begin at this random problem of the seed; a given problem gets the data of this number")
+      ->capture_default_str();
+  sub->add_option("--data", a->data,
+                  "Kinds of data, with commas: integers,uniform,positive,spread,special (NaN and infinities)")
+      ->type_name("KINDS")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember(data_words()).description(""));
+  add_device(*sub, a->device);
+  sub->add_option("--kernel", a->kernel, "A kernel's name, or all that support the problem")
+      ->type_name("NAME")
+      ->check(not_empty());
   sub->add_flag("--where-supported", a->where_supported,
                 "--kernel is a list with commas; problems that none of it takes are left out, not wrong");
-  sub->add_option("--threads", a->threads, "CPU threads; 0: one a core")->check(CLI::Range(0, 4096));
-  sub->add_option("--memory", a->memory_mib, "MiB that one problem may take; 0: half of what is free")
-      ->check(CLI::NonNegativeNumber);
-  sub->add_flag("--json", a->json, "Print JSON");
-  return {sub, [a] { return check(*a); }};
+  add_threads(*sub, a->threads);
+  add_simd(*sub, a->simd);
+  constexpr uint64_t kMostMib = (uint64_t{1} << 43) - 1;
+  add_whole(*sub, "--memory", a->memory_mib, 0, kMostMib,
+            "MiB that one problem may take; 0, the default: half of what is free");
+  sub->add_flag("--stop", a->stop, "Stop at the first wrong problem");
+  add_json(*sub, a->json);
+  sub->footer(kExamples);
+  return {sub, [a] { return Check(*a).run(); }};
 }
 
 }  // namespace tconv::cli

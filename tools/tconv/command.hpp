@@ -20,6 +20,7 @@ Command plan_command(CLI::App& app);
 Command check_command(CLI::App& app);
 Command bench_command(CLI::App& app);
 Command run_command(CLI::App& app);
+Command help_command(CLI::App& app);
 
 struct UsageError : std::runtime_error {  // exit status 2
   using std::runtime_error::runtime_error;

@@ -13,6 +13,8 @@ core::Result<core::DeviceInfo> device_of(const std::string& name) {
 
 core::Result<std::unique_ptr<judge::Target>> target_of(const std::string& name, int threads,
                                                        std::size_t memory_limit) {
+  // Every plan would be refused in the same words.
+  if (name == "cpu" && !cpu::host_device().usable.ok()) return cpu::host_device().usable;
   if (name == "cpu") return judge::cpu_target(threads, memory_limit);
   if (name == "cuda") return judge::cuda_target(0, memory_limit);
   return core::Status(core::Code::invalid_argument, "device '" + name + "' cannot run kernels: cpu or cuda");

@@ -6,12 +6,18 @@
 #include "cpu/threads/pool.hpp"
 #include "cuda/entries.hpp"
 #include "json.hpp"
+#include "options.hpp"
 #include "plan/registry.hpp"
 #include "table.hpp"
 #include "tconv/tconv.h"
 
 namespace tconv::cli {
 namespace {
+
+struct InfoArguments {
+  std::string simd;
+  bool json = false;
+};
 
 Table kernel_table() {
   Table table({{"name", "kernel"}, {"device", "device"}, {"summary", "what it is"}});
@@ -71,9 +77,11 @@ int info(bool json) {
 
 Command info_command(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("info", "This build, this machine, and the kernels in their order");
-  auto json = std::make_shared<bool>(false);
-  sub->add_flag("--json", *json, "Print JSON");
-  return {sub, [json] { return info(*json); }};
+  auto a = std::make_shared<InfoArguments>();
+  add_simd(*sub, a->simd);
+  add_json(*sub, a->json);
+  sub->footer("Examples:\n  tconv info\n  tconv info --json --simd SSE4");
+  return {sub, [a] { return info(a->json); }};
 }
 
 }  // namespace tconv::cli

@@ -1,16 +1,20 @@
 #include "json.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <cmath>
 
+#include "words.hpp"
+
 namespace tconv::cli {
 
-Json::Json(double value) : text_(std::isfinite(value) ? fmt::format("{:.6g}", value) : "null") {}
+Json::Json(double value) : text_(std::isfinite(value) ? fmt::format("{}", value) : "null") {}
+
+Json::Json(const std::vector<int64_t>& values) : text_(fmt::format("[{}]", fmt::join(values, ", "))) {}
 
 std::string Json::quoted(std::string_view value) {
   std::string out = "\"";
-  for (const char c : value) {
+  for (const char c : valid_utf8(value)) {
     if (c == '"' || c == '\\') {
       out += '\\';
       out += c;

@@ -1,10 +1,11 @@
-// JSON values that are built and written; never read.
+// JSON values that are built and written, in valid UTF-8 whatever they are made of; never read.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace tconv::cli {
 
@@ -15,10 +16,11 @@ class Json {
   Json(int value) : text_(std::to_string(value)) {}
   Json(int64_t value) : text_(std::to_string(value)) {}
   Json(uint64_t value) : text_(std::to_string(value)) {}
-  Json(double value);  // NaN and infinities become null
+  Json(double value);  // all its digits; NaN and infinities become null
   Json(std::string_view value) : text_(quoted(value)) {}
   Json(const std::string& value) : text_(quoted(value)) {}
   Json(const char* value) : text_(quoted(value)) {}
+  Json(const std::vector<int64_t>& values);  // an array
 
   static Json object() { return Json('{'); }
   static Json array() { return Json('['); }

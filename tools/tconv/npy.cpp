@@ -1,11 +1,6 @@
 #include "npy.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <new>
 
@@ -16,56 +11,6 @@ using core::Code;
 using core::DType;
 using core::Result;
 using core::Status;
-
-// A file descriptor that closes itself.
-class File {
- public:
-  File(const std::string& path, int flags, mode_t mode = 0)
-      : fd_(::open(path.c_str(), flags | O_CLOEXEC, mode)) {}
-  explicit File(int fd) : fd_(fd) {}
-  ~File() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  int fd() const { return fd_; }
-  bool close() { return ::close(std::exchange(fd_, -1)) == 0; }
-
- private:
-  int fd_;
-};
-
-Status refuse(const std::string& path, const std::string& why) {
-  return {Code::invalid_argument, path + ": " + why};
-}
-
-Status system_error(const std::string& path, const char* what) {
-  return {Code::internal_error, path + ": " + what + ": " + std::strerror(errno)};
-}
-
-// Reads until the buffer is full or the file ends; the bytes that came, or -1.
-int64_t read_all(int fd, std::byte* data, std::size_t bytes) {
-  std::size_t done = 0;
-  while (done < bytes) {
-    const ssize_t came = ::read(fd, data + done, bytes - done);
-    if (came < 0 && errno == EINTR) continue;
-    if (came < 0) return -1;
-    if (came == 0) break;
-    done += static_cast<std::size_t>(came);
-  }
-  return static_cast<int64_t>(done);
-}
-
-bool write_all(int fd, const std::byte* data, std::size_t bytes) {
-  while (bytes > 0) {
-    const ssize_t went = ::write(fd, data, bytes);
-    if (went < 0 && errno == EINTR) continue;
-    if (went <= 0) return false;
-    data += went;
-    bytes -= static_cast<std::size_t>(went);
-  }
-  return true;
-}
 
 std::string header_text(DType dtype, const std::vector<int64_t>& shape) {
   static const char* const descrs[] = {"<f4", "<f8", "<f2", "<V2"};
@@ -103,35 +48,60 @@ std::vector<std::byte> to_c_order(const std::vector<std::byte>& data, const std:
   return out;
 }
 
-Result<Array> read_npy(const std::string& path, std::optional<DType> opaque) {
-  File file(path, O_RDONLY);
-  struct stat info = {};
-  if (file.fd() < 0 || ::fstat(file.fd(), &info) != 0) {
-    return refuse(path, std::string("cannot be read: ") + std::strerror(errno));
+namespace {
+
+// As many bytes as the header asks for: those that came with it, then the rest. Memory grows with what comes,
+// so that a header alone asks for none.
+Result<std::vector<std::byte>> read_data(const std::string& path, Input& file,
+                                         std::span<const std::byte> beginning, const NpyHeader& header) {
+  constexpr std::size_t kPart = std::size_t{16} << 20;
+  const auto first = beginning.subspan(header.data_offset);
+  std::vector<std::byte> data(first.begin(), first.begin() + std::min(first.size(), header.data_bytes));
+  if (file.size()) data.reserve(header.data_bytes);
+  while (data.size() < header.data_bytes) {
+    const std::size_t done = data.size(), part = std::min(kPart, header.data_bytes - done);
+    data.resize(done + part);
+    const auto came = file.read(std::span(data).subspan(done));
+    if (!came.ok()) return came.status();
+    if (came.value() == part) continue;
+    return refused_file(path, "it ends before the " + std::to_string(header.data_bytes) +
+                                  " bytes of data that its header asks for");
   }
-  if (!S_ISREG(info.st_mode)) return refuse(path, "is no regular file");
-  const auto file_bytes = static_cast<uint64_t>(info.st_size);
-  std::vector<std::byte> beginning(std::min<uint64_t>(file_bytes, kNpyHeaderLimit));
-  const int64_t came = read_all(file.fd(), beginning.data(), beginning.size());
-  if (came < 0) return system_error(path, "cannot be read");
-  beginning.resize(static_cast<std::size_t>(came));
-  const auto header = parse_npy_header(beginning, file_bytes);
-  if (!header.ok()) return refuse(path, header.status().message());
+  std::byte more;
+  const auto came = file.read({&more, 1});
+  if (!came.ok()) return came.status();
+  if (first.size() > header.data_bytes || came.value() > 0) {
+    return refused_file(path, "it has more bytes than its header asks for");
+  }
+  return data;
+}
+
+}  // namespace
+
+Result<Array> read_npy(const std::string& path, std::optional<DType> opaque) {
+  auto opened = Input::open(path);
+  if (!opened.ok()) return opened.status();
+  Input& file = opened.value();
+  const std::string& name = file.path();
+  std::vector<std::byte> beginning(kNpyHeaderLimit);
+  const auto came = file.read(beginning);
+  if (!came.ok()) return came.status();
+  beginning.resize(came.value());
+  const auto header = parse_npy_header(beginning, file.size());
+  if (!header.ok()) return refused_file(name, header.status().message());
   const NpyHeader& h = header.value();
   if (!h.dtype && !opaque) {
-    return refuse(path, "its elements are two bytes of no type: where they are bfloat16, say --dtype bf16");
+    return refused_file(name,
+                        "its elements are two bytes of no type: where they are bfloat16, say --dtype bf16");
   }
   Array array{h.dtype ? *h.dtype : *opaque, h.shape, {}};
   try {
-    array.data.resize(h.data_bytes);
+    auto data = read_data(name, file, beginning, h);
+    if (!data.ok()) return data.status();
+    array.data = std::move(data.value());
   } catch (const std::bad_alloc&) {
     return Status(Code::out_of_memory,
-                  path + ": no memory for its " + std::to_string(h.data_bytes) + " bytes");
-  }
-  if (::lseek(file.fd(), static_cast<off_t>(h.data_offset), SEEK_SET) < 0)
-    return system_error(path, "cannot seek");
-  if (read_all(file.fd(), array.data.data(), h.data_bytes) != static_cast<int64_t>(h.data_bytes)) {
-    return refuse(path, "it became shorter while it was read");
+                  name + ": no memory for its " + std::to_string(h.data_bytes) + " bytes");
   }
   if (h.fortran_order && array.shape.size() > 1) {
     array.data = to_c_order(array.data, array.shape, size_of(array.dtype));
@@ -139,7 +109,7 @@ Result<Array> read_npy(const std::string& path, std::optional<DType> opaque) {
   return array;
 }
 
-Status write_npy(const std::string& path, DType dtype, const std::vector<int64_t>& shape,
+Status write_npy(const Destination& destination, DType dtype, const std::vector<int64_t>& shape,
                  const std::byte* data) {
   const std::string text = header_text(dtype, shape);
   std::vector<std::byte> header(10);
@@ -149,20 +119,7 @@ Status write_npy(const std::string& path, DType dtype, const std::vector<int64_t
   for (const char c : text) header.push_back(static_cast<std::byte>(c));
   std::size_t bytes = size_of(dtype);
   for (const int64_t size : shape) bytes *= static_cast<std::size_t>(size);
-
-  std::string temporary = path + ".XXXXXX";
-  File file(::mkstemp(temporary.data()));
-  if (file.fd() < 0) return system_error(path, "cannot be written");
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  const bool written = ::fchmod(file.fd(), 0666 & ~mask) == 0 &&
-                       write_all(file.fd(), header.data(), header.size()) &&
-                       write_all(file.fd(), data, bytes) && ::fsync(file.fd()) == 0 && file.close() &&
-                       ::rename(temporary.c_str(), path.c_str()) == 0;
-  if (written) return {};
-  Status status = system_error(path, "cannot be written");
-  ::unlink(temporary.c_str());
-  return status;
+  return destination.write({header, {data, bytes}});
 }
 
 }  // namespace tconv::cli

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/problem.hpp"
+#include "files.hpp"
 
 namespace tconv::cli {
 
@@ -21,9 +22,10 @@ struct NpyHeader {
   std::size_t data_bytes = 0;   // as the shape asks for
 };
 
-// Reads the header at the beginning of a file; file_bytes is the whole file's size. Every refusal is one
-// clause, without the file's name.
-core::Result<NpyHeader> parse_npy_header(std::span<const std::byte> beginning, uint64_t file_bytes);
+// Reads the header at the beginning of a file; file_bytes is the whole file's size, or nothing where only its
+// end will tell. Every refusal is one clause, without the file's name.
+core::Result<NpyHeader> parse_npy_header(std::span<const std::byte> beginning,
+                                         std::optional<uint64_t> file_bytes);
 
 // What a header needs at most.
 inline constexpr std::size_t kNpyHeaderLimit = std::size_t{1} << 16;
@@ -34,16 +36,15 @@ struct Array {
   std::vector<std::byte> data;  // C order
 };
 
-// Reads a whole file; a refusal begins with the path. opaque: what a file of two opaque bytes holds, or
-// nothing to refuse it.
+// Reads a whole file, or standard input ("-"); a refusal begins with the path. opaque: what a file of two
+// opaque bytes holds, or nothing to refuse it.
 core::Result<Array> read_npy(const std::string& path, std::optional<core::DType> opaque);
 
 // Fortran order to C order.
 std::vector<std::byte> to_c_order(const std::vector<std::byte>& data, const std::vector<int64_t>& shape,
                                   std::size_t element);
 
-// Writes the file whole or not at all: into a temporary file beside it, which then takes its name.
-core::Status write_npy(const std::string& path, core::DType dtype, const std::vector<int64_t>& shape,
+core::Status write_npy(const Destination& destination, core::DType dtype, const std::vector<int64_t>& shape,
                        const std::byte* data);
 
 }  // namespace tconv::cli

@@ -127,7 +127,7 @@ Status read_dtype(const std::string& descr, NpyHeader& header) {
   return refuse("its elements are '" + descr + "': only little-endian f2, f4, f8 and bfloat16 are taken");
 }
 
-Status read_size(NpyHeader& header, uint64_t file_bytes) {
+Status read_size(NpyHeader& header, std::optional<uint64_t> file_bytes) {
   uint64_t bytes = header.dtype ? size_of(*header.dtype) : 2;
   if (std::find(header.shape.begin(), header.shape.end(), 0) != header.shape.end()) bytes = 0;
   for (const int64_t size : header.shape) {
@@ -135,7 +135,9 @@ Status read_size(NpyHeader& header, uint64_t file_bytes) {
       return refuse("its shape asks for more than 2^62 bytes");
     }
   }
-  const uint64_t there = file_bytes - header.data_offset;
+  header.data_bytes = static_cast<std::size_t>(bytes);
+  if (!file_bytes) return {};
+  const uint64_t there = *file_bytes - header.data_offset;
   if (there < bytes) {
     return refuse("it is truncated: its header asks for " + std::to_string(bytes) + " bytes of data, and " +
                   std::to_string(there) + " are there");
@@ -143,13 +145,12 @@ Status read_size(NpyHeader& header, uint64_t file_bytes) {
   if (there > bytes) {
     return refuse("it has " + std::to_string(there - bytes) + " bytes more than its header asks for");
   }
-  header.data_bytes = static_cast<std::size_t>(bytes);
   return {};
 }
 
 }  // namespace
 
-Result<NpyHeader> parse_npy_header(std::span<const std::byte> beginning, uint64_t file_bytes) {
+Result<NpyHeader> parse_npy_header(std::span<const std::byte> beginning, std::optional<uint64_t> file_bytes) {
   const auto byte = [&](std::size_t i) { return static_cast<std::size_t>(beginning[i]); };
   static constexpr char kMagic[] = "\x93NUMPY";
   if (beginning.size() < 10 || std::memcmp(beginning.data(), kMagic, 6) != 0) {

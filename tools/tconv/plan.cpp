@@ -5,31 +5,24 @@
 #include "devices.hpp"
 #include "floor.hpp"
 #include "json.hpp"
+#include "options.hpp"
 #include "plan/planner.hpp"
 #include "problems.hpp"
 
 namespace tconv::cli {
 namespace {
 
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  tconv plan \"n1 ci512 co256 l800 k16 s8 p4 bias f32\" --threads 2 --simd SSE4\n"
+    "  tconv plan \"n64 ci128 co128 l65536 k3 s1 p0 f32 tf32\" --device h200 --batch-invariant --json\n"
+    "  tconv plan \"ci8 co8 l100 k4 s2\" --kernel reference";
+
 struct PlanArguments {
-  std::string problem, device = "cpu", kernel;
+  std::string problem, device = "cpu", kernel, simd;
   int threads = 0;
   bool batch_invariant = false, json = false;
 };
-
-std::string output_shape(const core::Problem& p) {
-  switch (p.operation) {
-    case core::Operation::forward:
-      return fmt::format("({}, {}, {})", p.n, p.cout, p.lout());
-    case core::Operation::grad_input:
-      return fmt::format("({}, {}, {})", p.n, p.cin, p.l);
-    case core::Operation::grad_weight:
-      return fmt::format("({}, {}, {})", p.cin, p.cout_per_group(), p.k);
-    case core::Operation::grad_bias:
-      return fmt::format("({})", p.cout);
-  }
-  return "";
-}
 
 std::string duration(double seconds) {
   if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
@@ -43,7 +36,7 @@ std::string size_text(double bytes) {
 
 void print_text(const plan::Plan& p, const core::Work& work, const Rates& rates, const Floor& floor) {
   fmt::print("problem    {}\n", text(p.problem));
-  fmt::print("output     {}\n", output_shape(p.problem));
+  fmt::print("output     {}\n", shape_text(output_shape(p.problem)));
   fmt::print("work       {:.4g} GFLOP, {} read and written\n", work.flops / 1e9, size_text(work.bytes));
   const bool cpu = p.device.kind == core::DeviceKind::cpu;
   fmt::print("device     {}{}\n", p.device.name, cpu ? fmt::format(", {} threads", p.options.threads) : "");
@@ -106,14 +99,16 @@ Command plan_command(CLI::App& app) {
   CLI::App* sub =
       app.add_subcommand("plan", "Which kernel takes a problem, why, and the least time it can take");
   auto a = std::make_shared<PlanArguments>();
-  sub->add_option("problem", a->problem, "E.g. \"n64 ci128 co128 l65536 k3 s1 p0 f32 tf32\"")->required();
-  sub->add_option("--device", a->device,
-                  "cpu, cuda, or a GPU by name that need not be here: h200, a100, t4, ...")
-      ->capture_default_str();
-  sub->add_option("--kernel", a->kernel, "Force this kernel");
-  sub->add_option("--threads", a->threads, "CPU threads; 0: one a core")->check(CLI::Range(0, 4096));
-  sub->add_flag("--batch-invariant", a->batch_invariant, "Bits of a sample may not depend on n");
-  sub->add_flag("--json", a->json, "Print JSON");
+  sub->add_option("problem", a->problem, "In quotes, e.g. \"n64 ci128 co128 l65536 k3 s1 p0 f32 tf32\"")
+      ->required();
+  add_device(*sub, a->device)
+      ->description("cpu, cuda, or a GPU by name that need not be here: h200, a100, t4, ...");
+  add_kernel(*sub, a->kernel);
+  add_threads(*sub, a->threads);
+  add_simd(*sub, a->simd);
+  sub->add_flag("--batch-invariant", a->batch_invariant, "The bits of a sample may not depend on n");
+  add_json(*sub, a->json);
+  sub->footer(kExamples);
   return {sub, [a] { return plan_problem(*a); }};
 }
 

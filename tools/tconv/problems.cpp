@@ -1,13 +1,12 @@
 #include "problems.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <charconv>
-#include <fstream>
 #include <map>
-#include <sstream>
 
 #include "command.hpp"
+#include "files.hpp"
 
 namespace tconv::cli {
 namespace {
@@ -131,15 +130,47 @@ std::vector<NamedProblem> parse_layer_table(const std::string& path, const std::
 }
 
 std::vector<NamedProblem> read_problems(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  if (!file) throw UsageError(path + ": cannot be read");
-  const std::string first = text.str().substr(0, text.str().find('\n'));
+  Input file = demand(Input::open(path));
+  const std::string text = demand(file.read_rest());
+  const std::string first = text.substr(0, text.find('\n'));
   const bool table = first.find('\t') != std::string::npos && first.find("cin") != std::string::npos;
-  auto problems = table ? parse_layer_table(path, text.str()) : parse_problem_lines(path, text.str());
-  if (problems.empty()) throw UsageError(path + ": holds no problem");
+  auto problems = table ? parse_layer_table(file.path(), text) : parse_problem_lines(file.path(), text);
+  if (problems.empty()) throw UsageError(file.path() + ": holds no problem");
   return problems;
+}
+
+std::vector<NamedProblem> read_problems_given(const std::vector<std::string>& texts) {
+  if (texts.size() > 1) {
+    const std::string hint = quoting_hint(texts);
+    if (!hint.empty()) throw UsageError(hint);
+  }
+  std::vector<NamedProblem> problems;
+  for (const std::string& text : texts) problems.push_back({read_problem(text), ""});
+  return problems;
+}
+
+std::string quoting_hint(const std::vector<std::string>& words) {
+  const std::string together = fmt::format("{}", fmt::join(words, " "));
+  if (!core::parse(together).ok()) return "";
+  return fmt::format("a problem is one argument, in quotes: \"{}\"", together);
+}
+
+std::vector<int64_t> output_shape(const Problem& p) {
+  switch (p.operation) {
+    case core::Operation::forward:
+      return {p.n, p.cout, p.lout()};
+    case core::Operation::grad_input:
+      return {p.n, p.cin, p.l};
+    case core::Operation::grad_weight:
+      return {p.cin, p.cout_per_group(), p.k};
+    case core::Operation::grad_bias:
+      return {p.cout};
+  }
+  return {};
+}
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  return fmt::format("({})", fmt::join(shape, ", "));
 }
 
 }  // namespace tconv::cli

@@ -1,10 +1,11 @@
-// A line of progress on a terminal's standard error; nothing where that is no terminal.
+// A line of progress on a terminal's standard error; nothing where that is no terminal. A terminal that has
+// gone is no reason to fail.
 #pragma once
 
-#include <fmt/core.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
 #include <string>
 
 namespace tconv::cli {
@@ -17,12 +18,12 @@ class Progress {
     if (!terminal_ || now - last_ < std::chrono::milliseconds(100)) return;
     last_ = now;
     shown_ = true;
-    fmt::print(stderr, "\r\x1b[K{}", line);
+    std::fputs(("\r\x1b[K" + line).c_str(), stderr);
     std::fflush(stderr);
   }
   // Before anything else is printed.
   void clear() {
-    if (shown_) fmt::print(stderr, "\r\x1b[K");
+    if (shown_) std::fputs("\r\x1b[K", stderr);
     shown_ = false;
   }
 

@@ -1,91 +1,32 @@
-// tconv run: arrays from .npy files through the operation.
+// tconv run: arrays from .npy files through the operation or one of its gradients.
+#include "run.hpp"
+
 #include <fmt/core.h>
 
-#include <map>
+#include <cstring>
 
 #include "command.hpp"
 #include "devices.hpp"
-#include "npy.hpp"
+#include "json.hpp"
+#include "options.hpp"
 #include "plan/planner.hpp"
+#include "problems.hpp"
+#include "words.hpp"
 
 namespace tconv::cli {
 namespace {
 
-struct RunArguments {
-  std::string input, weight, bias, output, dtype, kernel, precision = "ieee", device = "cpu";
-  int64_t stride = 1, padding = 0, output_padding = 0, dilation = 1, groups = 1;
-  int threads = 0;
-};
-
-std::string shape_text(const Array& array) {
-  std::string text;
-  for (const int64_t size : array.shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
-  return "(" + text + ")";
-}
-
-void demand_shape(bool right, const std::string& path, const Array& array, const char* wanted) {
-  if (!right)
-    throw UsageError(fmt::format("{}: its shape is {}, and {} is needed", path, shape_text(array), wanted));
-}
-
-struct Inputs {
-  Array x, weight, bias;
-  bool batched = true;
-};
-
-Inputs read_inputs(const RunArguments& a) {
-  static const std::map<std::string, core::DType> dtypes = {{"f32", core::DType::f32},
-                                                            {"f64", core::DType::f64},
-                                                            {"f16", core::DType::f16},
-                                                            {"bf16", core::DType::bf16}};
-  std::optional<core::DType> wanted, opaque;
-  if (!a.dtype.empty()) wanted = dtypes.at(a.dtype);
-  if (wanted == core::DType::bf16) opaque = wanted;
-  Inputs in;
-  auto read = [&](const std::string& path) {
-    Array array = demand(read_npy(path, opaque));
-    if (!wanted) wanted = array.dtype;
-    if (array.dtype != *wanted) {
-      throw UsageError(
-          fmt::format("{}: holds {}, and {} is needed", path, name_of(array.dtype), name_of(*wanted)));
-    }
-    return array;
-  };
-  in.x = read(a.input);
-  in.weight = read(a.weight);
-  if (!a.bias.empty()) in.bias = read(a.bias);
-  demand_shape(in.x.shape.size() == 3 || in.x.shape.size() == 2, a.input, in.x, "(n, cin, l) or (cin, l)");
-  demand_shape(in.weight.shape.size() == 3, a.weight, in.weight, "(cin, cout/groups, k)");
-  in.batched = in.x.shape.size() == 3;
-  return in;
-}
-
-core::Problem problem_of(const RunArguments& a, const Inputs& in) {
-  core::Problem p;
-  p.dtype = in.x.dtype;
-  p.precision = a.precision == "tf32" ? core::Precision::tf32 : core::Precision::ieee;
-  p.n = in.batched ? in.x.shape[0] : 1;
-  p.cin = in.x.shape[in.x.shape.size() - 2];
-  p.l = in.x.shape.back();
-  demand_shape(in.weight.shape[0] == p.cin, a.weight, in.weight,
-               fmt::format("({}, cout/groups, k)", p.cin).c_str());
-  p.k = in.weight.shape[2];
-  p.stride = a.stride;
-  p.padding = a.padding;
-  p.output_padding = a.output_padding;
-  p.dilation = a.dilation;
-  p.groups = a.groups;
-  if (__builtin_mul_overflow(in.weight.shape[1], std::max<int64_t>(a.groups, 1), &p.cout)) {
-    throw UsageError(fmt::format("groups is {}: cout overflows 63 bits", a.groups));
-  }
-  p.has_bias = !a.bias.empty();
-  demand(validate(p));
-  if (p.has_bias) {
-    demand_shape(in.bias.shape.size() == 1 && in.bias.shape[0] == p.cout, a.bias, in.bias,
-                 fmt::format("({})", p.cout).c_str());
-  }
-  return p;
-}
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  tconv run --input x.npy --weight w.npy --bias b.npy --stride 8 --padding 4 --output y.npy\n"
+    "  tconv run --input - --weight w.npy --stride 8 --padding 4 --output - < x.npy > y.npy\n"
+    "  tconv run --op grad_input --grad-output y.npy --weight w.npy --stride 8 --padding 4 --output gx.npy\n"
+    "  tconv run --op grad_weight --input x.npy --grad-output y.npy --stride 8 --padding 4 --output gw.npy "
+    "--json\n"
+    "  tconv run --op grad_bias --grad-output y.npy --output gb.npy --no-clobber --threads 2 --simd SSE4\n"
+    "  tconv run --input x16.npy --weight w16.npy --dtype bf16 --groups 2 --dilation 3 --stride 2\n"
+    "      --output-padding 1 --kernel cpu.dense --output y16.npy\n"
+    "  tconv run --input x.npy --weight w.npy --precision tf32 --device cuda --output y.npy";
 
 using BlockPointer = std::unique_ptr<judge::Block>;
 
@@ -96,54 +37,106 @@ BlockPointer block_of(judge::Target& target, std::size_t bytes, const std::byte*
   return block;
 }
 
+// The array in the target's memory; nothing for one that the operation does not read.
+BlockPointer block_of(judge::Target& target, const Array& array) {
+  return array.shape.empty() ? nullptr : block_of(target, array.data.size(), array.data.data());
+}
+
+void report(const RunArguments& a, const plan::Plan& plan, const std::vector<int64_t>& shape,
+            const Destination& destination) {
+  const std::string problem = text(plan.problem), kernel = plan.entry->name;
+  if (a.json) {
+    Json result = Json::object();
+    result.set("output", a.output).set("shape", shape).set("problem", problem).set("kernel", kernel);
+    result.set("device", plan.device.name).set("threads", plan.options.threads);
+    fmt::print("{}\n", result.dump());
+    return;
+  }
+  const std::string line = fmt::format("{}: {} by {}", a.output, problem, kernel);
+  if (destination.is_standard_output()) return say(line);
+  fmt::print("{}\n", printable(line));
+}
+
 int run_arrays(const RunArguments& a) {
-  const Inputs in = read_inputs(a);
+  const Destination destination = demand(Destination::make(a.output, a.no_clobber));
+  if (a.json && destination.is_standard_output()) {
+    throw UsageError("--json and --output both want standard output");
+  }
+  const Arrays in = read_arrays(a);
   const core::Problem p = problem_of(a, in);
   const auto target = demand(target_of(a.device, a.threads, 0));
   plan::PlanOptions options = target->options(0);
   options.force_kernel = a.kernel;
   const plan::Plan plan = demand(plan::make_plan(p, target->info(), options));
   const std::size_t workspace_bytes = plan.workspace_bytes(false);
-  const BlockPointer x = block_of(*target, in.x.data.size(), in.x.data.data());
-  const BlockPointer weight = block_of(*target, in.weight.data.size(), in.weight.data.data());
-  const BlockPointer bias = block_of(*target, in.bias.data.size(), in.bias.data.data());
-  const BlockPointer output = block_of(*target, static_cast<std::size_t>(p.y_elements()) * size_of(p.dtype));
+  const BlockPointer x = block_of(*target, in.x), weight = block_of(*target, in.weight);
+  const BlockPointer bias = block_of(*target, in.bias), grad_output = block_of(*target, in.grad_output);
+  const BlockPointer output =
+      block_of(*target, static_cast<std::size_t>(p.output_elements()) * size_of(p.dtype));
   const BlockPointer workspace = block_of(*target, workspace_bytes);
 
   plan::RunContext context = target->context(0);
   context.workspace = workspace->device();
-  const plan::Operands operands{x->device(), weight->device(), p.has_bias ? bias->device() : nullptr, nullptr,
-                                output->device()};
+  const auto at = [](const BlockPointer& block) { return block ? block->device() : nullptr; };
+  const plan::Operands operands{at(x), at(weight), at(bias), at(grad_output), output->device()};
   demand(plan::run(plan, operands, false, context, workspace_bytes));
   demand(target->finish());
   demand(output->pull());
-  std::vector<int64_t> shape = {p.cout, p.lout()};
-  if (in.batched) shape.insert(shape.begin(), p.n);
-  demand(write_npy(a.output, p.dtype, shape, output->host()));
-  fmt::print("{}: {} by {}\n", a.output, text(p), plan.entry->name);
+  std::vector<int64_t> shape = output_shape(p);
+  if (!in.batched && shape.size() == 3 && p.operation != core::Operation::grad_weight) {
+    shape.erase(shape.begin());
+  }
+  demand(write_npy(destination, p.dtype, shape, output->host()));
+  report(a, plan, shape, destination);
   return 0;
+}
+
+void add_geometry(CLI::App& sub, RunArguments& a) {
+  add_whole(sub, "--stride", a.stride, INT64_MIN, kMostSize, "Steps of the output a position of x")
+      ->default_str("1");
+  add_whole(sub, "--padding", a.padding, INT64_MIN, kMostSize, "Positions cut off at both ends of the output")
+      ->default_str("0");
+  add_whole(sub, "--output-padding", a.output_padding, INT64_MIN, kMostSize,
+            "Positions more at the output's end")
+      ->default_str("0");
+  add_whole(sub, "--dilation", a.dilation, INT64_MIN, kMostSize, "Steps of the output between taps")
+      ->default_str("1");
+  add_whole(sub, "--groups", a.groups, INT64_MIN, kMostSize, "Groups of channels, each on its own")
+      ->default_str("1");
 }
 
 }  // namespace
 
 Command run_command(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand("run", "Arrays from .npy files through the operation");
+  CLI::App* sub = app.add_subcommand("run", "Arrays from .npy files through the operation or a gradient");
   auto a = std::make_shared<RunArguments>();
-  sub->add_option("--input", a->input, "x: (n, cin, l) or (cin, l)")->required();
-  sub->add_option("--weight", a->weight, "(cin, cout/groups, k)")->required();
-  sub->add_option("--bias", a->bias, "(cout)");
-  sub->add_option("--output", a->output, "Written whole or not at all")->required();
-  sub->add_option("--stride", a->stride)->capture_default_str();
-  sub->add_option("--padding", a->padding)->capture_default_str();
-  sub->add_option("--output-padding", a->output_padding)->capture_default_str();
-  sub->add_option("--dilation", a->dilation)->capture_default_str();
-  sub->add_option("--groups", a->groups)->capture_default_str();
-  sub->add_option("--dtype", a->dtype, "What the files must hold; needed for bfloat16")
-      ->check(CLI::IsMember({"f32", "f64", "f16", "bf16"}));
-  sub->add_option("--precision", a->precision)->check(CLI::IsMember({"ieee", "tf32"}))->capture_default_str();
-  sub->add_option("--device", a->device, "cpu or cuda")->capture_default_str();
-  sub->add_option("--kernel", a->kernel, "Force this kernel");
-  sub->add_option("--threads", a->threads, "CPU threads; 0: one a core")->check(CLI::Range(0, 4096));
+  sub->add_option("--op", a->op, "forward, grad_input, grad_weight or grad_bias")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"forward", "grad_input", "grad_weight", "grad_bias"}).description(""))
+      ->capture_default_str();
+  add_file(*sub, "--input", a->input, "x: (n, cin, l) or (cin, l); - for standard input");
+  add_file(*sub, "--weight", a->weight, "(cin, cout/groups, k)");
+  add_file(*sub, "--bias", a->bias, "(cout)");
+  add_file(*sub, "--grad-output", a->grad_output,
+           "For the gradients: what reaches the output, (n, cout, lout) or (cout, lout)");
+  add_file(*sub, "--output", a->output,
+           "Written whole or not at all; devices and pipes are written to, - is standard output")
+      ->required();
+  sub->add_flag("--no-clobber", a->no_clobber, "Refuse an output file that is there already");
+  add_geometry(*sub, *a);
+  sub->add_option("--dtype", a->dtype, "What the files must hold: f32, f64, f16 or bf16, which must be named")
+      ->type_name("TYPE")
+      ->check(CLI::IsMember({"f32", "f64", "f16", "bf16"}).description(""));
+  sub->add_option("--precision", a->precision, "Of float32 products: ieee, or tf32 where the device has it")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"ieee", "tf32"}).description(""))
+      ->capture_default_str();
+  add_device(*sub, a->device);
+  add_kernel(*sub, a->kernel);
+  add_threads(*sub, a->threads);
+  add_simd(*sub, a->simd);
+  add_json(*sub, a->json);
+  sub->footer(kExamples);
   return {sub, [a] { return run_arrays(*a); }};
 }
 

@@ -18,7 +18,7 @@ struct Cell {
   Cell(std::string t, Json v) : text(std::move(t)), value(std::move(v)) {}
 };
 
-// A number with about three digits; the JSON keeps six.
+// A number with about three digits; the JSON keeps them all.
 Cell figure(double v);
 
 class Table {

@@ -1,0 +1,140 @@
+"""tconv run --op: the gradients of a forward call, against their definition."""
+
+import itertools
+import json
+import random
+import sys
+import unittest
+
+import npy
+from support import FolderCase, tconv
+
+
+def terms(n, cin, cout, l, k, stride, padding, output_padding, dilation, groups):
+    """Every product of the forward call, as places in y, x and w."""
+    lout = (l - 1) * stride - 2 * padding + dilation * (k - 1) + output_padding + 1
+    for b, co, ci, i, tap in itertools.product(range(n), range(cout), range(cin // groups), range(l), range(k)):
+        o = i * stride - padding + tap * dilation
+        if 0 <= o < lout:
+            ci_all = co // (cout // groups) * (cin // groups) + ci
+            yield (b, co, o), (b, ci_all, i), (ci_all, co % (cout // groups), tap)
+
+
+class Gradients(FolderCase):
+    CALLS = [dict(n=2, cin=4, cout=6, l=7, k=5, stride=3, padding=2, output_padding=1, dilation=1, groups=2),
+             dict(n=1, cin=3, cout=2, l=1, k=4, stride=1, padding=0, output_padding=0, dilation=3, groups=1),
+             dict(n=3, cin=2, cout=2, l=9, k=1, stride=4, padding=0, output_padding=3, dilation=1, groups=2),
+             dict(n=1, cin=1, cout=3, l=5, k=3, stride=2, padding=1, output_padding=4, dilation=5, groups=1)]
+    OPERANDS = {"grad_input": ("grad_output", "weight"), "grad_weight": ("input", "grad_output"),
+                "grad_bias": ("grad_output",)}
+
+    def arrays(self, call, descr="<f4"):
+        """Small integers: every dtype holds the exact sums."""
+        n, cin, cout, l, k = (call[name] for name in ("n", "cin", "cout", "l", "k"))
+        lout = (l - 1) * call["stride"] - 2 * call["padding"] + call["dilation"] * (k - 1) + call["output_padding"] + 1
+        shapes = {"input": (n, cin, l), "weight": (cin, cout // call["groups"], k), "grad_output": (n, cout, lout)}
+        draw, arrays = random.Random(1), {}
+        for name, shape in shapes.items():
+            count = shape[0] * shape[1] * shape[2]
+            arrays[name] = npy.Array(shape, [draw.randint(-4, 4) for _ in range(count)], descr)
+            (self.path / f"{name}.npy").write_bytes(npy.to_bytes(arrays[name]))
+        return arrays
+
+    def expected(self, op, call, arrays):
+        place = {"grad_input": 1, "grad_weight": 2}
+        if op == "grad_bias":
+            n, cout, lout = arrays["grad_output"].shape
+            return (cout,), [sum(arrays["grad_output"].at(b, co, o) for b in range(n) for o in range(lout))
+                             for co in range(cout)]
+        shape = arrays["input" if op == "grad_input" else "weight"].shape
+        other = "weight" if op == "grad_input" else "input"
+        sums = dict.fromkeys(itertools.product(*map(range, shape)), 0)
+        for at in terms(**call):
+            sums[at[place[op]]] += arrays["grad_output"].at(*at[0]) * arrays[other].at(*at[3 - place[op]])
+        return shape, list(sums.values())
+
+    def arguments(self, op, call, operands=None):
+        arguments = ["run", "--op", op]
+        for name in self.OPERANDS[op] if operands is None else operands:
+            arguments += ["--" + name.replace("_", "-"), self.path / f"{name}.npy"]
+        for name in ("stride", "padding", "output_padding", "dilation", "groups"):
+            if op != "grad_bias":
+                arguments += ["--" + name.replace("_", "-"), call[name]]
+        return [*arguments, "--output", self.path / "out.npy"]
+
+    def read(self):
+        return npy.from_bytes((self.path / "out.npy").read_bytes())
+
+    def test_every_gradient(self):
+        for call, descr in itertools.product(self.CALLS, ("<f4", "<f8", "<f2")):
+            arrays = self.arrays(call, descr)
+            for op in self.OPERANDS:
+                result = tconv(*self.arguments(op, call), "--json")
+                self.assertEqual(result.returncode, 0, (op, call, result))
+                out, (shape, values) = self.read(), self.expected(op, call, arrays)
+                self.assertEqual((out.shape, out.descr, list(out.values)), (shape, descr, values), (op, call))
+                report = json.loads(result.stdout)
+                self.assertEqual(report["shape"], list(out.shape))
+                self.assertTrue(report["problem"].startswith({"grad_input": "gx", "grad_weight": "gw"}.get(op, "gb")))
+
+    def test_without_samples(self):
+        call = self.CALLS[1]
+        arrays = self.arrays(call)
+        for name in ("input", "grad_output"):
+            flat = npy.Array(arrays[name].shape[1:], arrays[name].values)
+            (self.path / f"{name}.npy").write_bytes(npy.to_bytes(flat))
+        for op in self.OPERANDS:
+            self.assertEqual(tconv(*self.arguments(op, call)).returncode, 0)
+            shape, values = self.expected(op, call, arrays)
+            out = self.read()
+            self.assertEqual((out.shape, list(out.values)), (shape[1:] if op == "grad_input" else shape, values))
+        (self.path / "input.npy").write_bytes(npy.to_bytes(arrays["input"]))
+        self.refused(*self.arguments("grad_weight", call), says="have samples")
+
+    def test_an_empty_output(self):
+        (self.path / "grad_output.npy").write_bytes(npy.to_bytes(npy.Array((2, 3, 0), [])))
+        self.assertEqual(tconv(*self.arguments("grad_bias", {})).returncode, 0)
+        self.assertEqual((self.read().shape, self.read().values), ((3,), [0, 0, 0]))
+
+    def test_the_forward_operation_by_its_name(self):
+        call = self.CALLS[0]
+        arrays = self.arrays(call)
+        self.assertEqual(tconv(*self.arguments("forward", call, ("input", "weight"))).returncode, 0)
+        options = {name: call[name] for name in ("stride", "padding", "output_padding", "groups")}
+        self.assertEqual(list(self.read().values), npy.conv_transpose1d(arrays["input"], arrays["weight"], None, **options).values)
+
+    def test_files_that_an_operation_lacks_or_does_not_read(self):
+        call = self.CALLS[0]
+        self.arrays(call)
+        for op, reads in {**self.OPERANDS, "forward": ("input", "weight")}.items():
+            for name in reads:
+                rest = [other for other in reads if other != name]
+                self.refused(*self.arguments(op, call, rest), says=f"--op {op} needs --{name.replace('_', '-')}")
+            for name in {"input", "weight", "bias", "grad_output"} - set(reads) - ({"bias"} if op == "forward" else set()):
+                self.refused(*self.arguments(op, call, [*reads, name]),
+                             says=f"--op {op} does not read --{name.replace('_', '-')}")
+        self.refused(*self.arguments("grad_zebra", call, ["input"]), says="--op: ")
+        for name in ("stride", "padding", "output-padding", "dilation", "groups"):
+            self.refused(*self.arguments("grad_bias", call), f"--{name}", 1, says="--op grad_bias sums grad_output as it is")
+
+    def test_sizes_that_do_not_fit(self):
+        call = self.CALLS[0]
+        arrays = self.arrays(call)
+        wrong = dict(call, output_padding=2)
+        self.refused(*self.arguments("grad_input", wrong), says="grad_output.npy: no input length of the forward call")
+        self.refused(*self.arguments("grad_input", wrong), says="is --output-padding right?")
+        self.refused(*self.arguments("grad_weight", dict(call, dilation=3)), says="grad_output.npy: no kernel size of")
+        self.refused(*self.arguments("grad_weight", dict(call, stride=30)), says="grad_output.npy: no kernel size of")
+        self.refused(*self.arguments("grad_weight", dict(call, padding=2**63 - 1)), says="no kernel size of")
+        self.refused(*self.arguments("grad_input", dict(call, stride=0)), says="stride is 0")
+        self.refused(*self.arguments("grad_weight", dict(call, dilation=-1)), says="dilation is -1")
+        self.refused(*self.arguments("grad_weight", dict(call, groups=4)), says="groups is 4")
+        self.refused(*self.arguments("grad_input", dict(call, groups=3)), says="weight.npy: its shape is (4, 3, 5), and (cin, 2, k)")
+        whole = arrays["grad_output"]
+        one = npy.Array((1, *whole.shape[1:]), whole.values[:len(whole.values) // 2])
+        (self.path / "grad_output.npy").write_bytes(npy.to_bytes(one))
+        self.refused(*self.arguments("grad_weight", call), says="grad_output.npy: its n is 1, and that of x is 2")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv)

@@ -1,0 +1,194 @@
+// The arrays of tconv run and the problem that they are.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "command.hpp"
+#include "problems.hpp"
+#include "run.hpp"
+
+namespace tconv::cli {
+namespace {
+
+using core::DType;
+using core::Operation;
+using core::Problem;
+using Wide = __int128;  // sums and products of two sizes fit
+
+Operation operation_of(const std::string& op) {
+  static const std::map<std::string, Operation> operations = {{"forward", Operation::forward},
+                                                              {"grad_input", Operation::grad_input},
+                                                              {"grad_weight", Operation::grad_weight},
+                                                              {"grad_bias", Operation::grad_bias}};
+  return operations.at(op);
+}
+
+void demand_shape(bool right, const std::string& path, const Array& array, const std::string& wanted) {
+  if (right) return;
+  throw UsageError(
+      fmt::format("{}: its shape is {}, and {} is needed", path, shape_text(array.shape), wanted));
+}
+
+// A file that the operation reads is there, one that it does not read is not.
+void demand_files(const RunArguments& a, Operation operation) {
+  const bool forward = operation == Operation::forward;
+  const bool reads_x = forward || operation == Operation::grad_weight;
+  const bool reads_weight = forward || operation == Operation::grad_input;
+  const struct {
+    const char* option;
+    const std::string& path;
+    bool read, optional;
+  } files[] = {{"--input", a.input, reads_x, false},
+               {"--weight", a.weight, reads_weight, false},
+               {"--bias", a.bias, forward, true},
+               {"--grad-output", a.grad_output, !forward, false}};
+  int from_standard_input = 0;
+  for (const auto& file : files) {
+    if (file.read && !file.optional && file.path.empty()) {
+      throw UsageError(fmt::format("--op {} needs {}", a.op, file.option));
+    }
+    if (!file.read && !file.path.empty()) {
+      throw UsageError(fmt::format("--op {} does not read {}", a.op, file.option));
+    }
+    if (file.path == "-") ++from_standard_input;
+  }
+  if (from_standard_input > 1) throw UsageError("only one array can come from standard input");
+}
+
+int64_t narrowed(Wide value, const std::string& path, const char* what) {
+  if (value < 1 || value > INT64_MAX) {
+    throw UsageError(fmt::format("{}: no {} of the forward call gives an output of this length", path, what));
+  }
+  return static_cast<int64_t>(value);
+}
+
+// The output's length without what x's length and the kernel size add to it:
+//   lout - 1 - output_padding + 2 padding = (l - 1) stride + (k - 1) dilation
+Wide reach_of(const Problem& p, int64_t lout) {
+  return static_cast<Wide>(lout) - 1 - p.output_padding + 2 * static_cast<Wide>(p.padding);
+}
+
+int64_t divided(Wide reach, int64_t step, const std::string& path, const char* what, const char* step_name) {
+  if (reach >= 0 && reach % step != 0) {
+    throw UsageError(fmt::format(
+        "{}: no {} of the forward call gives an output of this length: {} more than a multiple of the {}; "
+        "is --output-padding right?",
+        path, what, static_cast<int64_t>(reach % step), step_name));
+  }
+  return narrowed(reach / step + (reach >= 0 ? 1 : 0), path, what);
+}
+
+void take_sample_sizes(Problem& p, const Array& array, bool batched, int64_t Problem::*channels) {
+  p.n = batched ? array.shape[0] : 1;
+  p.*channels = array.shape[array.shape.size() - 2];
+}
+
+void take_weight_sizes(const RunArguments& a, Problem& p, const Array& weight) {
+  if (p.operation == Operation::forward) {
+    demand_shape(weight.shape[0] == p.cin, a.weight, weight, fmt::format("({}, cout/groups, k)", p.cin));
+  }
+  p.cin = weight.shape[0];
+  p.k = weight.shape[2];
+  int64_t cout = 0;
+  if (__builtin_mul_overflow(weight.shape[1], std::max<int64_t>(p.groups, 1), &cout)) {
+    throw UsageError(fmt::format("groups is {}: cout overflows 63 bits", p.groups));
+  }
+  if (p.operation == Operation::grad_input && p.groups >= 1 && p.cout % p.groups == 0) {
+    demand_shape(cout == p.cout, a.weight, weight, fmt::format("(cin, {}, k)", p.cout / p.groups));
+  }
+  if (p.operation == Operation::forward) p.cout = cout;
+}
+
+// grad_bias sums grad_output over samples and positions: one of many forward calls that have this output.
+void take_any_forward_call(const RunArguments& a, Problem& p, int64_t lout) {
+  if (a.stride || a.padding || a.output_padding || a.dilation || a.groups) {
+    throw UsageError(
+        "--op grad_bias sums grad_output as it is: it takes no stride, padding, output padding, dilation or "
+        "groups");
+  }
+  p.cin = p.k = 1;
+  p.l = lout;
+  if (lout > 0) return;
+  p.l = p.padding = 1;  // (1 - 1) * 1 - 2 + (2 - 1) + 1 = 0
+  p.k = 2;
+}
+
+}  // namespace
+
+Arrays read_arrays(const RunArguments& a) {
+  static const std::map<std::string, DType> dtypes = {
+      {"f32", DType::f32}, {"f64", DType::f64}, {"f16", DType::f16}, {"bf16", DType::bf16}};
+  demand_files(a, operation_of(a.op));
+  std::optional<DType> wanted, opaque;
+  if (!a.dtype.empty()) wanted = dtypes.at(a.dtype);
+  if (wanted == DType::bf16) opaque = wanted;
+  Arrays in;
+  std::vector<bool> batched;  // of x and grad_output
+  const auto read = [&](const std::string& path, Array& array, bool sample, const std::string& wanted_shape) {
+    if (path.empty()) return;
+    array = demand(read_npy(path, opaque));
+    if (!wanted) wanted = array.dtype;
+    if (array.dtype != *wanted) {
+      throw UsageError(
+          fmt::format("{}: holds {}, and {} is needed", path, name_of(array.dtype), name_of(*wanted)));
+    }
+    const std::size_t dims = array.shape.size();
+    const std::size_t most =
+        1 + static_cast<std::size_t>(std::count(wanted_shape.begin(), wanted_shape.end(), ','));
+    if (sample) batched.push_back(dims == 3);
+    if (sample ? dims != 2 && dims != 3 : dims != most) demand_shape(false, path, array, wanted_shape);
+  };
+  read(a.input, in.x, true, "(n, cin, l) or (cin, l)");
+  read(a.weight, in.weight, false, "(cin, cout/groups, k)");
+  read(a.bias, in.bias, false, "(cout)");
+  read(a.grad_output, in.grad_output, true, "(n, cout, lout) or (cout, lout)");
+  in.batched = batched.front();
+  if (batched.back() != in.batched)
+    throw UsageError("either both of x and grad_output have samples (three dimensions), or neither");
+  return in;
+}
+
+Problem problem_of(const RunArguments& a, const Arrays& in) {
+  Problem p;
+  p.operation = operation_of(a.op);
+  p.dtype = !in.x.shape.empty() ? in.x.dtype : in.grad_output.dtype;
+  p.precision = a.precision == "tf32" ? core::Precision::tf32 : core::Precision::ieee;
+  p.stride = a.stride.value_or(1);
+  p.padding = a.padding.value_or(0);
+  p.output_padding = a.output_padding.value_or(0);
+  p.dilation = a.dilation.value_or(1);
+  p.groups = a.groups.value_or(1);
+  p.has_bias = !a.bias.empty();
+  if (!in.x.shape.empty()) {
+    take_sample_sizes(p, in.x, in.batched, &Problem::cin);
+    p.l = in.x.shape.back();
+  }
+  const int64_t samples = p.n;
+  if (!in.grad_output.shape.empty()) take_sample_sizes(p, in.grad_output, in.batched, &Problem::cout);
+  if (!in.x.shape.empty() && p.n != samples) {
+    throw UsageError(fmt::format("{}: its n is {}, and that of x is {}", a.grad_output, p.n, samples));
+  }
+  if (!in.weight.shape.empty()) take_weight_sizes(a, p, in.weight);
+  const int64_t lout = in.grad_output.shape.empty() ? 0 : in.grad_output.shape.back();
+  // The lengths that follow need steps above 0; validate() refuses others in words.
+  const bool steps = p.stride >= 1 && p.dilation >= 1;
+  if (p.operation == Operation::grad_bias) take_any_forward_call(a, p, lout);
+  if (p.operation == Operation::grad_input) {
+    p.l = 1;
+    const Wide rest = reach_of(p, lout) - static_cast<Wide>(p.k - 1) * p.dilation;
+    if (steps) p.l = divided(rest, p.stride, a.grad_output, "input length", "stride");
+  }
+  if (p.operation == Operation::grad_weight) {
+    p.k = 1;
+    const Wide rest = reach_of(p, lout) - static_cast<Wide>(p.l - 1) * p.stride;
+    if (steps) p.k = divided(rest, p.dilation, a.grad_output, "kernel size", "dilation");
+  }
+  demand(validate(p));
+  if (p.has_bias) {
+    demand_shape(in.bias.shape[0] == p.cout, a.bias, in.bias, fmt::format("({})", p.cout));
+  }
+  return p;
+}
+
+}  // namespace tconv::cli
