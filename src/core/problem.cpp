@@ -1,8 +1,7 @@
 #include "core/problem.hpp"
 
 #include <algorithm>
-
-#include "core/polyphase.hpp"
+#include <utility>
 
 namespace tconv::core {
 
@@ -80,13 +79,42 @@ int64_t Problem::output_elements() const {
   return 0;
 }
 
-// Inputs i for which stride*i + offset lies in [0, lout): a tap's share of the products.
-static int64_t inputs_in_range(const Problem& p, int64_t k) {
-  const int64_t offset = k * p.dilation - p.padding;
-  const int64_t first = std::max<int64_t>(0, ceil_div(-offset, p.stride));
-  const int64_t last = std::min(p.l - 1, floor_div(p.lout() - 1 - offset, p.stride));
-  return std::max<int64_t>(0, last - first + 1);
+namespace {
+
+using Wide = unsigned __int128;  // l*k pairs may leave 64 bits
+
+// The sum over i in [0, n) of (a*i + b)/m, as Euclid finds a common divisor.
+Wide floor_sum(Wide n, Wide m, Wide a, Wide b) {
+  Wide sum = 0;
+  while (n > 0) {
+    sum += n * (n - 1) / 2 * (a / m) + n * (b / m);
+    a %= m;
+    b %= m;
+    const Wide last = a * n + b;
+    n = last / m;
+    b = last % m;
+    std::swap(m, a);
+  }
+  return sum;
 }
+
+// Pairs of an input i and a tap k with stride*i + dilation*k <= most.
+Wide pairs_up_to(const Problem& p, int64_t most) {
+  if (most < 0) return 0;
+  const int64_t farthest = (p.l - 1) * p.stride;
+  // Taps that every input has, then taps that some have.
+  const int64_t whole = most < farthest ? 0 : std::min(p.k, (most - farthest) / p.dilation + 1);
+  const int64_t some = std::min(p.k, most / p.dilation + 1);
+  Wide pairs = static_cast<Wide>(whole) * static_cast<Wide>(p.l);
+  if (some > whole) {
+    const auto taps = static_cast<Wide>(some - whole);
+    pairs += taps + floor_sum(taps, static_cast<Wide>(p.stride), static_cast<Wide>(p.dilation),
+                              static_cast<Wide>(most - p.dilation * (some - 1)));
+  }
+  return pairs;
+}
+
+}  // namespace
 
 Work work_of(const Problem& p) {
   const double element = static_cast<double>(size_of(p.dtype));
@@ -94,8 +122,9 @@ Work work_of(const Problem& p) {
   const double w = static_cast<double>(p.weight_elements());
   const double bias = p.has_bias ? static_cast<double>(p.cout) : 0.0;
   if (p.operation == Operation::grad_bias) return {y, element * (y + static_cast<double>(p.cout))};
-  double products = 0;
-  for (int64_t k = 0; k < p.k; ++k) products += static_cast<double>(inputs_in_range(p, k));
+  // In closed form: a plan may not take longer for a longer kernel.
+  double products =
+      static_cast<double>(pairs_up_to(p, p.lout() - 1 + p.padding) - pairs_up_to(p, p.padding - 1));
   products *= static_cast<double>(p.n) * static_cast<double>(p.cin) * static_cast<double>(p.cout_per_group());
   const bool forward = p.operation == Operation::forward;
   return {2 * products + (forward && p.has_bias ? y : 0.0), element * (x + y + w + (forward ? bias : 0.0))};

@@ -1,37 +1,14 @@
-#include <limits>
-
+#include "core/checked.hpp"
 #include "core/problem.hpp"
 
 namespace tconv::core {
 namespace {
 
-constexpr int64_t kMaxBytes = std::numeric_limits<int64_t>::max() / 4;  // room for a kernel's own padding
+constexpr int64_t kMaxBytes = Size::kLargest / 4;  // room for a kernel's own padding
 
 Status refuse(const std::string& argument, int64_t value, const std::string& rule) {
   return {Code::invalid_problem, argument + " is " + std::to_string(value) + ": " + rule};
 }
-
-// A product or sum that remembers whether it overflowed.
-struct Checked {
-  int64_t value = 0;
-  bool overflow = false;
-  Checked(int64_t v) : value(v) {}
-  friend Checked operator*(Checked a, Checked b) {
-    Checked r(0);
-    r.overflow = __builtin_mul_overflow(a.value, b.value, &r.value) || a.overflow || b.overflow;
-    return r;
-  }
-  friend Checked operator+(Checked a, Checked b) {
-    Checked r(0);
-    r.overflow = __builtin_add_overflow(a.value, b.value, &r.value) || a.overflow || b.overflow;
-    return r;
-  }
-  friend Checked operator-(Checked a, Checked b) {
-    Checked r(0);
-    r.overflow = __builtin_sub_overflow(a.value, b.value, &r.value) || a.overflow || b.overflow;
-    return r;
-  }
-};
 
 Status check_ranges(const Problem& p) {
   const struct {
@@ -79,25 +56,27 @@ Status too_large(const char* what) {
 }
 
 Status check_sizes(const Problem& p) {
-  const Checked full = Checked(p.l - 1) * p.stride + Checked(p.dilation) * (p.k - 1) + p.output_padding + 1;
-  const Checked lout = full - Checked(2) * p.padding;
-  if (full.overflow || lout.overflow) return too_large("the output length");
-  if (lout.value < 0) {
+  const Size full = Size(p.l - 1) * p.stride + Size(p.dilation) * (p.k - 1) + p.output_padding + 1;
+  const Size cut = Size(2) * p.padding;
+  if (!full.fits() || !cut.fits()) return too_large("the output length");
+  const int64_t lout = full.value() - cut.value();
+  if (lout < 0) {
     return refuse("padding", p.padding,
-                  "leaves an output length of " + std::to_string(lout.value) + ", which must be 0 or more");
+                  "leaves an output length of " + std::to_string(lout) + ", which must be 0 or more");
   }
-  const Checked element(static_cast<int64_t>(size_of(p.dtype)));
+  const Size element(static_cast<int64_t>(size_of(p.dtype)));
   const struct {
     const char* what;
-    Checked bytes;
-  } sizes[] = {{"the size of x in bytes", Checked(p.n) * p.cin * p.l * element},
-               {"the size of the weight in bytes", Checked(p.cin) * (p.cout / p.groups) * p.k * element},
-               {"the size of y in bytes", Checked(p.n) * p.cout * lout * element},
-               {"cin*l*8", Checked(p.cin) * p.l * 8},
-               {"cout*lout*8", Checked(p.cout) * lout * 8},
-               {"cin*cout*k*8", Checked(p.cin) * p.cout * p.k * 8}};
+    Size bytes;
+  } sizes[] = {{"the size of x in bytes", Size(p.n) * p.cin * p.l * element},
+               {"the size of the weight in bytes", Size(p.cin) * (p.cout / p.groups) * p.k * element},
+               {"the size of y in bytes", Size(p.n) * p.cout * lout * element},
+               {"n*cout*8", Size(p.n) * p.cout * 8},
+               {"cin*l*8", Size(p.cin) * p.l * 8},
+               {"cout*lout*8", Size(p.cout) * lout * 8},
+               {"cin*cout*k*8", Size(p.cin) * p.cout * p.k * 8}};
   for (const auto& size : sizes) {
-    if (size.bytes.overflow || size.bytes.value > kMaxBytes) return too_large(size.what);
+    if (size.bytes > kMaxBytes) return too_large(size.what);
   }
   return {};
 }
@@ -112,10 +91,8 @@ Status check_strides(const Problem& p) {
     return {Code::invalid_problem,
             std::string("x_stride is given: operation ") + name_of(p.operation) + " does not read x"};
   }
-  const Checked span =
-      Checked(p.n) * p.x_stride[0] + Checked(p.cin) * p.x_stride[1] + Checked(p.l) * p.x_stride[2] + 1;
-  const Checked bytes = span * static_cast<int64_t>(size_of(p.dtype));
-  if (bytes.overflow || bytes.value > kMaxBytes) return too_large("the span of x in bytes");
+  const Size span = Size(p.n) * p.x_stride[0] + Size(p.cin) * p.x_stride[1] + Size(p.l) * p.x_stride[2] + 1;
+  if (span * static_cast<int64_t>(size_of(p.dtype)) > kMaxBytes) return too_large("the span of x in bytes");
   return {};
 }
 

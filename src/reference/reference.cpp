@@ -24,16 +24,16 @@ struct Sum {
 };
 
 // (n, co, o) -> forward output.
-Element forward_at(const Problem& p, const Operands& in, int64_t n, int64_t co, int64_t o) {
+Element forward_at(const Problem& p, const core::TapGrid& grid, const Operands& in, int64_t n, int64_t co,
+                   int64_t o) {
   const auto steps = p.x_steps();
   const int64_t cin_g = p.cin_per_group(), cout_g = p.cout_per_group(), group = co / cout_g;
+  const core::TapGrid::Run run = grid.run_of(o);
   Sum sum;
-  for (int64_t ci = group * cin_g; ci < (group + 1) * cin_g; ++ci) {
-    for (int64_t k = 0; k < p.k; ++k) {
-      const int64_t reach = o + p.padding - k * p.dilation;
-      if (reach < 0) break;
-      if (reach % p.stride != 0 || reach / p.stride >= p.l) continue;
-      sum.add(load(p.dtype, in.x, n * steps[0] + ci * steps[1] + reach / p.stride * steps[2]),
+  for (int64_t ci = group * cin_g; ci < (group + 1) * cin_g && run.count > 0; ++ci) {
+    for (int64_t j = 0; j < run.count; ++j) {
+      const int64_t k = run.k + j * grid.k_step(), i = run.i - j * grid.x_step();
+      sum.add(load(p.dtype, in.x, n * steps[0] + ci * steps[1] + i * steps[2]),
               load(p.dtype, in.weight, (ci * cout_g + co % cout_g) * p.k + k));
     }
   }
@@ -46,16 +46,26 @@ Element forward_at(const Problem& p, const Operands& in, int64_t n, int64_t co, 
   return sum.element;
 }
 
+// Of [0, count): those v for which first + v*step lies in [0, lout).
+struct Range {
+  int64_t begin, end;
+};
+Range inside(int64_t first, int64_t step, int64_t count, int64_t lout) {
+  const int64_t begin = first >= 0 ? 0 : core::ceil_div(-first, step);
+  const int64_t end = first >= lout ? 0 : core::floor_div(lout - 1 - first, step) + 1;
+  return {begin, std::min(end, count)};
+}
+
 Element grad_input_at(const Problem& p, const Operands& in, int64_t n, int64_t ci, int64_t i) {
   const int64_t cout_g = p.cout_per_group(), group = ci / p.cin_per_group(), lout = p.lout();
+  const int64_t first = p.stride * i - p.padding;
+  const Range taps = inside(first, p.dilation, p.k, lout);
   Sum sum;
-  for (int64_t c = 0; c < cout_g; ++c) {
-    for (int64_t k = 0; k < p.k; ++k) {
-      const int64_t o = p.stride * i - p.padding + k * p.dilation;
-      if (o < 0) continue;
-      if (o >= lout) break;
-      sum.add(load(p.dtype, in.grad_output, (n * p.cout + group * cout_g + c) * lout + o),
-              load(p.dtype, in.weight, (ci * cout_g + c) * p.k + k));
+  for (int64_t c = 0; c < cout_g && taps.begin < taps.end; ++c) {
+    for (int64_t k = taps.begin; k < taps.end; ++k) {
+      sum.add(
+          load(p.dtype, in.grad_output, (n * p.cout + group * cout_g + c) * lout + (first + k * p.dilation)),
+          load(p.dtype, in.weight, (ci * cout_g + c) * p.k + k));
     }
   }
   return sum.element;
@@ -64,14 +74,13 @@ Element grad_input_at(const Problem& p, const Operands& in, int64_t n, int64_t c
 Element grad_weight_at(const Problem& p, const Operands& in, int64_t ci, int64_t c, int64_t k) {
   const auto steps = p.x_steps();
   const int64_t co = ci / p.cin_per_group() * p.cout_per_group() + c, lout = p.lout();
+  const int64_t first = k * p.dilation - p.padding;
+  const Range inputs = inside(first, p.stride, p.l, lout);
   Sum sum;
-  for (int64_t n = 0; n < p.n; ++n) {
-    for (int64_t i = 0; i < p.l; ++i) {
-      const int64_t o = p.stride * i - p.padding + k * p.dilation;
-      if (o < 0) continue;
-      if (o >= lout) break;
+  for (int64_t n = 0; n < p.n && inputs.begin < inputs.end; ++n) {
+    for (int64_t i = inputs.begin; i < inputs.end; ++i) {
       sum.add(load(p.dtype, in.x, n * steps[0] + ci * steps[1] + i * steps[2]),
-              load(p.dtype, in.grad_output, (n * p.cout + co) * lout + o));
+              load(p.dtype, in.grad_output, (n * p.cout + co) * lout + (first + p.stride * i)));
     }
   }
   return sum.element;
@@ -80,7 +89,7 @@ Element grad_weight_at(const Problem& p, const Operands& in, int64_t ci, int64_t
 Element grad_bias_at(const Problem& p, const Operands& in, int64_t co) {
   const int64_t lout = p.lout();
   Sum sum;
-  for (int64_t n = 0; n < p.n; ++n) {
+  for (int64_t n = 0; n < p.n && lout > 0; ++n) {
     for (int64_t o = 0; o < lout; ++o) {
       sum.add(load(p.dtype, in.grad_output, (n * p.cout + co) * lout + o), 1.0);
     }
@@ -88,9 +97,25 @@ Element grad_bias_at(const Problem& p, const Operands& in, int64_t co) {
   return sum.element;
 }
 
+Element element_with(const Problem& p, const core::TapGrid& grid, const Operands& raw, int64_t index) {
+  const int64_t lout = p.lout();
+  switch (p.operation) {
+    case core::Operation::forward:
+      return forward_at(p, grid, raw, index / (p.cout * lout), index / lout % p.cout, index % lout);
+    case core::Operation::grad_input:
+      return grad_input_at(p, raw, index / (p.cin * p.l), index / p.l % p.cin, index % p.l);
+    case core::Operation::grad_weight:
+      return grad_weight_at(p, raw, index / (p.cout_per_group() * p.k), index / p.k % p.cout_per_group(),
+                            index % p.k);
+    case core::Operation::grad_bias:
+      return grad_bias_at(p, raw, index);
+  }
+  return {};
+}
+
 class ReferenceKernel final : public plan::Kernel {
  public:
-  explicit ReferenceKernel(const Problem& problem) : problem_(problem) {}
+  explicit ReferenceKernel(const Problem& problem) : problem_(problem), grid_(problem) {}
   std::string describe() const override {
     return "scalar float64 loops over every output element: exact to one rounding, and slow";
   }
@@ -101,7 +126,7 @@ class ReferenceKernel final : public plan::Kernel {
     context.executor.run(core::ceil_div(count, kBlock), [&](int64_t block, int32_t) {
       const int64_t end = std::min(count, (block + 1) * kBlock);
       for (int64_t i = block * kBlock; i < end; ++i) {
-        store(problem_.dtype, operands.output, i, element_at(problem_, operands, i).value);
+        store(problem_.dtype, operands.output, i, element_with(problem_, grid_, operands, i).value);
       }
     });
     return {};
@@ -109,6 +134,7 @@ class ReferenceKernel final : public plan::Kernel {
 
  private:
   Problem problem_;
+  core::TapGrid grid_;
 };
 
 plan::Support supports(const Problem&, const core::DeviceInfo&, const plan::PlanOptions&) {
@@ -155,19 +181,7 @@ void store(DType dtype, void* data, int64_t index, double value) {
 }
 
 Element element_at(const Problem& p, const Operands& raw, int64_t index) {
-  const int64_t lout = p.lout();
-  switch (p.operation) {
-    case core::Operation::forward:
-      return forward_at(p, raw, index / (p.cout * lout), index / lout % p.cout, index % lout);
-    case core::Operation::grad_input:
-      return grad_input_at(p, raw, index / (p.cin * p.l), index / p.l % p.cin, index % p.l);
-    case core::Operation::grad_weight:
-      return grad_weight_at(p, raw, index / (p.cout_per_group() * p.k), index / p.k % p.cout_per_group(),
-                            index % p.k);
-    case core::Operation::grad_bias:
-      return grad_bias_at(p, raw, index);
-  }
-  return {};
+  return element_with(p, core::TapGrid(p), raw, index);
 }
 
 const plan::KernelEntry kEntry = {"reference", "float64 scalar loops, every operation and every problem",

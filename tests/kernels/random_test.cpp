@@ -27,7 +27,7 @@ TEST_P(RandomProblems, AreRight) {
   const auto target = cpu_target(shard % 2 == 0 ? 2 : 1);
   for (int64_t i = shard * kProblems / kShards; i < (shard + 1) * kProblems / kShards; ++i) {
     Rng rng(7, static_cast<uint64_t>(i));
-    const core::Problem problem = draw_valid(rng);
+    const core::Problem problem = draw_valid(rng, {.far = true});
     // By eights, so that every target meets the problems of all kernels.
     const tests::SimdTarget only(simd[static_cast<std::size_t>(i / 8) % simd.size()]);
     Options options;

@@ -107,6 +107,7 @@ void draw_strides(Rng& rng, Problem& p) {
 }  // namespace
 
 Problem draw_valid(Rng& rng, const DrawOptions& options) {
+  if (options.far && rng.between(1, 40) == 1) return draw_far(rng, options);
   Problem p;
   draw_shape(rng, p);
   const int64_t largest = options.typical * (rng.chance(2) ? 40 : 4);

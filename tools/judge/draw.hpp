@@ -12,9 +12,16 @@ struct DrawOptions {
   bool gradients = true;      // some problems are gradients
   bool tf32 = true;           // some float32 problems permit tf32
   int64_t typical = 300'000;  // products of a usual problem; one in forty has up to 40 times as many
+  bool far = false;           // one problem in forty is of draw_far
 };
 
 core::Problem draw_valid(Rng& rng, const DrawOptions& options = {});
+
+// Valid, of small tensors: strides, dilations and paddings of up to 63 bits, of which short outputs are left.
+core::Problem draw_far(Rng& rng, const DrawOptions& options = {});
+
+// For plans alone, and often not valid: any size may be large, of tensors that no memory holds.
+core::Problem draw_vast(Rng& rng);
 
 struct Invalid {
   core::Problem problem;

@@ -121,7 +121,7 @@ class Source {
   core::Problem at(int64_t i) const {
     if (!listed_.empty()) return listed_[static_cast<std::size_t>(i)].problem;
     judge::Rng rng(seed_, static_cast<uint64_t>(first_ + i));
-    return judge::draw_valid(rng);
+    return judge::draw_valid(rng, {.far = true});
   }
   // The data depend on the seed and the problem's number alone.
   uint64_t seed_of(int64_t i) const { return judge::mix(seed_) + static_cast<uint64_t>(first_ + i); }

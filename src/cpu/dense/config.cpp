@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/checked.hpp"
 #include "core/polyphase.hpp"
+#include "core/reach.hpp"
 
 namespace tconv::cpu::dense {
 namespace {
@@ -19,6 +21,24 @@ constexpr int64_t kPanelElements = 96 * 1024;  // 384 KiB of float: half of a 1 
 constexpr int64_t kSumElements = 128 * 1024;   // C of a task with several depth blocks
 constexpr int64_t kMinPanelColumns = 192, kMaxPanelColumns = 1536;
 constexpr int64_t kTasksPerThread = 8;
+
+// Columns are what an output needs of every residue. Where residues lie far apart and padding cuts most of
+// them off, nearly all products would be for nothing: more than this many an output is refused.
+constexpr int64_t kMostWaste = 32, kLittleWork = 4096;
+
+// Between the outputs of one column.
+int64_t farthest_of(const Geometry& g) {
+  return (g.residues - 1) * g.dilation;
+}
+
+bool whole_units(const Geometry& g) {
+  return farthest_of(g) < g.stride && g.stride <= kMaxWholeStride;
+}
+
+void place_columns(Geometry& g, bool whole) {
+  g.q_first = whole ? floor_div(g.padding, g.stride) : ceil_div(g.padding - farthest_of(g), g.stride);
+  g.q_count = std::max<int64_t>(0, ceil_div(g.lout + g.padding, g.stride) - g.q_first);
+}
 
 int64_t round_up(int64_t value, int64_t to) {
   return ceil_div(value, to) * to;
@@ -114,6 +134,13 @@ plan::Support supports(const core::Problem& problem) {
   if (problem.operation != core::Operation::forward) {
     return plan::Support::no(std::string("operation ") + name_of(problem.operation) + ": it computes fwd");
   }
+  if (std::string far = core::beyond_tiles(problem); !far.empty()) return plan::Support::no(std::move(far));
+  Geometry g = make_geometry(problem);
+  place_columns(g, whole_units(g));
+  if (core::Size(g.q_count) * g.residues > core::Size(kMostWaste) * g.lout + kLittleWork) {
+    return plan::Support::no("padding cuts nearly all outputs of " + std::to_string(g.residues) +
+                             " residues");
+  }
   return plan::Support::yes();
 }
 
@@ -139,12 +166,10 @@ Geometry make_geometry(const core::Problem& p) {
 
 Config make_config(Geometry& g, int threads) {
   Config c;
-  const int64_t farthest = (g.residues - 1) * g.dilation;  // between outputs of one column
-  c.whole = farthest < g.stride && g.stride <= kMaxWholeStride;
+  c.whole = whole_units(g);
   c.cout_block = choose_cout_block(g);
   c.tap_block = std::min(g.taps, kMaxTapBlock);
-  g.q_first = c.whole ? floor_div(g.padding, g.stride) : ceil_div(g.padding - farthest, g.stride);
-  g.q_count = std::max<int64_t>(0, ceil_div(g.lout + g.padding, g.stride) - g.q_first);
+  place_columns(g, c.whole);
   place_classes(g, c);
   choose_columns(g, c);
   choose_panel(g, c);

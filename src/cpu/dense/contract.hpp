@@ -1,4 +1,5 @@
-// cpu.dense: polyphase implicit GEMM, forward, any valid problem, every dtype.
+// cpu.dense: polyphase implicit GEMM, forward, every dtype, and any problem but those of which padding
+// leaves next to nothing or whose numbers go beyond what tiles count (core/reach.hpp).
 //
 // With g = gcd(stride, dilation), residue k0 in [0, min(K, stride/g)) owns the taps k0, k0 + stride/g, ...
 // and its outputs are o = stride*Q + k0*dilation - padding. In these terms every residue reads x at the same

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <atomic>
 
+#include "core/checked.hpp"
 #include "core/polyphase.hpp"
+#include "core/reach.hpp"
 #include "cpu/depthwise/contract.hpp"
 #include "cpu/simd/storage.hpp"
 
@@ -68,11 +70,13 @@ class DepthwiseKernel final : public plan::Kernel {
 
 plan::Support supports(const Problem& p, const core::DeviceInfo&, const plan::PlanOptions& options) {
   if (p.operation != core::Operation::forward) return plan::Support::no("forward only");
+  if (std::string far = core::beyond_tiles(p); !far.empty()) return plan::Support::no(std::move(far));
   const int64_t per_group = p.cin_per_group() * p.cout_per_group();
   if (p.cin_per_group() > 64) return plan::Support::no("more than 64 channels in a group");
   if (p.stride > 4096) return plan::Support::no("stride above 4096");
-  if (per_group * p.k > 65536) return plan::Support::no("more than 65536 weights in a group");
-  if ((p.k - 1) * p.dilation / p.stride * p.cin_per_group() > 65536) {
+  if (core::Size(per_group) * p.k > 65536) return plan::Support::no("more than 65536 weights in a group");
+  const int64_t reach = (p.k - 1) * p.dilation / p.stride;
+  if (core::Size(reach) * p.cin_per_group() > 65536) {
     return plan::Support::no("the taps span more than 65536 positions of a group's channels");
   }
   if (options.force_kernel == kEntry.name) return plan::Support::yes();

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <atomic>
 
+#include "core/checked.hpp"
 #include "core/polyphase.hpp"
+#include "core/reach.hpp"
 #include "cpu/longk/contract.hpp"
 #include "cpu/simd/storage.hpp"
 
@@ -89,11 +91,12 @@ class LongkKernel final : public plan::Kernel {
 
 plan::Support valid(const Problem& p) {
   if (p.operation != core::Operation::forward) return plan::Support::no("forward only");
+  if (std::string far = core::beyond_tiles(p); !far.empty()) return plan::Support::no(std::move(far));
   if (p.dilation != 1) return plan::Support::no("dilation is not 1");
   if (p.stride > 1 << 16) return plan::Support::no("stride above 65536");
   const int64_t taps = core::ceil_div(p.k, p.stride);
   if (taps > 1024) return plan::Support::no("more than 1024 taps a residue");
-  if (p.cin_per_group() * (taps + 64) > kStaged)
+  if (core::Size(p.cin_per_group()) * (taps + 64) > kStaged)
     return plan::Support::no("64 positions of x: more than 2^18");
   return plan::Support::yes();
 }

@@ -4,7 +4,9 @@
 #include <map>
 #include <utility>
 
+#include "core/checked.hpp"
 #include "core/polyphase.hpp"
+#include "core/reach.hpp"
 #include "cpu/narrow/contract.hpp"
 #include "cpu/simd/storage.hpp"
 
@@ -112,11 +114,13 @@ class NarrowKernel final : public plan::Kernel {
 
 plan::Support valid(const Problem& p) {
   if (p.operation != core::Operation::forward) return plan::Support::no("forward only");
-  if (p.cout_per_group() * p.stride > 256) return plan::Support::no("more than 256 rows (channel, residue)");
+  if (std::string far = core::beyond_tiles(p); !far.empty()) return plan::Support::no(std::move(far));
+  if (core::Size(p.cout_per_group()) * p.stride > 256)
+    return plan::Support::no("more than 256 rows (channel, residue)");
   if (p.lout() != 0 && p.lout() < p.stride) return plan::Support::no("fewer outputs than the stride");
   if (p.weight_elements() > 1 << 18) return plan::Support::no("more than 2^18 weights");
   const int64_t reach = (p.k - 1) * p.dilation / p.stride;
-  if (reach > 65536 || (reach + 512) * p.cin_per_group() > 1 << 19) {
+  if (reach > 65536 || core::Size(reach + 512) * p.cin_per_group() > 1 << 19) {
     return plan::Support::no("a tile of x and its halo take more than 2^19 elements");
   }
   return plan::Support::yes();

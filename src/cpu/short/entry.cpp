@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "core/checked.hpp"
 #include "core/polyphase.hpp"
+#include "core/reach.hpp"
 #include "cpu/short/contract.hpp"
 #include "cpu/simd/rows.hpp"
 #include "cpu/simd/storage.hpp"
@@ -110,13 +112,15 @@ class ShortKernel final : public plan::Kernel {
 
 plan::Support valid(const Problem& p) {
   if (p.operation != core::Operation::forward) return plan::Support::no("forward only");
-  if (p.l > 4096 || p.l * p.cin > kBuffer)
+  if (std::string far = core::beyond_tiles(p); !far.empty()) return plan::Support::no(std::move(far));
+  if (p.l > 4096 || core::Size(p.l) * p.cin > kBuffer)
     return plan::Support::no("a sample's x is more than 2^18 elements");
-  if (p.l * round_up(p.k, kPanel) > kBuffer) return plan::Support::no("a channel's columns: more than 2^18");
   if (p.k > 2048) return plan::Support::no("more than 2048 taps");
-  if ((p.l + 1) * p.stride + p.k * p.dilation + p.output_padding > kBuffer / 2) {
-    return plan::Support::no("more than 2^17 outputs in a row");
-  }
+  if (p.l * round_up(p.k, kPanel) > kBuffer) return plan::Support::no("a channel's columns: more than 2^18");
+  const core::Size line = core::Size(p.l + 1) * p.stride + core::Size(p.k) * p.dilation + p.output_padding;
+  if (line > kBuffer / 2) return plan::Support::no("more than 2^17 outputs in a row");
+  // A line is made whole, also where padding leaves little of it.
+  if (line > core::Size(64) * p.lout() + 8192) return plan::Support::no("padding cuts nearly all of a row");
   return plan::Support::yes();
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "core/polyphase.hpp"
 #include "cpu/simd/storage.hpp"
@@ -68,23 +67,29 @@ void store_alone(const Problem& p, const Rows& rows, T bias, T* y) {
   }
 }
 
+Row row_of(const Problem& p, const core::TapGrid& grid, int64_t f) {
+  const int64_t q = f + p.padding, k0 = grid.first_tap(q);
+  if (k0 < 0 || k0 >= p.k) return {};
+  // Both have the same remainder by the stride.
+  return {k0, q / p.stride - k0 * p.dilation / p.stride, (p.k - 1 - k0) / grid.k_step() + 1};
+}
+
 }  // namespace
 
 Rows rows_of(const Problem& p) {
-  const int64_t g = std::gcd(p.stride, p.dilation);
-  Rows result{p.stride / g, p.dilation / g, 0, 0, {}};
+  const core::TapGrid grid(p);
+  Rows result{grid.k_step(), grid.x_step(), 0, 0, {}};
+  const int64_t residues = std::min(p.stride, p.lout());
+  result.rows.reserve(static_cast<std::size_t>(residues));
   bool any = false;
-  for (const core::Residue& residue : core::residues_of(p)) {
-    Row row;
-    if (!residue.taps.empty()) {
-      row = {residue.taps.front().k, residue.q_first + residue.taps.front().shift,
-             static_cast<int64_t>(residue.taps.size())};
-      const int64_t last = row.offset - (row.count - 1) * result.x_step;
-      result.lowest = any ? std::min(result.lowest, last) : last;
-      result.highest = any ? std::max(result.highest, row.offset) : row.offset;
-      any = true;
-    }
+  for (int64_t f = 0; f < residues; ++f) {
+    const Row row = row_of(p, grid, f);
     result.rows.push_back(row);
+    if (row.count == 0) continue;
+    const int64_t last = row.offset - (row.count - 1) * result.x_step;
+    result.lowest = any ? std::min(result.lowest, last) : last;
+    result.highest = any ? std::max(result.highest, row.offset) : row.offset;
+    any = true;
   }
   return result;
 }

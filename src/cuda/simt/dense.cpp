@@ -2,9 +2,13 @@
 
 #include <algorithm>
 
+#include "core/checked.hpp"
 #include "core/polyphase.hpp"
+#include "core/reach.hpp"
 #include "cuda/host/launch.hpp"
+#include "cuda/host/phases.hpp"
 #include "cuda/simt/dense_plan.hpp"
+#include "cuda/simt/problem_class.hpp"
 
 namespace tconv::cuda {
 namespace {
@@ -146,11 +150,12 @@ class DenseKernel final : public plan::Kernel {
   DenseFunctions functions_;
 };
 
-plan::Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions&) {
+plan::Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
   if (p.operation != core::Operation::forward) {
     return plan::Support::no(std::string("operation ") + name_of(p.operation) + ": this kernel is for fwd");
   }
   if (device.sm < 70) return plan::Support::no("compute capability below 7.0");
+  if (std::string far = core::beyond_tiles(p); !far.empty()) return plan::Support::no(std::move(far));
   // Counts inside a group, positions of a sample and blocks are 32-bit in the kernel; addresses are 64-bit.
   constexpr int64_t kCount = int64_t{1} << 29;
   if (p.k >= kCount || p.cin_per_group() >= kCount / p.k || p.cout_per_group() >= kCount / p.k) {
@@ -159,6 +164,22 @@ plan::Support supports(const Problem& p, const core::DeviceInfo& device, const p
   if (p.l >= kCount || p.dilation >= kCount / p.k) return plan::Support::no("positions reach 2^29");
   if (p.groups >= kCount || p.y_elements() >= kCount << 7)
     return plan::Support::no("y reaches 2^36 elements");
+  if (simt::mostly_cut(p)) return plan::Support::no("padding cuts nearly all outputs of a stride");
+  const Phases f = phases_of(p);
+  if (core::Size(f.positions) * f.count > core::Size(32) * p.lout() + (1 << 16)) {
+    return plan::Support::no("padding cuts nearly all outputs of " + std::to_string(f.count) + " phases");
+  }
+  // No tile has fewer than 32 rows and columns, and no plan more than 32 splits.
+  const core::Size most =
+      core::Size(p.n) * (f.positions / 32 + 1) * p.groups * (p.cout_per_group() * f.count / 32 + 1) * 32;
+  if (most > kMaxBlocks &&
+      (most > int64_t{1} << 60 || plan_dense(p, device, options.batch_invariant).blocks(p) > kMaxBlocks)) {
+    return plan::Support::no("more tiles than a grid has blocks");
+  }
+  // Steps of x from one tap's inputs to another's.
+  if (!(core::Size(p.dilation) * p.k * p.x_steps()[2] * 4).fits()) {
+    return plan::Support::no("taps lie 2^61 elements of x apart");
+  }
   return plan::Support::yes();
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <utility>
 
 #include "core/polyphase.hpp"
 #include "cuda/host/launch.hpp"
@@ -50,17 +49,6 @@ GatherConfig plan_gather(const Problem& problem) {
   return c;
 }
 
-// The x with a*x = 1 (mod m), gcd(a, m) = 1; 0 for m = 1.
-int64_t inverse_mod(int64_t a, int64_t m) {
-  int64_t r0 = m, r1 = a % m, t0 = 0, t1 = 1;
-  while (r1 > 1) {
-    const int64_t quotient = r0 / r1;
-    r0 = std::exchange(r1, r0 - quotient * r1);
-    t0 = std::exchange(t1, t0 - quotient * t1);
-  }
-  return m == 1 ? 0 : (t1 % m + m) % m;
-}
-
 class GatherKernel final : public plan::Kernel {
  public:
   GatherKernel(const Problem& problem, const DeviceInfo& device)
@@ -89,7 +77,7 @@ class GatherKernel final : public plan::Kernel {
     a.k = p.k, a.stride = p.stride, a.dilation = p.dilation;
     a.cin_per_group = p.cin_per_group(), a.cout_per_group = p.cout_per_group(), a.groups = p.groups;
     a.common = std::gcd(p.stride, p.dilation);
-    a.inverse = inverse_mod(p.dilation / a.common, p.stride / a.common);
+    a.inverse = core::inverse_modulo(p.dilation / a.common, p.stride / a.common);
     a.q_first = config_.q_first, a.residues = config_.residues, a.q_step = config_.q_step;
     a.q_tiles = config_.q_tiles, a.residue_chunks = config_.residue_chunks, a.co_blocks = config_.co_blocks;
     a.tiles = a.q_tiles * a.residue_chunks * a.co_blocks * p.groups * p.n;

@@ -1,4 +1,4 @@
-// cuda.simt.gather: every valid problem; meant for few channels a group where dilation is above 1.
+// cuda.simt.gather: every problem that tiles count; meant for few channels a group where dilation is above 1.
 //
 //   x (N, Cin, L)   w (Cin, Cout/groups, K)   y (N, Cout, Lout)   o = s*Q + r - padding
 //   for each (n, group), block of kCo output channels, chunk of residues, tile of Q      grid

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/checked.hpp"
 #include "core/polyphase.hpp"
 #include "cuda/host/launch.hpp"
 #include "cuda/simt/problem_class.hpp"
@@ -51,7 +52,8 @@ double cost(const Problem& p, const DeviceInfo& device, const NarrowCompiled& co
   const int64_t last = (p.lout() - 1 + p.padding) / p.stride;
   const double positions = static_cast<double>(padded(last + 1, 32 * shape.p));
   const double taps = static_cast<double>(ceil_div(p.k, p.stride));
-  const double products = static_cast<double>(p.n * p.cin * padded(p.cout_per_group(), shape.co)) *
+  const double products = static_cast<double>(p.n * p.cin) *
+                          static_cast<double>(padded(p.cout_per_group(), shape.co)) *
                           static_cast<double>(padded(p.stride, shape.r)) * taps * positions;
   const double columns = shape.co * shape.r, fma = shape.p * columns / 4;
   const double loads = columns + (compiled.ring ? shape.p + 1.4 * (shape.p + 1) / taps : 1.4 * shape.p);
@@ -66,9 +68,9 @@ double cost(const Problem& p, const DeviceInfo& device, const NarrowCompiled& co
   const double multiplying = products / rate * std::max(1.0, loads / fma);
   // A block alone on its SM overlaps nothing; that counts less in a long run (H200, us, tiles of 4 and 8
   // positions: 4->4 k4 s4, l55104 8.1 and 9.7; n64 l220000 417 and 386).
-  const int64_t blocks = p.n * p.groups * passes * ceil_div(last + 1, 256 * shape.p);
+  const core::Size blocks = core::Size(p.n) * p.groups * passes * ceil_div(last + 1, 256 * shape.p);
   const bool alone = compiled.ring && ring_blocks_per_sm(shape.co * shape.r, shape.p, element) == 1 &&
-                     blocks < 8 * device.sm_count;
+                     blocks < int64_t{8} * device.sm_count;
   const double moving = bytes / (device.copy_gbps + 1) * (alone ? 1.1 : 1);
   return std::max(moving, multiplying) + 0.25 * multiplying;
 }

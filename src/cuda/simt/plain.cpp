@@ -29,17 +29,6 @@ PlainFunctions functions_of(DType dtype) {
   return plain_f32();
 }
 
-// a with a*value = 1 modulo m, of coprime numbers; 0 where m is 1.
-int64_t inverse_of(int64_t value, int64_t m) {
-  int64_t r0 = m, r1 = value % m, t0 = 0, t1 = 1;
-  while (r1 != 0) {
-    const int64_t q = r0 / r1;
-    std::swap(r0 -= q * r1, r1);
-    std::swap(t0 -= q * t1, t1);
-  }
-  return m == 1 ? 0 : t0 < 0 ? t0 + m : t0;
-}
-
 PlainParams shape_of(const Problem& p) {
   PlainParams s{};
   s.n = p.n, s.cin = p.cin, s.cout = p.cout, s.l = p.l, s.lout = p.lout(), s.k = p.k, s.groups = p.groups;
@@ -47,7 +36,7 @@ PlainParams shape_of(const Problem& p) {
   s.stride = p.stride, s.padding = p.padding, s.dilation = p.dilation;
   s.gcd = std::gcd(p.stride, p.dilation);
   s.tap_stride = p.stride / s.gcd;
-  s.inverse = inverse_of(p.dilation / s.gcd, s.tap_stride);
+  s.inverse = core::inverse_modulo(p.dilation / s.gcd, s.tap_stride);
   const auto steps = p.x_steps();
   for (std::size_t i = 0; i < 3; ++i) s.x_step[i] = steps[i];
   s.elements = p.output_elements();
@@ -122,7 +111,7 @@ class PlainKernel final : public plan::Kernel {
     shape_.splits = 1;
     const bool weight = p.operation == Operation::grad_weight;
     if (!weight && p.operation != Operation::grad_bias) return;
-    shape_.positions = p.n * (weight ? p.l : p.lout());
+    shape_.positions = p.lout() == 0 ? 0 : p.n * (weight ? p.l : p.lout());
     shape_.tiles = weight ? p.groups * ceil_div(p.cin_per_group(), kPlainTile) *
                                 ceil_div(p.cout_per_group(), kPlainTile) * p.k
                           : p.cout;

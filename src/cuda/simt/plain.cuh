@@ -45,6 +45,18 @@ __device__ inline Accumulator<T> read(const void* data, int64_t index) {
   return widen(__ldg(static_cast<const T*>(data) + index));
 }
 
+// From the first tap of a residue to its first whose input lies before l; the largest number where that would
+// lie beyond 63 bits.
+__device__ inline int64_t first_tap_inside(const PlainParams& p, int64_t reach, int64_t first) {
+  const int64_t beyond = reach - (p.l - 1) * p.stride;
+  if (beyond <= 0) return first;
+  const int64_t least = (beyond - 1) / p.dilation + 1;
+  if (least <= first) return first;
+  const int64_t over = (least - first) % p.tap_stride, ahead = over == 0 ? 0 : p.tap_stride - over;
+  constexpr int64_t kLargest = 0x7fffffffffffffff;
+  return ahead > kLargest - least ? kLargest : least + ahead;
+}
+
 template <class T>
 __global__ void plain_forward_kernel(const __grid_constant__ PlainParams p) {
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
@@ -55,16 +67,18 @@ __global__ void plain_forward_kernel(const __grid_constant__ PlainParams p) {
     int run = 0;
     if (r % p.gcd == 0) {
       const auto product = static_cast<unsigned __int128>(r / p.gcd) * static_cast<uint64_t>(p.inverse);
-      for (int64_t k = static_cast<int64_t>(product % static_cast<uint64_t>(p.tap_stride)); k < p.k;
-           k += p.tap_stride) {
-        if (k * p.dilation > reach) break;
+      int64_t k = static_cast<int64_t>(product % static_cast<uint64_t>(p.tap_stride));
+      k = first_tap_inside(p, reach, k);
+      // Counted down: k plus tap_stride may leave 63 bits behind the last tap.
+      const int64_t last = min(p.k - 1, reach / p.dilation);
+      for (int64_t left = k > last ? 0 : (last - k) / p.tap_stride + 1; left > 0; --left) {
         const int64_t i = (reach - k * p.dilation) / p.stride;
-        if (i >= p.l) continue;
         for (int64_t c = 0; c < p.cin_group; ++c) {
           sum.add(read<T>(p.x, n * p.x_step[0] + (first + c) * p.x_step[1] + i * p.x_step[2]),
                   read<T>(p.weight, ((first + c) * p.cout_group + co % p.cout_group) * p.k + k));
           if (++run % kRun == 0) sum.flush();
         }
+        if (left > 1) k += p.tap_stride;
       }
     }
     const double bias = p.bias == nullptr ? 0 : static_cast<double>(read<T>(p.bias, co));
@@ -80,7 +94,7 @@ __global__ void plain_grad_input_kernel(const __grid_constant__ PlainParams p) {
     const int64_t first = ci / p.cin_group * p.cout_group;
     const int64_t o = p.stride * i - p.padding;
     // Taps whose output o + k*dilation exists.
-    const int64_t begin = o >= 0 ? 0 : (-o + p.dilation - 1) / p.dilation;
+    const int64_t begin = o >= 0 ? 0 : (-o - 1) / p.dilation + 1;
     const int64_t beyond = o >= p.lout ? 0 : (p.lout - 1 - o) / p.dilation + 1;
     const int64_t end = beyond < p.k ? beyond : p.k;
     LongSum<Accumulator<T>> sum;

@@ -8,15 +8,23 @@
 
 #include "core/device_info.hpp"
 #include "core/problem.hpp"
+#include "core/reach.hpp"
 #include "plan/kernel_entry.hpp"
 
 namespace tconv::cuda::simt {
+
+// Whether whole positions, with an output for every residue, would be nearly all for nothing.
+inline bool mostly_cut(const core::Problem& p) {
+  return p.stride > 1 << 15 && p.stride / 16 > p.lout();
+}
 
 // Empty, or why none of these kernels can run.
 inline std::string simt_refusal(const core::Problem& p, const core::DeviceInfo& device) {
   if (p.operation != core::Operation::forward) {
     return std::string("operation ") + name_of(p.operation) + ": this kernel is for fwd";
   }
+  if (std::string far = core::beyond_tiles(p); !far.empty()) return far;
+  if (mostly_cut(p)) return "padding cuts nearly all outputs of a stride";
   return device.sm < 70 ? "compute capability below 7.0" : "";
 }
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/checked.hpp"
 #include "core/polyphase.hpp"
+#include "core/reach.hpp"
 #include "cuda/sm80/dense_plan.hpp"
 
 namespace tconv::cuda {
@@ -16,6 +18,7 @@ using plan::Support;
 
 // What the kernels count in 32 bits.
 Support countable(const Problem& p) {
+  if (std::string far = core::beyond_tiles(p); !far.empty()) return Support::no(std::move(far));
   constexpr int64_t kCount = int64_t{1} << 30;
   const int64_t phases = std::min(p.k, p.stride / std::gcd(p.stride, p.dilation));
   if (p.stride > kSm80MaxStride) return Support::no("stride above " + std::to_string(kSm80MaxStride));
@@ -28,7 +31,8 @@ Support countable(const Problem& p) {
   if (p.n >= kCount / columns || p.n * p.cout >= kCount / ceil_div(p.lout() + 1, kSm80SumChunk)) {
     return Support::no("samples times positions reach 2^30");
   }
-  const int64_t rows = (p.cout_per_group() + 16) * phases, depth = (p.cin_per_group() + 32) * p.k;
+  const int64_t rows = (p.cout_per_group() + 16) * phases;
+  const core::Size depth = core::Size(p.cin_per_group() + 32) * p.k;
   if (rows >= 1 << 24 || depth >= 1 << 26 || p.groups >= (1 << 20) / ceil_div(rows, 64)) {
     return Support::no("channels times k or groups reach 2^20");
   }

@@ -3,6 +3,7 @@
 #include <limits>
 #include <numeric>
 
+#include "core/checked.hpp"
 #include "core/polyphase.hpp"
 #include "cuda/sm80/tiling.hpp"
 #include "cuda/sm90/cost.hpp"
@@ -106,8 +107,13 @@ bool sm90_direct_takes(const Sm90Plan& plan, const Problem& p) {
     // Samples begin on 16 bytes, or where a row would.
     const int64_t unit = classes == 1 ? vector : k.x_step[1];
     if (k.x_step[0] <= 0 || k.x_step[0] % unit != 0) return false;
-    if (k.x_step[0] / k.x_step[1] * p.n > std::numeric_limits<int>::max() / 2) return false;
+    if (core::Size(k.x_step[0] / k.x_step[1]) * p.n > std::numeric_limits<int>::max() / 2) return false;
   }
+  // Tensor copies take steps of fewer than 2^40 bytes.
+  constexpr int64_t kStep = int64_t{1} << 40;
+  const core::Size row = core::Size(k.x_step[1]) * layout.element;
+  if (row * std::max<int64_t>(classes, k.cin_group) >= kStep) return false;
+  if (p.n > 1 && core::Size(k.x_step[0]) * layout.element >= kStep) return false;
   if (p.cin < classes) return false;  // a map without rows
   const int group = tap_group_of(k, classes, layout.parts == 2);
   const int64_t positions = sm90_direct_tile(1, group, layout.parts, layout.element).half_tile() + halo_of(k);
