@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from tconv import _rules
 from tconv._functional import precision
+from tconv._library import backend
 
 _WORDS = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16"}
 
@@ -67,8 +68,7 @@ def _explain_call(
     if where != "cpu" and input.dtype is torch.float32:
         text += f" {precision('cuda')}"
     threads = torch.get_num_threads() if where == "cpu" else 0
-    plan: str = torch.ops.tconv.explain.default(text, where, threads)
-    return plan + f"gradient {_gradient_words(where, input.dtype)}\n"
+    return backend.explain(text, where, threads) + f"gradient {_gradient_words(where, input.dtype)}\n"
 
 
 def _device_word(device: str | None, input: Tensor) -> str:

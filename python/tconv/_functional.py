@@ -5,27 +5,22 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
-from torch.compiler import is_compiling
 from torch.overrides import handle_torch_function, has_torch_function
-from torch.utils import _python_dispatch
 
 from tconv import _operators, _rules
-from tconv._library import binding
+from tconv._library import backend
+from tconv._pytorch import autocast_enabled as _autocast_enabled
+from tconv._pytorch import convolution_precision, is_compiling, traced
+from tconv._pytorch import is_grad_enabled as _is_grad_enabled
+from tconv._pytorch import transforms_active as _transforms_active
 
 _IntOrOne = int | list[int] | tuple[int, ...]
 
 _float32 = torch.float32
-_is_grad_enabled = torch.is_grad_enabled
 _single = _rules.single
 _with_gradient = torch.ops.tconv.conv_transpose1d.default
-_forward = torch.ops.tconv.forward.default
+_forward = backend.forward
 _eager = _operators.Eager.apply
-_transforms_active = torch._C._are_functorch_transforms_active
-_autocast_enabled = torch._C._is_any_autocast_enabled
-_dispatch_modes = torch._C._len_torch_dispatch_stack
-_jit_tracing = torch._C._is_tracing
-_key_included = torch._C._dispatch_tls_is_dispatch_key_included
-_pre_dispatch = torch._C.DispatchKey.PreDispatch
 
 
 def precision(device: torch.device | str = "cuda") -> str:
@@ -33,26 +28,13 @@ def precision(device: torch.device | str = "cuda") -> str:
 
     On a GPU it is PyTorch's own setting for convolutions, read at every call:
     torch.backends.cudnn.conv.fp32_precision, else torch.backends.cudnn.fp32_precision, else
-    torch.backends.fp32_precision. On a CPU it is always "ieee".
+    torch.backends.fp32_precision; before PyTorch 2.9, torch.backends.cudnn.allow_tf32. On a CPU it is always "ieee".
     """
     return "tf32" if torch.device(device).type == "cuda" and _ambient_precision() == 1 else "ieee"
 
 
 def _ambient_precision() -> int:
-    # The getter resolves the operator's value, cudnn's and the global one, in that order; 'none' is ieee.
-    return 1 if torch.backends.cudnn.conv.fp32_precision == "tf32" else 0
-
-
-def traced() -> bool:
-    """Whether something records or replaces the operators of this call: torch.jit.trace, make_fx, fake tensors.
-    It sees one operator then, with nothing in it that belongs to this moment alone."""
-    if _dispatch_modes() > 0 or _jit_tracing():
-        return True
-    # Modes of a stack of their own. The flag is the whole process's, but costs nothing to ask.
-    return _python_dispatch._is_in_torch_dispatch_mode and _key_included(_pre_dispatch)
-
-
-_operators.set_precision_query(binding, _ambient_precision)
+    return 1 if convolution_precision() == "tf32" else 0
 
 
 def conv_transpose1d(

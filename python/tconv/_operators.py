@@ -2,41 +2,26 @@
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from tconv import _gradients, _library, _rules  # noqa: F401  (the operators exist once _library is imported)
+from tconv import _gradients, _pytorch, _rules
+from tconv._library import backend  # the operators exist once it is loaded
 
 _op = torch.ops.tconv.conv_transpose1d.default
-_forward = torch.ops.tconv.forward.default
+_forward = backend.forward
 _MODES = ("ieee", "tf32", "auto")  # the int of `forward` indexes this
 
 _FUNCTIONALIZE = torch._C._functorch.TransformType.Functionalize
 
-_library_handle = torch.library.Library("tconv", "FRAGMENT")
-
-
-# --- float32 mode -----------------------------------------------------------------------------------------
-
-_query_type = ctypes.CFUNCTYPE(ctypes.c_int)
-_kept_alive: list[Any] = []
-
-
-def set_precision_query(binding: ctypes.CDLL, query: Callable[[], int]) -> None:
-    """Lets the binding ask Python for the float32 mode at run time, as compiled and exported graphs need."""
-    function = _query_type(query)
-    _kept_alive.append(function)
-    binding.tconv_torch_set_precision_query(function)
+_library_handle = backend.operators
 
 
 # --- meta and fake tensors --------------------------------------------------------------------------------
 
 
-@torch.library.register_fake("tconv::conv_transpose1d")
 def _conv_transpose1d_fake(
     input: Tensor,
     weight: Tensor,
@@ -53,7 +38,6 @@ def _conv_transpose1d_fake(
     )
 
 
-@torch.library.register_fake("tconv::forward")
 def _forward_fake(
     input: Tensor,
     weight: Tensor,
@@ -70,9 +54,8 @@ def _forward_fake(
     )
 
 
-def _without_autocast() -> Any:
-    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
-    return torch._C._ExcludeDispatchKeyGuard(keys | torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCUDA))
+_pytorch.register_fake(_library_handle, "conv_transpose1d", _conv_transpose1d_fake)
+_pytorch.register_fake(_library_handle, "forward", _forward_fake)
 
 
 # --- gradient ---------------------------------------------------------------------------------------------
@@ -100,7 +83,7 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     )
 
 
-torch.library.register_autograd("tconv::conv_transpose1d", _backward, setup_context=_setup_context)
+_pytorch.register_autograd(_library_handle, "conv_transpose1d", _backward, _setup_context)
 
 
 class Eager(torch.autograd.Function):
@@ -158,7 +141,7 @@ class Transformed(torch.autograd.Function):
 
 def transformed(*call: Any) -> Tensor:
     """A call inside a transform: input, weight, bias, five numbers, the mode's number."""
-    in_transform = torch._C._are_functorch_transforms_active()
+    in_transform = _pytorch.transforms_active()
     if in_transform and torch._C._functorch.peek_interpreter_stack().key() == _FUNCTIONALIZE:
         return _op(*call[:-1], _MODES[call[-1]])  # type: ignore[no-any-return]
     if in_transform or torch.autograd.forward_ad._current_level >= 0:
@@ -167,36 +150,37 @@ def transformed(*call: Any) -> Tensor:
 
 
 def _transposed(input: Tensor, weight: Tensor, call: _gradients.Call) -> Tensor:
-    with _without_autocast():  # in a backward, operands have the dtypes that the call had
+    with _pytorch.without_autocast():  # in a backward, operands have the dtypes that the call had
         return transformed(input, weight, None, *call)
 
 
 _gradients.transposed = _transposed
 
-# `forward` is called where no gradient is needed: PyTorch's warning kernel for operators without a gradient
-# would only cost time.
-_library_handle.impl("forward", torch.library.fallthrough_kernel, "Autograd")
+
+_pytorch.register_no_autograd(_library_handle, "forward")
 
 
 # --- autocast ---------------------------------------------------------------------------------------------
 
 
-def _register_autocast(op: torch._ops.OpOverload, device: str, key: str) -> None:
+def _register_autocast(name: str, device: str, key: str) -> None:
     """As PyTorch's own operator: floating-point operands other than float64 take the autocast dtype."""
+    op = getattr(torch.ops.tconv, name).default
+
     def cast(tensor: Tensor | None, dtype: torch.dtype) -> Tensor | None:
         if tensor is None or not tensor.is_floating_point() or tensor.dtype is torch.float64:
             return tensor
         return tensor.to(dtype) if tensor.device.type == device else tensor
 
     def kernel(input: Tensor, weight: Tensor, bias: Tensor | None, *rest: Any) -> Tensor:
-        dtype = torch.get_autocast_dtype(device)
-        with _without_autocast():
+        dtype = _pytorch.autocast_dtype(device)
+        with _pytorch.without_autocast():
             return op(cast(input, dtype), cast(weight, dtype), cast(bias, dtype), *rest)  # type: ignore[no-any-return]
 
-    _library_handle.impl(op._opname, kernel, key)
+    _library_handle.impl(name, kernel, key)
 
 
-for _each in (_op, _forward):
+for _each in ("conv_transpose1d", "forward"):
     _register_autocast(_each, "cpu", "AutocastCPU")
     _register_autocast(_each, "cuda", "AutocastCUDA")
 
@@ -256,5 +240,5 @@ def _vmap(
     return (y.squeeze(1) if unbatched else y), 0
 
 
-torch.library.register_vmap("tconv::conv_transpose1d", _vmap)
-torch.library.register_vmap("tconv::forward", _vmap)
+_pytorch.register_vmap(_library_handle, "conv_transpose1d", _vmap)
+_pytorch.register_vmap(_library_handle, "forward", _vmap)

@@ -8,17 +8,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
-from torch.compiler import is_compiling
 
 from tconv import _rules
-from tconv._functional import _ambient_precision, conv_transpose1d, traced
+from tconv._functional import _ambient_precision, conv_transpose1d
+from tconv._library import backend
 from tconv._module import ConvTranspose1d
+from tconv._pytorch import autocast_dtype, autocast_enabled_for, is_compiling, traced
+from tconv._pytorch import autocast_enabled as _autocast_enabled
+from tconv._pytorch import is_grad_enabled as _is_grad_enabled
+from tconv._pytorch import transforms_active as _transforms_active
 
-_autocast_enabled = torch._C._is_any_autocast_enabled
-_is_grad_enabled = torch.is_grad_enabled
-_transforms_active = torch._C._are_functorch_transforms_active
-_pack = torch.ops.tconv.pack.default
-_forward_packed = torch.ops.tconv.forward_packed.default
+_pack = backend.pack
+_forward_packed = backend.forward_packed
 _FIVE_INTS = [int] * 5
 
 
@@ -105,7 +106,7 @@ class _PackedWeights:
         if state is None or not state.is_of(weight):
             self.drop()
             state = self._state = _Packed(weight)
-        if _autocast_enabled() and torch.is_autocast_enabled(weight.device.type):
+        if _autocast_enabled() and autocast_enabled_for(weight.device.type):
             return _run_autocast(state, input, bias, numbers)
         return _run(state, state.alias, input, bias, numbers)
 
@@ -147,7 +148,7 @@ def _run(state: _Packed, weight: Tensor, input: Tensor, bias: Tensor | None, num
 
 def _run_autocast(state: _Packed, input: Tensor, bias: Tensor | None, numbers: tuple[Any, ...]) -> Tensor:
     device = state.alias.device.type
-    dtype = torch.get_autocast_dtype(device)
+    dtype = autocast_dtype(device)
     if torch.float64 in (input.dtype, state.dtype):
         return conv_transpose1d(input, state.weight, bias, *numbers)
     if dtype not in state.casts:

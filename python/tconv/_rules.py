@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tconv._pytorch import OutOfMemoryError, check
+
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 _NUMBERS = ("stride", "padding", "output_padding", "groups", "dilation")
 
@@ -135,12 +137,12 @@ def output_shape(
     _check_shapes(input, weight, bias, groups)
     _check_numbers(stride, padding, output_padding, dilation)
     length = input.shape[-1]
-    torch._check(
+    check(
         length >= 1,
         lambda: f"conv_transpose1d: input has shape {list(input.shape)}: its length must be 1 or more",
     )
     lout = (length - 1) * stride - 2 * padding + dilation * (weight.shape[2] - 1) + output_padding + 1
-    torch._check(
+    check(
         lout >= 0,
         lambda: f"conv_transpose1d: padding is {padding}: it leaves an output length of {lout}, which must be "
         "0 or more",
@@ -157,5 +159,5 @@ def refusal(error: Exception, *call: Any) -> Exception:
     except (RuntimeError, TypeError, ValueError) as better:
         return better
     if "out of memory" in str(error) and input.is_cuda:
-        return torch.OutOfMemoryError(str(error))
+        return OutOfMemoryError(str(error))
     return error

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import tconv
+from tconv._backends import OLDEST_FOR_BINDING
+from tconv._pytorch import VERSION
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.cpu_only
@@ -37,22 +39,39 @@ def test_version_is_the_same_everywhere():
 
 def test_missing_pytorch_is_one_line():
     line = last_line(run("import sys; sys.modules['torch'] = None; import tconv"))
-    assert line.startswith("ImportError: tconv needs PyTorch 2.10 or later, and it cannot be imported")
+    assert line.startswith("ImportError: tconv needs PyTorch 2.0 or later, and it cannot be imported")
 
 
 def test_old_pytorch_is_one_line(tmp_path):
     (tmp_path / "torch").mkdir()
-    (tmp_path / "torch" / "__init__.py").write_text("__version__ = '2.9.1+cpu'")
+    (tmp_path / "torch" / "__init__.py").write_text("__version__ = '1.13.1+cpu'")
     line = last_line(run("import tconv", tmp_path))
     assert line == (
-        "ImportError: tconv needs PyTorch 2.10 or later, and finds 2.9.1+cpu: pip install --upgrade torch"
+        "ImportError: tconv needs PyTorch 2.0 or later, and finds 1.13.1+cpu: pip install --upgrade torch"
     )
 
 
-def test_missing_and_foreign_binding(tmp_path):
-    assert "libtconv_torch.so is missing" in last_line(run("import tconv", TCONV_LIBRARY_DIR=str(tmp_path)))
-    (tmp_path / "libtconv_torch.so").write_bytes(b"not a library")
-    assert "does not load into PyTorch" in last_line(run("import tconv", TCONV_LIBRARY_DIR=str(tmp_path)))
+def test_missing_and_foreign_libraries(tmp_path):
+    folder = str(tmp_path)
+    line = last_line(run("import tconv", TCONV_LIBRARY_DIR=folder))
+    assert line.startswith(f"ImportError: tconv: there is no libtconv.so in {folder}") and "TCONV_LIBRARY_DIR" in line
+    (tmp_path / "libtconv.so").write_bytes(b"not a library")
+    assert "libtconv.so does not load" in last_line(run("import tconv", TCONV_LIBRARY_DIR=folder))
+    if VERSION >= OLDEST_FOR_BINDING:
+        (tmp_path / "libtconv_torch.so").write_bytes(b"not a library")
+        assert "does not load into PyTorch" in last_line(run("import tconv", TCONV_LIBRARY_DIR=folder))
+
+
+def test_the_backend_is_chosen_once_and_said():
+    ran = run("import tconv; print(tconv.build_info())", TCONV_BACKEND="ctypes")
+    assert ran.returncode == 0 and ran.stdout.strip().endswith("backend ctypes (as TCONV_BACKEND asks)")
+    assert "must be 'binding' or 'ctypes'" in last_line(run("import tconv", TCONV_BACKEND="zebra"))
+    ran = run("import tconv; print(tconv.build_info())", TCONV_BACKEND="")
+    if VERSION < OLDEST_FOR_BINDING:
+        assert ran.stdout.strip().endswith("backend ctypes (PyTorch is older than 2.10)")
+        assert "needs PyTorch 2.10" in last_line(run("import tconv", TCONV_BACKEND="binding"))
+    else:
+        assert ran.stdout.strip().endswith("backend binding (PyTorch is 2.10 or later)"), ran.stdout + ran.stderr
 
 
 def test_import_needs_no_gpu():

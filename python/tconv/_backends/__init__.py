@@ -1,0 +1,93 @@
+"""The two ways from PyTorch to libtconv, and which of them is taken.
+
+    binding   libtconv_torch.so: operators in C++ on PyTorch's stable interface, which begins with 2.10.
+    ctypes    the C API (tconv.h) called through ctypes, for every PyTorch from 2.0 on, and where the binding is
+              not in the package. Python reads the tensors' addresses and shapes, PyTorch's allocator gives
+              output and workspace, the work goes to PyTorch's current stream.
+
+Both serve the same interface, `Backend`, and define the same operators in torch.ops.tconv; gradients, fake
+kernels, autocast and vmap are registered on top of either (_operators.py). Numbers and refusals are the same.
+They differ in three things. The ctypes operators are Python: a program without Python (AOTInductor, an exported
+program in C++) cannot run them. A call through the dispatcher costs more with them, so calls that the
+dispatcher would hand straight to the kernel go there directly (ctypes_backend.py). And the CPU kernels run on tconv's
+own threads, as PyTorch's parallel_for has no C interface before 2.10.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from tconv._pytorch import VERSION
+
+OLDEST_FOR_BINDING = (2, 10)  # the first whose stable interface has all that the binding calls
+_WORDS = ("binding", "ctypes")
+
+
+class Backend(Protocol):
+    """What a backend gives. `mode` is the float32 mode: 0 ieee, 1 tf32, 2 as PyTorch is set when it runs.
+
+    The calls take raw tensors of the current device and give no gradient."""
+
+    name: str
+    operators: torch.library.Library  # what is registered beside the kernels goes through it, and lives with it
+
+    def forward(
+        self, input: Tensor, weight: Tensor, bias: Tensor | None,
+        stride: int, padding: int, output_padding: int, groups: int, dilation: int, mode: int, /,
+    ) -> Tensor: ...  # fmt: skip
+
+    def pack(
+        self, input: Tensor, weight: Tensor, bias: Tensor | None,
+        stride: int, padding: int, output_padding: int, groups: int, dilation: int, mode: int, /,
+    ) -> tuple[Tensor, int]:
+        """Weights in the layout that the plan reads, and that layout's id (0: raw weights)."""
+
+    def forward_packed(
+        self, input: Tensor, weight: Tensor, bias: Tensor | None,
+        stride: int, padding: int, output_padding: int, groups: int, dilation: int, mode: int,
+        packed: Tensor, packed_id: int, /,
+    ) -> tuple[Tensor, int]:
+        """forward with packed weights. Where the plan reads another layout than packed_id, nothing is computed:
+        the result is an empty tensor and the id that is needed."""
+
+    def explain(self, problem: str, device: str, threads: int, /) -> str: ...
+
+    def build_info(self) -> str: ...
+
+
+def library_folder() -> Path:
+    """In the wheel beside this package; TCONV_LIBRARY_DIR names another folder, such as a build's."""
+    folder = os.environ.get("TCONV_LIBRARY_DIR")
+    return Path(folder) if folder else Path(__file__).parents[1] / "lib"
+
+
+def load() -> tuple[Backend, str]:
+    """The backend for this PyTorch, and in a few words why this one. TCONV_BACKEND asks for one by name."""
+    name, why = _choice()
+    if name == "binding":
+        from tconv._backends.binding import Binding
+
+        return Binding(), why
+    from tconv._backends.ctypes_backend import Ctypes
+
+    return Ctypes(), why
+
+
+def _choice() -> tuple[str, str]:
+    asked = os.environ.get("TCONV_BACKEND")
+    if asked:
+        if asked not in _WORDS:
+            raise ImportError(f"tconv: TCONV_BACKEND is {asked!r}: it must be 'binding' or 'ctypes'")
+        if asked == "binding" and VERSION < OLDEST_FOR_BINDING:
+            raise ImportError("tconv: TCONV_BACKEND is 'binding', which needs PyTorch 2.10 or later")
+        return asked, "as TCONV_BACKEND asks"
+    if VERSION < OLDEST_FOR_BINDING:
+        return "ctypes", "PyTorch is older than 2.10"
+    if not (library_folder() / "libtconv_torch.so").is_file():
+        return "ctypes", "this build has no libtconv_torch.so"
+    return "binding", "PyTorch is 2.10 or later"

@@ -1,0 +1,36 @@
+"""The C++ operators of bindings/torch, on PyTorch's stable interface."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from tconv._backends import library_folder
+from tconv._pytorch import convolution_precision
+
+_query_type = ctypes.CFUNCTYPE(ctypes.c_int)
+
+
+class Binding:
+    name = "binding"
+
+    def __init__(self) -> None:
+        path = library_folder() / "libtconv_torch.so"
+        try:
+            torch.ops.load_library(path)
+            self._library = ctypes.CDLL(str(path))
+        except OSError as error:
+            raise ImportError(f"tconv: {path} does not load into PyTorch {torch.__version__}: {error}") from None
+        self.operators = torch.library.Library("tconv", "FRAGMENT")
+        ops = torch.ops.tconv
+        self.forward: Callable[..., Any] = ops.forward.default
+        self.pack: Callable[..., Any] = ops.pack.default
+        self.forward_packed: Callable[..., Any] = ops.forward_packed.default
+        self.explain: Callable[..., str] = ops.explain.default
+        self.build_info: Callable[..., str] = ops.build_info.default
+        # Compiled and exported graphs resolve the float32 mode when they run: the binding asks Python.
+        self._query = _query_type(lambda: int(convolution_precision() == "tf32"))
+        self._library.tconv_torch_set_precision_query(self._query)

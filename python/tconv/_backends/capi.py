@@ -1,0 +1,122 @@
+"""tconv.h for ctypes: structs, functions, errors. Nothing of PyTorch."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32, c_void_p
+from pathlib import Path
+
+BUFFER_ALIGNMENT = 256
+CPU, CUDA = 0, 1
+OUT_OF_MEMORY = 4  # tconv_status
+
+
+class Problem(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_uint32), ("operation", c_int32), ("dtype", c_int32), ("precision", c_int32),
+        ("has_bias", c_int32), ("x_contiguous", c_int32),
+        ("n", c_int64), ("cin", c_int64), ("cout", c_int64), ("l", c_int64), ("k", c_int64),
+        ("stride", c_int64), ("padding", c_int64), ("output_padding", c_int64), ("dilation", c_int64),
+        ("groups", c_int64), ("x_stride", c_int64 * 3),
+    ]  # fmt: skip
+
+
+class PlanOptions(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_uint32), ("device", c_int32), ("device_index", c_int32), ("device_name", c_char_p),
+        ("force_kernel", c_char_p), ("threads", c_int32), ("batch_invariant", c_int32),
+        ("parallel_for", c_void_p), ("executor_context", c_void_p),
+    ]  # fmt: skip
+
+
+class Arguments(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_uint32), ("x", c_void_p), ("weight", c_void_p), ("packed_weight", c_void_p),
+        ("bias", c_void_p), ("grad_output", c_void_p), ("output", c_void_p), ("workspace", c_void_p),
+        ("workspace_bytes", c_size_t), ("stream", c_void_p),
+    ]  # fmt: skip
+
+
+ARGUMENTS_SIZE = ctypes.sizeof(Arguments)
+
+_FUNCTIONS = {
+    "tconv_problem_parse_sized": (c_int, [c_char_p, POINTER(Problem), c_size_t]),
+    "tconv_output_length": (c_int, [POINTER(Problem), POINTER(c_int64)]),
+    "tconv_plan_create": (c_int, [POINTER(Problem), POINTER(PlanOptions), POINTER(c_void_p)]),
+    "tconv_plan_destroy": (None, [c_void_p]),
+    "tconv_plan_explain": (c_char_p, [c_void_p]),
+    "tconv_plan_packed_bytes": (c_size_t, [c_void_p]),
+    "tconv_plan_workspace_bytes": (c_size_t, [c_void_p, c_int]),
+    "tconv_plan_pack_key": (c_char_p, [c_void_p]),
+    "tconv_pack": (c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_void_p]),
+    "tconv_run": (c_int, [c_void_p, POINTER(Arguments)]),
+    "tconv_last_error": (c_char_p, []),
+    "tconv_build_info": (c_char_p, []),
+}
+
+
+class Error(RuntimeError):
+    """A refusal in the library's words."""
+
+
+def open_library(folder: Path) -> ctypes.CDLL:
+    """libtconv of `folder`, else (a system's package) of the loader's path."""
+    found = sorted(folder.glob("libtconv.so*"))
+    name = str(found[0]) if found else "libtconv.so.0"
+    try:
+        library = ctypes.CDLL(name)
+        for function, (result, arguments) in _FUNCTIONS.items():
+            getattr(library, function).restype = result
+            getattr(library, function).argtypes = arguments
+    except (OSError, AttributeError) as error:
+        where = f"{name} does not load" if found else f"there is no libtconv.so in {folder}, nor in the loader's path"
+        raise ImportError(
+            f"tconv: {where} ({error}): install the wheel (pip install .), or set TCONV_LIBRARY_DIR to the folder "
+            "of libtconv.so"
+        ) from None
+    return library
+
+
+class Library:
+    def __init__(self, folder: Path) -> None:
+        self.calls = open_library(folder)
+
+    def check(self, status: int) -> None:
+        if status == 0:
+            return
+        message = self.calls.tconv_last_error().decode()
+        raise Error(f"conv_transpose1d: {'out of memory: ' if status == OUT_OF_MEMORY else ''}{message}")
+
+    def build_info(self) -> str:
+        return self.calls.tconv_build_info().decode()  # type: ignore[no-any-return]
+
+    def parse(self, text: str) -> Problem:
+        problem = Problem()
+        self.check(self.calls.tconv_problem_parse_sized(text.encode(), byref(problem), ctypes.sizeof(problem)))
+        return problem
+
+
+class Plan:
+    """A tconv_plan with what a call asks of it. Destroyed with the last reference, so that a call on another
+    thread keeps it alive."""
+
+    def __init__(self, library: Library, problem: Problem, options: PlanOptions) -> None:
+        self._calls = calls = library.calls
+        self.handle = c_void_p()
+        problem.struct_size = ctypes.sizeof(Problem)
+        options.struct_size = ctypes.sizeof(PlanOptions)
+        library.check(calls.tconv_plan_create(byref(problem), byref(options), byref(self.handle)))
+        lout = c_int64()
+        library.check(calls.tconv_output_length(byref(problem), byref(lout)))
+        self.lout = lout.value
+        self.packed_bytes = calls.tconv_plan_packed_bytes(self.handle)
+        self.pack_key = calls.tconv_plan_pack_key(self.handle).decode()
+        self.workspace_raw = calls.tconv_plan_workspace_bytes(self.handle, 0)
+        self.workspace_packed = calls.tconv_plan_workspace_bytes(self.handle, 1)
+
+    def explain(self) -> str:
+        return self._calls.tconv_plan_explain(self.handle).decode()  # type: ignore[no-any-return]
+
+    def __del__(self) -> None:
+        if getattr(self, "handle", None):
+            self._calls.tconv_plan_destroy(self.handle)
