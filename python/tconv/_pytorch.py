@@ -34,7 +34,7 @@ _jit_tracing = torch._C._is_tracing
 if VERSION >= (2, 1):  # modes of a stack of their own
     _key_included = torch._C._dispatch_tls_is_dispatch_key_included
     _pre_dispatch = torch._C.DispatchKey.PreDispatch
-if VERSION >= (2, 3):
+if VERSION >= (2, 6):
 
     def _traced_before_dispatch() -> bool:
         # The flag is the whole process's, but costs nothing to ask.

@@ -4,6 +4,7 @@ import ctypes
 import gc
 import os
 import re
+import struct
 from pathlib import Path
 
 import pytest
@@ -27,12 +28,13 @@ def test_structs_are_laid_out_as_the_library_has_them():
         "operation": 0, "dtype": 2, "precision": 0, "has_bias": 1, "x_contiguous": 0, "n": 2, "cin": 6, "cout": 4,
         "l": 9, "k": 5, "stride": 3, "padding": 1, "output_padding": 2, "dilation": 4, "groups": 2,
     }  # fmt: skip
+    assert struct.calcsize("@IPPPPPPPNP") == ctypes.sizeof(capi.Arguments)
     header = (ROOT / "include" / "tconv" / "tconv.h").read_text()
-    for struct, name in ((capi.Problem, "problem"), (capi.PlanOptions, "plan_options"), (capi.Arguments, "arguments")):
+    for described, name in ((capi.Problem, "problem"), (capi.PlanOptions, "plan_options"), (capi.Arguments, "arguments")):
         body = header.split(f"typedef struct tconv_{name} {{")[1].split(f"}} tconv_{name};")[0]
         body = re.sub(r"/\*.*?\*/", "", body, flags=re.S)
         names = [n for line in body.split(";") for n in re.findall(r"(\w+)(?:\[\d\])?(?=,|\s*$)", line)]
-        assert names == [field for field, _ in struct._fields_], name
+        assert names == [field for field, _ in described._fields_], name
 
 
 class Seen(TorchDispatchMode):
@@ -51,7 +53,7 @@ def test_a_mode_sees_the_operator(device):
     expected = tconv.conv_transpose1d(*operands, 2)
     with Seen() as seen:
         y = tconv.conv_transpose1d(*operands, 2)
-    assert "tconv.forward.default" in seen.names and torch.equal(y, expected)
+    assert "tconv.conv_transpose1d.default" in seen.names and torch.equal(y, expected)
 
 
 @torch.no_grad()

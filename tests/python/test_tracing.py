@@ -9,6 +9,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import tconv
 from tconv import _packing
+from tconv._pytorch import OutOfMemoryError
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -108,7 +109,7 @@ def test_the_float32_mode_is_not_part_of_a_trace():
 # --- what a prepacked call does with errors ---------------------------------------------------------------
 
 FAULTS = [
-    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
+    OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
     RuntimeError("conv_transpose1d: out of memory: PyTorch's allocator refused the output of 9 elements"),
     RuntimeError("CUDA error: an illegal memory access was encountered"),
     RuntimeError("the CUDA runtime refused the launch: misaligned address"),

@@ -37,6 +37,7 @@ class Arguments(ctypes.Structure):
     ]  # fmt: skip
 
 
+# What tconv_run reads; it is handed over as bytes, from struct.pack.
 ARGUMENTS_SIZE = ctypes.sizeof(Arguments)
 
 _FUNCTIONS = {
@@ -49,7 +50,7 @@ _FUNCTIONS = {
     "tconv_plan_workspace_bytes": (c_size_t, [c_void_p, c_int]),
     "tconv_plan_pack_key": (c_char_p, [c_void_p]),
     "tconv_pack": (c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_void_p]),
-    "tconv_run": (c_int, [c_void_p, POINTER(Arguments)]),
+    "tconv_run": (c_int, [c_void_p, c_char_p]),
     "tconv_last_error": (c_char_p, []),
     "tconv_build_info": (c_char_p, []),
 }

@@ -29,7 +29,7 @@ class Operand(NamedTuple):
     shape: torch.Size
     dtype: torch.dtype
     device: torch.device
-    layout: torch.layout
+    layout: torch.layout = torch.strided  # of others PyTorch gives no address, so that none gets further
     is_nested: bool = False
     is_quantized: bool = False
 
@@ -37,7 +37,6 @@ class Operand(NamedTuple):
         return len(self.shape)
 
 
-Seen = tuple[torch.Size, torch.dtype, torch.device, torch.layout]
 FindPlan = Callable[..., "CachedPlan"]
 
 
@@ -67,18 +66,22 @@ def finder(library: Library) -> FindPlan:
 
     @lru_cache(maxsize=_CAPACITY)
     def find(
-        input: Seen, weight: Seen, bias: Seen | None, steps: tuple[int, ...] | None,
+        x: torch.Size, x_dtype: torch.dtype, x_device: torch.device, steps: tuple[int, ...] | None,
+        w: torch.Size, w_dtype: torch.dtype, w_device: torch.device,
+        b: torch.Size | None, b_dtype: torch.dtype | None, b_device: torch.device | None,
         stride: int, padding: int, output_padding: int, groups: int, dilation: int, mode: int, threads: int,
     ) -> CachedPlan:  # fmt: skip
         """steps: of a non-contiguous input. Raises what the rules and the library refuse."""
-        x, w, b = Operand(*input), Operand(*weight), None if bias is None else Operand(*bias)
-        shape = _rules.output_shape(x, w, b, stride, padding, output_padding, groups, dilation)  # type: ignore[arg-type]
-        problem = _problem(x, w, steps, (stride, padding, output_padding, groups, dilation))
-        problem.has_bias = b is not None
+        input, weight = Operand(x, x_dtype, x_device), Operand(w, w_dtype, w_device)
+        bias = None if b is None else Operand(b, b_dtype, b_device)  # type: ignore[arg-type]
+        numbers = (stride, padding, output_padding, groups, dilation)
+        shape = _rules.output_shape(input, weight, bias, *numbers)  # type: ignore[arg-type]
+        problem = _problem(input, weight, steps, numbers)
+        problem.has_bias = bias is not None
         problem.precision = mode
         options = PlanOptions(threads=threads)
-        if x.device.type == "cuda":
-            options.device, options.device_index = CUDA, x.device.index
+        if x_device.type == "cuda":
+            options.device, options.device_index = CUDA, x_device.index
         else:
             options.device = CPU
         plan = CachedPlan(library, problem, options)
