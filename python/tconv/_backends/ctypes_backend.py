@@ -30,7 +30,7 @@ _DEFINITIONS = {
 }
 _MODES = {"ieee": 0, "tf32": 1, "auto": 2}
 _pack_arguments = struct.Struct("@IPPPPPPPNP").pack  # a tconv_arguments, in a fifth of the time of the ctypes one
-_SMALL = 4096  # bytes of workspace that a thread keeps: an allocation costs as much as so small a problem
+_SMALL = 1 << 16  # bytes of workspace that a thread keeps: allocating costs as much as so small a problem
 
 _get_num_threads = torch.get_num_threads
 _uint8 = torch.uint8
