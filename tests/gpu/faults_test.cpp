@@ -67,6 +67,16 @@ TEST_F(Faults, OutputNull) {
   expect_refused(TCONV_INVALID_ARGUMENT, "output is null");
 }
 
+TEST_F(Faults, EmptyOutputsNeedNothing) {
+  for (const char* text : {"n0 ci64 co64 l800 k16 s8 p4 bias f32", "n2 ci8 co8 l1 k2 s1 p1 bias f16"}) {
+    const PlanPointer plan = plan_of(text);
+    EXPECT_EQ(tconv_plan_workspace_bytes(plan.get(), 0), 0u) << text;
+    tconv_arguments nothing;
+    tconv_arguments_init(&nothing);
+    EXPECT_EQ(tconv_run(plan.get(), &nothing), TCONV_OK) << text << ": " << tconv_last_error();
+  }
+}
+
 TEST_F(Faults, HostPointer) {
   int pageable = 0;
   ASSERT_CUDA(cudaDeviceGetAttribute(&pageable, cudaDevAttrPageableMemoryAccess, 0));

@@ -52,6 +52,36 @@ TEST_P(Streams, GraphReplaysWithNewOperands) {
   ASSERT_CUDA(cudaGraphDestroy(graph));
 }
 
+// What is queued or captured does not need the plan any more.
+TEST_P(Streams, APlanMayGoBeforeItsWork) {
+  const Operands operands(GetParam());
+  PlanPointer plan = plan_of(GetParam());
+  const auto expected = run_once(plan.get(), operands);
+  Buffer y(operands.output_bytes()), workspace(tconv_plan_workspace_bytes(plan.get(), 0));
+  y.fill(0xff);
+  ASSERT_CUDA(cudaDeviceSynchronize());
+  const Stream stream;
+  const tconv_arguments a = arguments_of(operands, y, workspace, stream.get());
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t ready = nullptr;
+  ASSERT_CUDA(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeGlobal));
+  ASSERT_EQ(tconv_run(plan.get(), &a), TCONV_OK) << tconv_last_error();
+  ASSERT_CUDA(cudaStreamEndCapture(stream.get(), &graph));
+  for (int i = 0; i < 50; ++i) ASSERT_EQ(tconv_run(plan.get(), &a), TCONV_OK) << tconv_last_error();
+  plan.reset();
+  const std::vector<std::vector<std::byte>> over_it(200, std::vector<std::byte>(2000, std::byte{0xff}));
+  stream.wait();
+  EXPECT_EQ(y.take(), expected);
+  ASSERT_CUDA(cudaGraphInstantiate(&ready, graph, 0));
+  y.fill(0xff);
+  ASSERT_CUDA(cudaDeviceSynchronize());
+  ASSERT_CUDA(cudaGraphLaunch(ready, stream.get()));
+  stream.wait();
+  EXPECT_EQ(y.take(), expected);
+  ASSERT_CUDA(cudaGraphExecDestroy(ready));
+  ASSERT_CUDA(cudaGraphDestroy(graph));
+}
+
 TEST_P(Streams, TwoStreamsAtOnce) {
   const Operands one(GetParam(), 1), two(GetParam(), 50);
   const PlanPointer plan = plan_of(GetParam());
