@@ -114,6 +114,30 @@ class Json(Check):
         result = tconv("bench", "--file", self.path / "problems", "--seconds", "0.001", "--json")
         self.assertEqual(json.loads(result.stdout)[0]["name"], "caf\ufffd \ufffd\ufffd\ufffd \ufffd \u00e9 \x01")
 
+    def test_names_that_end_in_a_backslash_are_saved(self):
+        for name in ("back\\", 'quote\\"', "brackets ]]]}}}\\\\"):
+            (self.path / "problems").write_text(f"{PROBLEM}  # {name}\n")
+            result = tconv("bench", "--model", "--file", self.path / "problems", "--seconds", "0.001",
+                           "--save", self.path / "saved.json", "--json")
+            self.assertEqual(result.returncode, 0, result)
+            saved = json.loads((self.path / "saved.json").read_text())
+            self.assertEqual((saved, saved["rows"][0]["name"]), (json.loads(result.stdout), name))
+            self.assertEqual(sum(line.startswith(' {"problem"') for line in
+                                 (self.path / "saved.json").read_text().splitlines()), 1)
+
+
+class Words(Check):
+    def test_memory_that_does_not_suffice(self):
+        huge = "n1000000 ci8 co8 l1000000000 k3 s1 p0 f32"
+        self.refused("bench", huge, status=1, says=f"tconv: {huge}: it takes ")
+        self.assertIn(": not judged: it takes ", tconv("check", huge).stdout)
+
+    def test_small_times_are_not_zero(self):
+        rows = tconv("bench", "ci1 co1 l1 k1", "--seconds", "0.001").stdout.splitlines()
+        self.assertNotIn(" 0.000 ", rows[1])
+        floor = next(line for line in tconv("plan", "ci1 co1 l1 k1").stdout.splitlines() if line.startswith("floor"))
+        self.assertNotIn("    0.0 ", floor)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv)

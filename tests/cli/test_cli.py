@@ -40,7 +40,7 @@ class Usage(unittest.TestCase):
         self.refused("bench", "ci8 co8 l5", says="column 11: the word k# is missing")
 
     def test_unknown_devices_and_kernels(self):
-        self.refused("plan", PROBLEM, "--device", "abacus", says="device 'abacus' is not known")
+        self.refused("plan", PROBLEM, "--device", "abacus", says="device 'abacus' is not known; there are cpu, cuda, h200")
         self.refused("check", PROBLEM, "--device", "h200", says="cannot run kernels")
         self.refused("plan", PROBLEM, "--kernel", "nonsense", says="is no kernel of this build")
 

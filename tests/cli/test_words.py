@@ -54,6 +54,7 @@ class Misspelt(Case):
             self.assertIn(command, line)
             self.assertIn(command, self.refused())
         self.refused("--json", "plan", PROBLEM, says="options stand behind a command")
+        self.refused("--verison", says="'--verison' is no option of tconv itself: did you mean --version?")
 
     def test_options(self):
         self.refused("plan", "--thread", "2", PROBLEM, says="'--thread' is no option of tconv plan: did you mean --threads?")

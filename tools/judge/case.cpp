@@ -85,7 +85,8 @@ void Case::find_truth() {
 core::Result<std::unique_ptr<Case>> Case::make(const Problem& problem, Fill fill, Target& target,
                                                const Options& options) {
   auto made = operands_only(problem, fill, target, options);
-  if (made.ok()) made.value()->find_truth();
+  if (!made.ok()) return Status(made.status().code(), "not judged: " + made.status().message());
+  made.value()->find_truth();
   return made;
 }
 
@@ -95,8 +96,8 @@ core::Result<std::unique_ptr<Case>> Case::operands_only(const Problem& problem, 
   if (!status.ok()) return status;
   const std::size_t needed = memory_needed(problem, options);
   if (needed > target.memory_limit()) {
-    return Status(core::Code::out_of_memory, "not judged: that takes " + std::to_string(needed >> 20) +
-                                                 " MiB, and " + std::to_string(target.memory_limit() >> 20) +
+    return Status(core::Code::out_of_memory, "it takes " + std::to_string(needed >> 20) + " MiB, and " +
+                                                 std::to_string(target.memory_limit() >> 20) +
                                                  " may be used");
   }
   std::unique_ptr<Case> made(new Case(problem, fill, target, options));

@@ -73,7 +73,12 @@ int bench_problems(const BenchArguments& a) {
     if (named.problem.output_elements() == 0) {
       throw UsageError(text(named.problem) + ": has no output to compute");
     }
-    add_rows(table, named, demand(measure(named.problem, a.kernel, *target, seconds)));
+    const auto measured = measure(named.problem, a.kernel, *target, seconds);
+    if (!measured.ok()) {
+      const core::Status& why = measured.status();
+      demand(core::Status(why.code(), text(named.problem) + ": " + why.message()));
+    }
+    add_rows(table, named, measured.value());
   }
   progress.clear();
   if (a.json) {

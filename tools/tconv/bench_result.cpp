@@ -30,10 +30,11 @@ namespace {
 // The members of the outermost object and the elements of its arrays each on a line of their own.
 std::string in_lines(const std::string& json) {
   std::string out, open;  // open: brackets around
-  bool quoted = false;
+  bool quoted = false, escaped = false;
   for (std::size_t i = 0; i < json.size(); ++i) {
     const char c = json[i];
-    if (c == '"' && (i == 0 || json[i - 1] != '\\')) quoted = !quoted;
+    if (c == '"' && !escaped) quoted = !quoted;
+    escaped = c == '\\' && !escaped;
     if (!quoted && (c == '}' || c == ']')) open.pop_back();
     if (!quoted && (c == '{' || c == '[')) open += c;
     out += c;

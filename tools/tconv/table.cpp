@@ -7,6 +7,7 @@
 namespace tconv::cli {
 
 Cell figure(double v) {
+  if (v > 0 && v < 0.01) return {fmt::format("{:.2g}", v), Json(v)};
   const int digits = v >= 100 ? 0 : v >= 10 ? 1 : v >= 1 ? 2 : 3;
   return {fmt::format("{:.{}f}", v, digits), Json(v)};
 }

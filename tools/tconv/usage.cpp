@@ -33,7 +33,9 @@ std::string without_command(const CLI::App& app, const std::vector<std::string>&
   if (rest.empty()) return "a command is missing: " + listed(command_names(app)) + "; try tconv help";
   const std::string& word = rest.front();
   if (is_option(word)) {
-    return fmt::format("'{}' is no option of tconv itself: options stand behind a command", word);
+    const std::string meant = did_you_mean(word, option_names(app));
+    return fmt::format("'{}' is no option of tconv itself{}", word,
+                       meant.empty() ? ": most options stand behind a command; try tconv help" : meant);
   }
   const std::string meant = did_you_mean(word, command_names(app));
   return fmt::format("'{}' is no command{}", word,
