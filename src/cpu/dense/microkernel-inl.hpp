@@ -115,7 +115,7 @@ HWY_INLINE void MultiplyVecs(const Tile<A>& t, int64_t vecs) {
 // rows: those of the block's eight that exist.
 template <class A>
 HWY_INLINE void MultiplyBlock(Tile<A> t, int64_t rows, int64_t vecs) {
-#if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64  // 32 registers
+#if TCONV_32_REGISTERS
   if (rows > 4) return MultiplyVecs<8>(t, vecs);
   MultiplyVecs<4>(t, vecs);
 #else

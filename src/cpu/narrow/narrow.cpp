@@ -20,7 +20,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // Vectors of positions beside R rows: as many accumulators as the registers hold with R*V + V + 1 in use.
 constexpr int VectorsFor(int rows) {
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_NEON
+#if TCONV_32_REGISTERS
   constexpr int kVectors[] = {8, 8, 6, 6, 4, 4, 3, 3};
 #else
   constexpr int kVectors[] = {4, 4, 3, 2, 2, 2, 1, 1};

@@ -11,15 +11,6 @@
 #define TCONV_CPU_SIMD_CONVERT_INL_H
 #endif
 
-// Highway emulates float16 without infinities and NaN where the hardware does not convert.
-#undef TCONV_HAVE_F16C
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_AVX2 || \
-    (HWY_TARGET == HWY_NEON && HWY_ARCH_ARM_A64)
-#define TCONV_HAVE_F16C 1
-#else
-#define TCONV_HAVE_F16C 0
-#endif
-
 HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::simd::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -39,7 +30,7 @@ HWY_INLINE hn::Vec<D> LoadAs(D d, const BF16* p) {
 
 template <class D>
 HWY_INLINE hn::Vec<D> LoadAs(D d, const F16* p) {
-#if TCONV_HAVE_F16C
+#if TCONV_HAVE_F16C  // elsewhere Highway converts without infinities and NaN
   const hn::Rebind<hwy::float16_t, D> d16;
   return hn::PromoteTo(d, hn::LoadU(d16, reinterpret_cast<const hwy::float16_t*>(p)));
 #else

@@ -21,7 +21,7 @@ namespace tconv::cpu::simd::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int kPanelColumns = 6;
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_NEON
+#if TCONV_32_REGISTERS
 constexpr int kPanelVectors = 4;
 #else
 constexpr int kPanelVectors = 2;
