@@ -7,6 +7,7 @@
 #include <cfenv>
 #include <cmath>
 
+#include "cpu/threads/worker_pool.hpp"
 #include "judge/rng.hpp"
 #include "reference/reference.hpp"
 #include "runner.hpp"
@@ -28,13 +29,22 @@ uint64_t registers() {
 #endif
 }
 
+// Without the flags of exceptions.
+uint64_t control() {
+#if defined(__x86_64__)
+  return registers() & ~uint64_t{0x3f};
+#elif defined(__aarch64__)
+  return registers() >> 32;
+#endif
+}
+
 void flush_subnormals() {
 #if defined(__x86_64__)
   _mm_setcsr(_mm_getcsr() | 0x8040);  // FTZ and DAZ
 #elif defined(__aarch64__)
-  uint64_t control;
-  asm volatile("mrs %0, fpcr" : "=r"(control));
-  asm volatile("msr fpcr, %0" ::"r"(control | uint64_t{1} << 24 | uint64_t{1} << 19));  // FZ and FZ16
+  uint64_t fpcr;
+  asm volatile("mrs %0, fpcr" : "=r"(fpcr));
+  asm volatile("msr fpcr, %0" ::"r"(fpcr | uint64_t{1} << 24 | uint64_t{1} << 19));  // FZ and FZ16
 #endif
 }
 
@@ -78,14 +88,18 @@ void fill_about_the_least(Case& c) {
   }
 }
 
-constexpr const char* kGradients[] = {"gx n1 ci8 co8 l60 k4 s2 p1 f32", "gb n2 ci8 co300 l60 k4 s2 p1 f32"};
+// Two tasks or more of every kind of kernel, small enough for the float64 reference.
+constexpr const char* kSmallLines[] = {
+    "n1 ci20 co36 l150 k4 s2 p1 bias f32", "n2 ci24 co24 l90 k4 s2 p1 g24 bias f32",
+    "n1 ci33 co1 l60 k64 s16 p0 f32",      "n1 ci1 co30 l200 k5 s3 p1 bias f32",
+    "n2 ci20 co20 l80 k5 s2 p1 d2 f16",    "n1 ci20 co36 l80 k4 s2 p1 bf16",
+    "n1 ci20 co36 l80 k4 s2 p1 f64",       "gw n2 ci8 co8 l60 k4 s2 p1 f32",
+    "gx n1 ci8 co8 l60 k4 s2 p1 f32",      "gb n2 ci8 co300 l60 k4 s2 p1 f32"};
 
 template <class F>  // F: void(Case&, const std::string& kernel)
 void for_each_kernel(F&& f) {
   const auto target = cpu_target(1);
-  std::vector<const char*> lines(std::begin(kLines), std::end(kLines));
-  lines.insert(lines.end(), std::begin(kGradients), std::end(kGradients));
-  for (const char* line : lines) {
+  for (const char* line : kSmallLines) {
     SCOPED_TRACE(line);
     const core::Problem p = core::parse(line).value();
     const auto c = make_case(p, *target);
@@ -205,6 +219,33 @@ TEST(FloatEnvironment, TheCallersTrapsDoNotFire) {
   });
 }
 #endif
+
+// Asked without an executor, whose tasks set the environment by themselves.
+TEST(FloatEnvironment, WorkersDoNotInheritTheirMakers) {
+  static cpu::WorkerPool& pool = *new cpu::WorkerPool(3);
+  uint64_t plain = 0;
+  {
+    const core::DefaultFloatEnvironment environment;
+    plain = control();
+  }
+  const In in(kEnvironments[2]);
+  struct Seen {
+    uint64_t plain;
+    std::atomic<int> workers{0}, others{0};
+  } seen{plain};
+  for (int i = 0; i < 100 && seen.workers == 0; ++i) {
+    const auto look = [](void* context, int64_t, int32_t slot) {
+      auto& s = *static_cast<Seen*>(context);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (slot == 0) return;
+      ++s.workers;
+      s.others += control() == s.plain ? 0 : 1;
+    };
+    pool.run(3, 8, look, &seen);
+  }
+  EXPECT_GT(seen.workers, 0);
+  EXPECT_EQ(seen.others, 0);
+}
 
 TEST(FloatEnvironment, NestsAndIsWrittenBack) {
   const In in(kEnvironments[2]);

@@ -2,111 +2,78 @@
 
 #include <pthread.h>
 
-#include <atomic>
-#include <mutex>
+#include <algorithm>
 #include <new>
-#include <system_error>
-#include <thread>
+
+#include "cpu/threads/relax.hpp"
+#include "cpu/threads/worker_pool.hpp"
 
 namespace tconv::cpu {
-namespace {
 
-inline void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
-
-class Pool {
- public:
-  void run(int threads, int64_t count, core::Executor::Task task, void* context) {
-    std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-    if (!lock.owns_lock()) {
-      for (int64_t i = 0; i < count; ++i) task(context, i, 0);
-      return;
-    }
-    grow(threads - 1);
-    job_ = {task, context, count, threads};
-    next_.store(0, std::memory_order_relaxed);
-    open_.store(true);
-    generation_.fetch_add(1);
-    generation_.notify_all();
-    work(0);
-    open_.store(false);
-    // Workers inside the job are counted in active_; those that come later see it closed.
-    while (active_.load() != 0) relax();
-  }
-
- private:
-  struct Job {
-    core::Executor::Task task = nullptr;
-    void* context = nullptr;
-    int64_t count = 0;
-    int threads = 0;
-  };
-
-  void grow(int workers) {
-    try {
-      for (; workers_ < workers; ++workers_) {
-        std::thread([this, slot = workers_ + 1, seen = generation_.load()] { loop(slot, seen); }).detach();
-      }
-    } catch (const std::system_error&) {
-      // No more threads to be had: the job runs on those that are there.
-    }
-  }
-
-  void work(int slot) {
-    const Job& job = job_;
-    for (int64_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < job.count;) {
-      job.task(job.context, i, slot);
-    }
-  }
-
-  void loop(int slot, uint32_t seen) {
-    while (true) {
-      // About 20 us of spinning bridges the gap between the layers of a model; then sleep.
-      for (int spin = 0; spin < 500 && generation_.load(std::memory_order_relaxed) == seen; ++spin) relax();
-      generation_.wait(seen);
-      seen = generation_.load();
-      active_.fetch_add(1);
-      if (open_.load() && slot < job_.threads) work(slot);
-      active_.fetch_sub(1);
-    }
-  }
-
-  std::mutex mutex_;  // held by the caller whose job runs
-  int workers_ = 0;
-  Job job_;
-  std::atomic<int64_t> next_{0};
-  std::atomic<bool> open_{false};
-  std::atomic<uint32_t> generation_{0};
-  std::atomic<int> active_{0};
-};
-
-std::atomic<Pool*> g_pool{nullptr};
-
-// Never destroyed: its detached workers may sleep in it until the process ends.
-Pool* pool() {
-  Pool* current = g_pool.load(std::memory_order_acquire);
-  if (current != nullptr) return current;
-  Pool* made = new (std::nothrow) Pool;
-  if (made == nullptr) return nullptr;
-  if (!g_pool.compare_exchange_strong(current, made)) {
-    delete made;
-    return current;
-  }
-  static const int registered = pthread_atfork(nullptr, nullptr, [] { g_pool.store(nullptr); });
-  (void)registered;
-  return made;
-}
-
-void run_on_pool(void* threads, int64_t count, core::Executor::Task task, void* context) {
-  Pool* shared = pool();
-  if (shared == nullptr) {
+void WorkerPool::run(int threads, int64_t count, core::Executor::Task task, void* context) {
+  threads = std::min(threads, kMaxThreads);
+  if (threads <= 1 || count <= 1) {
     for (int64_t i = 0; i < count; ++i) task(context, i, 0);
     return;
   }
-  shared->run(static_cast<int>(reinterpret_cast<std::intptr_t>(threads)), count, task, context);
+  Job job(threads, count, task, context);
+  open(job);
+  wake_some(job);
+  for (int64_t i; (i = job.next.fetch_add(1, std::memory_order_relaxed)) < count;) task(context, i, 0);
+  close(job);
+  wait_for_helpers(job);
+}
+
+void WorkerPool::open(Job& job) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  callers_.fetch_add(1);
+  turn_.fetch_add(1);
+  forget_ended();
+  list_first(job);  // before looking for idle workers: one that becomes idle after that sees the list
+  hire(job, std::min(job.want, room(job)), false);
+  if (job.helper_count() >= job.want) unlist(job);
+}
+
+void WorkerPool::close(Job& job) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  callers_.fetch_sub(1);
+  turn_.fetch_add(1);
+  unlist(job);
+  // Nobody waits for a thread that has yet to wake up only to find no index left.
+  if (job.unaccepted.load() > 0) take_back(job);
+  // This caller's core is free: its helpers look for work by themselves.
+  Job* other = listed_.load() == 0 ? nullptr : listed_job(kMaxThreads, true);
+  if (other != nullptr) hire(*other, 1, true);
+}
+
+void WorkerPool::wait_for_helpers(Job& job) {
+  const auto done = [&] { return job.helpers.load(std::memory_order_acquire) == 0; };
+  if (done() || (cores_ > 1 && spin_for(kSpin, done))) return;
+  uint32_t helpers = job.helpers.fetch_or(Job::kCallerWaits, std::memory_order_acquire) | Job::kCallerWaits;
+  while (helpers != Job::kCallerWaits) {
+    futex_wait(job.helpers, helpers);
+    helpers = job.helpers.load(std::memory_order_acquire);
+  }
+}
+
+namespace {
+
+std::atomic<WorkerPool*> g_pool{nullptr};
+
+// The child has the pool's memory but none of its threads, and its mutex may be held by one of them.
+[[maybe_unused]] const int g_forgotten_in_children =
+    pthread_atfork(nullptr, nullptr, [] { g_pool.store(nullptr); });
+
+// Never destroyed: its detached workers sleep in it until the process ends.
+WorkerPool& pool() {
+  WorkerPool* current = g_pool.load(std::memory_order_acquire);
+  if (current != nullptr) return *current;
+  auto made = std::make_unique<WorkerPool>(host_device().threads);
+  return g_pool.compare_exchange_strong(current, made.get()) ? *made.release() : *current;
+}
+
+void run_on_pool(void* threads, int64_t count, core::Executor::Task task, void* context) {
+  pool().run(static_cast<int>(reinterpret_cast<std::intptr_t>(threads)), count, task, context);
 }
 
 }  // namespace
