@@ -55,6 +55,10 @@ function(tconv_cuda_folders)
       tconv_cuda_target(tconv_src_cuda_${folder} ${sources})
       tconv_family_architectures(${folder} architectures)
       set_target_properties(tconv_src_cuda_${folder} PROPERTIES CUDA_ARCHITECTURES "${architectures}")
+      if(folder STREQUAL sm90)  # fails where ptxas has wgmma take turns
+        set_target_properties(tconv_src_cuda_${folder} PROPERTIES CUDA_COMPILER_LAUNCHER
+                              "${PROJECT_SOURCE_DIR}/scripts/checked_nvcc;${CMAKE_CUDA_COMPILER_LAUNCHER}")
+      endif()
     endif()
   endforeach()
 endfunction()

@@ -215,10 +215,8 @@ inline tconv_arguments arguments_of(const Operands& o, Buffer& y, Buffer& worksp
   return a;
 }
 
-// A kernel's run of its own, with weights packed for it; memory that it must write begins as NaN. x: a copy
-// of o's elsewhere on the device.
-inline std::vector<std::byte> run_once(const plan::Kernel& kernel, const Operands& o,
-                                       const void* x = nullptr) {
+// A kernel's run of its own, with weights packed for it; memory that it must write begins as NaN.
+inline std::vector<std::byte> run_once(const plan::Kernel& kernel, const Operands& o) {
   Buffer packed(kernel.packed_bytes()), workspace(kernel.workspace_bytes()), y(o.output_bytes());
   plan::RunContext context;
   context.workspace = static_cast<std::byte*>(workspace.get());
@@ -226,7 +224,7 @@ inline std::vector<std::byte> run_once(const plan::Kernel& kernel, const Operand
   workspace.fill(0xff);
   packed.fill(0xff);
   EXPECT_TRUE(kernel.pack(o.weight_device.get(), packed.get(), context).ok());
-  const plan::Operands operands{x != nullptr ? x : o.x_device.get(), packed.get(),
+  const plan::Operands operands{o.x_device.get(), packed.get(),
                                 o.problem.has_bias ? o.bias_device.get() : nullptr, nullptr, y.get()};
   EXPECT_TRUE(kernel.run(operands, context).ok());
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);

@@ -228,24 +228,31 @@ TEST_F(Sm90, DirectRepairsWhatIsNoProduct) {
   }
 }
 
-// Tensor copies begin on 16 bytes: elsewhere a plan that has x go direct runs through registers.
-TEST_F(Sm90, DirectTakesXOffABoundary) {
+// Warps of a warpgroup take raw stages in turn where operands are made in shared memory: of an odd number of
+// stages each is read by others in every round, and a parity then stands for two phases. Long rows, many
+// slabs, few stages.
+TEST_F(Sm90, OddStagesOfOperands) {
   const core::DeviceInfo device = cuda::device_info(0).value();
   for (const char* text :
-       {"n2 ci48 co70 l1000 k3 s1 p1 bias f32 tf32", "n2 ci48 co70 l1000 k3 s1 p1 bias f32",
-        "n2 ci64 co64 l520 k4 s2 p1 bf16", "n2 ci48 co40 l1001 k3 s1 p1 bias f32 tf32"}) {
-    const Operands o(text);
-    const core::Problem& p = o.problem;
-    for (const cuda::Sm90Config& c : direct_configs(p)) {
-      if (cuda::sm90_plan_of(p, device, c).blocks == 0) continue;
-      const std::size_t size = core::size_of(p.dtype);
-      std::vector<std::byte> moved(size);
-      moved.insert(moved.end(), o.x.begin(), o.x.end());
-      const Buffer x(moved);
-      const std::vector<std::byte> y =
-          run_once(*cuda::sm90_kernel(p, device, c), o, static_cast<const std::byte*>(x.get()) + size);
-      EXPECT_LE(o.worst(y), 300.0) << text << ": " << cuda::text(c);
+       {"n1 ci320 co64 l4096 k3 s1 p1 d3 bf16", "n1 ci160 co40 l4099 k5 s1 p2 bias f32 tf32",
+        "n1 ci288 co64 l2053 k7 s1 p0 f16", "n1 ci160 co32 l2001 k5 s1 p2 f32"}) {
+    Operands o(text);
+    o.make_integers();
+    const std::vector<std::byte> expected = o.rounded_reference();
+    int ran = 0;
+    for (cuda::Sm90Config c : direct_configs(o.problem)) {
+      for (const int stages : {2, 3, 4, 5, 7}) {
+        c.stages = stages;
+        const cuda::Sm90Plan plan = cuda::sm90_plan_of(o.problem, device, c);
+        if (plan.blocks == 0 || plan.params.stages != stages) continue;
+        EXPECT_EQ(plan.params.tap_group, 0) << text;
+        ++ran;
+        for (int i = 0; i < 4; ++i) {
+          EXPECT_EQ(different(o.problem, run(o, device, c), expected), "") << text << ": " << cuda::text(c);
+        }
+      }
     }
+    EXPECT_GT(ran, 0) << text;
   }
 }
 

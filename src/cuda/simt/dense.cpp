@@ -5,6 +5,7 @@
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
 #include "core/reach.hpp"
+#include "cuda/host/bias_alone.hpp"
 #include "cuda/host/launch.hpp"
 #include "cuda/host/phases.hpp"
 #include "cuda/simt/dense_plan.hpp"
@@ -88,7 +89,9 @@ class DenseKernel final : public plan::Kernel {
     if (status.ok() && plan_.phases.gaps) status = fill(launcher, operands);
     if (status.ok()) status = multiply(launcher, operands, context);
     if (status.ok() && plan_.splits > 1) status = sum(launcher, operands, context);
-    return status;
+    if (!status.ok()) return status;
+    const BiasStored stored = plan_.splits > 1 ? BiasStored::none : BiasStored::of_residues;
+    return store_bias_alone(launcher, problem_, operands, stored);
   }
 
  private:

@@ -2,9 +2,7 @@
 // every GPU since sm_70 has.
 #pragma once
 
-#include "cuda/device/divide.cuh"
-#include "cuda/device/scalar.cuh"
-#include "cuda/simt/dense.hpp"
+#include "cuda/simt/dense_repair.cuh"
 #include "cuda/simt/dense_store.cuh"
 
 namespace tconv::cuda {
@@ -60,17 +58,13 @@ struct DenseBlock {
   }
 };
 
-// Slabs in order: the taps of eight channels, then the next eight. Both loaders walk along.
-struct DenseCursor {
-  int channel;  // first of the slab, in the group
-  int tap;
-  __device__ DenseCursor(const DenseClass& k, int slab)
-      : channel(slab / k.taps * kSlabChannels), tap(slab % k.taps) {}
-  __device__ bool advance(const DenseClass& k) {  // true: to the next channels
-    if (++tap < k.taps) return false;
-    tap = 0;
-    channel += kSlabChannels;
-    return true;
+// The slabs of a block's split; none for the last splits of a shorter class.
+struct DenseSlabs {
+  int begin, count;
+  __device__ DenseSlabs(const DenseParams& p, const DenseBlock& block) {
+    const int all = p.classes[block.kind].slabs, each = (all + p.splits - 1) / p.splits;
+    begin = block.split * each;
+    count = min(each, all - begin);
   }
 };
 
@@ -253,6 +247,25 @@ __device__ inline void stage_pass(
   }
 }
 
+// When all threads have stored the tile's outputs. Out of line, and with its place found again: what it needs
+// would else take registers from the sums.
+template <class T>
+__device__ __noinline__ void repair_tile(const DenseParams& p, int rows, int columns) {
+  const DenseBlock block(p, rows, columns);
+  const DenseSlabs slabs(p, block);
+  const DenseRepair<T> repair(p, p.classes[block.kind], block.group, slabs.begin, slabs.count);
+#pragma unroll 1
+  for (int i = threadIdx.x; i < rows * columns; i += blockDim.x) {
+    const int64_t m = block.row + i % rows;
+    const int column = block.column + i / rows;
+    if (p.splits > 1) {
+      repair.output(static_cast<Accumulator<T>*>(p.output) + block.split * p.split_size, m, column);
+    } else {
+      repair.output(static_cast<T*>(p.output), m, column);
+    }
+  }
+}
+
 template <class Shape>
 __global__ __launch_bounds__(Shape::kThreads,
                              Shape::kBlocksPerSm) void dense_kernel(const __grid_constant__ DenseParams p) {
@@ -261,9 +274,7 @@ __global__ __launch_bounds__(Shape::kThreads,
   const DenseBlock block(p, Shape::kRows, Shape::kColumns);
   const DenseThread<Shape> thread;
   const DenseClass& k = p.classes[block.kind];
-  const int each = (k.slabs + p.splits - 1) / p.splits;
-  const int begin = block.split * each;
-  const int slabs = min(each, k.slabs - begin);  // none for the last splits of a shorter class
+  const auto [begin, slabs] = DenseSlabs(p, block);
 
   Sum sums[Shape::kThreadRows][Shape::kThreadColumns] = {};
   DenseCursor at(k, begin);
@@ -299,6 +310,7 @@ __global__ __launch_bounds__(Shape::kThreads,
     __syncthreads();
   }
 
+  const bool nan = any_nan(sums);
 #pragma unroll 1  // the stores are long code
   for (int pass = 0; pass < Shape::kPasses; ++pass) {
     if (pass > 0) __syncthreads();
@@ -313,6 +325,7 @@ __global__ __launch_bounds__(Shape::kThreads,
       store.columns(static_cast<typename Shape::T*>(p.output), first, Shape::kPassColumns);
     }
   }
+  if (__syncthreads_or(nan)) repair_tile<typename Shape::T>(p, Shape::kRows, Shape::kColumns);
 }
 
 }  // namespace tconv::cuda

@@ -16,6 +16,9 @@
 // Few rows leave SMs idle, so the slabs can be split over blocks: each split writes its sums, laid out as y,
 // to the workspace, and a second kernel adds them in order. No atomics: the same bits on every run. The order
 // of one split's sum depends on the slabs alone, not on the tile.
+//
+// Positions outside x are zeros in shared memory. Where one meets an infinite weight the sum becomes NaN; a
+// block whose sums hold a NaN computes those outputs again from what is there (dense_repair.cuh).
 #pragma once
 
 #include "cuda/device/divisor.hpp"

@@ -46,7 +46,7 @@ __global__ void dense_sum_kernel(const __grid_constant__ DenseSumParams p) {
   for (int64_t i = grid_index(); i < p.elements; i += grid_step()) {
     Sum sum = sums[i];
     for (int64_t split = 1; split < p.splits; ++split) sum += sums[split * p.elements + i];
-    if (p.bias != nullptr) sum += widen(__ldg(static_cast<const T*>(p.bias) + divide(i, p.lout) % p.cout));
+    if (p.bias != nullptr) sum += load_bias<T>(p.bias, divide(i, p.lout) % p.cout);
     static_cast<T*>(p.output)[i] = narrow<T>(sum);
   }
 }
@@ -54,8 +54,7 @@ __global__ void dense_sum_kernel(const __grid_constant__ DenseSumParams p) {
 template <class T>
 __global__ void dense_fill_kernel(const __grid_constant__ DenseFillParams p) {
   for (int64_t i = grid_index(); i < p.elements; i += grid_step()) {
-    static_cast<T*>(p.output)[i] =
-        p.bias == nullptr ? T(0.0f) : __ldg(static_cast<const T*>(p.bias) + divide(i, p.lout) % p.cout);
+    static_cast<T*>(p.output)[i] = narrow<T>(load_bias<T>(p.bias, divide(i, p.lout) % p.cout));
   }
 }
 

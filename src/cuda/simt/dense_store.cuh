@@ -64,7 +64,7 @@ class DenseStore {
 
   template <class Out>
   __device__ Sum bias_of(int64_t cout) const {
-    return p_.bias == nullptr ? Sum(0) : widen(__ldg(static_cast<const Out*>(p_.bias) + cout));
+    return load_bias<Out>(p_.bias, cout);
   }
 
   // `channels` channels from `channel` on, whose columns begin at staged column `column`. A run is one
@@ -136,7 +136,7 @@ class DenseStore {
     for (int e = 0; e < kVector; ++e) {
       Sum value = bias;
       if (i + e >= 0 && i + e < length) {
-        if (slot < phases) value += sum_at(column + slot, m);
+        if (slot < phases) value += sum_at(column + slot, m);  // without taps the bias, bit for bit
         if (++slot == stride) {
           slot = 0;
           ++m;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/polyphase.hpp"
+#include "cuda/host/bias_alone.hpp"
 #include "cuda/host/launch.hpp"
 #include "cuda/simt/problem_class.hpp"
 
@@ -84,7 +85,8 @@ class DepthwiseKernel final : public plan::Kernel {
     const DepthwiseParams a = params(operands);
     const Grid grid{std::min(a.tiles, kMaxBlocks), static_cast<int>(config_.threads),
                     static_cast<std::size_t>(config_.shared_bytes)};
-    return launcher.run(depthwise_function(problem_.dtype, problem_.stride, config_.by_words), grid, a);
+    status = launcher.run(depthwise_function(problem_.dtype, problem_.stride, config_.by_words), grid, a);
+    return status.ok() ? store_bias_alone(launcher, problem_, operands, BiasStored::none) : status;
   }
 
  private:

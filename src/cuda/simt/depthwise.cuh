@@ -119,7 +119,7 @@ __device__ __forceinline__ void store_run(T* to, int64_t o, const float (&sum)[R
 #pragma unroll
     for (int i = 0; i < kWords; ++i) {
       if constexpr (sizeof(T) == 4) {
-        word[i] = __float_as_uint(sum[i]);
+        word[i] = __float_as_uint(canonical(sum[i]));
       } else {
         word[i] = pack(sum[2 * i], sum[2 * i + 1], T());
       }
@@ -212,8 +212,42 @@ __device__ __forceinline__ DepthwisePart<T> depthwise_part(const DepthwiseParams
   const int64_t q = floor_div(part.first + a.padding, S);
   part.start = q - a.blocks_of_taps * Shape::XV;
   part.phase = static_cast<int>(part.first + a.padding - q * S);
-  part.bias = a.bias == nullptr ? 0.f : widen(static_cast<const T*>(a.bias)[co]);
+  part.bias = load_bias_to_add<T>(a.bias, co);
   return part;
+}
+
+// This thread's outputs of a part that became NaN, again, of the products that are there: zeros stand for
+// positions outside x, and an infinite weight makes NaN of them, and nothing else. Only of rows whose weights
+// are not all finite; slow. What it needs is found again: kept, it would take registers from the sums.
+template <class T, int S, int kThreads>
+__device__ __forceinline__ void repair_part(const DepthwiseParams& a, int64_t index) {
+  using Shape = DepthwiseShape<T, S, kThreads>;
+  constexpr int R = Shape::R;
+  const DepthwisePart<T> part = depthwise_part<T, S, Shape>(a, index);
+  loads_after_stores();
+  int64_t first = part.first + static_cast<int>(threadIdx.x) * R;  // of a run
+#pragma unroll 1
+  for (int m = 0; first < part.end; m = m + 1 == R ? 0 : m + 1, first += m == 0 ? kThreads * R : 0) {
+    const int64_t o = first + m;
+    if (o < 0 || o >= part.end) continue;
+    const float now = widen(part.row[o]);
+    if (now == now) continue;
+    const int64_t q = floor_div(o + a.padding, S);
+    const int r = static_cast<int>(o + a.padding - q * S);
+    float sum = part.bias;
+#pragma unroll 1
+    for (int c = 0; c < a.cin_per_group; ++c) {
+      const T* x = part.x + c * a.x_channel;
+      const T* w = part.weight + c * a.cout_per_group * a.k;
+#pragma unroll 1
+      for (int k = r; k < a.k; k += S) {
+        const int64_t position = q - (k - r) / S;
+        if (position < 0 || position >= a.l) continue;
+        sum = fmaf(widen(x[position * a.x_position]), widen(w[k]), sum);
+      }
+    }
+    part.row[o] = narrow<T>(sum);
+  }
 }
 
 // Blocks of 128 threads on an SM, for its loads in flight: fewer where a thread holds 32 sums (strides 4 and
@@ -227,7 +261,7 @@ constexpr int depthwise_blocks() {
 template <class T, int S>
 __global__ void __launch_bounds__(kDepthwiseThreads,
                                   depthwise_blocks<DepthwiseShape<T, S, kDepthwiseThreads>>())
-    depthwise_words_kernel(const DepthwiseParams a) {
+    depthwise_words_kernel(const __grid_constant__ DepthwiseParams a) {
   constexpr int kThreads = kDepthwiseThreads;
   using Shape = DepthwiseShape<T, S, kThreads>;
   constexpr int kWindow = Shape::kStep * S, kWordStep = Shape::kStep / Shape::kPack;
@@ -245,7 +279,11 @@ __global__ void __launch_bounds__(kDepthwiseThreads,
     uint32_t held[Shape::kWords];
     fetch_words<T, kThreads>(held, from, part.x, position, a);
     const T weight = static_cast<int>(threadIdx.x) < a.k ? part.weight[threadIdx.x] : T{};
-    __syncthreads();  // the row before has read its weights
+    bool finite = is_finite(widen(weight));
+    for (int k = threadIdx.x + kThreads; k < a.k; k += kThreads) {
+      finite = finite && is_finite(widen(part.weight[k]));
+    }
+    const bool special = __syncthreads_or(!finite) != 0;  // and the row before has read its weights
     if (static_cast<int>(threadIdx.x) < a.k) ws[threadIdx.x] = widen(weight);
     for (int k = threadIdx.x + kThreads; k < a.k; k += kThreads) ws[k] = widen(part.weight[k]);
     T* to = part.row + part.first;
@@ -260,12 +298,14 @@ __global__ void __launch_bounds__(kDepthwiseThreads,
       if (!more) break;
       __syncthreads();  // the next window overwrites xs
     }
+    if (special) repair_part<T, S, kThreads>(a, index);
   }
 }
 
 // Several channels a group, any strides of x, short rows.
 template <class T, int S>
-__global__ void __launch_bounds__(kDepthwiseSmallThreads) depthwise_elements_kernel(const DepthwiseParams a) {
+__global__ void __launch_bounds__(kDepthwiseSmallThreads)
+    depthwise_elements_kernel(const __grid_constant__ DepthwiseParams a) {
   constexpr int kThreads = kDepthwiseSmallThreads;
   using Shape = DepthwiseShape<T, S, kThreads>;
   extern __shared__ __align__(16) float shared_floats[];
@@ -275,10 +315,15 @@ __global__ void __launch_bounds__(kDepthwiseSmallThreads) depthwise_elements_ker
 
   for (int64_t index = blockIdx.x; index < a.tiles; index += gridDim.x) {
     DepthwisePart<T> part = depthwise_part<T, S, Shape>(a, index);
+    bool finite = true;
     for (bool begins = true; part.first < part.end; part.first += Shape::kStep * S, begins = false) {
       for (int c = 0; c < a.cin_per_group; ++c) {
         const T* w = part.weight + static_cast<int64_t>(c) * a.cout_per_group * a.k;
-        for (int k = threadIdx.x; begins && k < a.k; k += kThreads) ws[c * a.weights_pitch + k] = widen(w[k]);
+        for (int k = threadIdx.x; begins && k < a.k; k += kThreads) {
+          const float weight = widen(w[k]);
+          finite = finite && is_finite(weight);
+          ws[c * a.weights_pitch + k] = weight;
+        }
         fill_elements<T, kThreads, Shape::kThreadQ + 1>(xs + c * a.pitch, part.x + c * a.x_channel,
                                                         part.start, a);
       }
@@ -288,6 +333,8 @@ __global__ void __launch_bounds__(kDepthwiseSmallThreads) depthwise_elements_ker
       __syncthreads();  // the next window overwrites xs
       part.start += Shape::kStep;
     }
+    static_assert(kThreads == 32);
+    if (!__all_sync(~0u, finite)) repair_part<T, S, kThreads>(a, index);
   }
 }
 

@@ -6,7 +6,7 @@
 
 namespace tconv::cuda::simt {
 
-// A word's elements as floats, lower address first, and back with one rounding.
+// A word's elements as floats, lower address first, and back with one rounding and the canonical NaN.
 __device__ __forceinline__ float2 unpack(uint32_t word, __half) {
   return __half22float2(*reinterpret_cast<const __half2*>(&word));
 }
@@ -15,11 +15,11 @@ __device__ __forceinline__ float2 unpack(uint32_t word, __nv_bfloat16) {
 }
 __device__ __forceinline__ uint32_t pack(float low, float high, __half) {
   const __half2 both = __floats2half2_rn(low, high);
-  return *reinterpret_cast<const uint32_t*>(&both);
+  return canonical_pair<__half>(*reinterpret_cast<const uint32_t*>(&both));
 }
 __device__ __forceinline__ uint32_t pack(float low, float high, __nv_bfloat16) {
   const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
-  return *reinterpret_cast<const uint32_t*>(&both);
+  return canonical_pair<__nv_bfloat16>(*reinterpret_cast<const uint32_t*>(&both));
 }
 
 // Elements from the word that holds *p to p.

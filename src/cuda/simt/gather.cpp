@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/polyphase.hpp"
+#include "cuda/host/bias_alone.hpp"
 #include "cuda/host/launch.hpp"
 #include "cuda/simt/problem_class.hpp"
 
@@ -61,8 +62,10 @@ class GatherKernel final : public plan::Kernel {
     Status status = launcher.check(operands);
     if (!status.ok()) return status;
     const GatherParams a = params(operands);
-    return launcher.run(gather_function(problem_.dtype, config_.co, config_.p),
-                        {std::min(a.tiles, kMaxBlocks), config_.threads()}, a);
+    status = launcher.run(gather_function(problem_.dtype, config_.co, config_.p),
+                          {std::min(a.tiles, kMaxBlocks), config_.threads()}, a);
+    if (!status.ok()) return status;
+    return store_bias_alone(launcher, problem_, operands, BiasStored::of_residues);
   }
 
  private:

@@ -40,8 +40,7 @@ __global__ void __launch_bounds__(256) gather_kernel(const GatherParams a) {
     const int co_live = static_cast<int>(min(static_cast<int64_t>(kCo), a.cout_per_group - co));
 #pragma unroll
     for (int c = 0; c < kCo; ++c) {
-      const bool there = a.bias != nullptr && c < co_live;
-      const Sum bias = there ? widen(static_cast<const T*>(a.bias)[channel + c]) : Sum(0);
+      const Sum bias = c < co_live ? load_bias<T>(a.bias, channel + c) : Sum(0);
 #pragma unroll
       for (int i = 0; i < kP; ++i) sum[i][c] = bias;
     }
@@ -50,6 +49,14 @@ __global__ void __launch_bounds__(256) gather_kernel(const GatherParams a) {
     if (r_common * a.common == r) {
       int64_t k0 = r_common * a.inverse;
       k0 -= quotient(k0, tap_step) * tap_step;
+      if (k0 < a.k) {
+        // A sum of products begins at +0.0, also where the bias is -0.0.
+#pragma unroll
+        for (int i = 0; i < kP; ++i) {
+#pragma unroll
+          for (int c = 0; c < kCo; ++c) sum[i][c] += Sum(0);
+        }
+      }
       const int64_t reach = k0 < a.k ? k0 * a.dilation : 0;  // without taps there is no k0*dilation
       const int64_t shift0 = floor_div(r - reach, a.stride);
       const T* x_channel =
@@ -60,17 +67,19 @@ __global__ void __launch_bounds__(256) gather_kernel(const GatherParams a) {
         int64_t position = q + shift0;
         for (int64_t k = k0; k < a.k; k += tap_step, position -= shift_step) {
           Sum v[kP];
+          bool there[kP];
 #pragma unroll
           for (int i = 0; i < kP; ++i) {
             const int64_t at = position + i * a.q_step;
-            const bool there = static_cast<uint64_t>(at) < static_cast<uint64_t>(a.l);
-            v[i] = widen(there ? x_channel[at * a.x_position] : T{});
+            there[i] = static_cast<uint64_t>(at) < static_cast<uint64_t>(a.l);
+            v[i] = widen(there[i] ? x_channel[at * a.x_position] : T{});
           }
 #pragma unroll
           for (int c = 0; c < kCo; ++c) {
             const Sum w = c < co_live ? widen(w_channel[c * a.k + k]) : Sum(0);
+            // A position outside x is no product: an infinite weight must not make NaN of it.
 #pragma unroll
-            for (int i = 0; i < kP; ++i) sum[i][c] += v[i] * w;
+            for (int i = 0; i < kP; ++i) sum[i][c] = there[i] ? sum[i][c] + v[i] * w : sum[i][c];
           }
         }
         x_channel += a.x_channel;

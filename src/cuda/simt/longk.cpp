@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/polyphase.hpp"
+#include "cuda/host/bias_alone.hpp"
 #include "cuda/host/launch.hpp"
 #include "cuda/simt/narrow.hpp"
 #include "cuda/simt/problem_class.hpp"
@@ -35,9 +36,15 @@ class LongkKernel final : public plan::Kernel {
     const Launcher launcher(kSimtLongk.name, problem_, device_, context);
     Status status = launcher.check(operands);
     if (!status.ok()) return status;
-    if (config_.splits == 1) return launch_narrow(launcher, problem_, config_, operands, nullptr);
-    status = launch_narrow(launcher, problem_, config_, operands, context.workspace);
-    if (!status.ok()) return status;
+    const bool split = config_.splits > 1;
+    status = launch_narrow(launcher, problem_, config_, operands, split ? context.workspace : nullptr);
+    if (status.ok() && split) status = sum(launcher, operands, context);
+    return status.ok() ? store_bias_alone(launcher, problem_, operands, BiasStored::none) : status;
+  }
+
+ private:
+  Status sum(const Launcher& launcher, const plan::Operands& operands,
+             const plan::RunContext& context) const {
     SumParams a{};
     a.partial = context.workspace;
     a.bias = problem_.has_bias ? operands.bias : nullptr;
@@ -51,7 +58,6 @@ class LongkKernel final : public plan::Kernel {
     return launcher.run(sum_partials_function(problem_.dtype), {blocks, kThreads}, a);
   }
 
- private:
   Problem problem_;
   DeviceInfo device_;
   NarrowConfig config_;

@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(256) sum_partials_kernel(const SumParams a) {
       for (int i = 0; i < kAhead; ++i) sum += v[i];
     }
     for (; split < a.splits; ++split) sum += from[split * a.elements];
-    if (a.bias != nullptr) sum += widen(static_cast<const T*>(a.bias)[e / a.lout % a.cout]);
+    if (a.bias != nullptr) sum += load_bias<T>(a.bias, e / a.lout % a.cout);
     static_cast<T*>(a.y)[e] = narrow<T>(sum);
   }
 }

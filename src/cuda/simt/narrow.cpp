@@ -4,6 +4,7 @@
 
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
+#include "cuda/host/bias_alone.hpp"
 #include "cuda/host/launch.hpp"
 #include "cuda/simt/problem_class.hpp"
 
@@ -270,7 +271,8 @@ class NarrowKernel final : public plan::Kernel {
   core::Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
     const Launcher launcher(kSimtNarrow.name, problem_, device_, context);
     core::Status status = launcher.check(operands);
-    return status.ok() ? launch_narrow(launcher, problem_, config_, operands, nullptr) : status;
+    if (status.ok()) status = launch_narrow(launcher, problem_, config_, operands, nullptr);
+    return status.ok() ? store_bias_alone(launcher, problem_, operands, BiasStored::none) : status;
   }
 
  private:

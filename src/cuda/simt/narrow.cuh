@@ -18,15 +18,9 @@
 // (longk.cuh). The order of every sum is fixed by the configuration.
 #pragma once
 
-#include "cuda/simt/narrow.hpp"
-#include "cuda/simt/storage.cuh"
+#include "cuda/simt/narrow_repair.cuh"
 
 namespace tconv::cuda::simt {
-
-// What a block works on.
-struct NarrowTile {
-  int64_t row, q, residue, co, split;  // q: first Q, co: within the group
-};
 
 __device__ __forceinline__ NarrowTile narrow_tile(const NarrowParams& a, int64_t index, int kCo,
                                                   int q_block) {
@@ -39,13 +33,14 @@ __device__ __forceinline__ NarrowTile narrow_tile(const NarrowParams& a, int64_t
   return t;
 }
 
-// ws[((ci*taps + t)*r_warps + residue block)*kCo*kR + c*kR + r]
+// ws[((ci*taps + t)*r_warps + residue block)*kCo*kR + c*kR + r]. Whether those of this thread are finite.
 template <class T, class Sum, int kCo, int kR>
-__device__ __forceinline__ void fill_weights(Sum* ws, const T* w, int ci_count, const NarrowTile& tile,
+__device__ __forceinline__ bool fill_weights(Sum* ws, const T* w, int ci_count, const NarrowTile& tile,
                                              const NarrowParams& a) {
   constexpr int kBatch = 8;
   const int per_channel = a.taps * a.residues, all = ci_count * kCo * per_channel;
   const int co_live = min(static_cast<int64_t>(kCo), a.cout_per_group - tile.co);
+  bool finite = true;
   for (int first = threadIdx.x; first < all; first += kBatch * static_cast<int>(blockDim.x)) {
     T held[kBatch];
     int place[kBatch];
@@ -64,9 +59,12 @@ __device__ __forceinline__ void fill_weights(Sum* ws, const T* w, int ci_count, 
     loads_before_stores();
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
-      if (place[i] >= 0) ws[place[i]] = widen(held[i]);
+      const Sum weight = widen(held[i]);
+      finite = finite && is_finite(weight);
+      if (place[i] >= 0) ws[place[i]] = weight;
     }
   }
+  return finite;
 }
 
 // kN values, 16 bytes at a time where there are so many.
@@ -167,11 +165,6 @@ __device__ __forceinline__ void add_tested(Sum (&sum)[kP][kCo * kR], const T* x,
   }
 }
 
-// What a thread is of its block.
-struct NarrowThread {
-  int lane, q_warp, r_warp, slice;
-};
-
 __device__ __forceinline__ NarrowThread narrow_thread(const NarrowParams& a) {
   const int warp = threadIdx.x >> 5, rest = warp / a.q_warps;
   return {static_cast<int>(threadIdx.x & 31), warp % a.q_warps, rest % a.r_warps, rest / a.r_warps};
@@ -195,15 +188,6 @@ __device__ __forceinline__ void add_slices(Sum (&sum)[kP][kN], Sum* buffer, cons
       for (int e = 0; e < kP * kN; ++e) sum[e / kN][e % kN] += mine[e * width];
     }
   }
-}
-
-// Where output channel co of a tile (of either kernel) begins in y, and its channel.
-template <class Tile>
-__device__ __forceinline__ int64_t narrow_line(const Tile& tile, int64_t co, int64_t& channel,
-                                               const NarrowParams& a) {
-  const int64_t n = quotient(tile.row, a.groups);
-  channel = (tile.row - n * a.groups) * a.cout_per_group + co;
-  return (n * a.groups * a.cout_per_group + channel) * a.lout;
 }
 
 // The sums of an output channel, picked without indexing registers at run time.
@@ -277,7 +261,7 @@ __device__ __forceinline__ void store_tile(Out* to, const void* bias_of, const S
   for (int c = 0; c < kCo && tile.co + c < a.cout_per_group; ++c) {
     int64_t channel;
     Out* row = to + narrow_line(tile, tile.co + c, channel, a);
-    const Sum bias = bias_of == nullptr ? Sum(0) : widen(static_cast<const Out*>(bias_of)[channel]);
+    const Sum bias = load_bias<Out>(bias_of, channel);
     if (a.direct) {
       const int64_t q = tile.q + me.q_warp * (32 * kP) + me.lane;
       if (me.slice == 0) store_direct<Out, Sum, kCo, kR, kP>(row, sum, c, q, bias, a);
@@ -296,7 +280,7 @@ constexpr int narrow_blocks_per_sm(int sums, int bytes) {
 template <class T, int kCo, int kR, int kP>
 __global__ void __launch_bounds__(32 * kNarrowMaxWarps,
                                   narrow_blocks_per_sm(kP* kCo* kR, sizeof(Accumulator<T>)))
-    narrow_kernel(const NarrowParams a) {
+    narrow_kernel(const __grid_constant__ NarrowParams a) {
   using Sum = Accumulator<T>;
   extern __shared__ __align__(16) unsigned char shared_bytes[];
   Sum* ws = reinterpret_cast<Sum*>(shared_bytes);  // the weights' place holds the stage at the end
@@ -325,12 +309,13 @@ __global__ void __launch_bounds__(32 * kNarrowMaxWarps,
 #pragma unroll
       for (int j = 0; j < kCo * kR; ++j) sum[i][j] = 0;
     }
+    bool special = false;  // weights that are not finite
     for (int chunk = 0; chunk < ci_count; chunk += a.chunk) {
       const int count = min(a.chunk, ci_count - chunk);
       __syncthreads();
-      fill_weights<T, Sum, kCo, kR>(ws, w + static_cast<int64_t>(chunk) * a.cout_per_group * a.k, count, tile,
-                                    a);
-      __syncthreads();
+      const bool finite = fill_weights<T, Sum, kCo, kR>(
+          ws, w + static_cast<int64_t>(chunk) * a.cout_per_group * a.k, count, tile, a);
+      if (__syncthreads_or(!finite)) special = true;
       const Sum* w_block = ws + me.r_warp * (kCo * kR);
       const T* from = x + chunk * a.x_channel;
       if (inside && a.taps == 2) {
@@ -350,6 +335,7 @@ __global__ void __launch_bounds__(32 * kNarrowMaxWarps,
     } else {
       store_tile<T, Sum, kCo, kR, kP>(static_cast<T*>(a.y), a.bias, sum, ws, tile, me, a);
     }
+    if (special) repair_tile<T>(a, tile, kCo, 32 * kP, me);
   }
 }
 

@@ -21,13 +21,14 @@ __device__ __forceinline__ RingTile ring_tile(const NarrowParams& a, int64_t ind
   return t;
 }
 
-// ws[((ci*taps + t)*r_warps + residue block)*kPitch + c*kR + r]
+// ws[((ci*taps + t)*r_warps + residue block)*kPitch + c*kR + r]. Whether those of this thread are finite.
 template <class T, class Sum, int kCo, int kR>
-__device__ __forceinline__ void fill_ring_weights(Sum* ws, const T* w, int ci_count, const RingTile& tile,
+__device__ __forceinline__ bool fill_ring_weights(Sum* ws, const T* w, int ci_count, const RingTile& tile,
                                                   const NarrowParams& a) {
   constexpr int kBatch = 8, kPitch = narrow_pitch(kCo * kR);
   const int per_channel = a.taps * a.residues, all = ci_count * kCo * per_channel;
   const int co_live = min(kCo, a.cout_per_group - tile.co);
+  bool finite = true;
   for (int first = threadIdx.x; first < all; first += kBatch * static_cast<int>(blockDim.x)) {
     T held[kBatch];
     int place[kBatch];
@@ -46,9 +47,12 @@ __device__ __forceinline__ void fill_ring_weights(Sum* ws, const T* w, int ci_co
     loads_before_stores();
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
-      if (place[i] >= 0) ws[place[i]] = widen(held[i]);
+      const Sum weight = widen(held[i]);
+      finite = finite && is_finite(weight);
+      if (place[i] >= 0) ws[place[i]] = weight;
     }
   }
+  return finite;
 }
 
 // Adds the slices' sums into slice 0's, slice after slice.
@@ -158,7 +162,7 @@ __device__ __forceinline__ void store_ring_tile(Out* to, const void* bias_of, co
       if (tile.co + c >= a.cout_per_group) break;
       int64_t channel;
       Out* row = to + narrow_line(tile, tile.co + c, channel, a);
-      const Sum bias = bias_of == nullptr ? Sum(0) : widen(static_cast<const Out*>(bias_of)[channel]);
+      const Sum bias = load_bias<Out>(bias_of, channel);
       store_ring_direct<Out, Sum, kCo, kR, kP>(row, sum, c, q, me.lane, bias, a);
     }
     return;
@@ -166,7 +170,7 @@ __device__ __forceinline__ void store_ring_tile(Out* to, const void* bias_of, co
   for (int c = 0; c < kCo && tile.co + c < a.cout_per_group; ++c) {
     int64_t channel;
     Out* row = to + narrow_line(tile, tile.co + c, channel, a);
-    const Sum bias = bias_of == nullptr ? Sum(0) : widen(static_cast<const Out*>(bias_of)[channel]);
+    const Sum bias = load_bias<Out>(bias_of, channel);
     stage_sums<Sum, kCo, kR, kP>(stage, sum, c, pitch, me);
     write_row(row, stage, pitch, q_block, bias, tile, a);
   }

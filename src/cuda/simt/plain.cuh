@@ -26,13 +26,12 @@ class LongSum {
 };
 inline constexpr int kRun = 16;
 
-// One rounding from float64 to the storage type. 16-bit types go through float32 rounded to odd.
+// One rounding from float64 to the storage type, and the canonical NaN. 16-bit types go through float32
+// rounded to odd.
 template <class T>
 __device__ inline T narrow_double(double v) {
-  if constexpr (std::is_same_v<T, double>) {
-    return v;
-  } else if constexpr (std::is_same_v<T, float>) {
-    return static_cast<float>(v);
+  if constexpr (sizeof(T) > 2) {
+    return canonical_copy(static_cast<T>(v));
   } else {
     const float toward_zero = __double2float_rz(v);
     const bool exact = static_cast<double>(toward_zero) == v || !isfinite(v) || isinf(toward_zero);
@@ -65,6 +64,7 @@ __global__ void plain_forward_kernel(const __grid_constant__ PlainParams p) {
     const int64_t first = co / p.cout_group * p.cin_group, reach = o + p.padding, r = reach % p.stride;
     LongSum<Accumulator<T>> sum;
     int run = 0;
+    bool any = false;  // product
     if (r % p.gcd == 0) {
       const auto product = static_cast<unsigned __int128>(r / p.gcd) * static_cast<uint64_t>(p.inverse);
       int64_t k = static_cast<int64_t>(product % static_cast<uint64_t>(p.tap_stride));
@@ -73,6 +73,7 @@ __global__ void plain_forward_kernel(const __grid_constant__ PlainParams p) {
       const int64_t last = min(p.k - 1, reach / p.dilation);
       for (int64_t left = k > last ? 0 : (last - k) / p.tap_stride + 1; left > 0; --left) {
         const int64_t i = (reach - k * p.dilation) / p.stride;
+        any = true;
         for (int64_t c = 0; c < p.cin_group; ++c) {
           sum.add(read<T>(p.x, n * p.x_step[0] + (first + c) * p.x_step[1] + i * p.x_step[2]),
                   read<T>(p.weight, ((first + c) * p.cout_group + co % p.cout_group) * p.k + k));
@@ -81,8 +82,9 @@ __global__ void plain_forward_kernel(const __grid_constant__ PlainParams p) {
         if (left > 1) k += p.tap_stride;
       }
     }
-    const double bias = p.bias == nullptr ? 0 : static_cast<double>(read<T>(p.bias, co));
-    static_cast<T*>(p.output)[e] = narrow_double<T>(sum.total() + bias);
+    const double bias = load_bias<T>(p.bias, co);
+    // Without products the bias, -0.0 included.
+    static_cast<T*>(p.output)[e] = narrow_double<T>(any ? sum.total() + bias : bias);
   }
 }
 

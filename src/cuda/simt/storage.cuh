@@ -34,6 +34,11 @@ __device__ __forceinline__ void loads_before_stores() {
   asm volatile("" ::: "memory");
 }
 
+// The thread's own stores, of whatever type, before it reads them back.
+__device__ __forceinline__ void loads_after_stores() {
+  asm volatile("" ::: "memory");
+}
+
 // kN neighbours in the widest pieces that their address allows (the same for all lanes of a warp).
 template <class T, int kN>
 __device__ __forceinline__ void store_span(T* to, const T (&values)[kN]) {

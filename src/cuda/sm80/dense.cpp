@@ -1,6 +1,7 @@
 #include "cuda/sm80/dense.hpp"
 
 #include "core/polyphase.hpp"
+#include "cuda/host/bias_alone.hpp"
 #include "cuda/sm80/common.hpp"
 #include "cuda/sm80/dense_plan.hpp"
 
@@ -63,8 +64,11 @@ class Sm80Dense final : public plan::Kernel {
     const auto tile = static_cast<std::size_t>(plan_.config.tile);
     status = launcher.run(functions_.tiles[tile],
                           {plan_.blocks, sm80_tiles()[tile].threads, plan_.shared_bytes}, params);
-    if (!status.ok() || !params.partial) return status;
-    return sum_partial(launcher, plan_.mode, sm80_sum_params(plan_, problem_), problem_, operands, context);
+    if (status.ok() && params.partial) {
+      status =
+          sum_partial(launcher, plan_.mode, sm80_sum_params(plan_, problem_), problem_, operands, context);
+    }
+    return status.ok() ? store_bias_alone(launcher, problem_, operands, BiasStored::none) : status;
   }
 
  private:

@@ -100,6 +100,14 @@ __device__ inline void multiply_block(typename S::Mode::Sum (&sums)[S::kMi][S::k
   }
 }
 
+template <class S>
+__device__ inline bool has_nan(const typename S::Mode::Sum (&sums)[S::kMi][S::kNi][4]) {
+  bool nan = false;
+#pragma unroll
+  for (int i = 0; i < S::kMi; ++i) nan = nan | any_nan(sums[i]);
+  return nan;
+}
+
 // Byte offset of a lane's fragment of x: ldmatrix takes (channel block 0, 1) x (positions 0..7, 8..15).
 template <class S>
 __device__ inline uint32_t lane_offset(int x_pitch) {
@@ -210,6 +218,8 @@ __global__ void __launch_bounds__(S::kThreads, S::kMinBlocks)
     }
     stage ^= 1;
     if (next.tile != now.tile) {  // the last stage of a tile of columns
+      const Exact<S> exact(p, rows, first_slab, end_slab);
+      const bool edge = !kSplit && exact.at_edge(now.tile), nan = edge && has_nan<S>(sums);
       if (p.partial) {
         output.store_partial(sums, now.tile);
       } else {
@@ -217,7 +227,9 @@ __global__ void __launch_bounds__(S::kThreads, S::kMinBlocks)
       }
       if constexpr (kSplit) {
         const bool small = __syncthreads_or(input.take_small());
-        if (small || marked) Exact<S>(p, rows, first_slab, end_slab).store_again(now.tile, small);
+        if (small || marked) exact.store_again(now.tile, small ? Again::all : Again::marked_rows);
+      } else {
+        if (edge && __syncthreads_or(nan)) exact.store_again(now.tile, Again::nan);
       }
       if (!more) break;
 #pragma unroll

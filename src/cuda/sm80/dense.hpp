@@ -35,6 +35,9 @@
 // in registers, because the tensor core truncates where it accumulates. An operand that is Inf or NaN is all
 // in its lo part (hi = 0), so that Inf*w stays Inf and does not meet a lo of the other sign.
 //
+// Positions outside x are zeros in shared memory. In a tile that reaches there, outputs that became NaN (an
+// infinite weight times such a zero, which is no product) are computed again from what is there (exact.cuh).
+//
 // Where tiles are few, the slabs are split over blocks: sums go to the workspace, laid out [split][row]
 // [column], and a second kernel adds them in order. Short samples share a tile of columns ("folded": samples
 // one behind another with a halo of zeros between) and go the same way. Neither uses atomics, and the order

@@ -82,8 +82,8 @@ __global__ void __launch_bounds__(kSm80SumThreads) sum_kernel(const __grid_const
     if (e >= end) break;
     const uint32_t turn = p.lout_div.divide(e), row = first_row + turn;
     const uint32_t n = p.cout_div.divide(row), cout = row - n * p.cout;
-    const Sum bias = p.bias == nullptr ? Sum(0) : widen(__ldg(static_cast<const T*>(p.bias) + cout));
-    sums[i] = sum_parts<Sum>(p, n, cout, e - turn * static_cast<uint32_t>(p.lout)) + bias;
+    sums[i] = sum_parts<Sum>(p, n, cout, e - turn * static_cast<uint32_t>(p.lout)) +
+              load_bias_to_add<T>(p.bias, cout);
   }
   T* y = static_cast<T*>(p.output) + int64_t{first_row} * p.lout;
 #pragma unroll

@@ -51,7 +51,8 @@ class Output {
   __device__ void prepare() {
     for (int row = threadIdx.x; row < S::kRows; row += S::kThreads) {
       const int cout = (rows_.first_tile + row / 16) / p_.phases * 16 + row % 16;
-      bias_[row] = p_.bias == nullptr || cout >= p_.cout_group ? Sum(0) : widen(bias_of(cout));
+      const int64_t channel = int64_t{rows_.group} * p_.cout_group + cout;
+      bias_[row] = cout < p_.cout_group ? load_bias_to_add<T>(p_.bias, channel) : Sum(0);
     }
     if (p_.stride == 1) return;
     for (int slot = threadIdx.x; slot < p_.stride; slot += S::kThreads) table_[slot] = {-1, 0};
@@ -105,10 +106,6 @@ class Output {
   }
 
  private:
-  __device__ T bias_of(int cout) const {
-    return __ldg(static_cast<const T*>(p_.bias) + int64_t{rows_.group} * p_.cout_group + cout);
-  }
-
   // Elements from the last 16-byte boundary to output o of cout's row.
   __device__ int skew(const T* y, int cout, int64_t o) const {
     const uint32_t element = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(y) / sizeof(T)) +

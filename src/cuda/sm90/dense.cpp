@@ -1,6 +1,7 @@
 #include "cuda/sm90/dense.hpp"
 
 #include "core/polyphase.hpp"
+#include "cuda/host/bias_alone.hpp"
 #include "cuda/host/tensor_map.hpp"
 #include "cuda/sm80/common.hpp"
 #include "cuda/sm80/dense_plan.hpp"
@@ -38,6 +39,7 @@ void spread(Sm90PackParams& k, int64_t row_blocks, const core::DeviceInfo& devic
   while (row_blocks * k.parts < device.sm_count) {
     const int couts = static_cast<int>(ceil_div(k.part_couts, 2));
     if (couts == k.part_couts || couts * k.phases < 8) break;
+    if (ceil_div(k.block_couts, couts) > kSm90Marks) break;  // a byte of the row block's marks each
     k.part_couts = couts;
     k.parts = static_cast<int>(ceil_div(k.block_couts, couts));
   }
@@ -115,7 +117,7 @@ class Sm90Dense final : public plan::Kernel {
  public:
   Sm90Dense(const Problem& problem, const core::DeviceInfo& device, const Sm90Plan& plan)
       : problem_(problem), device_(device), plan_(plan), functions_(functions_of(plan_.mode)) {
-    if (plan_.config.held || direct()) second_ = sm90_second(plan_, problem_, device_);
+    if (plan_.config.held) second_ = sm90_second(plan_, problem_, device_);
   }
 
   std::size_t packed_bytes() const override { return static_cast<std::size_t>(plan_.packed_bytes); }
@@ -141,19 +143,16 @@ class Sm90Dense final : public plan::Kernel {
     const Launcher launcher(kSm90Dense.name, problem_, device_, context);
     Status status = launcher.check(operands);
     if (!status.ok()) return status;
-    // Tensor copies need 16-byte boundaries.
-    if (direct() && reinterpret_cast<uintptr_t>(operands.x) % 16 != 0) {
-      return launch(launcher, second_, operands, context, false);
-    }
     status = launch(launcher, plan_, operands, context, false);
     if (status.ok() && plan_.config.held) status = launch(launcher, second_, operands, context, true);
-    if (!status.ok() || !plan_.params.partial) return status;
-    return sum_partial(launcher, plan_.mode, sm90_sum_params(plan_, problem_), problem_, operands, context);
+    if (status.ok() && plan_.params.partial) {
+      status =
+          sum_partial(launcher, plan_.mode, sm90_sum_params(plan_, problem_), problem_, operands, context);
+    }
+    return status.ok() ? store_bias_alone(launcher, problem_, operands, BiasStored::none) : status;
   }
 
  private:
-  bool direct() const { return sm90_tile(plan_.config).direct; }
-
   // The workspace holds partial sums, then tile marks, then counters. marked: only what the first launch
   // marked.
   Status launch(const Launcher& launcher, const Sm90Plan& plan, const plan::Operands& operands,
@@ -170,7 +169,10 @@ class Sm90Dense final : public plan::Kernel {
     Grid grid{plan.blocks, kSm90Threads, plan.shared_bytes};
     if (tile.direct) {
       const Sm90DirectTile direct_tile = sm90_direct_tile(plan, tile);
-      if (Status made = set_x_maps(params, problem_, direct_tile.channels); !made.ok()) return made;
+      // Tensor copies need 16-byte boundaries; elements make the same stages.
+      params.by_elements = reinterpret_cast<uintptr_t>(operands.x) % 16 != 0;
+      const Status made = params.by_elements ? Status() : set_x_maps(params, problem_, direct_tile.channels);
+      if (!made.ok()) return made;
       grid.threads = 128 * (direct_tile.warpgroups + 1);
       if (plan.counter_bytes > 0) params.counters = reinterpret_cast<int*>(marks + plan.tile_marks_bytes);
       const auto bytes = static_cast<std::size_t>(plan.tile_marks_bytes + plan.counter_bytes);

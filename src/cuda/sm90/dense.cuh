@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kSm90Threads, 1) dense_kernel(const __grid_con
   } else {
     ptx::more_registers<S::kConsumer>();
     prepare_rows<S>(p, share, shared);
-    ptx::named_barrier(3, kSm90Consumers);
+    sync_warps(NamedBarrier::rows, kSm90Consumers);
     Multiply<S> multiply(p, share, shared);
     for (int tile = share.next_tile(p, share.walker); tile < p.column_tiles;
          tile = share.next_tile(p, tile + p.walkers)) {

@@ -12,7 +12,9 @@
 //
 // Or (Sm90Tile::direct) in a kernel of its own, raw stages of x come by tensor copies, and the warps that
 // multiply read them straight into the other operand of wgmma, which may be registers, or make operands in
-// shared memory: direct.cuh, direct_taps.cuh.
+// shared memory: direct.cuh, direct_taps.cuh. Where x does not begin on 16 bytes, as tensor copies ask, the
+// warps that have them made fill the same stages element by element: slower, with the same products in the
+// same order, so that an address changes no bits.
 //
 // Both operands of wgmma lie in shared memory without swizzle, K-major: [16-byte channel block][row or
 // position][channels of the block], 4 channels of float32, 8 of a 16-bit type. A tap's shift is then a whole
@@ -38,7 +40,8 @@
 // was packed apart). Rows and channels that do not exist are zero, and so are weights of taps that a phase
 // does not have. Zero times infinity is NaN where there is no product at all, so where such zeros stand, or a
 // weight is not finite (zeros stand around x), an output that became NaN is computed again by fused
-// multiply-adds (repair.cuh).
+// multiply-adds (repair.cuh). A NaN is all that such a product makes, so whatever came out as a number is
+// right.
 //
 // float32 has two layouts, both packed: operands in tf32, and held in float16 with a scale for each cout
 // (shape.cuh, Held and HeldSplit), in slabs of 32 channels and at twice the tensor cores' rate. A tile of x
@@ -71,6 +74,7 @@ inline constexpr int kSm90Consumers = 256;  // threads: two warpgroups that mult
 inline constexpr int kSm90Producers = 224;  // threads: seven warps that bring x; the last warp brings weights
 inline constexpr int kSm90Gatherers = kSm90Producers / 32;
 inline constexpr int kSm90Threads = 512;
+inline constexpr int kSm90MarkedColumns = 256;  // of a second launch's tile behind a direct one
 inline constexpr int kSm90PassBytes = 256;  // of columns that a warpgroup stages at once on their way to y
 inline constexpr int kSm90RowBytes = 32;    // of the epilogue's table of rows
 inline constexpr int kSm90Unit = 32;        // channels: splits cut between them
@@ -95,6 +99,9 @@ inline constexpr int kSm90ScaleBytes = 4 * (16 + kSm90MaxStages);     // what th
 inline constexpr int kSm90Marks = 8;                                  // bytes of a row block
 inline constexpr int kSm90PackThreads = 256, kSm90PackCluster = 8;    // blocks of a cluster at most
 inline constexpr int kSm90BlockBytes = kSm90Blocks * kSm90Rows * 16;  // of a tap's weights, a part
+
+static_assert(kSm90Gatherers <= 8 &&
+              kSm90Marks == 8);  // a byte each of a stage's marks, of a row block's parts
 
 // What a tensor copy knows of x (cuda/host/tensor_map.hpp).
 struct alignas(64) TensorMap {
@@ -152,6 +159,7 @@ struct Sm90Params {
   int sample_rows;   // where there are several: rows of x from a sample to the next
   int class_turn;    // elements that a channel's row begins later behind 16 bytes than the last one
   int region_bytes;  // of a raw stage, for each map
+  bool by_elements;  // x does not begin on 16 bytes: no tensor copies, but the same stages
   int* counters;  // of half tiles that have been taken, for each group and pair of row blocks; null: by turns
   int straight;   // the stride, where outputs may go from registers to y; else 0 (direct_straight.cuh)
   bool shifted;   // windows are staged as they lie in y (direct_windows.cuh)
@@ -182,7 +190,7 @@ struct Sm90Tile {
   const char* name;
   int row_blocks, n;
   bool direct;  // x goes from raw stages to registers (direct.cuh)
-  int columns() const { return n * 2 / row_blocks; }
+  constexpr int columns() const { return n * 2 / row_blocks; }
 };
 
 struct Sm90Functions {

@@ -20,6 +20,15 @@ constexpr Sm90Tile kTiles[] = {{"128x256", 2, 256, false}, {"64x512", 1, 256, fa
                                {"64x128", 1, 64, false},   {"128x256", 2, 256, true},
                                {"64x256", 1, 128, true}};
 constexpr int kSmallestTile = 4;
+
+// What a direct tile marks are tiles of its second launch, second_config's, which has its rows and columns.
+constexpr bool marks_fit() {
+  for (const Sm90Tile& t : kTiles) {
+    if (t.direct && t.columns() != kSm90MarkedColumns) return false;
+  }
+  return true;
+}
+static_assert(marks_fit());
 constexpr int kMaxHalo = 128;  // positions of a stage before its columns
 constexpr int kMinStages = 3, kMinSlots = 4, kMaxSlots = 12;
 // What the model says of a plan whose x goes direct is within 10%, of others on long samples mostly too
@@ -180,9 +189,9 @@ Sm90Config second_config(const Sm90Plan& plan) {
   return config;
 }
 
-// What it marks, or cannot copy, must have a second launch.
+// What it marks must have a second launch.
 bool has_second(const Sm90Plan& plan, const Problem& p, const core::DeviceInfo& d) {
-  if (!plan.config.held && !kTiles[plan.config.tile].direct) return true;
+  if (!plan.config.held) return true;
   return laid_out(p, d, second_config(plan)).blocks > 0;
 }
 

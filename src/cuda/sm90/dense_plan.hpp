@@ -61,8 +61,7 @@ Sm90Plan sm90_plan_of(const core::Problem&, const core::DeviceInfo&, const Sm90C
 Sm90Plan sm90_plan(const core::Problem&, const core::DeviceInfo&, bool batch_invariant);
 // Whether sm90_plan finds one, mostly without its search.
 bool sm90_fits(const core::Problem&, const core::DeviceInfo&, bool batch_invariant);
-// Of a plan that holds float32 in float16, or has x go direct: the same tiles with operands in tf32, x
-// through registers.
+// Of a plan that holds float32 in float16: the same tiles with operands in tf32, x through registers.
 Sm90Plan sm90_second(const Sm90Plan&, const core::Problem&, const core::DeviceInfo&);
 // Of a plan with partial sums, without pointers.
 Sm80SumParams sm90_sum_params(const Sm90Plan&, const core::Problem&);

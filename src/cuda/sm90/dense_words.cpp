@@ -30,7 +30,8 @@ std::string text(const Sm90Config& c) {
   std::string out = std::string("tile ") + tile.name + ", " + std::to_string(c.walkers) + " walkers, " +
                     std::to_string(c.stages) + " stages" +
                     (c.resident ? ", weights resident" : ", weights streamed");
-  if (tile.direct) out += ", x by tensor copies (where it begins on 16 bytes, else through registers)";
+  if (tile.direct)
+    out += ", x by tensor copies (where it begins on 16 bytes, else by elements: slower, the same bits)";
   if (c.held) out += ", operands held in float16 (tiles beyond its range again with operands in tf32)";
   if (c.splits > 1) out += ", split " + std::to_string(c.splits) + " ways and summed in order";
   if (c.folded) out += ", samples folded into one row of columns";

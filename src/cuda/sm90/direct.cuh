@@ -86,7 +86,7 @@ class MultiplyDirect : public DirectStages<S> {
       reader_.convert(even, raw);
     }
     this->advance_stage();
-    ptx::wgmma_wait<0>();
+    ptx::wgmma_wait<0>(sums);
     this->release_weights(before);
     weights_there_ = p_.resident;
     reader_.end_tile(sums);

@@ -17,6 +17,10 @@ __global__ void __launch_bounds__(S::kThreads, 1) direct_kernel(const __grid_con
   if (threadIdx.x >= S::kConsumers) {
     ptx::fewer_registers<S::kProducer>();
     const int warp = (threadIdx.x - S::kConsumers) / 32;
+    if (p.by_elements && warp < S::kWarpgroups) {
+      ElementFeed<S>(p, share, shared, warp).run(barriers, warp);
+      return;
+    }
     if (threadIdx.x % 32 != 0) return;
     if (warp < S::kWarpgroups) {
       feed_direct<S>(p, share, barriers, shared, warp);
@@ -27,7 +31,7 @@ __global__ void __launch_bounds__(S::kThreads, 1) direct_kernel(const __grid_con
   }
   ptx::more_registers<S::kConsumer>();
   prepare_direct_rows<S>(p, share, shared);
-  ptx::named_barrier(5, S::kConsumers);
+  sync_warps(NamedBarrier::rows, S::kConsumers);
   // The same in all lanes, which the compiler then knows: descriptors stay in uniform registers.
   const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
   const bool marked = weights_marked<S>(p, share);

@@ -37,23 +37,24 @@ __device__ inline float direct_sum(const DirectSums<S>& sums, int group, int i, 
   return sums[m][4 * group + below * 2 + e];
 }
 
-// What a sum becomes.
+// What a sum becomes; a NaN only by element_bits and element_pair, one of which every store takes.
 template <class Mode>
 __device__ inline typename Mode::T direct_output(float sum, const DirectRow& row, float scale) {
   using T = typename Mode::T;
-  if constexpr (kIsHeld<Mode>) return narrow<T>(fmaf(sum, scale, row.bias));
-  return narrow<T>(sum + row.bias);
+  if constexpr (kIsHeld<Mode>) return rounded<T>(fmaf(sum, scale, row.bias));
+  return rounded<T>(sum + row.bias);
 }
 template <class T>
 __device__ inline uint32_t element_bits(T v) {
-  if constexpr (sizeof(T) == 4) return __float_as_uint(v);
-  if constexpr (sizeof(T) == 2) return *reinterpret_cast<const uint16_t*>(&v);
+  if constexpr (sizeof(T) == 4) return __float_as_uint(canonical(v));
+  if constexpr (sizeof(T) == 2) return canonical_pair<T>(*reinterpret_cast<const uint16_t*>(&v));
 }
 
 // Two 16-bit elements in a word.
 template <class T>
 __device__ inline uint32_t element_pair(T low, T high) {
-  return element_bits(low) | element_bits(high) << 16;
+  const uint32_t bits = *reinterpret_cast<const uint16_t*>(&low);
+  return canonical_pair<T>(bits | static_cast<uint32_t>(*reinterpret_cast<const uint16_t*>(&high)) << 16);
 }
 
 // What a lane's sums of a packed row become; rows: of the lane's first one.
@@ -87,7 +88,7 @@ __device__ inline void prepare_direct_rows(const Sm90Params& p, const Share& sha
       r.scale =
           reinterpret_cast<const float*>(static_cast<const unsigned char*>(p.packed) + p.scales_at)[channel];
     }
-    if (there && p.bias != nullptr) r.bias = widen(__ldg(static_cast<const T*>(p.bias) + channel));
+    if (there) r.bias = load_bias_to_add<T>(p.bias, channel);
     rows[i] = r;
   }
 }
@@ -121,7 +122,7 @@ class StagedRows {
   // Of the threads whose sums are staged together.
   __device__ void sync() const {
     if (p_.windows) {
-      ptx::named_barrier(1 + warpgroup_, 128);
+      sync_warpgroup(warpgroup_);
     } else {
       __syncwarp();
     }

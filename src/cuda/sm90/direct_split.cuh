@@ -69,13 +69,13 @@ class MultiplySplit : public MultiplyDirect<S> {
       reader_.convert(f, raw);
       raw.load(stage_.own + 16 * p_.raw_pitch, p_.raw_pitch);
       multiply(f, fresh, small, b, 0, accumulate);
-      ptx::wgmma_wait<0>();
+      ptx::wgmma_wait<0>(fresh, small);
       reader_.convert(f, raw);
       const uint32_t done = stage_.full;
       if (left > 1) this->next_stage(raw);
       multiply(f, fresh, small, b + kPartUnits / 2, 1, 1);
       this->release_stage(done);
-      ptx::wgmma_wait<0>();
+      ptx::wgmma_wait<0>(fresh, small);
       accumulate = 1;
       add(total, fresh);
       this->next_slab();
@@ -141,7 +141,7 @@ class MultiplySplitTaps : public MultiplyTaps<S> {
         multiply(fresh, small, low, min(taps, kTaps), accumulate);
         accumulate = 1;
         if (taps <= kTaps && left > 1) this->fill();
-        ptx::wgmma_wait<0>();
+        ptx::wgmma_wait<0>(fresh, small);
         add(total, fresh);
       }
       this->next_slab();

@@ -22,7 +22,7 @@ struct DirectShape {
   static constexpr int kApart = Group == 0 ? 8 : 1;    // positions from one of a lane's to the next
   static constexpr int kReaders = Group == 0 ? 2 : 4;  // warps that read a raw stage
   static constexpr int kFirst = Group == 0 ? 2 : 1;    // stages that tell the tile: of all warps
-  static constexpr int kColumns = 256;                 // of a tile that is marked
+  static constexpr int kColumns = kSm90MarkedColumns;  // of a tile that is marked
   static constexpr int kThreads = 128 * (kWarpgroups + 1), kConsumers = 128 * kWarpgroups;
   // Registers of a thread that multiplies, and of another: 384 threads have 168 each to begin with, 512 128.
   static constexpr bool kMost = Group == 4 && RowBlocks == 2 && sizeof(typename Mode::T) == 4;
@@ -63,8 +63,10 @@ struct DirectBarriers {
 template <class S>
 class HalfTiles {
  public:
-  __device__ HalfTiles(const Sm90Params& p, const Share& share, int warpgroup)
-      : counter_(p.counters == nullptr ? nullptr : p.counters + share.group * p.row_runs + share.run),
+  // takes: whether this lane takes them.
+  __device__ HalfTiles(const Sm90Params& p, const Share& share, int warpgroup, bool takes = true)
+      : counter_(p.counters == nullptr || !takes ? nullptr
+                                                 : p.counters + share.group * p.row_runs + share.run),
         end_(p.counters == nullptr ? S::kWarpgroups * p.half_rounds
                                    : p.samples * static_cast<int>(p.half_tiles.value)),
         step_(S::kWarpgroups * p.walkers),
@@ -125,6 +127,107 @@ __device__ inline void feed_direct(const Sm90Params& p, const Share& share, cons
     }
   }
 }
+
+// The same where x does not begin on 16 bytes, as tensor copies must: a warp loads a stage's elements one by
+// one, each to where its copy would bring it.
+template <class S>
+class ElementFeed {
+ public:
+  __device__ ElementFeed(const Sm90Params& p, const Share& share, unsigned char* shared, int warpgroup)
+      : p_(p), share_(share), lane_(threadIdx.x % 32) {
+    to_ = shared + warpgroup * p.stages * p.raw_bytes;
+    tiles_ = reinterpret_cast<int*>(shared + p.shared_small) + warpgroup * kSm90MaxStages;
+  }
+
+  __device__ void run(const DirectBarriers<S>& barriers, int warpgroup) const {
+    const int steps = p_.slabs * (32 / S::kChannels);
+    Place raw;
+    HalfTiles<S> turns(p_, share_, warpgroup, lane_ == 0);
+    for (;;) {
+      const int tile = __shfl_sync(0xffffffffu, lane_ == 0 ? turns.take() : 0, 0);
+      for (int step = 0; step < steps; ++step) {
+        ptx::barrier_wait(barriers.empty(warpgroup, raw.at), raw.parity ^ 1);
+        if (lane_ == 0 && step < S::kFirst) tiles_[raw.at] = tile;
+        if (tile >= 0) fill(to_ + raw.at * p_.raw_bytes, tile, step);
+        __syncwarp();
+        if (lane_ == 0) ptx::barrier_arrive(barriers.full(warpgroup, raw.at));
+        if (tile < 0 && step == S::kFirst - 1) return;
+        raw.advance(p_.stages);
+      }
+    }
+  }
+
+ private:
+  using Word = typename S::Mode::Word;
+  static constexpr int kSize = sizeof(Word), kVector = 16 / kSize;
+
+  // A channel of a stage: its element e is from[e], or zero where e is not in [begin, end).
+  struct Row {
+    const Word* from;
+    unsigned char* to;
+    int begin, end;
+  };
+
+  __device__ Row row_of(unsigned char* stage, int n, int first, int step, int c) const {
+    const int classes = S::kGroup > 0 ? 1 : p_.row_classes, channel = step * S::kChannels + c;
+    const int m = (n * p_.sample_rows + share_.group * p_.cin_group + channel) & (classes - 1);
+    const int position = first - (m * p_.class_turn & (kVector - 1));  // of element 0
+    const bool there = n < p_.samples && channel < p_.cin_group;
+    Row row;
+    row.from = static_cast<const Word*>(p_.x) + n * p_.x_step[0] +
+               (int64_t{share_.group} * p_.cin_group + channel) * p_.x_step[1] + position;
+    row.to = stage + m * p_.region_bytes + c / classes * p_.raw_pitch;
+    row.begin = max(-position, 0);
+    row.end = there ? static_cast<int>(min(p_.l - position, int64_t{p_.width})) : 0;
+    return row;
+  }
+
+  __device__ void fill(unsigned char* stage, int tile, int step) const {
+    const int n = static_cast<int>(p_.half_tiles.divide(tile));
+    const int half = tile - n * static_cast<int>(p_.half_tiles.value);
+    const int first = static_cast<int>(p_.first_u) - p_.halo + half * p_.half_step;
+#pragma unroll 1
+    for (int c = 0; c < S::kChannels; ++c) {
+      const Row row = row_of(stage, n, first, step, c);
+      if constexpr (kSize == 4) {
+#pragma unroll 1
+        for (int e = lane_; e < p_.width; e += 32) {
+          const bool there = e >= row.begin && e < row.end;
+          ptx::copy_async4(ptx::shared_address(row.to) + e * 4, there ? row.from + e : p_.x, there);
+        }
+      } else {
+        load(row);
+      }
+    }
+    if constexpr (kSize == 4) {
+      ptx::copy_async_commit();
+      ptx::copy_async_wait<0>();
+    }
+  }
+  __device__ void load(const Row& row) const {
+    constexpr int kLoads = 5;
+#pragma unroll 1
+    for (int first = lane_; first < p_.width; first += 32 * kLoads) {
+      Word v[kLoads];
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) {
+        const int e = first + 32 * i;
+        v[i] = e >= row.begin && e < row.end ? __ldg(row.from + e) : Word(0);
+      }
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) {
+        const int e = first + 32 * i;
+        if (e < p_.width) *reinterpret_cast<Word*>(row.to + e * kSize) = v[i];
+      }
+    }
+  }
+
+  const Sm90Params& p_;
+  const Share& share_;
+  int lane_;
+  unsigned char* to_;
+  volatile int* tiles_;
+};
 
 // One lane a row block: its weights, slab by slab, so that the 16-byte channel blocks of all row blocks lie
 // together: [tap][channel block][row][16 bytes].
@@ -200,7 +303,9 @@ class DirectStages {
     stage_ = last ? first_ : Stage{stage_.own + p_.raw_bytes, stage_.full + 8};
     parity_ ^= last;
   }
+  // Its numbers are in registers, of all lanes.
   __device__ void release_stage(uint32_t full) const {
+    __syncwarp();
     if (leader_) ptx::barrier_arrive(full + to_empty_);
   }
 

@@ -68,7 +68,7 @@ class DirectOutput : StagedRows<S> {
     if constexpr (kHeld) return;
     if (!p_.ragged && !weights_marked_) return;
     sync();  // others store this thread's sums
-    if (has_nan(sums)) repair(y, n, half, p_.first_u + place + before_, first);
+    if (any_nan(sums)) repair(y, n, half, p_.first_u + place + before_, first);
   }
 
  private:
@@ -175,7 +175,7 @@ class DirectOutput : StagedRows<S> {
       put_run(to + a.at, va);
       put_run(to + b.at, vb);
     } else if constexpr (How == Staging::twice) {
-      const T bias_a = narrow<T>(a.bias), bias_b = narrow<T>(b.bias);
+      const T bias_a = rounded<T>(a.bias), bias_b = rounded<T>(b.bias);
       if constexpr (!kNeighbours) {
 #pragma unroll
         for (int i = 0; i < kOwn; ++i) {
@@ -238,22 +238,12 @@ class DirectOutput : StagedRows<S> {
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) put(to + i * step, v[i]);
     if (row.gap == 0) return;
-    const T bias = narrow<T>(row.bias);
+    const T bias = rounded<T>(row.bias);
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) {
 #pragma unroll 1
       for (int g = 1; g <= row.gap; ++g) put(to + i * step + g * kSize, bias);
     }
-  }
-
-  __device__ static bool has_nan(const Sums& sums) {
-    bool nan = false;
-#pragma unroll
-    for (int m = 0; m < kOwn / 2; ++m) {
-#pragma unroll
-      for (int i = 0; i < S::kRowBlocks * 32; ++i) nan = nan || sums[m][i] != sums[m][i];
-    }
-    return nan;
   }
 
   // The thread's own outputs that are NaN, of those that the half tile stored: others may not be stored yet.

@@ -5,6 +5,12 @@
 //     each of its warps, 8 channels of 128 + halo positions: raw -> registers, rounded -> operands
 //     for each tap j:  sums[u][row] += operands[u - j*step][channels] * packed[row][channels, j]    wgmma
 //
+// Each pair of warps reads every second raw stage. Where their number is odd, the pairs take a stage in turn,
+// and a wait for a phase of its barrier could take the phase before the last one for it: the parity is the
+// same. The two sync() of a slab, which operands need anyway, keep the pairs within a slab of each other, so
+// that whoever waits for a stage's phase comes behind a sync() with the warps that waited for the phase
+// before.
+//
 // Operands lie as [channel block][position][8 channels], so that a tap is 16-byte steps of a descriptor's
 // address and costs no instruction but its wgmma. There are two buffers: one is filled while the other is
 // multiplied. Staged outputs take their place.
@@ -67,7 +73,7 @@ class MultiplyTaps : public DirectStages<S> {
       multiply(sums, accumulate);
       accumulate = 1;
       if (left > 1) fill();
-      ptx::wgmma_wait<0>();
+      ptx::wgmma_wait<0>(sums);
       this->next_slab();
       sync();  // operands are made, the others' multiplied
     }
@@ -90,7 +96,7 @@ class MultiplyTaps : public DirectStages<S> {
   static constexpr uint32_t kRowsApart = 4 * S::kOwn * 16;
 
   __device__ void sync() const {
-    ptx::named_barrier(1 + warpgroup_, 128);
+    sync_warpgroup(warpgroup_);
   }
 
   // At a tile's begin, when all warps have stored the last one's outputs.

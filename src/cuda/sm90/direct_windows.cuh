@@ -70,9 +70,9 @@ class ShiftedWindows : StagedRows<S> {
       stage<Pass>(sums, j, 0, place.even, unscale);
       stage<Pass>(sums, j, 1, place.odd, unscale);
     }
-    ptx::named_barrier(1 + warpgroup_, 128);
+    sync_warpgroup(warpgroup_);
     if (lane_ < p_.row_vectors) copy(place);
-    ptx::named_barrier(1 + warpgroup_, 128);
+    sync_warpgroup(warpgroup_);
     place.to[0] += 32 * step_;
     place.to[1] += 32 * step_;
     if constexpr (Pass + 1 < 2 * S::kRowBlocks) store_pass<Pass + 1>(sums, place, unscale);

@@ -68,6 +68,8 @@ class Input {
   static constexpr int kRounds = (kPieces + kWarps - 1) / kWarps > kMost ? kMost
                                                                          : (kPieces + kWarps - 1) / kWarps;
   using Batch = uint32_t[kRounds][Mode::kUnit];
+  // A warp without a piece would come to no barrier of the others, and tell of stages that are not empty.
+  static_assert(S::kColumns / kPiece * kSm90Blocks >= kWarps);
 
   __device__ void aim(const Cursor& c) {
     const int back = p_.step * c.group * p_.tap_group + p_.halo;
@@ -213,7 +215,7 @@ class Input {
     turn_ ^= 1;
     volatile uint32_t* agreed = reinterpret_cast<uint32_t*>(shared_ + p_.shared_scale) + 8 * turn_;
     if (threadIdx.x % 32 == 0) agreed[warp_] = most;
-    ptx::named_barrier(4, kSm90Producers);
+    sync_warps(NamedBarrier::scale, kSm90Producers);
 #pragma unroll
     for (int w = 0; w < kWarps; ++w) most = max(most, agreed[w]);
     const int exponent = held_exponent(most);

@@ -82,7 +82,7 @@ class Multiply {
       }
     }
     weights_there_ = p_.resident;
-    ptx::wgmma_wait<0>();
+    ptx::wgmma_wait<0>(sums);
     release(held_stage, held_slot);
     if constexpr (std::is_same_v<Mode, Held>) {
       seen.unscale = __shfl_sync(0xffffffffu, seen.unscale, 0);
@@ -129,7 +129,7 @@ class Multiply {
           ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a, b, 1);
           ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a + kStepA, b + 2 * p_.x_pitch, 1);
           ptx::wgmma_commit();
-          ptx::wgmma_wait<0>();
+          ptx::wgmma_wait<0>(sums);
           release(i == taps - 1 ? stage_.at : -1, slot_.at);
           slot_.advance(p_.slots);
 #pragma unroll

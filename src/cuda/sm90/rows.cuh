@@ -48,9 +48,7 @@ __device__ inline void prepare_rows(const Sm90Params& p, const Share& share, uns
           reinterpret_cast<const float*>(static_cast<const unsigned char*>(p.packed) + p.scales_at);
       rows[i].scale = scales[int64_t{share.group} * p.cout_group + cout];
     }
-    if (there && p.bias != nullptr) {
-      rows[i].bias = widen(__ldg(static_cast<const T*>(p.bias) + int64_t{share.group} * p.cout_group + cout));
-    }
+    if (there) rows[i].bias = load_bias_to_add<T>(p.bias, int64_t{share.group} * p.cout_group + cout);
     if (!p.skewed || i >= p.phases) continue;  // rows 0 to phases-1 are one cout's
     for (int r = 0; r < next - slot; ++r) leads[slot + r] = phase * p.dilation + r;
   }

@@ -53,6 +53,21 @@ __device__ inline uint32_t finite_magnitude(uint32_t bits) {
   return magnitude < sm80::kInfBits ? magnitude : 0u;
 }
 
+// Barriers of some of a block's warps, by number. 0 is __syncthreads'.
+enum class NamedBarrier : int {
+  warpgroup = 1,  // of the three that may multiply, one each: 1, 2, 3
+  rows = 4,       // the epilogue's table of rows is there
+  scale = 5       // warps that load have agreed on a scale
+};
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+__device__ inline void sync_warps(NamedBarrier barrier, int threads) {
+  ptx::named_barrier(static_cast<int>(barrier), threads);
+}
+__device__ inline void sync_warpgroup(int warpgroup) {
+  ptx::named_barrier(static_cast<int>(NamedBarrier::warpgroup) + warpgroup, 128);
+}
+#endif
+
 template <class M, int RowBlocks, int N>
 struct Shape {
   using Mode = M;

@@ -64,7 +64,7 @@ class Output {
     const bool again = Mode::kParts == 2 && (seen.marked || marks() != 0);
     if (!p_.ragged && !again && marks() == 0) return;
     sync();  // others store this thread's sums
-    if (again || has_nan(sums)) repair(y, n, u, again);
+    if (again || any_nan(sums)) repair(y, n, u, again);
   }
 
  private:
@@ -76,7 +76,7 @@ class Output {
     const T* from;
   };
   __device__ int row_of(int half) const { return thread_ / 32 * 16 + half * 8 + thread_ % 32 / 4; }
-  __device__ void sync() const { ptx::named_barrier(1 + warpgroup_, 128); }
+  __device__ void sync() const { sync_warpgroup(warpgroup_); }
 
   // What packing marked the row block with.
   __device__ uint64_t marks() const {
@@ -86,13 +86,6 @@ class Output {
     return reinterpret_cast<const uint64_t*>(static_cast<const unsigned char*>(p_.packed) +
                                              p_.marks_at)[block];
   }
-  __device__ static bool has_nan(const Sums& sums) {
-    bool nan = false;
-#pragma unroll
-    for (int i = 0; i < S::kN / 2; ++i) nan = nan || sums[i] != sums[i];
-    return nan;
-  }
-
   // The passes are unrolled: a pass's sums are registers.
   template <int Pass = 0>
   __device__ void store_passes(Sums& sums, T* y, int64_t first, int shift, uint4& carry, Lane lane) const {
@@ -306,7 +299,7 @@ class Output {
     }
     if constexpr (kHeld) return;
     const bool again = Mode::kParts == 2 && (marked || marks() != 0);
-    if (again || ((p_.ragged || marks() != 0) && has_nan(sums))) repair_partial(row, column, again);
+    if (again || ((p_.ragged || marks() != 0) && any_nan(sums))) repair_partial(row, column, again);
   }
 
   // The thread's own outputs: those that are NaN, or all.

@@ -23,6 +23,11 @@ __device__ inline void prefetch_l2(const void* p) {
 __device__ inline void copy_async16(uint32_t to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(to), "l"(from) : "memory");
 }
+// Four bytes likewise, zeros where `there` is not.
+__device__ inline void copy_async4(uint32_t to, const void* from, bool there) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(to), "l"(from), "r"(there ? 4 : 0)
+               : "memory");
+}
 __device__ inline void copy_async_commit() {
   asm volatile("cp.async.commit_group;\n" ::: "memory");
 }

@@ -129,7 +129,7 @@ __device__ inline void store_cluster4(uint32_t address, int rank, uint32_t v) {
       : "memory");
 }
 
-// A barrier of some of the block's warps.
+// A barrier of some of the block's warps; 0 is __syncthreads'.
 __device__ inline void named_barrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;\n" ::"r"(id), "r"(threads) : "memory");
 }
@@ -156,9 +156,24 @@ __device__ inline void wgmma_fence() {
 __device__ inline void wgmma_commit() {
   asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory");
 }
-template <int Pending>
-__device__ inline void wgmma_wait() {
+// Sums stay behind whatever assembly comes before: the compiler, which does not know that wgmma writes them
+// later, could else move arithmetic on them over the wait.
+template <int Count>
+__device__ inline void hold(float (&sums)[Count]) {
+#pragma unroll
+  for (int i = 0; i < Count; ++i) asm volatile("" : "+f"(sums[i])::"memory");
+}
+template <int Rows, int Count>
+__device__ inline void hold(float (&sums)[Rows][Count]) {
+#pragma unroll
+  for (int i = 0; i < Rows; ++i) hold(sums[i]);
+}
+// Until all but the latest Pending groups are over. Pending 0 takes all sums that are read from there on.
+template <int Pending, class... Sums>
+__device__ inline void wgmma_wait(Sums&... sums) {
+  static_assert(Pending > 0 || sizeof...(sums) > 0);
   asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(Pending) : "memory");
+  (hold(sums), ...);
 }
 
 enum class Operand { tf32, f16, bf16 };

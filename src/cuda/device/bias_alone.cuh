@@ -1,0 +1,39 @@
+// Outputs without products where the bias is -0.0 (cuda/host/bias_alone.hpp).
+#pragma once
+
+#include "cuda/device/bias_alone.hpp"
+#include "cuda/device/scalar.cuh"
+
+namespace tconv::cuda {
+
+// Whether a tap k with q - k*dilation = stride*i, 0 <= i < l, exists.
+__device__ inline bool has_product(const BiasAloneParams& p, int64_t q) {
+  const int64_t r = q % p.stride;
+  if (r % p.gcd != 0) return false;
+  const auto product = static_cast<unsigned __int128>(r / p.gcd) * static_cast<uint64_t>(p.inverse);
+  const auto first = static_cast<int64_t>(product % static_cast<uint64_t>(p.tap_stride));
+  if (first >= p.k || first * p.dilation > q) return false;
+  // Taps first + t*tap_stride are at positions i - t*step.
+  const int64_t i = (q - first * p.dilation) / p.stride;
+  const int64_t least = i < p.l ? 0 : (i - p.l) / p.step + 1;
+  const int64_t taps = (p.k - 1 - first) / p.tap_stride;  // behind the first
+  return least <= taps && least <= i / p.step;
+}
+
+// A block takes channels in turn, and mostly finds that their bias is another.
+template <class T>
+__global__ void __launch_bounds__(kBiasAloneThreads)
+    bias_alone_kernel(const __grid_constant__ BiasAloneParams p) {
+  for (int64_t co = blockIdx.x; co < p.cout; co += gridDim.x) {
+    const Accumulator<T> bias = load_bias<T>(p.bias, co);
+    if (bias != 0 || !signbit(bias)) continue;
+    for (int64_t n = 0; n < p.n; ++n) {
+      T* row = static_cast<T*>(p.y) + (n * p.cout + co) * p.lout;
+      for (int64_t o = threadIdx.x; o < p.lout; o += kBiasAloneThreads) {
+        if (!has_product(p, o + p.padding)) row[o] = narrow<T>(bias);
+      }
+    }
+  }
+}
+
+}  // namespace tconv::cuda

@@ -1,0 +1,69 @@
+#include <algorithm>
+
+#include "core/nan.hpp"
+#include "core/polyphase.hpp"
+#include "cuda/device/bias_alone.cuh"
+#include "cuda/host/bias_alone.hpp"
+#include "cuda/host/phases.hpp"
+
+namespace tconv::cuda {
+
+using core::DType;
+using core::Problem;
+using core::Status;
+
+static_assert(kNanF32 == core::canonical_nan(DType::f32) && kNanF64 == core::canonical_nan(DType::f64) &&
+              kNanF16 == core::canonical_nan(DType::f16) && kNanBf16 == core::canonical_nan(DType::bf16));
+
+namespace {
+
+// Of phases [first, end), which have `taps` taps: whether an output's taps are all outside of x: before it,
+// behind it, or, where they lie further apart than x is long, between them.
+bool has_unreached(const Problem& p, const Phases& f, int64_t first, int64_t end, int64_t taps) {
+  if (first >= end || taps == 0) return false;
+  const int64_t reach = (end - 1) * p.dilation;
+  const bool before = p.padding - reach <= -p.stride;
+  const int64_t last = core::floor_div(p.lout() - 1 + p.padding - first * p.dilation, p.stride);
+  const bool behind = last - (taps - 1) * f.step >= p.l;
+  return before || behind || (taps > 1 && f.step > p.l);
+}
+
+void (*function_of(DType dtype))(BiasAloneParams) {
+  switch (dtype) {
+    case DType::f64:
+      return bias_alone_kernel<double>;
+    case DType::f16:
+      return bias_alone_kernel<__half>;
+    case DType::bf16:
+      return bias_alone_kernel<__nv_bfloat16>;
+    case DType::f32:
+      break;
+  }
+  return bias_alone_kernel<float>;
+}
+
+}  // namespace
+
+bool needs_bias_alone(const Problem& p, BiasStored stored) {
+  if (!p.has_bias) return false;
+  const Phases f = phases_of(p);
+  if (stored == BiasStored::none && f.count < p.stride) return true;
+  const int64_t longer = std::min(p.k - (f.taps - 1) * f.tap_stride, f.count);
+  return has_unreached(p, f, 0, longer, f.taps) || has_unreached(p, f, longer, f.count, f.taps - 1);
+}
+
+Status store_bias_alone(const Launcher& launcher, const Problem& p, const plan::Operands& operands,
+                        BiasStored stored) {
+  if (!needs_bias_alone(p, stored)) return {};
+  const Phases f = phases_of(p);
+  BiasAloneParams params{};
+  params.bias = operands.bias, params.y = operands.output;
+  params.n = p.n, params.cout = p.cout, params.l = p.l, params.lout = p.lout(), params.k = p.k;
+  params.stride = p.stride, params.padding = p.padding, params.dilation = p.dilation;
+  params.gcd = p.stride / f.tap_stride, params.tap_stride = f.tap_stride, params.step = f.step;
+  params.inverse = core::inverse_modulo(f.step, f.tap_stride);
+  constexpr int64_t kMostBlocks = 1024;
+  return launcher.run(function_of(p.dtype), {std::min(p.cout, kMostBlocks), kBiasAloneThreads}, params);
+}
+
+}  // namespace tconv::cuda
