@@ -63,7 +63,9 @@ class Runner {
     plan::RunContext context;
     context.workspace = static_cast<std::byte*>(workspace.get());
     const bool packs = kernel.packed_bytes() > 0;
-    if (packs) EXPECT_TRUE(kernel.pack(at[1], packed.get(), context).ok());
+    if (packs) {
+      EXPECT_TRUE(kernel.pack(at[1], packed.get(), context).ok());
+    }
     const plan::Operands operands{at[0], packs ? packed.get() : at[1], o_.problem.has_bias ? at[2] : nullptr,
                                   nullptr, at[3]};
     const core::Status status = kernel.run(operands, context);

@@ -2,6 +2,8 @@
 #include <cstring>
 #include <utility>
 
+#include "cuda/entries.hpp"
+#include "cuda/host/launch.hpp"
 #include "gpu/device.hpp"
 #include "judge/target.hpp"
 
@@ -148,6 +150,19 @@ void lose_the_context() {
 TEST_F(Faults, EarlierStickyErrorIsReported) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(lose_the_context(), ::testing::ExitedWithCode(0), "");
+}
+
+// A plan that does not fit has no blocks; success would leave the output as it was.
+TEST_F(Faults, LaunchOfNoBlocks) {
+  const core::DeviceInfo device = cuda::device_info(0).value();
+  const core::Problem problem = core::parse(kSplit).value();
+  const cuda::Launcher launcher("a kernel", problem, device, plan::RunContext{});
+  for (const int64_t blocks : {int64_t{0}, int64_t{-1}}) {
+    const core::Status status = launcher.run(static_cast<void (*)(int)>(nullptr), {blocks, 32}, 1);
+    EXPECT_EQ(status.code(), core::Code::internal_error);
+    EXPECT_NE(status.message().find("a launch of " + std::to_string(blocks) + " blocks"), std::string::npos)
+        << status.message();
+  }
 }
 
 }  // namespace

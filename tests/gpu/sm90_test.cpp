@@ -234,8 +234,8 @@ TEST_F(Sm90, DirectRepairsWhatIsNoProduct) {
 TEST_F(Sm90, OddStagesOfOperands) {
   const core::DeviceInfo device = cuda::device_info(0).value();
   for (const char* text :
-       {"n1 ci320 co64 l4096 k3 s1 p1 d3 bf16", "n1 ci160 co40 l4099 k5 s1 p2 bias f32 tf32",
-        "n1 ci288 co64 l2053 k7 s1 p0 f16", "n1 ci160 co32 l2001 k5 s1 p2 f32"}) {
+       {"n1 ci160 co64 l1024 k3 s1 p1 d3 bf16", "n1 ci96 co40 l1027 k5 s1 p2 bias f32 tf32",
+        "n1 ci128 co64 l901 k7 s1 p0 f16", "n1 ci96 co32 l701 k5 s1 p2 f32"}) {
     Operands o(text);
     o.make_integers();
     const std::vector<std::byte> expected = o.rounded_reference();

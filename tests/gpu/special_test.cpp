@@ -39,14 +39,14 @@ TEST_F(Special, ProblemsWithInfiniteWeightsAtTheEnds) {
                 "n3 ci192 co32 g8 l884 k7 s2 p2 f16", "n2 ci80 co129 l26 k37 s3 p0 f32",
                 "n4 ci1 co24 l1 k4 s1 p0 f64", "n1 ci64 co48 l1 k5 s8 p0 op7 f64",
                 "n2 ci1 co1 l3461 k25 s4 p0 op1 d4 f64", "n1 ci128 co16 g2 l3 k5 s1 p0 f16"},
-               40);
+               20);
 }
 
 TEST_F(Special, Depthwise) {
   expect_right({"n2 ci6 co6 g6 l700 k7 s1 p3 bias f32", "n2 ci6 co6 g6 l901 k12 s2 p5 bias f16",
                 "n1 ci8 co8 g4 l333 k5 s4 p0 op3 bf16", "n1 ci3 co3 g3 l5 k40 s8 p0 bias f32",
                 "n1 ci4 co4 g4 l6000 k9 s2 p4 bias bf16"},
-               25);
+               12);
 }
 
 // Through a ring, and from L1; longk with a split reduction.
@@ -55,7 +55,7 @@ TEST_F(Special, NarrowAndLongk) {
                 "n2 ci22 co16 l70 k7 s4 p1 f16", "n1 ci512 co1 l40 k21 s10 p5 bias bf16",
                 "n1 ci9 co8 l65 k4 s2 p1 f64", "n1 ci130 co1 l24 k64 s16 p0 bias f32",
                 "n2 ci4 co4 l33 k3 s4 p0 op3 bias f32", "n1 ci5 co2 l7 k33 s1 p0 bias f64"},
-               25);
+               12);
 }
 
 TEST_F(Special, GatherAndDense) {
@@ -63,7 +63,7 @@ TEST_F(Special, GatherAndDense) {
                 "n2 ci30 co40 l50 k9 s4 p3 bias f32", "n3 ci33 co20 l17 k5 s3 p0 op2 d2 bias f64",
                 "n1 ci130 co65 l9 k12 s5 p1 f16", "n2 ci48 co70 l200 k3 s1 p1 bias bf16",
                 "n1 ci256 co24 l12 k7 s2 p0 f32"},
-               25);
+               12);
 }
 
 // Of every mode, with all phases alike and not, folded samples and split sums.
@@ -78,7 +78,7 @@ TEST_F(Special, TensorCores) {
   }
   std::vector<const char*> list;
   for (const std::string& text : texts) list.push_back(text.c_str());
-  expect_right(list, 12);
+  expect_right(list, 8);
 }
 
 // Bits of elements, widened.

@@ -22,17 +22,6 @@
 
 namespace tconv::cuda::simt {
 
-__device__ __forceinline__ NarrowTile narrow_tile(const NarrowParams& a, int64_t index, int kCo,
-                                                  int q_block) {
-  NarrowTile t;
-  t.residue = take_digit(index, a.residue_groups) * a.residues;
-  t.co = take_digit(index, a.co_blocks) * kCo;
-  t.q = a.q_first + take_digit(index, a.q_tiles) * q_block;
-  t.row = take_digit(index, a.rows);
-  t.split = index;
-  return t;
-}
-
 // ws[((ci*taps + t)*r_warps + residue block)*kCo*kR + c*kR + r]. Whether those of this thread are finite.
 template <class T, class Sum, int kCo, int kR>
 __device__ __forceinline__ bool fill_weights(Sum* ws, const T* w, int ci_count, const NarrowTile& tile,
@@ -163,11 +152,6 @@ __device__ __forceinline__ void add_tested(Sum (&sum)[kP][kCo * kR], const T* x,
       }
     }
   }
-}
-
-__device__ __forceinline__ NarrowThread narrow_thread(const NarrowParams& a) {
-  const int warp = threadIdx.x >> 5, rest = warp / a.q_warps;
-  return {static_cast<int>(threadIdx.x & 31), warp % a.q_warps, rest % a.r_warps, rest / a.r_warps};
 }
 
 // Adds the slices' sums into slice 0's, slice after slice.
@@ -335,7 +319,7 @@ __global__ void __launch_bounds__(32 * kNarrowMaxWarps,
     } else {
       store_tile<T, Sum, kCo, kR, kP>(static_cast<T*>(a.y), a.bias, sum, ws, tile, me, a);
     }
-    if (special) repair_tile<T>(a, tile, kCo, 32 * kP, me);
+    if (special) repair_tile<T>(a, index, kCo, 32 * kP);
   }
 }
 

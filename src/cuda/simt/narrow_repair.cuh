@@ -14,6 +14,17 @@ struct NarrowTile {
   int64_t row, q, residue, co, split;  // q: first Q, co: within the group
 };
 
+__device__ __forceinline__ NarrowTile narrow_tile(const NarrowParams& a, int64_t index, int kCo,
+                                                  int q_block) {
+  NarrowTile t;
+  t.residue = take_digit(index, a.residue_groups) * a.residues;
+  t.co = take_digit(index, a.co_blocks) * kCo;
+  t.q = a.q_first + take_digit(index, a.q_tiles) * q_block;
+  t.row = take_digit(index, a.rows);
+  t.split = index;
+  return t;
+}
+
 // Where output channel co of a tile (of either kernel) begins in y, and its channel.
 template <class Tile>
 __device__ __forceinline__ int64_t narrow_line(const Tile& tile, int64_t co, int64_t& channel,
@@ -27,6 +38,11 @@ __device__ __forceinline__ int64_t narrow_line(const Tile& tile, int64_t co, int
 struct NarrowThread {
   int lane, q_warp, r_warp, slice;
 };
+
+__device__ __forceinline__ NarrowThread narrow_thread(const NarrowParams& a) {
+  const int warp = threadIdx.x >> 5, rest = warp / a.q_warps;
+  return {static_cast<int>(threadIdx.x & 31), warp % a.q_warps, rest % a.r_warps, rest / a.r_warps};
+}
 
 // The split's share of output (channel co of the group, residue) at q.
 template <class T>
@@ -72,11 +88,13 @@ __device__ __forceinline__ void repair_outputs(const NarrowParams& a, NarrowTile
 }
 
 // What a warp stored of a tile where sums go straight from registers to y, else the block; a warp has `each`
-// positions. All threads of the block come here.
+// positions. All threads of the block come here. Out of line, and with its place found again: what it needs
+// would else take registers from the sums.
 template <class T>
-__device__ __forceinline__ void repair_tile(const NarrowParams& a, NarrowTile tile, int couts, int each,
-                                            const NarrowThread& me) {
+__device__ __noinline__ void repair_tile(const NarrowParams& a, int64_t index, int couts, int each) {
   using Sum = Accumulator<T>;
+  const NarrowThread me = narrow_thread(a);
+  NarrowTile tile = narrow_tile(a, index, couts, each * a.q_warps);
   if (a.direct) {
     __syncwarp();
     if (me.slice != 0) return;
@@ -85,7 +103,7 @@ __device__ __forceinline__ void repair_tile(const NarrowParams& a, NarrowTile ti
     __syncthreads();
   }
   const int positions = a.direct ? each : each * a.q_warps;
-  const int thread = a.direct ? threadIdx.x & 31 : threadIdx.x, threads = a.direct ? 32 : blockDim.x;
+  const int thread = a.direct ? me.lane : threadIdx.x, threads = a.direct ? 32 : blockDim.x;
   if (a.partial != nullptr) {
     repair_outputs<T>(a, tile, static_cast<Sum*>(a.partial) + tile.split * a.row_elements, nullptr, couts,
                       positions, thread, threads);

@@ -234,7 +234,7 @@ __global__ void __launch_bounds__(32 * kNarrowMaxWarps, ring_blocks_per_sm(kCo* 
     } else {
       store_ring_tile<T, Sum, kCo, kR, kP>(static_cast<T*>(a.y), a.bias, sum, ws, tile, me, a);
     }
-    if (special) repair_tile<T>(a, {tile.row, tile.q, tile.residue, tile.co, tile.split}, kCo, 32 * kP, me);
+    if (special) repair_tile<T>(a, index, kCo, 32 * kP);
   }
 }
 
