@@ -7,6 +7,8 @@
 #include "cpu/longk/contract.hpp"
 #include "cpu/narrow/contract.hpp"
 #include "cpu/short/contract.hpp"
+#include "cpu/strided/contract.hpp"
+#include "cpu/weight/contract.hpp"
 #include "cuda/entries.hpp"
 #include "reference/reference.hpp"
 
@@ -21,6 +23,9 @@ std::span<const KernelEntry* const> registry() {
     entries.push_back(&cpu::short_l::kEntry);
     entries.push_back(&cpu::narrow::kEntry);
     entries.push_back(&cpu::dense::kEntry);
+    entries.push_back(&cpu::strided::kEntry);
+    entries.push_back(&cpu::weight::kEntry);
+    entries.push_back(&cpu::weight::kBiasEntry);
     entries.push_back(&reference::kEntry);
     return entries;
   }();

@@ -71,11 +71,13 @@ inline bool supported(const core::Problem& problem, const char* kernel) {
 }
 
 // Large problems: planned, not run.
-inline void expect_bounded_workspace(const char* kernel, uint64_t seed) {
+inline void expect_bounded_workspace(const char* kernel, uint64_t seed,
+                                     core::Operation operation = core::Operation::forward) {
   int supporting = 0;
   for (uint64_t stream = 0; stream < 20'000; ++stream) {
     judge::Rng rng(seed, stream);
     core::Problem p;
+    p.operation = operation;
     p.dtype = rng.chance(50) ? core::DType::f64 : core::DType::f32;
     p.n = rng.log_between(1, 5000);
     p.groups = rng.log_between(1, 2000);

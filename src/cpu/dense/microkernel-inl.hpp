@@ -21,7 +21,8 @@ struct Tile {
   int64_t line, tap_stride, channels, taps;
   A* sums;
   int64_t sums_line;
-  bool add;  // to what sums holds
+  bool add;                              // to what sums holds
+  const int64_t* tap_offsets = nullptr;  // where taps lie from panel on, if not tap_stride apart
 };
 
 // Named rows rather than an array: compilers keep these in registers. Its constructors are written out: an
@@ -64,7 +65,7 @@ HWY_INLINE void Step(D d, Row<D>& r, const A* weight, const Row<D>& x) {
   if constexpr (kVecs > 2) r.v2 = hn::MulAdd(w, x.v2, r.v2);
 }
 
-template <int kTileRows, int kVecs, class A>
+template <int kTileRows, int kVecs, bool kTable, class A>
 HWY_NOINLINE void Multiply(const Tile<A>& t) {
   using D = hn::ScalableTag<A>;
   const D d;
@@ -82,7 +83,8 @@ HWY_NOINLINE void Multiply(const Tile<A>& t) {
   const int64_t tap_stride = t.tap_stride, taps = t.taps;
   for (int64_t ci = 0; ci < t.channels; ++ci, line += t.line) {
     const A* HWY_RESTRICT x = line;
-    for (int64_t tap = 0; tap < taps; ++tap, x += tap_stride, weights += kRows) {
+    for (int64_t tap = 0; tap < taps; ++tap, weights += kRows) {
+      if constexpr (kTable) x = line + t.tap_offsets[tap];
       Row<D> in;
       in.v0 = hn::LoadU(d, x);
       if constexpr (kVecs > 1) in.v1 = hn::LoadU(d, x + lanes);
@@ -97,6 +99,7 @@ HWY_NOINLINE void Multiply(const Tile<A>& t) {
         Step<kVecs>(d, r6, weights + 6, in);
         Step<kVecs>(d, r7, weights + 7, in);
       }
+      if constexpr (!kTable) x += tap_stride;
     }
   }
   End<kVecs>(d, t, 0, r0), End<kVecs>(d, t, 1, r1), End<kVecs>(d, t, 2, r2), End<kVecs>(d, t, 3, r3);
@@ -105,25 +108,25 @@ HWY_NOINLINE void Multiply(const Tile<A>& t) {
   }
 }
 
-template <int kTileRows, class A>
+template <int kTileRows, bool kTable, class A>
 HWY_INLINE void MultiplyVecs(const Tile<A>& t, int64_t vecs) {
-  if (vecs == 3) return Multiply<kTileRows, 3>(t);
-  if (vecs == 2) return Multiply<kTileRows, 2>(t);
-  Multiply<kTileRows, 1>(t);
+  if (vecs == 3) return Multiply<kTileRows, 3, kTable>(t);
+  if (vecs == 2) return Multiply<kTileRows, 2, kTable>(t);
+  Multiply<kTileRows, 1, kTable>(t);
 }
 
-// rows: those of the block's eight that exist.
-template <class A>
+// rows: those of the block's eight that exist. kTable: taps lie where tap_offsets says.
+template <bool kTable = false, class A>
 HWY_INLINE void MultiplyBlock(Tile<A> t, int64_t rows, int64_t vecs) {
 #if TCONV_32_REGISTERS
-  if (rows > 4) return MultiplyVecs<8>(t, vecs);
-  MultiplyVecs<4>(t, vecs);
+  if (rows > 4) return MultiplyVecs<8, kTable>(t, vecs);
+  MultiplyVecs<4, kTable>(t, vecs);
 #else
-  MultiplyVecs<4>(t, vecs);
+  MultiplyVecs<4, kTable>(t, vecs);
   if (rows <= 4) return;
   t.weights += 4;
   t.sums += 4 * t.sums_line;
-  MultiplyVecs<4>(t, vecs);
+  MultiplyVecs<4, kTable>(t, vecs);
 #endif
 }
 

@@ -1,0 +1,86 @@
+// cpu.strided: the input gradient, which is the forward pass of a strided convolution (Conv1d). Every dtype.
+//
+//   dy (N, Cout, Lout)   w (Cin, Cout/groups, K)   dx (N, Cin, L)
+//   dx[n, ci, i] = sum over co, k of dy[n, co, stride*i - padding + k*dilation] * w[ci, co, k]
+//
+// With k*dilation - padding = stride*shift(k) + phase(k), tap k reads dy[co][stride*u + phase] at u = i +
+// shift: after its rows are split by phase, every tap is a shifted load, and the sum is a matrix product with
+// rows = ci, columns = (n, i), depth = (co, k).
+//
+//   for each task: a panel of columns x a range of row blocks, one group                       threads
+//     for each depth block: tap block, then co block
+//       split dy into the panel: [co][phase][columns + halo], zeros outside [0, Lout)
+//       for each row block of 8 ci, for each tile of 3 vectors of columns
+//         C[8][tile] += A[8 ci x depth block] * panel           dense's microkernel, a table of tap offsets
+//     round C, store rows of dx
+//
+// Every output is one chain of fused multiply-adds in the order (tap block, co, tap), which depends on
+// neither threads, N nor tile sizes.
+//
+// Layouts
+//   A (packed weights)  a header, then [group][8-row block][tap block][co][tap][8]
+//   panel               rows of dy split by phase (panel.hpp). Considered instead: rows as they are, gathered
+//   with
+//                       the stride in the microkernel; that reads `stride` cache lines for one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/problem.hpp"
+#include "cpu/dense/contract.hpp"
+#include "cpu/strided/panel.hpp"
+#include "plan/kernel_entry.hpp"
+
+namespace tconv::cpu::strided {
+
+using dense::kColumnAlign;
+using dense::kMaxTile;
+using dense::kRows;
+
+struct Config {
+  int64_t panel_columns = 0;  // of a task
+  int64_t co_block = 1;
+  int64_t blocks = 0;  // of 8 rows, of a group
+  int64_t blocks_per_task = 1;
+  bool operator==(const Config&) const = default;
+};
+
+struct Job {
+  core::Problem problem;
+  int64_t lout = 0, cin = 0, cout = 0;  // channels of a group
+  SplitPanel split;
+  Config config;
+  bool one_depth_block() const { return config.co_block >= cout && split.tap_block >= problem.k; }
+  std::size_t panel_elements() const;
+  std::size_t sum_elements() const;
+  std::size_t scratch_elements() const { return panel_elements() + sum_elements(); }
+};
+
+// In front of the packed weights.
+struct alignas(256) PackedHeader {
+  int32_t special = 0;  // 1: a weight is infinite or NaN, and times a zero outside dy it would be seen
+};
+
+struct Task {
+  int64_t group, block_begin, block_end, column_begin, column_end;
+};
+
+Job make_job(const core::Problem& problem, int threads);
+int64_t task_count(const Job& job);
+Task task_at(const Job& job, int64_t index);
+int64_t packed_elements(const Job& job);
+std::string text(const Job& job);
+
+// scratch: scratch_elements() accumulators of the thread. packed: behind the header.
+void compute(const Job& job, const Task& task, const plan::Operands& operands, const void* packed,
+             void* scratch);
+// One row block of one group, counted through; returns whether a weight is infinite or NaN.
+bool pack_block(const Job& job, int64_t index, const void* weight, void* packed);
+// Computes again, without products that do not exist, the outputs that reach beyond dy.
+void repair_ends(const Job& job, const plan::Operands& operands, const void* packed,
+                 const core::Executor& executor);
+
+extern const plan::KernelEntry kEntry;  // "cpu.strided"
+
+}  // namespace tconv::cpu::strided

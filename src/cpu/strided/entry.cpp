@@ -1,0 +1,75 @@
+#include "cpu/simd/entry.hpp"
+
+#include <algorithm>
+#include <atomic>
+
+#include "cpu/simd/storage.hpp"
+#include "cpu/strided/contract.hpp"
+
+namespace tconv::cpu::strided {
+namespace {
+
+class StridedKernel final : public plan::Kernel {
+ public:
+  StridedKernel(const core::Problem& problem, int threads)
+      : job_(make_job(problem, threads)),
+        element_(accumulator_size(problem.dtype)),
+        slot_bytes_(round_up<std::size_t>(job_.scratch_elements() * element_, 256)),
+        threads_(static_cast<std::size_t>(threads)) {}
+
+  std::size_t packed_bytes() const override {
+    return sizeof(PackedHeader) + static_cast<std::size_t>(packed_elements(job_)) * element_;
+  }
+  std::string pack_key() const override {
+    const core::Problem& p = job_.problem;
+    return std::string("cpu.strided.1 ") + name_of(p.dtype) + " g" + std::to_string(p.groups) + " ci" +
+           std::to_string(p.cin) + " co" + std::to_string(p.cout) + " k" + std::to_string(p.k);
+  }
+  std::size_t workspace_bytes() const override { return slot_bytes_ * threads_; }
+  std::string describe() const override { return text(job_); }
+
+  core::Status pack(const void* weight, void* packed, const plan::RunContext& context) const override {
+    PackedHeader& header = *static_cast<PackedHeader*>(packed);
+    header = {};
+    void* elements = static_cast<std::byte*>(packed) + sizeof(PackedHeader);
+    context.executor.run(job_.problem.groups * job_.config.blocks, [&](int64_t index, int32_t) {
+      if (!pack_block(job_, index, weight, elements)) return;
+      std::atomic_ref<int32_t>(header.special).store(1, std::memory_order_relaxed);
+    });
+    return {};
+  }
+
+  core::Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
+    const auto* packed = static_cast<const std::byte*>(operands.weight) + sizeof(PackedHeader);
+    context.executor.run(task_count(job_), [&](int64_t index, int32_t slot) {
+      compute(job_, task_at(job_, index), operands, packed,
+              context.workspace + static_cast<std::size_t>(slot) * slot_bytes_);
+    });
+    if (static_cast<const PackedHeader*>(operands.weight)->special != 0) {
+      repair_ends(job_, operands, packed, context.executor);
+    }
+    return {};
+  }
+
+ private:
+  Job job_;
+  std::size_t element_, slot_bytes_, threads_;
+};
+
+plan::Support supports(const core::Problem& p, const core::DeviceInfo&, const plan::PlanOptions&) {
+  if (p.operation != core::Operation::grad_input) return plan::Support::no("gradient of the input only");
+  if (p.k > 1 << 16) return plan::Support::no("more than 65536 taps");
+  return plan::Support::yes();
+}
+
+std::unique_ptr<const plan::Kernel> make(const core::Problem& p, const core::DeviceInfo&,
+                                         const plan::PlanOptions& options) {
+  return std::make_unique<StridedKernel>(p, std::max(1, options.threads));
+}
+
+}  // namespace
+
+const plan::KernelEntry kEntry = {"cpu.strided", "input gradient: an implicit matrix product over split rows",
+                                  core::DeviceKind::cpu, supports, make};
+
+}  // namespace tconv::cpu::strided

@@ -1,0 +1,53 @@
+#include "cpu/strided/panel.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/polyphase.hpp"
+#include "cpu/dense/contract.hpp"
+#include "cpu/simd/entry.hpp"
+
+namespace tconv::cpu::strided {
+
+using core::ceil_div;
+using core::floor_div;
+
+namespace {
+constexpr int64_t kMinColumns = 192;  // that a shared line must have room for, beside its halo
+}
+
+void SplitPanel::set_columns(int64_t panel_columns) {
+  // An odd number of cache lines, so that lines spread over the sets of L1.
+  const int64_t elements = round_up(panel_columns, dense::kColumnAlign) + halo;
+  line = (ceil_div(elements, dense::kColumnAlign) | 1) * dense::kColumnAlign;
+  offsets.resize(taps.size());
+  for (std::size_t tap = 0; tap < taps.size(); ++tap) {
+    const std::size_t first = tap % static_cast<std::size_t>(lines);
+    offsets[tap] = static_cast<int64_t>(first) * line;
+    if (!expanded) offsets[tap] += taps[tap].shift - taps[first].shift;
+  }
+}
+
+SplitPanel split_panel(const core::Problem& p, int64_t rows) {
+  SplitPanel s;
+  s.n = p.n, s.l = p.l, s.lout = p.lout(), s.stride = p.stride, s.k = p.k;
+  s.sample_step = p.cout * s.lout;
+  for (int64_t k = 0; k < p.k; ++k) {
+    const int64_t at = k * p.dilation - p.padding, shift = floor_div(at, p.stride);
+    s.taps.push_back({at - shift * p.stride, shift});
+  }
+  const int64_t divisor = std::gcd(p.stride, p.dilation), step = p.stride / divisor;
+  const int64_t halo = (ceil_div(p.k, step) - 1) * (p.dilation / divisor);
+  const int64_t phases = std::min(p.k, step);
+  const int64_t gap = p.n > 1 ? halo : 0;  // columns that mean nothing between samples
+  const bool far = halo > 2 * kPanelElements / phases - kMinColumns;
+  s.expanded = p.k > kMaxTapBlock || far || gap > 8 * p.l || gap * rows > 8 * p.l;
+  s.tap_block = std::min(p.k, kMaxTapBlock);
+  s.lines = s.expanded ? s.tap_block : phases;
+  s.halo = s.expanded ? 0 : halo;
+  s.period = p.l + s.halo;
+  s.columns = p.n == 0 ? 0 : (p.n - 1) * s.period + p.l;
+  return s;
+}
+
+}  // namespace tconv::cpu::strided

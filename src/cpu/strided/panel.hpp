@@ -1,0 +1,51 @@
+// Rows of dy split by phase: what the two gradients read. Tap k of output or input position i meets
+//
+//   dy[co, stride*i - padding + k*dilation] = dy[co, stride*(i + shift(k)) + phase(k)]
+//
+// so that behind a split row per phase every tap is a shifted, contiguous line. Taps stride/g apart,
+// g = gcd(stride, dilation), share a phase; there are `phases` = min(K, stride/g) of them.
+//
+//   shared    [co][phase][columns + halo]   a tap is a shifted load of its phase's line
+//   expanded  [co][tap][columns]            where the shifts are too wide for lines, or where the gap between
+//   the
+//                                           samples of a batch would cost more columns than it saves loads
+//   columns   (n, i): samples one after the other, `period` columns each; those beyond l mean nothing
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/problem.hpp"
+
+namespace tconv::cpu::strided {
+
+inline constexpr int64_t kPanelElements = 96 * 1024;  // 384 KiB of float: half of a 1 MiB L2
+inline constexpr int64_t kMaxTapBlock = 1024;         // taps of an expanded panel
+
+struct TapPlace {
+  int64_t phase, shift;  // element stride*(i + shift) + phase of a row
+};
+
+struct SplitPanel {
+  int64_t n = 0, l = 0, lout = 0, stride = 1;
+  int64_t sample_step = 0;  // elements of dy from a sample to the next
+  int64_t k = 0, tap_block = 1;
+  bool expanded = false;
+  int64_t lines = 1;             // of one channel: phases, or the taps of a block
+  int64_t halo = 0;              // columns of a line beyond those of the panel
+  int64_t period = 0;            // columns from one sample to the next
+  int64_t columns = 0;           // of the whole batch
+  int64_t line = 0;              // elements from one line of a panel to the next
+  std::vector<TapPlace> taps;    // the first `lines` are those of a shared panel's lines
+  std::vector<int64_t> offsets;  // of each tap: from a channel's first line to its column 0
+
+  int64_t channel() const { return lines * line; }  // elements of a channel
+  void set_columns(int64_t panel_columns);          // of a panel: gives line and offsets
+};
+
+// rows: how many share the loads of a column; a batch's samples are expanded where rows*gap is costly.
+// Weights of more than kMaxTapBlock taps are always expanded: the order of sums may depend on k, not on n or
+// l.
+SplitPanel split_panel(const core::Problem& problem, int64_t rows);
+
+}  // namespace tconv::cpu::strided

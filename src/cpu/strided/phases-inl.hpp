@@ -1,0 +1,107 @@
+// Splits rows of dy by phase: every stride-th element, widened, zeros outside the row.
+#include "cpu/simd/convert-inl.h"
+#include "cpu/strided/panel.hpp"
+
+#if defined(TCONV_STRIDED_PHASES_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef TCONV_STRIDED_PHASES_INL
+#undef TCONV_STRIDED_PHASES_INL
+#else
+#define TCONV_STRIDED_PHASES_INL
+#endif
+
+#include <algorithm>
+
+#include "core/polyphase.hpp"
+#include "cpu/dense/contract.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace tconv::cpu::strided {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+struct Phase {
+  int64_t phase, shift;  // element stride*u + phase at u = place + shift
+  int64_t end;           // u that exist: [0, end)
+};
+
+// Every second or fourth element: the loads of all of them, of which one part is kept.
+template <class D, class A = hn::TFromD<D>>
+HWY_INLINE int64_t LoadEverySecond(D d, const A* from, int64_t count, A* to) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  // The last element of a pair beyond the row is not read: one vector is left to the scalar loop.
+  for (; i + 2 * lanes <= count; i += lanes) {
+    hn::Vec<D> even, odd;
+    hn::LoadInterleaved2(d, from + 2 * i, even, odd);
+    hn::StoreU(even, d, to + i);
+  }
+  return i;
+}
+
+template <class D, class A = hn::TFromD<D>>
+HWY_INLINE int64_t LoadEveryFourth(D d, const A* from, int64_t count, A* to) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + 2 * lanes <= count; i += lanes) {
+    hn::Vec<D> v0, v1, v2, v3;
+    hn::LoadInterleaved4(d, from + 4 * i, v0, v1, v2, v3);
+    hn::StoreU(v0, d, to + i);
+  }
+  return i;
+}
+
+// to[i] = row[stride*(place + shift + i) + phase].
+template <class T, class A>
+HWY_INLINE void LoadPhase(const T* row, int64_t stride, const Phase& phase, int64_t place, int64_t count,
+                          A* to) {
+  const hn::ScalableTag<A> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t first = place + phase.shift;
+  const int64_t begin = std::clamp<int64_t>(-first, 0, count);
+  const int64_t end = std::clamp<int64_t>(phase.end - first, begin, count);
+  std::fill(to, to + begin, A(0));
+  std::fill(to + end, to + count, A(0));
+  if (end == begin) return;
+  const T* from = row + (stride * (first + begin) + phase.phase);
+  to += begin;
+  const int64_t valid = end - begin;
+  int64_t i = 0;
+  if (stride == 1) {
+    for (; i + lanes <= valid; i += lanes) {
+      hn::StoreU(simd::HWY_NAMESPACE::LoadAs(d, from + i), d, to + i);
+    }
+  } else if constexpr (std::is_same_v<T, A>) {
+    if (stride == 2) i = LoadEverySecond(d, from, valid, to);
+    if (stride == 4) i = LoadEveryFourth(d, from, valid, to);
+  }
+  for (; i < valid; ++i) to[i] = widen(from[i * stride]);
+}
+
+// The lines of one channel, of dy's sample 0, for the columns [begin, end) of the batch and the taps of a
+// block.
+template <class T, class A>
+HWY_NOINLINE void LoadChannel(const SplitPanel& s, int64_t begin, int64_t end, int64_t tap_begin,
+                              int64_t tap_end, const T* dy, A* panel) {
+  const int64_t count = core::ceil_div(end - begin, dense::kColumnAlign) * dense::kColumnAlign + s.halo;
+  const int64_t lines = s.expanded ? tap_end - tap_begin : s.lines;
+  for (int64_t line = 0; line < lines; ++line) {
+    const TapPlace& tap = s.taps[static_cast<std::size_t>(s.expanded ? tap_begin + line : line)];
+    const Phase phase{tap.phase, tap.shift, core::ceil_div(s.lout - tap.phase, s.stride)};
+    A* to = panel + line * s.line;
+    int64_t sample = begin / s.period, place = begin % s.period;
+    for (int64_t done = 0; done < count; ++sample, place = 0) {
+      const int64_t run = std::min(count - done, s.period - place);
+      if (sample < s.n) {
+        LoadPhase(dy + sample * s.sample_step, s.stride, phase, place, run, to + done);
+      } else {
+        std::fill(to + done, to + done + run, A(0));
+      }
+      done += run;
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tconv::cpu::strided
+HWY_AFTER_NAMESPACE();
+#endif  // per-target include guard

@@ -1,0 +1,58 @@
+#include "cpu/weight/bias.hpp"
+
+#include "cpu/simd/storage.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/weight/bias.cpp"
+#include "cpu/simd/targets.hpp"
+//
+#include "hwy/foreach_target.h"
+//
+#include "cpu/simd/convert-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tconv::cpu::weight {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class T>
+double SumRow(const T* row, int64_t count) {
+  using A = Accumulator<T>;
+  using simd::HWY_NAMESPACE::LoadAs;
+  const hn::ScalableTag<A> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
+  int64_t i = 0;
+  for (; i + 4 * lanes <= count; i += 4 * lanes) {
+    s0 = hn::Add(s0, LoadAs(d, row + i));
+    s1 = hn::Add(s1, LoadAs(d, row + i + lanes));
+    s2 = hn::Add(s2, LoadAs(d, row + i + 2 * lanes));
+    s3 = hn::Add(s3, LoadAs(d, row + i + 3 * lanes));
+  }
+  for (; i + lanes <= count; i += lanes) s0 = hn::Add(s0, LoadAs(d, row + i));
+  A rest = hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
+  for (; i < count; ++i) rest += static_cast<A>(widen(row[i]));
+  return static_cast<double>(rest);
+}
+
+double Sum(core::DType dtype, const void* row, int64_t first, int64_t count) {
+  return with_storage(dtype, [&](auto storage) HWY_ATTR {
+    return SumRow(static_cast<const decltype(storage)*>(row) + first, count);
+  });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tconv::cpu::weight
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tconv::cpu::weight {
+
+HWY_EXPORT(Sum);
+
+double sum_of(core::DType dtype, const void* row, int64_t first, int64_t count) {
+  return HWY_DYNAMIC_DISPATCH(Sum)(dtype, row, first, count);
+}
+
+}  // namespace tconv::cpu::weight
+#endif

@@ -1,0 +1,75 @@
+// cpu.weight: the gradient of the weight, every dtype.
+//
+//   x (N, Cin, L)   dy (N, Cout, Lout)   dw (Cin, Cout/groups, K)
+//   dw[ci, co, k] = sum over n, i of x[n, ci, i] * dy[n, co, stride*i - padding + k*dilation]
+//
+// A matrix product with rows = ci, columns = (co, k) and depth = (n, i). Both operands are contiguous along
+// the depth once dy is split by phase (cpu/strided/panel.hpp), so vectors run along it and neither is
+// transposed.
+//
+//   for each task: a slab of depth, a group, a range of ci, a range of co, a block of taps     threads
+//     for each chunk of the slab's depth
+//       rows of x, widened, zeros between samples; rows of dy split by phase
+//       for each tile of 4 ci x 6 (co, k)
+//         24 vectors of sums over the chunk; added across lanes, then to the tile's totals in float64
+//     round the totals to dw; with several slabs keep them, and add slabs in order afterwards
+//
+// A lane's float32 sum is at most 1024/lanes products long and a chunk's at most 1024; chunks are added in
+// float64. So the error is that of a short sum however long the depth, and the order depends on the problem
+// alone: chunks and slabs are chosen without a look at the threads.
+//
+// Tile: 4 x 6 needs 24 accumulators, 4 vectors of x and one of dy (32 registers); 2 x 6 with 16. Considered
+// instead: vectors along (co, k) with x broadcast, which needs dy transposed to [i][co, k], K times its size.
+//
+// Zeros stand for "no product". Times an infinity they would make NaN, so a tile that holds one is summed by
+// scalar loops over the products that exist.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/problem.hpp"
+#include "cpu/strided/panel.hpp"
+#include "plan/kernel_entry.hpp"
+
+namespace tconv::cpu::weight {
+
+inline constexpr int64_t kTileColumns = 6;
+
+struct Config {
+  int64_t chunk = 0;  // columns at once
+  int64_t chunks_per_slab = 1, slabs = 1;
+  int64_t ci_block = 1, co_block = 1;  // of a task
+  bool operator==(const Config&) const = default;
+};
+
+struct Job {
+  core::Problem problem;
+  int64_t lout = 0, cin = 0, cout = 0;  // channels of a group
+  strided::SplitPanel split;
+  Config config;
+
+  int64_t x_line() const { return config.chunk + 16; }  // elements of a row of x in the panel
+  std::size_t total_elements() const;                   // float64, of a task
+  std::size_t panel_elements() const;                   // accumulators, of a task: dy, then x
+  std::size_t flag_elements() const;                    // bytes, of a task: which channels are finite
+  std::size_t partial_elements() const;                 // float64, of all slabs; 0 where there is one
+};
+
+struct Task {
+  int64_t slab, group, ci_begin, ci_end, co_begin, co_end, tap_begin, tap_end;
+};
+
+Job make_job(const core::Problem& problem);
+int64_t task_count(const Job& job);
+Task task_at(const Job& job, int64_t index);
+std::string text(const Job& job);
+
+// Leaves the task's sums in totals, [ci][co, tap]. panel and flags are scratch.
+void compute(const Job& job, const Task& task, const plan::Operands& operands, void* panel, double* totals,
+             bool* flags);
+
+extern const plan::KernelEntry kEntry;      // "cpu.weight"
+extern const plan::KernelEntry kBiasEntry;  // "cpu.bias": db[co] = sum over n, o of dy[n, co, o]
+
+}  // namespace tconv::cpu::weight

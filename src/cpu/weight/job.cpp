@@ -1,0 +1,100 @@
+// From a problem to the choices of cpu.weight. Pure, and blind to the threads.
+#include <algorithm>
+
+#include "core/polyphase.hpp"
+#include "cpu/dense/contract.hpp"
+#include "cpu/simd/entry.hpp"
+#include "cpu/weight/contract.hpp"
+
+namespace tconv::cpu::weight {
+namespace {
+
+using core::ceil_div;
+
+constexpr int64_t kChunk = 1024;                  // long enough to pay for the sums across lanes
+constexpr int64_t kDyElements = 48 * 1024;        // of a task's panel: it and x stay in L2
+constexpr int64_t kCiBlock = 32;                  // rows of x beside it
+constexpr int64_t kTasks = 32;                    // slabs make up for few channels
+constexpr int64_t kPartialElements = 256 * 1024;  // 2 MiB of float64
+constexpr int64_t kTotalElements = 128 * 1024;    // 1 MiB of float64 a task
+
+int64_t tap_blocks(const Job& job) {
+  return ceil_div(job.problem.k, job.split.tap_block);
+}
+
+int64_t tasks_of_a_slab(const Job& job) {
+  return job.problem.groups * ceil_div(job.cin, job.config.ci_block) *
+         ceil_div(job.cout, job.config.co_block) * tap_blocks(job);
+}
+
+}  // namespace
+
+std::size_t Job::total_elements() const {
+  return static_cast<std::size_t>(
+      round_up<int64_t>(config.ci_block * config.co_block * std::min(problem.k, split.tap_block), 32));
+}
+
+std::size_t Job::panel_elements() const {
+  return static_cast<std::size_t>(
+      round_up<int64_t>(config.co_block * split.channel() + config.ci_block * x_line(), 64));
+}
+
+std::size_t Job::flag_elements() const {
+  return static_cast<std::size_t>(round_up<int64_t>(config.ci_block + config.co_block, 64));
+}
+
+std::size_t Job::partial_elements() const {
+  return config.slabs == 1 ? 0 : static_cast<std::size_t>(config.slabs * problem.weight_elements());
+}
+
+Job make_job(const core::Problem& p) {
+  Job job{p, p.lout(), p.cin_per_group(), p.cout_per_group(), strided::split_panel(p, p.cin_per_group()), {}};
+  Config& c = job.config;
+  const int64_t all = round_up(std::max<int64_t>(job.split.columns, 1), dense::kColumnAlign);
+  c.chunk = std::clamp<int64_t>(2 * kDyElements / job.split.lines / 16 * 16, 64, kChunk);
+  c.chunk = std::min(c.chunk, all);
+  job.split.set_columns(c.chunk);
+  c.ci_block = std::min(job.cin, kCiBlock);
+  const int64_t most_cos = kTotalElements / (c.ci_block * job.split.tap_block);
+  c.co_block = std::clamp<int64_t>(kDyElements / job.split.channel(), 1, std::min(job.cout, most_cos));
+  const int64_t chunks = ceil_div(std::max<int64_t>(job.split.columns, 1), c.chunk);
+  const int64_t wanted = ceil_div(kTasks, tasks_of_a_slab(job));
+  const int64_t most = std::max<int64_t>(1, kPartialElements / std::max<int64_t>(1, p.weight_elements()));
+  c.chunks_per_slab = ceil_div(chunks, std::min({wanted, most, chunks}));
+  c.slabs = ceil_div(chunks, c.chunks_per_slab);
+  return job;
+}
+
+int64_t task_count(const Job& job) {
+  return job.config.slabs * tasks_of_a_slab(job);
+}
+
+// Slabs last: tasks that follow each other share rows of x.
+Task task_at(const Job& job, int64_t index) {
+  const Config& c = job.config;
+  const int64_t taps = tap_blocks(job), cos = ceil_div(job.cout, c.co_block);
+  const int64_t cis = ceil_div(job.cin, c.ci_block);
+  const int64_t tap = index % taps * job.split.tap_block, co = index / taps % cos * c.co_block;
+  const int64_t ci = index / taps / cos % cis * c.ci_block;
+  const int64_t rest = index / taps / cos / cis;
+  return {rest / job.problem.groups,
+          rest % job.problem.groups,
+          ci,
+          std::min(job.cin, ci + c.ci_block),
+          co,
+          std::min(job.cout, co + c.co_block),
+          tap,
+          std::min(job.problem.k, tap + job.split.tap_block)};
+}
+
+std::string text(const Job& job) {
+  const Config& c = job.config;
+  const auto number = [](int64_t v) { return std::to_string(v); };
+  return number(job.cin) + " ci x " + number(job.cout * job.problem.k) + " (co, k), depth " +
+         number(job.split.columns) + " in chunks of " + number(c.chunk) + " (" + number(job.split.lines) +
+         (job.split.expanded ? " taps" : " phases") + " a channel) and " + number(c.slabs) + " slabs, " +
+         number(c.ci_block) + " ci x " + number(c.co_block) + " co a task, " + number(task_count(job)) +
+         " tasks";
+}
+
+}  // namespace tconv::cpu::weight

@@ -1,0 +1,45 @@
+#include "cpu_family.hpp"
+
+namespace tconv::tests {
+namespace {
+
+constexpr const char* kKernel = "cpu.strided";
+
+TEST(CpuStrided, ShapesOfModels) {
+  judge_lines(kKernel, {"gx ci64 co32 l50 k16 s8 p4",         // HiFi-GAN's upsampling, trained
+                        "gx ci40 co24 l130 k7 s1 p3",         // Conv1d of a vocoder
+                        "gx ci33 co9 l70 k5 s1 p12 d6",       // the same, dilated
+                        "gx n2 ci24 co16 l60 k41 s4 p20 g4",  // a discriminator
+                        "gx ci9 co1 l30 k128 s32",            // STFT
+                        "gx ci8 co80 l40 k3 s2 p1 op1"});
+}
+
+TEST(CpuStrided, EndsBatchesAndGroups) {
+  judge_lines(kKernel,
+              {"gx ci1 co1 l1 k1", "gx n0 ci2 co2 l4 k2", "gx n40 ci8 co8 l3 k16 s8 p4",
+               "gx n5 ci3 co4 l1 k9 s2 p3", "gx ci6 co9 g3 l7 k5 s3 op2", "gx n2 ci16 co16 g16 l90 k9 s4 p4",
+               "gx ci4 co2 l9 k3 s4 p20 d50", "gx ci4 co2 l9 k3 s4 d5000 p20", "gx ci3 co3 l40 k1030 s7 p6",
+               "gx n2 ci5 co2 l5 k6 s7 p11 op6", "gx ci9 co600 l30 k3 p1"});
+}
+
+TEST(CpuStrided, Random) {
+  judge_random(kKernel, 1500, 31, [](judge::Rng& rng, core::Problem& p) {
+    p.operation = core::Operation::grad_input;
+    p.n = rng.between(0, 4);
+    p.groups = rng.pick({1, 1, 1, 2, 3});
+    p.cin = p.groups * rng.log_between(1, 60);
+    p.cout = p.groups * rng.log_between(1, 60);
+    p.l = rng.log_between(1, 300);
+    p.k = rng.log_between(1, 60);
+    p.stride = rng.log_between(1, 20);
+    p.dilation = rng.chance(60) ? 1 : rng.log_between(1, 40);
+    if (p.n * p.cin * p.cout * p.l * p.k > 5'000'000) p.n = 0;
+  });
+}
+
+TEST(CpuStrided, WorkspaceIsBounded) {
+  expect_bounded_workspace(kKernel, 25, core::Operation::grad_input);
+}
+
+}  // namespace
+}  // namespace tconv::tests
