@@ -1,17 +1,16 @@
 #include "cpu/weight/totals.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "core/float16.hpp"
+#include "core/nan.hpp"
 #include "core/polyphase.hpp"
 
 namespace tconv::cpu::weight {
 namespace {
 
 void store(core::DType dtype, void* output, int64_t index, double v) {
-  if (std::isnan(v)) v = std::numeric_limits<double>::quiet_NaN();  // core/nan.hpp
+  v = core::canonical(v);
   switch (dtype) {
     case core::DType::f32:
       static_cast<float*>(output)[index] = static_cast<float>(v);
