@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/polyphase.hpp"
+#include "core/reach.hpp"
 #include "cpu/simd/entry.hpp"
 #include "cpu/weight/bias.hpp"
 #include "cpu/weight/contract.hpp"
@@ -59,6 +60,7 @@ class BiasKernel final : public plan::Kernel {
 
 plan::Support supports(const core::Problem& p, const core::DeviceInfo&, const plan::PlanOptions&) {
   if (p.operation != core::Operation::grad_bias) return plan::Support::no("gradient of the bias only");
+  if (std::string far = core::beyond_tiles(p); !far.empty()) return plan::Support::no(std::move(far));
   return plan::Support::yes();
 }
 
