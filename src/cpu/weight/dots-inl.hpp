@@ -6,6 +6,7 @@
 #define TCONV_WEIGHT_DOTS_INL
 #endif
 
+#include "cpu/simd/targets.hpp"
 #include "cpu/weight/contract.hpp"
 #include "hwy/highway.h"
 
@@ -87,7 +88,7 @@ HWY_INLINE void AddDots(int64_t rows, const A* x, int64_t x_line, const Columns<
   AddDots<1>(x, x_line, y, count, totals);
 }
 
-#if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64  // 32 registers
+#if TCONV_32_REGISTERS
 inline constexpr int64_t kTileRows = 4;
 #else
 inline constexpr int64_t kTileRows = 2;
