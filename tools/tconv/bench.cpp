@@ -109,15 +109,17 @@ int bench(const BenchArguments& a) {
 
 void add_large_options(CLI::App& sub, BenchArguments& a) {
   const char* group = "Large problems at random";
-  add_whole(sub, "--random-large", a.random_large, 1, 1'000'000, "So many of them")->group(group);
-  add_whole(sub, "--seed", a.seed, 0, UINT64_MAX, "Of the problems")->capture_default_str()->group(group);
-  add_real(sub, "--least-mb", a.least_mb, 1e-6, 1e12, "x and y together have at least so many MB")
+  add_whole(sub, "--random-large", a.random_large, 1, 1'000'000, "This many of them")->group(group);
+  add_whole(sub, "--seed", a.seed, 0, UINT64_MAX, "Seed of the problems")
       ->capture_default_str()
       ->group(group);
-  add_real(sub, "--most-mb", a.most_mb, 1e-6, 1e12, "x and y together have at most so many MB")
+  add_real(sub, "--least-mb", a.least_mb, 1e-6, 1e12, "x and y together take at least this many MB")
       ->capture_default_str()
       ->group(group);
-  add_real(sub, "--most-tflop", a.most_tflop, 1e-12, 1e12, "A problem has at most so many 10^12 operations")
+  add_real(sub, "--most-mb", a.most_mb, 1e-6, 1e12, "x and y together take at most this many MB")
+      ->capture_default_str()
+      ->group(group);
+  add_real(sub, "--most-tflop", a.most_tflop, 1e-12, 1e12, "A problem has at most this many 10^12 operations")
       ->capture_default_str()
       ->group(group);
   sub.add_flag("--list", a.list, "Print the problems, measure nothing")->group(group);
@@ -135,14 +137,15 @@ Command bench_command(CLI::App& app) {
   add_kernel(*sub, a->kernel);
   add_threads(*sub, a->threads);
   add_simd(*sub, a->simd);
-  add_real(*sub, "--seconds", a->seconds, 0.001, 600,
-           "To spend on each kind of weights, or on each kernel; 0.3, with --random-large and --model 0.1");
+  add_real(
+      *sub, "--seconds", a->seconds, 0.001, 600,
+      "Seconds for each kind of weights, or each kernel; default 0.3, with --random-large and --model 0.1");
   sub->add_flag(
       "--model", a->model,
       "Predictions against measurements, and the choice against every other kernel; without problems "
       "over tests/shapes/layers.tsv");
   sub->add_option("--mode", a->modes,
-                  "With --random-large and --model: of tf32,ieee,f16,bf16,f64, with commas")
+                  "With --random-large and --model: some of tf32,ieee,f16,bf16,f64, with commas")
       ->type_name("MODES")
       ->delimiter(',')
       ->allow_extra_args(false)

@@ -241,11 +241,11 @@ Command check_command(CLI::App& app) {
   auto a = std::make_shared<CheckArguments>();
   sub->add_option("problem", a->problem, "One problem, in quotes, e.g. \"n1 ci8 co8 l100 k4 s2 p1 f32\"");
   add_file(*sub, "--file", a->file, "Problem lines, or a table of layers; - for standard input");
-  add_whole(*sub, "--random", a->random, 1, kMostProblems, "So many random problems of every feature");
-  add_whole(*sub, "--seed", a->seed, 0, UINT64_MAX, "Of the random problems and of all data")
+  add_whole(*sub, "--random", a->random, 1, kMostProblems, "This many random problems, of every feature");
+  add_whole(*sub, "--seed", a->seed, 0, UINT64_MAX, "Seed of the random problems and of all data")
       ->capture_default_str();
   add_whole(*sub, "--first", a->first, 0, kMostProblems,
-            "Begin at this random problem of the seed; a given problem gets the data of this number")
+            "Begin with this random problem of the seed; a given problem gets this number's data")
       ->capture_default_str();
   sub->add_option("--data", a->data,
                   "Kinds of data, with commas: integers,uniform,positive,spread,special (NaN and infinities)")
@@ -254,7 +254,7 @@ Command check_command(CLI::App& app) {
       ->allow_extra_args(false)
       ->check(CLI::IsMember(data_words()).description(""));
   add_device(*sub, a->device);
-  sub->add_option("--kernel", a->kernel, "A kernel's name, or all that support the problem")
+  sub->add_option("--kernel", a->kernel, "A kernel's name, or all: every one that supports the problem")
       ->type_name("NAME")
       ->check(not_empty());
   sub->add_flag("--where-supported", a->where_supported,

@@ -104,7 +104,7 @@ CLI::Option* add_kernel(CLI::App& sub, std::string& kernel) {
 }
 
 CLI::Option* add_threads(CLI::App& sub, int& threads) {
-  return add_whole(sub, "--threads", threads, 0, 4096, "CPU threads; 0, the default: one a core");
+  return add_whole(sub, "--threads", threads, 0, 4096, "CPU threads; 0, the default: one per core");
 }
 
 CLI::Option* add_json(CLI::App& sub, bool& json) {
@@ -127,7 +127,7 @@ CLI::Option* add_simd(CLI::App& sub, std::string& target) {
             target = name;
             ::setenv("TCONV_SIMD", name.c_str(), 1);
           },
-          "CPU kernels use these vector instructions, e.g. AVX2, and not the machine's best")
+          "CPU kernels use these vector instructions, e.g. AVX2, instead of the machine's best")
       ->type_name("TARGET")
       ->check(known);
 }

@@ -92,16 +92,17 @@ int run_arrays(const RunArguments& a) {
 }
 
 void add_geometry(CLI::App& sub, RunArguments& a) {
-  add_whole(sub, "--stride", a.stride, INT64_MIN, kMostSize, "Steps of the output a position of x")
+  add_whole(sub, "--stride", a.stride, INT64_MIN, kMostSize,
+            "Output positions from one input position to the next")
       ->default_str("1");
-  add_whole(sub, "--padding", a.padding, INT64_MIN, kMostSize, "Positions cut off at both ends of the output")
+  add_whole(sub, "--padding", a.padding, INT64_MIN, kMostSize, "Output positions cut off at either end")
       ->default_str("0");
   add_whole(sub, "--output-padding", a.output_padding, INT64_MIN, kMostSize,
-            "Positions more at the output's end")
+            "Output positions added at the end")
       ->default_str("0");
-  add_whole(sub, "--dilation", a.dilation, INT64_MIN, kMostSize, "Steps of the output between taps")
+  add_whole(sub, "--dilation", a.dilation, INT64_MIN, kMostSize, "Output positions from one tap to the next")
       ->default_str("1");
-  add_whole(sub, "--groups", a.groups, INT64_MIN, kMostSize, "Groups of channels, each on its own")
+  add_whole(sub, "--groups", a.groups, INT64_MIN, kMostSize, "Groups of channels, each computed on its own")
       ->default_str("1");
 }
 
@@ -124,7 +125,8 @@ Command run_command(CLI::App& app) {
       ->required();
   sub->add_flag("--no-clobber", a->no_clobber, "Refuse an output file that is there already");
   add_geometry(*sub, *a);
-  sub->add_option("--dtype", a->dtype, "What the files must hold: f32, f64, f16 or bf16, which must be named")
+  sub->add_option("--dtype", a->dtype,
+                  "What the files must hold: f32, f64, f16 or bf16; bf16 has to be named")
       ->type_name("TYPE")
       ->check(CLI::IsMember({"f32", "f64", "f16", "bf16"}).description(""));
   sub->add_option("--precision", a->precision, "Of float32 products: ieee, or tf32 where the device has it")
