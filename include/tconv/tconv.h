@@ -188,8 +188,8 @@ TCONV_API const char* tconv_plan_pack_key(const tconv_plan* plan);
 
 /* Operands of one run, in the memory of the plan's device. Those that the operation does not read stay NULL:
  * forward reads x, bias where the problem has one, and exactly one of weight and packed_weight. Where the
- * output is empty (forward: n or lout is 0) nothing is read, and all of them may be NULL. The output must not overlap
- * an input. */
+ * output is empty (forward: n or lout is 0) nothing is read, and all of them may be NULL. The output must not
+ * overlap an input. */
 typedef struct tconv_arguments {
   uint32_t struct_size; /* set by tconv_arguments_init */
   const void* x;
