@@ -76,6 +76,18 @@ class Misspelt(Case):
             self.refused("check", PROBLEM, name, "", says=f"{name}")
         self.refused("bench", PROBLEM, "--model", "--save", "", says="--save: it is empty")
 
+    def test_values_of_a_list(self):
+        run = ["run", "--input", "x", "--output", "y"]
+        for option, value, meant in (("--op", "grad_inpt", "grad_input"), ("--precision", "tf23", "tf32"), ("--dtype", "bf61", "bf16")):
+            self.refused(*run, option, value, says=f"{option}: '{value}' is none of ")
+            self.refused(*run, option, value, says=f"did you mean {meant}?")
+        self.refused("check", PROBLEM, "--data", "integers,specail", says="did you mean special?")
+        self.refused("bench", "--model", PROBLEM, "--mode", "f23", says="'f23' is none of tf32, ieee, f16, bf16 and f64")
+
+    def test_options_given_twice(self):
+        self.refused("check", "--random", 5, "--random", 6, says="--random is given more than once")
+        self.refused("plan", PROBLEM, "--threads", 1, "--threads", 2, says="--threads is given more than once")
+
     def test_targets(self):
         line = self.refused("info", "--simd", "ZEBRA", says="'ZEBRA' is no SIMD target of this machine and build")
         here = json.loads(tconv("info", "--json").stdout)["cpu"]["simd"]

@@ -149,7 +149,7 @@ Command bench_command(CLI::App& app) {
       ->type_name("MODES")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::IsMember(mode_names()).description(""));
+      ->check(one_of(mode_names()));
   add_file(*sub, "--save", a->save, "With --random-large and --model: write the JSON to this file as well");
   sub->add_flag("--no-clobber", a->no_clobber, "Refuse a --save file that is there already");
   add_large_options(*sub, *a);

@@ -252,7 +252,7 @@ Command check_command(CLI::App& app) {
       ->type_name("KINDS")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::IsMember(data_words()).description(""));
+      ->check(one_of(data_words()));
   add_device(*sub, a->device);
   sub->add_option("--kernel", a->kernel, "A kernel's name, or all: every one that supports the problem")
       ->type_name("NAME")

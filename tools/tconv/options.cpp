@@ -87,6 +87,16 @@ CLI::Validator not_empty() {
   return CLI::Validator([](std::string& text) { return std::string(text.empty() ? "it is empty" : ""); }, "");
 }
 
+CLI::Validator one_of(std::vector<std::string> names) {
+  return CLI::Validator(
+      [names = std::move(names)](std::string& text) -> std::string {
+        if (std::find(names.begin(), names.end(), text) != names.end()) return {};
+        const std::string meant = did_you_mean(text, names);
+        return fmt::format("'{}' is none of {}{}", text, listed(names), meant);
+      },
+      "");
+}
+
 CLI::Option* add_file(CLI::App& sub, const char* name, std::string& path, const char* description) {
   return sub.add_option(name, path, description)->type_name("FILE")->check(not_empty());
 }

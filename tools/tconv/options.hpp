@@ -28,6 +28,8 @@ inline constexpr uint64_t kMostSize = INT64_MAX;
 
 // Text that an empty argument, as from a variable that was never set, must not pass for.
 CLI::Validator not_empty();
+// A member of a short list.
+CLI::Validator one_of(std::vector<std::string> names);
 CLI::Option* add_file(CLI::App& sub, const char* name, std::string& path, const char* description);
 CLI::Option* add_device(CLI::App& sub, std::string& device);  // where kernels run
 CLI::Option* add_kernel(CLI::App& sub, std::string& kernel);  // one

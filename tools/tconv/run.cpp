@@ -113,7 +113,7 @@ Command run_command(CLI::App& app) {
   auto a = std::make_shared<RunArguments>();
   sub->add_option("--op", a->op, "forward, grad_input, grad_weight or grad_bias")
       ->type_name("NAME")
-      ->check(CLI::IsMember({"forward", "grad_input", "grad_weight", "grad_bias"}).description(""))
+      ->check(one_of({"forward", "grad_input", "grad_weight", "grad_bias"}))
       ->capture_default_str();
   add_file(*sub, "--input", a->input, "x: (n, cin, l) or (cin, l); - for standard input");
   add_file(*sub, "--weight", a->weight, "(cin, cout/groups, k)");
@@ -128,10 +128,10 @@ Command run_command(CLI::App& app) {
   sub->add_option("--dtype", a->dtype,
                   "What the files must hold: f32, f64, f16 or bf16; bf16 has to be named")
       ->type_name("TYPE")
-      ->check(CLI::IsMember({"f32", "f64", "f16", "bf16"}).description(""));
+      ->check(one_of({"f32", "f64", "f16", "bf16"}));
   sub->add_option("--precision", a->precision, "Of float32 products: ieee, or tf32 where the device has it")
       ->type_name("NAME")
-      ->check(CLI::IsMember({"ieee", "tf32"}).description(""))
+      ->check(one_of({"ieee", "tf32"}))
       ->capture_default_str();
   add_device(*sub, a->device);
   add_kernel(*sub, a->kernel);

@@ -77,9 +77,9 @@ std::string usage_words(const CLI::App& app, const CLI::ParseError& error) {
                          dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
   if (left_over && !subs.empty() && !rest.empty()) return unexpected(*subs.front(), rest);
   const std::string words = error.what();
-  const bool no_value =
-      dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && words.ends_with("missing");
-  return no_value ? words.substr(0, words.find(':')) + " needs a value" : words;
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) == nullptr) return words;
+  const std::string name = words.substr(0, words.find(':'));
+  return words.ends_with("missing") ? name + " needs a value" : name + " is given more than once";
 }
 
 }  // namespace tconv::cli
