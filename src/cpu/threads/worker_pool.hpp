@@ -2,9 +2,10 @@
 //
 //   caller                                            worker
 //   open: list the job, hire idle workers, wake       wait: spin a while, sleep
-//   take indices until none is left                   take indices of the job until none is left,
-//   close: unlist, take back whom sleep still holds     or until another caller's due
-//   wait for the helpers that are in a task           go on to a listed job, or back to wait
+//   take indices until none is left,                  take indices of the job until none is left,
+//     hiring again where other callers are gone         or until another caller's due
+//   close: unlist, take back whom sleep still holds   go on to a listed job, or back to wait
+//   wait for the helpers that are in a task
 //
 // A job lives on its caller's stack; nothing is allocated but for new threads.
 //
@@ -54,6 +55,7 @@ class WorkerPool {
  private:
   // Callers (pool.cpp).
   void open(Job& job);
+  void ask_again(Job& job, uint32_t& turn);
   void close(Job& job);
   void wait_for_helpers(Job& job);
 
