@@ -175,6 +175,9 @@ TCONV_API size_t tconv_plan_packed_bytes(const tconv_plan* plan);
  * the workspace first. A multiple of TCONV_BUFFER_ALIGNMENT; 0 where the output is empty. On a CPU at most
  * the packed weights plus 8 MiB a thread. */
 TCONV_API size_t tconv_plan_workspace_bytes(const tconv_plan* plan, int packed_weights);
+/* Bytes of memory that the plan itself holds until it is destroyed: what a cache of plans is bounded by.
+ * Never less than it holds; tables that grow with a long stride are counted. */
+TCONV_API size_t tconv_plan_host_bytes(const tconv_plan* plan);
 
 /* Alignment of packed and workspace pointers in bytes; tensors need their element's alignment only. */
 #define TCONV_BUFFER_ALIGNMENT 256

@@ -165,6 +165,7 @@ class Plan {
   std::string_view kernel() const { return tconv_plan_kernel(plan_.get()); }
   std::string_view explain() const { return tconv_plan_explain(plan_.get()); }
   std::string_view pack_key() const { return tconv_plan_pack_key(plan_.get()); }
+  std::size_t host_bytes() const { return tconv_plan_host_bytes(plan_.get()); }
   std::size_t packed_bytes() const { return tconv_plan_packed_bytes(plan_.get()); }
   std::size_t workspace_bytes(bool packed_weights) const {
     return tconv_plan_workspace_bytes(plan_.get(), packed_weights ? 1 : 0);

@@ -198,6 +198,12 @@ size_t tconv_plan_packed_bytes(const tconv_plan* plan) {
   return plan == nullptr ? 0 : bytes_of_packed(plan->plan);
 }
 
+size_t tconv_plan_host_bytes(const tconv_plan* plan) {
+  if (plan == nullptr) return 0;
+  return plan->plan.host_bytes() + sizeof(tconv_plan) + plan->explanation.capacity() +
+         plan->pack_key.capacity();
+}
+
 size_t tconv_plan_workspace_bytes(const tconv_plan* plan, int packed_weights) {
   return plan == nullptr ? 0 : bytes_of_workspace(plan->plan, packed_weights != 0);
 }

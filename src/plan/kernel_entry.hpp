@@ -45,6 +45,8 @@ class Kernel {
   // Names the packed layout; equal keys mean interchangeable buffers. Never depends on n or l.
   virtual std::string pack_key() const { return "raw"; }
   virtual std::size_t workspace_bytes() const { return 0; }  // beside the packed weights
+  // What its tables take of the heap, where they grow with the problem; less than 4 kB need not be told.
+  virtual std::size_t table_bytes() const { return 0; }
   virtual std::string describe() const = 0;  // the configuration in words, one line, for explain
   // Milliseconds that run() takes with packed weights by the kernel's cost model; 0: it has none.
   virtual double predicted_ms() const { return 0; }

@@ -130,6 +130,16 @@ std::size_t Plan::workspace_bytes(bool packed_weights) const {
   return packed_weights ? scratch : buffer_bytes(kernel->packed_bytes()) + scratch;
 }
 
+std::size_t Plan::host_bytes() const {
+  constexpr std::size_t kKernel = 4096;  // the object and its small tables
+  std::size_t bytes = sizeof(Plan) + kKernel + kernel->table_bytes();
+  for (const std::string* text : {&device.name, &device.simd, &options.force_kernel})
+    bytes += text->capacity();
+  bytes += refused.capacity() * sizeof(Refused);
+  for (const Refused& r : refused) bytes += r.reason.capacity();
+  return bytes;
+}
+
 Result<Plan> make_plan(const core::Problem& problem, const core::DeviceInfo& device,
                        const PlanOptions& options, const std::string& environment) {
   const PlanningFloatEnvironment float_environment;

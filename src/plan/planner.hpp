@@ -26,6 +26,7 @@ struct Plan {
 
   // What run() touches; 0 where the output is empty.
   std::size_t workspace_bytes(bool packed_weights) const;
+  std::size_t host_bytes() const;  // that it holds; never less, and near it where that is much
 };
 
 // The bytes that callers are told to allocate for so many: a multiple of 256, as C11's aligned_alloc demands.

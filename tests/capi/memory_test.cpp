@@ -2,55 +2,15 @@
 // so, and the words are there although nothing can be allocated for them.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <new>
 #include <string>
 
+#include "capi/allocations.hpp"
 #include "tconv/tconv.hpp"
 
-// GCC does not see that these are a pair.
-#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
-
 namespace {
 
-// Allocations of this thread that still succeed; negative: all.
-thread_local int64_t t_left = -1;
-thread_local bool t_once = false;  // only the next one fails
-
-void* allocate(std::size_t bytes, std::size_t alignment) {
-  if (t_left == 0) {
-    if (t_once) t_left = -1;
-    return nullptr;
-  }
-  if (t_left > 0) --t_left;
-  const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-  return std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
-}
-
-}  // namespace
-
-void* operator new(std::size_t bytes) {
-  if (void* p = allocate(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__)) return p;
-  throw std::bad_alloc();
-}
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  if (void* p = allocate(bytes, static_cast<std::size_t>(alignment))) return p;
-  throw std::bad_alloc();
-}
-void operator delete(void* p) noexcept {
-  std::free(p);
-}
-void operator delete(void* p, std::size_t) noexcept {
-  std::free(p);
-}
-void operator delete(void* p, std::align_val_t) noexcept {
-  std::free(p);
-}
-void operator delete(void* p, std::size_t, std::align_val_t) noexcept {
-  std::free(p);
-}
-
-namespace {
+using tconv::test::t_left;
+using tconv::test::t_once;
 
 // Calls with 0, 1, 2, ... allocations until it succeeds; returns how many it needs.
 template <class Call>

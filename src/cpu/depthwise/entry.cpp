@@ -48,6 +48,7 @@ class DepthwiseKernel final : public plan::Kernel {
         threads_(threads) {}
 
   std::size_t workspace_bytes() const override { return scratch_ * static_cast<std::size_t>(threads_); }
+  std::size_t table_bytes() const override { return job_.rows.table_bytes(); }
   std::string describe() const override { return job_.config.text(); }
 
   core::Status run(const plan::Operands& operands, const plan::RunContext& context) const override {

@@ -50,6 +50,7 @@ class LongkKernel final : public plan::Kernel {
         threads_(static_cast<std::size_t>(threads)) {}
 
   std::size_t workspace_bytes() const override { return stage_ + scratch_ * threads_; }
+  std::size_t table_bytes() const override { return ends_.table_bytes(); }
   std::string describe() const override { return job_.config.text(); }
 
   core::Status run(const plan::Operands& operands, const plan::RunContext& context) const override {

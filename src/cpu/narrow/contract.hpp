@@ -59,6 +59,7 @@ struct Job {
   int64_t row_count() const { return problem.cout_per_group() * problem.stride; }
   int64_t units() const { return problem.n * problem.groups * tiles; }
   int64_t tasks() const { return (units() + config.units_per_task - 1) / config.units_per_task; }
+  std::size_t table_bytes() const;
   std::size_t weight_bytes() const;   // shared
   std::size_t scratch_bytes() const;  // a thread's
 };

@@ -90,6 +90,7 @@ class NarrowKernel final : public plan::Kernel {
         threads_(static_cast<std::size_t>(threads)) {}
 
   std::size_t workspace_bytes() const override { return weights_ + scratch_ * threads_; }
+  std::size_t table_bytes() const override { return job_.table_bytes(); }
   std::string describe() const override {
     return job_.config.text() + ", " + std::to_string(job_.row_count()) + " rows in " +
            std::to_string(job_.blocks.size()) + " blocks";
@@ -149,6 +150,12 @@ std::string Config::text() const {
   return "tile " + std::to_string(tile) + " positions in parts of " + std::to_string(part) + ", " +
          std::to_string(depth) + " ci at a time, x " + (in_place ? "in place, " : "copied, ") +
          std::to_string(units_per_task) + " units a task";
+}
+
+std::size_t Job::table_bytes() const {
+  std::size_t bytes = ends.table_bytes() + blocks.capacity() * sizeof(Block);
+  for (const Block& block : blocks) bytes += block.rows.capacity() * sizeof(int64_t);
+  return bytes + first_tap.capacity() * sizeof(int64_t);
 }
 
 std::size_t Job::weight_bytes() const {

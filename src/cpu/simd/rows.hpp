@@ -26,6 +26,8 @@ struct Rows {
   int64_t k_step = 1, x_step = 1;
   int64_t lowest = 0, highest = 0;  // of x position minus t over all taps
   std::vector<Row> rows;            // by f
+
+  std::size_t table_bytes() const { return rows.capacity() * sizeof(Row); }
 };
 
 Rows rows_of(const core::Problem& problem);
