@@ -7,6 +7,7 @@
 //   nothing
 //                      is computed: the result is an empty tensor and the id that is needed
 //   explain            the plan of a problem, in words
+//   cache_use          plans kept, the bytes that they hold, packed layouts among them
 //   build_info         what the library holds
 #include <torch/csrc/stable/accelerator.h>
 #include <torch/csrc/stable/ops.h>
@@ -160,13 +161,13 @@ std::tuple<Tensor, int64_t> pack(const Tensor& input, const Tensor& weight, cons
       check_operands(input, weight, bias,
                      {stride, padding, output_padding, groups, dilation, static_cast<Precision>(precision)});
   const auto cached = plan_for(o.key);
-  if (cached->packed_id == 0) return {allocate_bytes("packed weights", o.key, 0), 0};
+  if (cached->packed_id() == 0) return {allocate_bytes("packed weights", o.key, 0), 0};
   const Queue queue(o.key);
   Tensor packed = allocate_bytes("packed weights", o.key, padded(cached->packed_bytes));
   cached->plan.pack(o.weight.data_ptr(),
                     {static_cast<std::byte*>(aligned(packed.data_ptr())), cached->packed_bytes},
                     queue.stream());
-  return {packed, cached->packed_id};
+  return {packed, cached->packed_id()};
 }
 
 std::tuple<Tensor, int64_t> forward_packed(const Tensor& input, const Tensor& weight,
@@ -177,8 +178,8 @@ std::tuple<Tensor, int64_t> forward_packed(const Tensor& input, const Tensor& we
       check_operands(input, weight, bias,
                      {stride, padding, output_padding, groups, dilation, static_cast<Precision>(precision)});
   const auto cached = plan_for(o.key);
-  if (cached->packed_id == 0) return {run(o, *cached, nullptr), packed_id};
-  if (cached->packed_id != packed_id) return {allocate_bytes("answer", o.key, 0), cached->packed_id};
+  if (cached->packed_id() == 0) return {run(o, *cached, nullptr), packed_id};
+  if (cached->packed_id() != packed_id) return {allocate_bytes("answer", o.key, 0), cached->packed_id()};
   if (packed.numel() < static_cast<int64_t>(padded(cached->packed_bytes))) {
     throw std::runtime_error("conv_transpose1d: packed is too small for its packed_id");
   }
@@ -197,6 +198,11 @@ std::string explain(StringHandle problem_text, StringHandle device_text, int64_t
     options.device_name = device.c_str();
   }
   return std::string(tconv::Plan(tconv::Problem::parse(text), options).explain());
+}
+
+std::tuple<int64_t, int64_t, int64_t> cache_use_now() {
+  const CacheUse use = cache_use();
+  return {use.plans, use.bytes, use.layouts};
 }
 
 std::string build_info() {
@@ -222,6 +228,7 @@ STABLE_TORCH_LIBRARY(tconv, m) {
       "output_padding, "
       "int groups, int dilation, int precision, Tensor packed, int packed_id) -> (Tensor, int)");
   m.def("explain(str problem, str device, int threads) -> str");
+  m.def("cache_use() -> (int, int, int)");
   m.def("build_info() -> str");
 }
 
@@ -244,5 +251,6 @@ STABLE_TORCH_LIBRARY_IMPL(tconv, CUDA, m) {
 }
 STABLE_TORCH_LIBRARY_IMPL(tconv, CompositeExplicitAutograd, m) {
   m.impl("explain", TORCH_BOX(&tconv::torch_binding::explain));
+  m.impl("cache_use", TORCH_BOX(&tconv::torch_binding::cache_use_now));
   m.impl("build_info", TORCH_BOX(&tconv::torch_binding::build_info));
 }

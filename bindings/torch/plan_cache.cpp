@@ -1,16 +1,23 @@
 #include "plan_cache.hpp"
 
+#include <pthread.h>
+
+#include <atomic>
 #include <cstring>
 #include <list>
 #include <mutex>
 #include <string>
 #include <unordered_map>
 
+#include "executor.hpp"
+
 namespace tconv::torch_binding {
 namespace {
 
-// A vocoder has under ten layers, and a server meets many lengths: 1024 plans of about a kilobyte each.
-constexpr std::size_t kCapacity = 1024;
+// A plan takes about 6 kB, a vocoder has under ten layers, and a server meets many lengths of each.
+constexpr std::size_t kCapacity = 16 << 20;
+
+std::atomic<int64_t> g_last_layout{0};
 
 struct Hash {
   std::size_t operator()(const PlanKey& key) const {
@@ -27,49 +34,95 @@ struct Hash {
 
 class Cache {
  public:
-  std::shared_ptr<const CachedPlan> get(const PlanKey& key) {
-    std::lock_guard<std::mutex> lock(mutex_);
+  using Entry = std::shared_ptr<const CachedPlan>;
+
+  Entry find(const PlanKey& key) {
+    const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = index_.find(key);
-    if (found != index_.end()) {
-      plans_.splice(plans_.begin(), plans_, found->second);
-      return plans_.front().second;
+    if (found == index_.end()) return nullptr;
+    plans_.splice(plans_.begin(), plans_, found->second);
+    return found->second->second;
+  }
+
+  // Keeps `made` and returns it, or what another thread has kept meanwhile.
+  Entry keep(const PlanKey& key, std::shared_ptr<CachedPlan> made) {
+    List gone;  // destroyed after the lock is free
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = index_.find(key);
+    if (found != index_.end()) return found->second->second;
+    if (made->packed_bytes > 0) made->layout = layout_of(made->plan.pack_key());
+    const std::size_t bytes = made->bytes;
+    if (bytes > kCapacity) return made;  // planned at every call, which such a problem's arithmetic outweighs
+    plans_.emplace_front(key, std::move(made));
+    try {
+      index_[key] = plans_.begin();
+    } catch (...) {
+      plans_.pop_front();
+      throw;
     }
-    plans_.emplace_front(key, std::make_shared<const CachedPlan>(key));
-    index_[key] = plans_.begin();
-    if (plans_.size() > kCapacity) {
-      index_.erase(plans_.back().first);
-      plans_.pop_back();
-    }
+    bytes_ += bytes;
+    while (bytes_ > kCapacity) drop_last(gone);
     return plans_.front().second;
   }
 
+  CacheUse use() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::erase_if(layouts_, [](const auto& entry) { return entry.second.expired(); });
+    return {static_cast<int64_t>(plans_.size()), static_cast<int64_t>(bytes_),
+            static_cast<int64_t>(layouts_.size())};
+  }
+
  private:
-  using List = std::list<std::pair<PlanKey, std::shared_ptr<const CachedPlan>>>;
+  using List = std::list<std::pair<PlanKey, Entry>>;
+
+  void drop_last(List& gone) {
+    const auto last = std::prev(plans_.end());
+    bytes_ -= last->second->bytes;
+    index_.erase(last->first);
+    gone.splice(gone.end(), plans_, last);
+  }
+
+  std::shared_ptr<const Layout> layout_of(std::string_view pack_key) {
+    std::weak_ptr<const Layout>& known = layouts_[std::string(pack_key)];
+    std::shared_ptr<const Layout> layout = known.lock();
+    if (layout) return layout;
+    layout = std::make_shared<const Layout>(Layout{++g_last_layout});
+    known = layout;
+    if (layouts_.size() > 2 * plans_.size() + 64) {
+      std::erase_if(layouts_, [](const auto& entry) { return entry.second.expired(); });
+    }
+    return layout;
+  }
+
   std::mutex mutex_;
+  std::size_t bytes_ = 0;
   List plans_;  // most recently used first
   std::unordered_map<PlanKey, List::iterator, Hash> index_;
+  std::unordered_map<std::string, std::weak_ptr<const Layout>> layouts_;  // by pack key
 };
 
-// A small number for each packed layout met, so that Python can hold packed weights by it.
-int64_t id_of(std::string_view pack_key) {
-  static std::mutex mutex;
-  static std::unordered_map<std::string, int64_t> ids;
-  std::lock_guard<std::mutex> lock(mutex);
-  return ids.try_emplace(std::string(pack_key), static_cast<int64_t>(ids.size()) + 1).first->second;
+// Never destroyed: a thread may still run at exit, and a child's copy may be locked by a thread that it
+// lacks.
+std::atomic<Cache*> g_cache{new Cache};
+const int g_registered = pthread_atfork(nullptr, nullptr, [] { g_cache.store(nullptr); });
+
+Cache& cache() {
+  Cache* current = g_cache.load(std::memory_order_acquire);
+  if (current != nullptr) return *current;
+  auto made = std::make_unique<Cache>();
+  if (g_cache.compare_exchange_strong(current, made.get())) return *made.release();
+  return *current;
 }
 
-tconv::PlanOptions options_of(const PlanKey& key) {
+tconv::Plan make_plan(const PlanKey& key) {
+  tconv::Problem problem;
+  static_cast<tconv_problem&>(problem) = key.problem;
   tconv::PlanOptions options;
   options.device = key.device;
   options.device_index = key.device_index;
   options.threads = static_cast<int32_t>(key.threads);
-  return options;
-}
-
-tconv::Problem problem_of(const PlanKey& key) {
-  tconv::Problem problem;
-  static_cast<tconv_problem&>(problem) = key.problem;
-  return problem;
+  if (key.device == TCONV_CPU) use_torch_threads(options);
+  return tconv::Plan(problem, options);
 }
 
 }  // namespace
@@ -78,17 +131,23 @@ bool PlanKey::operator==(const PlanKey& other) const {
   return std::memcmp(this, &other, sizeof(*this)) == 0;
 }
 
-CachedPlan::CachedPlan(const PlanKey& key)
-    : plan(problem_of(key), options_of(key)),
+CachedPlan::CachedPlan(const PlanKey& key, tconv::Plan made)
+    : plan(std::move(made)),
       lout(plan.problem().output_length()),
-      packed_id(plan.packed_bytes() == 0 ? 0 : id_of(plan.pack_key())),
       packed_bytes(plan.packed_bytes()),
       workspace_raw(plan.workspace_bytes(false)),
-      workspace_packed(plan.workspace_bytes(true)) {}
+      workspace_packed(plan.workspace_bytes(true)),
+      // The entry, its nodes in the list and in the index, its layout's in theirs.
+      bytes(plan.host_bytes() + sizeof(CachedPlan) + 3 * sizeof(key) + 2 * plan.pack_key().size() + 512) {}
 
 std::shared_ptr<const CachedPlan> plan_for(const PlanKey& key) {
-  static Cache* const cache = new Cache;  // never destroyed: a thread may still run at exit
-  return cache->get(key);
+  Cache& plans = cache();
+  if (auto found = plans.find(key)) return found;
+  return plans.keep(key, std::make_shared<CachedPlan>(key, make_plan(key)));
+}
+
+CacheUse cache_use() {
+  return cache().use();
 }
 
 }  // namespace tconv::torch_binding

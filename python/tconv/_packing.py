@@ -21,6 +21,7 @@ from tconv._pytorch import transforms_active as _transforms_active
 _pack = backend.pack
 _forward_packed = backend.forward_packed
 _FIVE_INTS = [int] * 5
+_MOST_BUFFERS = 16  # of one weight; the kernels that a layer meets, by length and dtype, read two or three layouts
 
 
 def prepack(model: nn.Module) -> int:
@@ -65,6 +66,18 @@ class _Packed:
         self.last: dict[torch.dtype, tuple[Tensor, int]] = {}
         self.buffers: dict[tuple[torch.dtype, int], Tensor] = {}
 
+    def keep(self, dtype: torch.dtype, layout: int, packed: Tensor) -> None:
+        if len(self.buffers) >= _MOST_BUFFERS:  # some are of layouts whose plans are gone
+            self.wait()
+            self.buffers.clear()
+            self.last.clear()
+        self.buffers[dtype, layout] = packed
+
+    def wait(self) -> None:
+        """Before buffers are freed: a kernel on another stream may still read them."""
+        if self.alias.is_cuda and not torch.cuda.is_current_stream_capturing():
+            torch.cuda.synchronize(self.alias.device)
+
     def is_of(self, weight: Tensor) -> bool:
         return (
             weight is self.weight
@@ -91,9 +104,8 @@ class _PackedWeights:
 
     def drop(self) -> None:
         state, self._state = self._state, None
-        # A kernel on another stream may still read the buffers that are freed now.
-        if state is not None and state.alias.is_cuda and not torch.cuda.is_current_stream_capturing():
-            torch.cuda.synchronize(state.alias.device)
+        if state is not None:
+            state.wait()
 
     def conv_transpose1d(
         self, input: Tensor, weight: Tensor, bias: Tensor | None, *numbers: Any
@@ -133,13 +145,17 @@ def _run(state: _Packed, weight: Tensor, input: Tensor, bias: Tensor | None, num
         output, needed = _forward_packed(input, weight, bias, *numbers, mode, packed, layout)
         if needed == layout:
             return output  # type: ignore[no-any-return]
-        if (dtype, needed) not in state.buffers:
-            packed, needed = _pack(input, weight, bias, *numbers, mode)
+        found = state.buffers.get((dtype, needed))
+        if found is None:
+            found, needed = _pack(input, weight, bias, *numbers, mode)
             if weight.is_cuda:  # later calls may come on other streams
                 torch.cuda.current_stream(weight.device).synchronize()
-            state.buffers[dtype, needed] = packed
-        state.last[dtype] = (state.buffers[dtype, needed], needed)
-        return _forward_packed(input, weight, bias, *numbers, mode, *state.last[dtype])[0]  # type: ignore[no-any-return]
+            state.keep(dtype, needed, found)
+        state.last[dtype] = (found, needed)
+        output, layout = _forward_packed(input, weight, bias, *numbers, mode, found, needed)
+        if layout == needed:
+            return output  # type: ignore[no-any-return]
+        return conv_transpose1d(input, weight, bias, *numbers)  # the plan was dropped and made again meanwhile
     except NotImplementedError:  # the dispatcher's, before anything ran: the plain call takes meta tensors too
         return conv_transpose1d(input, weight, bias, *numbers)
     except RuntimeError as error:  # trying again would need more memory, or hide a fault of the device

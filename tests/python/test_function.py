@@ -141,6 +141,27 @@ def test_the_bits_do_not_depend_on_the_number_of_threads():
 
 
 @pytest.mark.cpu_only
+def test_the_bits_do_not_depend_on_flushing_of_subnormals():
+    """torch.set_flush_denormal sets it for the calling thread, and for PyTorch's that begin later."""
+    problem = Problem(2, 16, 16, 300, 8, stride=4, padding=2, bias=False)
+    operands = problem.operands(lambda shape: normal(shape) * 1e-20)
+    expected = tconv.conv_transpose1d(*operands, *problem.numbers)
+    tiny = torch.finfo(torch.float32).tiny
+    assert ((expected != 0) & (expected.abs() < tiny)).any()
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2, 5):
+            torch.set_num_threads(threads)
+            assert torch.set_flush_denormal(True)
+            flushed = tconv.conv_transpose1d(*operands, *problem.numbers)
+            torch.set_flush_denormal(False)
+            assert torch.equal(flushed.view(torch.int32), expected.view(torch.int32))
+    finally:
+        torch.set_flush_denormal(False)
+        torch.set_num_threads(before)
+
+
+@pytest.mark.cpu_only
 def test_many_threads_at_once_and_more_problems_than_the_cache_holds():
     from concurrent.futures import ThreadPoolExecutor
 
