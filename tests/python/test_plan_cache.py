@@ -9,7 +9,9 @@ import torch
 from support import Problem, integers, normal
 
 import tconv
+from tconv._library import backend
 
+of_the_binding = pytest.mark.skipif(backend.name != "binding", reason="about the binding")
 CAPACITY = 16 << 20
 
 
@@ -25,6 +27,7 @@ def fill(count):
             tconv.conv_transpose1d(torch.ones(1, 1, 1).expand(0, 1, length), w)
 
 
+@of_the_binding
 @pytest.mark.cpu_only
 def test_plans_are_bounded_in_bytes():
     before, _, _ = use()
@@ -41,6 +44,7 @@ def packing_problem():
     return Problem(2, 64, 128, 100, 4, stride=2)
 
 
+@of_the_binding
 @pytest.mark.cpu_only
 def test_layouts_are_bounded_and_never_mistaken():
     problem = packing_problem()
@@ -60,6 +64,7 @@ def test_layouts_are_bounded_and_never_mistaken():
     assert use()[2] <= use()[0]
 
 
+@of_the_binding
 @pytest.mark.cpu_only
 def test_a_prepacked_layer_outlives_its_plans_and_keeps_few_buffers():
     layer = tconv.ConvTranspose1d(64, 128, 4, stride=2)
@@ -136,6 +141,7 @@ def test_a_fork_while_another_thread_plans():
     """)
 
 
+@of_the_binding
 @pytest.mark.cpu_only
 def test_work_goes_to_pytorchs_threads():
     assert "no thread of its own" in run_alone("""
