@@ -64,6 +64,48 @@ TEST(Polyphase, PlacesAndOrderAreAsDocumented) {
   }
 }
 
+// By the definition, in 128 bits.
+std::set<std::pair<int64_t, int64_t>> reached_far(const Problem& p, int64_t o) {
+  std::set<std::pair<int64_t, int64_t>> pairs;
+  for (int64_t k = 0; k < p.k; ++k) {
+    const __int128 reach = static_cast<__int128>(o) + p.padding - static_cast<__int128>(k) * p.dilation;
+    if (reach >= 0 && reach % p.stride == 0 && reach / p.stride < p.l) {
+      pairs.insert({k, static_cast<int64_t>(reach / p.stride)});
+    }
+  }
+  return pairs;
+}
+
+TEST(Polyphase, ClosedFormHasTheTapsOfTheDefinition) {
+  for (uint64_t i = 0; i < 6'000; ++i) {
+    judge::Rng rng(32, i);
+    const Problem p = i % 2 == 0 ? draw_forward(i) : judge::draw_far(rng, {.gradients = false});
+    const TapGrid grid(p);
+    double all = 0;
+    for (int64_t o = 0; o < p.lout(); ++o) {
+      const TapGrid::Run run = grid.run_of(o);
+      std::set<std::pair<int64_t, int64_t>> pairs;
+      for (int64_t j = 0; j < run.count; ++j) {
+        pairs.insert({run.k + j * grid.k_step(), run.i - j * grid.x_step()});
+      }
+      ASSERT_EQ(pairs, reached_far(p, o)) << text(p) << " output " << o;
+      all += static_cast<double>(pairs.size());
+    }
+    const double flops = 2 * all * static_cast<double>(p.n * p.cout * p.cin_per_group());
+    ASSERT_EQ(work_of(p).flops, flops + (p.has_bias ? static_cast<double>(p.y_elements()) : 0)) << text(p);
+  }
+}
+
+TEST(Polyphase, InversesModuloAnyNumber) {
+  constexpr int64_t kLargest = 9223372036854775807;
+  for (const auto& [value, m] : std::initializer_list<std::pair<int64_t, int64_t>>{
+           {1, 1}, {5, 1}, {3, 7}, {10, 7}, {kLargest - 1, kLargest}, {2, kLargest}, {kLargest, 2}}) {
+    const auto product =
+        static_cast<unsigned __int128>(value) * static_cast<uint64_t>(inverse_modulo(value, m));
+    EXPECT_EQ(static_cast<int64_t>(product % static_cast<uint64_t>(m)), m == 1 ? 0 : 1) << value << " " << m;
+  }
+}
+
 TEST(Polyphase, AHugeStrideCostsNoMemory) {
   const Problem p = parse("ci1 co1 l1 k3 s1000000000000 p0").value();
   EXPECT_EQ(residues_of(p).size(), 3u);

@@ -101,6 +101,8 @@ TEST(Validate, OverflowOfAnySizeIsRefused) {
            "n1000000000 ci1 co1000000000 l10 k1",         // y
            "n2 ci1 co1 l2 k1 xs9000000000000000000,1,1",  // span of x
            "n0 ci1 co1000000000 l10000000000 k1",         // one sample of y, though n is 0
+           "n100000000000 ci1 co100000000 l1 k3 p1",      // n*cout
+           "n100000000000 ci1 co100000000 l2 k1 p1",      // though y is empty
        }) {
     const Status status = validate(of(line));
     EXPECT_EQ(status.code(), Code::invalid_problem) << line;
