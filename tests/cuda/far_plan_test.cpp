@@ -31,7 +31,9 @@ void expect_modest(const plan::Plan& plan) {
   EXPECT_LE(plan.workspace_bytes(true), static_cast<std::size_t>(workspace.value())) << words;
   const Size packed = Size(p.weight_elements()) * 64 * 64 + Size(p.cin + p.cout) * 4096 * p.k + (1 << 24);
   EXPECT_LE(plan.kernel->packed_bytes(), static_cast<std::size_t>(packed.value())) << words;
-  if (!core::beyond_tiles(p).empty()) EXPECT_STREQ(plan.entry->name, "cuda.simt.plain") << words;
+  if (!core::beyond_tiles(p).empty()) {
+    EXPECT_STREQ(plan.entry->name, "cuda.simt.plain") << words;
+  }
 }
 
 void expect_modest_plans(const Problem& p, const core::DeviceInfo& device, bool batch_invariant) {

@@ -6,6 +6,7 @@
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
 #include "core/reach.hpp"
+#include "cuda/host/phases.hpp"
 #include "cuda/sm80/dense_plan.hpp"
 
 namespace tconv::cuda {
@@ -35,6 +36,10 @@ Support countable(const Problem& p) {
   const core::Size depth = core::Size(p.cin_per_group() + 32) * p.k;
   if (rows >= 1 << 24 || depth >= 1 << 26 || p.groups >= (1 << 20) / ceil_div(rows, 64)) {
     return Support::no("channels times k or groups reach 2^20");
+  }
+  const Phases f = phases_of(p);
+  if (core::Size(f.positions) * f.count > core::Size(32) * p.lout() + 1024) {
+    return Support::no("padding cuts nearly all outputs of " + std::to_string(f.count) + " phases");
   }
   return Support::yes();
 }

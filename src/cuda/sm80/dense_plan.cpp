@@ -221,7 +221,7 @@ Sm80Plan plan_with(const Problem& p, const core::DeviceInfo& d, Sm80Config confi
   return plan;
 }
 
-Sm80Plan cheapest(const Problem& p, const core::DeviceInfo& d, int forced_splits) {
+Sm80Plan cheapest(const Problem& p, const core::DeviceInfo& d, int forced_splits, int most_splits) {
   Sm80Plan best{};
   const Phases phases = phases_of(p);
   const Sm80Mode mode = sm80_mode(p);
@@ -231,6 +231,7 @@ Sm80Plan cheapest(const Problem& p, const core::DeviceInfo& d, int forced_splits
     const int group = tap_group_of(phases, kTiles[t]);
     for (const int splits : kTensorSplits) {
       if (splits > slabs || (forced_splits > 0 && splits != forced_splits)) continue;
+      if (splits > most_splits) continue;
       for (const bool folded : {false, true}) {
         if (folded && !may_fold(p, phases)) continue;
         const bool partial = folded || splits > 1;
@@ -284,10 +285,11 @@ Sm80Plan sm80_plan_of(const Problem& p, const core::DeviceInfo& d, const Sm80Con
 }
 
 Sm80Plan sm80_plan(const Problem& p, const core::DeviceInfo& d, bool batch_invariant) {
-  if (!batch_invariant || p.n == 1) return cheapest(p, d, 0);
+  if (!batch_invariant) return cheapest(p, d, 0, kAnySplits);
   Problem one = p;
   one.n = 1;
-  return cheapest(p, d, cheapest(one, d, 0).config.splits);
+  const Sm80Plan plan = cheapest(one, d, 0, most_shared_splits(one, phases_of(one)));
+  return p.n == 1 ? plan : cheapest(p, d, plan.config.splits, kAnySplits);
 }
 
 int sm80_tap_group(const Problem& p, int tile) {

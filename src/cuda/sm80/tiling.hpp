@@ -14,6 +14,7 @@
 namespace tconv::cuda {
 
 inline constexpr int kTensorSplits[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
+inline constexpr int kAnySplits = 32;
 inline constexpr int64_t kMaxPartialBytes = 256 << 20;  // where the split is free to choose
 
 template <class T>
@@ -69,6 +70,14 @@ void set_columns(Params& k, const core::Problem& p, const Phases& f, int tile_co
 inline bool may_fold(const core::Problem& p, const Phases& f) {
   return p.n > 1 && f.positions < 256 &&
          p.n * (f.positions + p.l + (f.taps - 1) * f.step) < (int64_t{1} << 30);
+}
+
+// Splits that all samples share, however many there are: their sums are to be no more than this many times y,
+// whatever padding cuts off.
+inline int most_shared_splits(const core::Problem& p, const Phases& f) {
+  constexpr int64_t kMost = 64;
+  const int64_t sums = std::max<int64_t>(1, f.positions * f.count);
+  return static_cast<int>(std::clamp<int64_t>(kMost * p.lout() / sums, 1, kMost));
 }
 
 // ", rows (64 cout, 2 phases), depth 128 channels x 2 taps"

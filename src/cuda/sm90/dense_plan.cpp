@@ -211,7 +211,7 @@ double weighed(const Sm90Plan& plan) {
 
 // forced_splits > 0: the plan's bits are not to depend on n, so nothing is held in float16 either: which
 // tiles leave its range would depend on the tiles. Nor does x go direct: sums have another order there.
-Sm90Plan cheapest(const Problem& p, const core::DeviceInfo& d, int forced_splits) {
+Sm90Plan cheapest(const Problem& p, const core::DeviceInfo& d, int forced_splits, int most_splits) {
   Sm90Plan best{};
   const Phases phases = phases_of(p);
   const Sm80Mode mode = sm80_mode(p);
@@ -219,6 +219,7 @@ Sm90Plan cheapest(const Problem& p, const core::DeviceInfo& d, int forced_splits
   for (int t = 0; t < static_cast<int>(std::size(kTiles)); ++t) {
     for (const int splits : kTensorSplits) {
       if (splits > units || (forced_splits > 0 && splits != forced_splits)) continue;
+      if (splits > most_splits) continue;
       for (const bool folded : {false, true}) {
         if (folded && !may_fold(p, phases)) continue;
         for (const bool resident : {false, true}) {
@@ -285,10 +286,11 @@ Sm90Plan sm90_plan_of(const Problem& p, const core::DeviceInfo& d, const Sm90Con
 }
 
 Sm90Plan sm90_plan(const Problem& p, const core::DeviceInfo& d, bool batch_invariant) {
-  if (!batch_invariant) return cheapest(p, d, 0);
+  if (!batch_invariant) return cheapest(p, d, 0, kAnySplits);
   Problem one = p;
   one.n = 1;
-  return cheapest(p, d, cheapest(one, d, 0).config.splits);
+  const int splits = cheapest(one, d, 0, most_shared_splits(one, phases_of(one))).config.splits;
+  return cheapest(p, d, splits, kAnySplits);
 }
 
 bool sm90_fits(const Problem& p, const core::DeviceInfo& d, bool batch_invariant) {
