@@ -68,8 +68,10 @@ void set_columns(Params& k, const core::Problem& p, const Phases& f, int tile_co
 }
 
 inline bool may_fold(const core::Problem& p, const Phases& f) {
-  return p.n > 1 && f.positions < 256 &&
-         p.n * (f.positions + p.l + (f.taps - 1) * f.step) < (int64_t{1} << 30);
+  // Between samples lie zeros as far as taps reach, which may be far more columns than outputs need.
+  const int64_t columns = f.positions + p.l + (f.taps - 1) * f.step;
+  return p.n > 1 && f.positions < 256 && columns <= 32 * std::max<int64_t>(32, f.positions) &&
+         p.n * columns < (int64_t{1} << 30);
 }
 
 // Splits that all samples share, however many there are: their sums are to be no more than this many times y,
