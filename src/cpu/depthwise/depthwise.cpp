@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "core/polyphase.hpp"
 #include "cpu/depthwise/contract.hpp"
@@ -81,7 +82,8 @@ HWY_NOINLINE void StorePart(D d, hn::Vec<D> v, int64_t from, int64_t to, T* out)
 }
 
 // Positions [q, last) whose vectors lie inside the unit: one channel in, its few taps held in registers.
-template <int kTaps, class D, class A, class T>
+// kNumbers: no sum is NaN.
+template <int kTaps, bool kNumbers, class D, class A, class T>
 HWY_INLINE void ResiduesInside(D d, const core::Problem& p, const A* x, const A* w, A bias, int64_t count,
                                T* y) {
   const int64_t s = p.stride, left = p.k - s * (kTaps - 1);
@@ -95,7 +97,26 @@ HWY_INLINE void ResiduesInside(D d, const core::Problem& p, const A* x, const A*
 #pragma GCC unroll 4
     for (int j = 0; j + 1 < kTaps; ++j) sum = hn::MulAdd(hn::Set(d, x[q - j]), taps[j], sum);
     const auto product = hn::MulAdd(hn::Set(d, x[q - (kTaps - 1)]), taps[kTaps - 1], sum);
-    StoreAs(d, masked ? hn::IfThenElse(mask, product, sum) : product, y + s * q);
+    const auto v = masked ? hn::IfThenElse(mask, product, sum) : product;
+    if constexpr (kNumbers) {
+      StoreNumbers(d, v, y + s * q);
+    } else {
+      StoreAs(d, v, y + s * q);
+    }
+  }
+}
+
+// There are so few products that asking every vector for NaN would show. Fused multiply-adds of finite
+// numbers make none: their products do not overflow.
+template <int kTaps, class D, class A, class T>
+HWY_INLINE void ResiduesOf(D d, const core::Problem& p, const A* x, const A* w, A bias, int64_t count, T* y) {
+  const hn::ScalableTag<A> whole;
+  const bool numbers = HWY_NATIVE_FMA && std::isfinite(bias) && AllFinite(whole, w, p.k) &&
+                       AllFinite(whole, x - (kTaps - 1), count + kTaps - 1);
+  if (numbers) {
+    ResiduesInside<kTaps, true>(d, p, x, w, bias, count, y);
+  } else {
+    ResiduesInside<kTaps, false>(d, p, x, w, bias, count, y);
   }
 }
 
@@ -104,13 +125,13 @@ HWY_INLINE bool ManyResidues(D d, const core::Problem& p, const A* x, const A* w
                              T* y) {
   switch (core::ceil_div(p.k, p.stride)) {
     case 1:
-      ResiduesInside<1>(d, p, x, w, bias, count, y);
+      ResiduesOf<1>(d, p, x, w, bias, count, y);
       return true;
     case 2:
-      ResiduesInside<2>(d, p, x, w, bias, count, y);
+      ResiduesOf<2>(d, p, x, w, bias, count, y);
       return true;
     case 3:
-      ResiduesInside<3>(d, p, x, w, bias, count, y);
+      ResiduesOf<3>(d, p, x, w, bias, count, y);
       return true;
     default:
       return false;

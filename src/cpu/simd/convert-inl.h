@@ -57,10 +57,12 @@ HWY_INLINE hn::Vec<D> Canonical(D d, hn::Vec<D> v) {
   return hn::IfThenElse(hn::Eq(v, v), v, hn::BitCast(d, hn::Set(bits, kNan)));
 }
 
-// The storage bits of a vector of accumulators: the vector itself, or a half vector of 16-bit lanes.
+// The storage bits of a vector of accumulators: the vector itself, or a half vector of 16-bit lanes. Numbers
+// is for vectors that are known to hold no NaN.
 template <class T, class D>
 struct Narrow {
   static HWY_INLINE hn::Vec<D> Bits(D d, hn::Vec<D> v) { return Canonical(d, v); }
+  static HWY_INLINE hn::Vec<D> Numbers(D, hn::Vec<D> v) { return v; }
   static HWY_INLINE D Tag(D d) { return d; }
   using Lane = hn::TFromD<D>;
 };
@@ -70,13 +72,19 @@ struct Narrow<BF16, D> {
   using D16 = hn::Rebind<uint16_t, D>;
   using Lane = uint16_t;
   static HWY_INLINE D16 Tag(D) { return D16(); }
-  static HWY_INLINE hn::Vec<D16> Bits(D, hn::Vec<D> v) {
+  static HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> Rounded(D, hn::Vec<D> v) {
     const hn::RebindToUnsigned<D> d32;
     const auto u = hn::BitCast(d32, v);
     const auto odd = hn::And(hn::ShiftRight<16>(u), hn::Set(d32, 1u));
-    const auto rounded = hn::Add(hn::Add(u, hn::Set(d32, 0x7fffu)), odd);
+    return hn::Add(hn::Add(u, hn::Set(d32, 0x7fffu)), odd);
+  }
+  static HWY_INLINE hn::Vec<D16> Numbers(D d, hn::Vec<D> v) {
+    return hn::TruncateTo(D16(), hn::ShiftRight<16>(Rounded(d, v)));
+  }
+  static HWY_INLINE hn::Vec<D16> Bits(D d, hn::Vec<D> v) {
+    const hn::RebindToUnsigned<D> d32;
     const auto number = hn::RebindMask(d32, hn::Eq(v, v));  // of a NaN, Ne says no on AVX
-    const auto bits = hn::IfThenElse(number, rounded, hn::Set(d32, core::kNanF32));
+    const auto bits = hn::IfThenElse(number, Rounded(d, v), hn::Set(d32, core::kNanF32));
     return hn::TruncateTo(D16(), hn::ShiftRight<16>(bits));
   }
 };
@@ -86,10 +94,18 @@ struct Narrow<F16, D> {
   using D16 = hn::Rebind<uint16_t, D>;
   using Lane = uint16_t;
   static HWY_INLINE D16 Tag(D) { return D16(); }
-  static HWY_INLINE hn::Vec<D16> Bits(D d, hn::Vec<D> v) {
 #if TCONV_HAVE_F16C
-    return hn::BitCast(D16(), hn::DemoteTo(hn::Rebind<hwy::float16_t, D>(), Canonical(d, v)));
+  static HWY_INLINE hn::Vec<D16> Numbers(D, hn::Vec<D> v) {
+    return hn::BitCast(D16(), hn::DemoteTo(hn::Rebind<hwy::float16_t, D>(), v));
+  }
+  static HWY_INLINE hn::Vec<D16> Bits(D d, hn::Vec<D> v) {
+    return Numbers(d, Canonical(d, v));
+  }
 #else
+  static HWY_INLINE hn::Vec<D16> Numbers(D d, hn::Vec<D> v) {
+    return Bits(d, v);
+  }
+  static HWY_INLINE hn::Vec<D16> Bits(D d, hn::Vec<D> v) {
     // As core::float_to_f16, lane by lane.
     const hn::RebindToUnsigned<D> d32;
     const hn::RebindToSigned<D> di;
@@ -107,14 +123,20 @@ struct Narrow<F16, D> {
     const auto is_nan = hn::RebindMask(d32, hn::Gt(ai, hn::Set(di, 0x7f800000)));
     const auto nan = hn::Set(d32, uint32_t{core::kNanF16});
     return hn::TruncateTo(D16(), hn::IfThenElse(is_nan, nan, hn::Or(sign, h)));
-#endif
   }
+#endif
 };
 
 template <class T, class D>
 HWY_INLINE void StoreAs(D d, hn::Vec<D> v, T* p) {
   using N = Narrow<T, D>;
   hn::StoreU(N::Bits(d, v), N::Tag(d), reinterpret_cast<typename N::Lane*>(p));
+}
+
+template <class T, class D>
+HWY_INLINE void StoreNumbers(D d, hn::Vec<D> v, T* p) {
+  using N = Narrow<T, D>;
+  hn::StoreU(N::Numbers(d, v), N::Tag(d), reinterpret_cast<typename N::Lane*>(p));
 }
 
 }  // namespace tconv::cpu::simd::HWY_NAMESPACE

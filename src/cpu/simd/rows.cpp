@@ -61,8 +61,9 @@ void store_alone(const Problem& p, const Rows& rows, T bias, T* y) {
   const int64_t lout = p.lout();
   for (int64_t f = 0; f < static_cast<int64_t>(rows.rows.size()); ++f) {
     const Row& row = rows.rows[static_cast<std::size_t>(f)];
-    for (int64_t o = f, t = 0; o < lout; o += p.stride, ++t) {
-      if (!has_product(p, rows, row, t)) y[o] = bias;
+    const int64_t outputs = core::ceil_div(lout - f, p.stride);
+    for (int64_t t = 0; t < outputs; ++t) {
+      if (!has_product(p, rows, row, t)) y[f + p.stride * t] = bias;
     }
   }
 }

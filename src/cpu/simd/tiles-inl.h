@@ -127,15 +127,18 @@ template <class D, class A = hn::TFromD<D>>
 HWY_INLINE bool AllFinite(D d, const A* w, int64_t count) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto zero = hn::Zero(d);
-  auto a = zero, b = zero;  // stay zero, or become NaN for good
+  auto a = zero, b = zero, c = zero, e = zero;  // stay zero, or become NaN for good
   int64_t i = 0;
-  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+  for (; i + 4 * lanes <= count; i += 4 * lanes) {
     a = hn::MulAdd(hn::LoadU(d, w + i), zero, a);
     b = hn::MulAdd(hn::LoadU(d, w + i + lanes), zero, b);
+    c = hn::MulAdd(hn::LoadU(d, w + i + 2 * lanes), zero, c);
+    e = hn::MulAdd(hn::LoadU(d, w + i + 3 * lanes), zero, e);
   }
+  for (; i + lanes <= count; i += lanes) a = hn::MulAdd(hn::LoadU(d, w + i), zero, a);
   A rest = 0;
   for (; i < count; ++i) rest += w[i] * A{0};
-  return rest == A{0} && hn::AllTrue(d, hn::Eq(hn::Add(a, b), zero));
+  return rest == A{0} && hn::AllTrue(d, hn::Eq(hn::Add(hn::Add(a, b), hn::Add(c, e)), zero));
 }
 
 }  // namespace tconv::cpu::simd::HWY_NAMESPACE
