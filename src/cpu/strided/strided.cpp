@@ -137,7 +137,7 @@ HWY_EXPORT(Run);
 
 void compute(const Job& job, const Task& task, const plan::Operands& operands, const void* packed,
              void* scratch) {
-  HWY_DYNAMIC_DISPATCH(Run)(job, task, operands, packed, scratch);
+  TCONV_DISPATCH(Run)(job, task, operands, packed, scratch);
 }
 
 }  // namespace tconv::cpu::strided

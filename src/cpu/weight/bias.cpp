@@ -51,7 +51,7 @@ namespace tconv::cpu::weight {
 HWY_EXPORT(Sum);
 
 double sum_of(core::DType dtype, const void* row, int64_t first, int64_t count) {
-  return HWY_DYNAMIC_DISPATCH(Sum)(dtype, row, first, count);
+  return TCONV_DISPATCH(Sum)(dtype, row, first, count);
 }
 
 }  // namespace tconv::cpu::weight

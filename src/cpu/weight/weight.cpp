@@ -182,7 +182,7 @@ HWY_EXPORT(Run);
 
 void compute(const Job& job, const Task& task, const plan::Operands& operands, void* panel, double* totals,
              bool* flags) {
-  HWY_DYNAMIC_DISPATCH(Run)(job, task, operands, panel, totals, flags);
+  TCONV_DISPATCH(Run)(job, task, operands, panel, totals, flags);
 }
 
 }  // namespace tconv::cpu::weight
