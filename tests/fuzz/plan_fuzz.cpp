@@ -220,7 +220,10 @@ std::vector<plan::Plan> plans_of(const Problem& p) {
     const plan::Plan& plan = made.value();
     demand(!explain(plan).empty() && !plan.kernel->pack_key().empty(), p, plan.entry->name);
     demand(cpu_seconds() - start < 1, p, "planning took more than a second");
-    demand(plan.workspace_bytes(true) <= std::size_t{kThreads + 1} << 23, p, "too large a workspace");
+    // Gradients hold partial sums of their outputs.
+    const Size sums = p.operation == Operation::forward ? Size(0) : Size(p.output_elements()) * 64;
+    const Size most = sums + (int64_t{kThreads + 1} << 23);
+    demand(plan.workspace_bytes(true) <= static_cast<std::size_t>(most.value()), p, "too large a workspace");
     const Size packed = Size(p.weight_elements()) * 16 * 8 + (1 << 20);
     demand(Size(static_cast<int64_t>(plan.kernel->packed_bytes())) <= packed, p, "too large packed weights");
     if (!name.empty()) plans.push_back(std::move(made.value()));
