@@ -17,6 +17,8 @@ def _only(value: Any) -> Any:
 class ConvTranspose1d(nn.ConvTranspose1d):
     """torch.nn.ConvTranspose1d on tconv: the same constructor, parameters, state_dict and repr."""
 
+    _tconv_packed = None  # tconv.prepack sets it on the instance
+
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
         if self.padding_mode != "zeros":
             raise ValueError(
@@ -31,7 +33,7 @@ class ConvTranspose1d(nn.ConvTranspose1d):
         parameters = self._parameters
         weight = parameters["weight"] if "weight" in parameters else self.weight
         bias = parameters["bias"] if "bias" in parameters else self.bias
-        packed = self.__dict__.get("_tconv_packed")
+        packed = self._tconv_packed
         call = conv_transpose1d if packed is None else packed.conv_transpose1d
         return call(
             input,
@@ -46,7 +48,7 @@ class ConvTranspose1d(nn.ConvTranspose1d):
 
     def _apply(self, fn, recurse=True):  # type: ignore[no-untyped-def]
         # .to(), .half(), .cuda(), ...: packed weights belong to the old ones.
-        packed = self.__dict__.get("_tconv_packed")
+        packed = self._tconv_packed
         if packed is not None:
             packed.drop()
         return super()._apply(fn, recurse)

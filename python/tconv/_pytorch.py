@@ -129,6 +129,20 @@ def register_fake(library: torch.library.Library, name: str, function: Callable[
         library.impl(name, function, "Meta")
 
 
+class _BelowAutograd:
+    """torch._C._AutoDispatchBelowAutograd, which before 2.1 is a guard that cannot be used in a `with`."""
+
+    def __enter__(self) -> None:
+        self._guard: Any = torch._C._AutoDispatchBelowAutograd()
+        if VERSION >= (2, 1):
+            self._guard.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        if VERSION >= (2, 1):
+            self._guard.__exit__(*error)
+        del self._guard
+
+
 def register_autograd(
     library: torch.library.Library, name: str, backward: Callable[..., Any], setup_context: Callable[..., None]
 ) -> None:
@@ -140,7 +154,7 @@ def register_autograd(
     class Gradient(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, *call: Any) -> Tensor:  # type: ignore[override]
-            with torch._C._AutoDispatchBelowAutograd():
+            with _BelowAutograd():
                 output: Tensor = op(*call)
             setup_context(ctx, call, output)
             return output
@@ -150,7 +164,7 @@ def register_autograd(
     def kernel(*call: Any) -> Tensor:
         if torch.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in call):
             return Gradient.apply(*call)  # type: ignore[no-any-return]
-        with torch._C._AutoDispatchBelowAutograd():
+        with _BelowAutograd():
             return op(*call)  # type: ignore[no-any-return]
 
     library.impl(name, kernel, "Autograd")

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from tconv._pytorch import VERSION
+
 sys.path.insert(0, str(Path(__file__).parent))
 
 
@@ -15,9 +17,15 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "cpu_only: the test is about the CPU, or has no device")
+    config.addinivalue_line("markers", "needs(version, what): PyTorch has it from that version on")
 
 
 def pytest_collection_modifyitems(config, items):
+    for item in items:
+        for marker in item.iter_markers("needs"):
+            version, what = marker.args
+            if VERSION < version:
+                item.add_marker(pytest.mark.skip(reason=f"{what}: PyTorch {'.'.join(map(str, version))} and later"))
     if config.getoption("--device") == "cpu":
         return
     # Deselected rather than skipped, so that a skip on a machine with a GPU always means something.

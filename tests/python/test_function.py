@@ -197,6 +197,22 @@ def test_empty_results_have_their_shape(device):
 
 
 @pytest.mark.cpu_only
+def test_float32_mode_follows_allow_tf32():
+    from torch.backends import __allow_nonbracketed_mutation as allowed
+
+    before = torch.backends.cudnn.allow_tf32
+    try:
+        for value in (True, False):
+            with allowed():
+                torch.backends.cudnn.allow_tf32 = value
+            assert tconv.precision() == ("tf32" if value else "ieee") and tconv.precision("cpu") == "ieee"
+    finally:
+        with allowed():
+            torch.backends.cudnn.allow_tf32 = before
+
+
+@pytest.mark.cpu_only
+@pytest.mark.needs((2, 9), "fp32_precision")
 def test_float32_mode_is_read_at_call_time():
     from torch.backends import __allow_nonbracketed_mutation as allowed  # PyTorch's test helpers freeze flags
 

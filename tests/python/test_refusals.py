@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 
 import tconv
+from tconv._pytorch import VERSION
 
 X, W, B = torch.randn(2, 4, 9), torch.randn(4, 3, 5), torch.randn(3)
 
@@ -51,12 +52,14 @@ REFUSED = {
     "bias dtype": ((X, W, B.double()), "bias"),
     "int32": ((X.int(), W.int()), "input"),
     "bool": ((X.bool(), W.bool()), "input"),
-    "float8": ((X.to(torch.float8_e4m3fn), W.to(torch.float8_e4m3fn)), "input"),
     "sparse input": ((X.to_sparse(), W), "input"),
     "sparse weight": ((X, W.to_sparse()), "weight"),
     "sparse csr": ((X[0].to_sparse_csr(), W), "input"),
     "quantised": ((torch.quantize_per_tensor(X, 0.1, 0, torch.qint8), W), "input"),
 }  # fmt: skip
+
+if VERSION >= (2, 1):
+    REFUSED["float8"] = ((X.to(torch.float8_e4m3fn), W.to(torch.float8_e4m3fn)), "input")
 
 # PyTorch takes these; tconv does not, or PyTorch should not.
 REFUSED_HERE_ALONE = {
@@ -84,6 +87,8 @@ def test_refused_as_pytorch_refuses_and_by_name(name):
     theirs = exception_of(lambda: F.conv_transpose1d(*arguments))
     ours = exception_of(lambda: tconv.conv_transpose1d(*arguments))
     assert word in str(ours)
+    if name == "65 bits" and VERSION < (2, 10):
+        return  # RuntimeError there, ValueError in later versions and here
     assert isinstance(ours, type(theirs)), f"{ours!r} where PyTorch has {theirs!r}"
 
 

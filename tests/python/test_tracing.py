@@ -95,6 +95,7 @@ def test_symbolic_trace_and_functionalize(packed, device):
 
 
 @pytest.mark.cpu_only
+@pytest.mark.needs((2, 5), "fake tensors of a device that is not there")
 def test_the_float32_mode_is_not_part_of_a_trace():
     """It is read when the graph runs, as in compiled ones."""
     from torch._subclasses.fake_tensor import FakeTensorMode

@@ -111,6 +111,7 @@ def test_prepacked_and_patched_models_compile(device):
 # --- torch.export -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.needs((2, 2), "torch.export with dynamic shapes")
 @pytest.mark.parametrize("strict", [False, True])
 def test_export_with_a_dynamic_length_and_its_serialisation(strict, device):
     ours, theirs = decoders(device)
@@ -236,6 +237,7 @@ def test_autocast_gradients_have_the_parameters_dtype(device):
 # --- the operators themselves -----------------------------------------------------------------------------
 
 
+@pytest.mark.needs((2, 4), "torch.library.opcheck")
 @pytest.mark.parametrize("gradient", [False, True])
 @pytest.mark.parametrize("unbatched", [False, True])
 def test_opcheck(gradient, unbatched, device):
