@@ -46,9 +46,9 @@ class ConvTranspose1d(nn.ConvTranspose1d):
             _only(self.dilation),
         )
 
-    def _apply(self, fn, recurse=True):  # type: ignore[no-untyped-def]
+    def _apply(self, fn, *rest):  # type: ignore[no-untyped-def]  # PyTorch 2.1 and later pass `recurse`
         # .to(), .half(), .cuda(), ...: packed weights belong to the old ones.
         packed = self._tconv_packed
         if packed is not None:
             packed.drop()
-        return super()._apply(fn, recurse)
+        return super()._apply(fn, *rest)

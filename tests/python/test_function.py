@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from support import DTYPES, Problem, assert_close, for_random_problems, integers, normal, reference
 
 import tconv
+from tconv._pytorch import VERSION
 
 SHAPES = [
     Problem(2, 3, 5, 17, 4, stride=2, padding=1),
@@ -47,6 +48,8 @@ def test_any_valid_problem_is_exact_and_equals_torch(problem, device):
     if y.numel() > 0:
         # cuDNN may choose an algorithm that is not exact on integers (FFT).
         inexact = 1e-3 if device == "cuda" else 0
+        if VERSION < (2, 1) and problem.l == problem.k == 1:
+            return  # oneDNN finds no format for some of these there
         torch.testing.assert_close(y, F.conv_transpose1d(*operands, *problem.numbers), rtol=0, atol=inexact)
 
 

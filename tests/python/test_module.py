@@ -12,12 +12,14 @@ from torch import nn
 from torch.nn.utils import parametrizations, parametrize, prune, spectral_norm, weight_norm
 
 import tconv
+from tconv._pytorch import VERSION
 
 ARGUMENTS = [
     dict(in_channels=4, out_channels=6, kernel_size=5),
     dict(in_channels=4, out_channels=6, kernel_size=(8,), stride=4, padding=(2,), groups=2, bias=False),
     dict(in_channels=2, out_channels=2, kernel_size=3, stride=2, output_padding=1, dilation=2),
 ]
+AUTOCAST_DTYPES = (torch.bfloat16, torch.float16) if VERSION >= (2, 3) else (torch.bfloat16,)  # on a CPU
 PATCHED = "tconv.patch left"
 
 
@@ -168,13 +170,16 @@ def test_layers_that_cannot_be_swapped_are_reported():
 
 
 REPARAMETRISE = {
-    "weight_norm": lambda m: parametrizations.weight_norm(m, dim=1),
     "orthogonal": parametrizations.orthogonal,
     "spectral_norm": parametrizations.spectral_norm,
     "old weight_norm": weight_norm,
     "old spectral_norm": spectral_norm,
     "pruning": lambda m: prune.l1_unstructured(m, "weight", 0.3),
 }
+
+
+if VERSION >= (2, 1):
+    REPARAMETRISE["weight_norm"] = lambda m: parametrizations.weight_norm(m, dim=1)
 
 
 @pytest.mark.filterwarnings("ignore:.*deprecated.*:FutureWarning")
@@ -205,6 +210,7 @@ def test_reparametrised_layers(name, device):
     close(layer(x), expected)
 
 
+@pytest.mark.needs((2, 1), "parametrizations.weight_norm")
 def test_parametrising_a_patched_layer(device):
     layer = nn.ConvTranspose1d(4, 6, 5, stride=2, device=device)
     x = torch.randn(2, 4, 9, device=device)
@@ -282,7 +288,7 @@ def test_prepacked_layers_copy_pickle_autocast_and_transform(device):
         assert torch.equal(other(x), expected)
         other.weight.zero_()
         assert not torch.equal(other(x), expected) and torch.equal(layer(x), expected)
-    for dtype in (torch.bfloat16, torch.float16):
+    for dtype in AUTOCAST_DTYPES:
         with torch.autocast(device, dtype):
             y = layer(x)
             assert y.dtype == dtype and torch.equal(y, plain_call(layer, x))

@@ -84,6 +84,9 @@ def moved(arguments, device):
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_as_pytorch_refuses_and_by_name(name):
     arguments, word = REFUSED[name]
+    if name == "huge groups" and VERSION < (2, 1):  # PyTorch divides by zero there, and the process ends
+        assert word in str(exception_of(lambda: tconv.conv_transpose1d(*arguments)))
+        return
     theirs = exception_of(lambda: F.conv_transpose1d(*arguments))
     ours = exception_of(lambda: tconv.conv_transpose1d(*arguments))
     assert word in str(ours)

@@ -56,7 +56,10 @@ def test_jit_trace(packed, gradient, device):
         assert torch.equal(torch.jit.load(file)(x), ours(x))
 
 
-@pytest.mark.parametrize("options", [{}, {"pre_dispatch": True}], ids=str)
+PRE_DISPATCH = pytest.param({"pre_dispatch": True}, marks=pytest.mark.needs((2, 1), "pre_dispatch"))
+
+
+@pytest.mark.parametrize("options", [{}, PRE_DISPATCH], ids=str)
 @pytest.mark.parametrize("gradient", [False, True])
 @pytest.mark.parametrize("packed", [False, True])
 def test_make_fx(packed, gradient, options, device):
@@ -70,6 +73,7 @@ def test_make_fx(packed, gradient, options, device):
         check_follows_weights(traced, ours, device, gradient and not options)
 
 
+@pytest.mark.needs((2, 1), "symbolic sizes")
 def test_make_fx_of_a_gradient_and_with_symbolic_sizes(device):
     def loss(x, w):
         return tconv.conv_transpose1d(x, w, None, 4, 2).square().sum()

@@ -39,6 +39,7 @@ def close(a, b, **kwargs):
 # --- torch.compile ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.needs((2, 1), "dynamic shapes")
 @pytest.mark.parametrize("gradient", [False, True])
 def test_compile_without_graph_breaks_and_without_recompiling_for_a_new_length(gradient, device):
     torch._dynamo.reset()
@@ -60,6 +61,7 @@ def test_compile_without_graph_breaks_and_without_recompiling_for_a_new_length(g
     assert names.count("tconv.conv_transpose1d.default") == 2
 
 
+@pytest.mark.needs((2, 1), "dynamic shapes")
 def test_automatic_dynamic_shapes_settle_after_one_recompile(device):
     torch._dynamo.reset()
     ours, theirs = decoders(device)
@@ -206,7 +208,7 @@ def test_functional_call_and_ensembles(device):
 # --- autocast ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, pytest.param(torch.float16, marks=pytest.mark.needs((2, 3), "float16 on a CPU"))])
 def test_autocast_as_pytorch(dtype, device):
     operands = Problem(2, 4, 6, 9, 5, stride=2).operands(integers, torch.float32, device)
     halves = [t.to(dtype) for t in operands]
