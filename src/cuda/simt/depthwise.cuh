@@ -216,15 +216,12 @@ __device__ __forceinline__ DepthwisePart<T> depthwise_part(const DepthwiseParams
   return part;
 }
 
-// This thread's outputs of a part that became NaN, again, of the products that are there: zeros stand for
-// positions outside x, and an infinite weight makes NaN of them, and nothing else. Only of rows whose weights
-// are not all finite; slow. What it needs is found again: kept, it would take registers from the sums.
+// This thread's outputs of a part that became NaN, again, of the products that are there.
 template <class T, int S, int kThreads>
 __device__ __forceinline__ void repair_part(const DepthwiseParams& a, int64_t index) {
   using Shape = DepthwiseShape<T, S, kThreads>;
   constexpr int R = Shape::R;
   const DepthwisePart<T> part = depthwise_part<T, S, Shape>(a, index);
-  loads_after_stores();
   int64_t first = part.first + static_cast<int>(threadIdx.x) * R;  // of a run
 #pragma unroll 1
   for (int m = 0; first < part.end; m = m + 1 == R ? 0 : m + 1, first += m == 0 ? kThreads * R : 0) {
@@ -250,6 +247,16 @@ __device__ __forceinline__ void repair_part(const DepthwiseParams& a, int64_t in
   }
 }
 
+// The same of all the block's parts, when all of them are stored: before, what this needs would take
+// registers from the sums. Zeros stand for positions outside x, and an infinite weight makes NaN of them, and
+// nothing else. Only where weights are not all finite; slow.
+template <class T, int S, int kThreads>
+__device__ __forceinline__ void repair_parts(const DepthwiseParams& a) {
+  loads_after_stores();
+#pragma unroll 1
+  for (int64_t index = blockIdx.x; index < a.tiles; index += gridDim.x) repair_part<T, S, kThreads>(a, index);
+}
+
 // Blocks of 128 threads on an SM, for its loads in flight: fewer where a thread holds 32 sums (strides 4 and
 // 8, which read little).
 template <class Shape>
@@ -261,7 +268,7 @@ constexpr int depthwise_blocks() {
 template <class T, int S>
 __global__ void __launch_bounds__(kDepthwiseThreads,
                                   depthwise_blocks<DepthwiseShape<T, S, kDepthwiseThreads>>())
-    depthwise_words_kernel(const __grid_constant__ DepthwiseParams a) {
+    depthwise_words_kernel(const DepthwiseParams a) {
   constexpr int kThreads = kDepthwiseThreads;
   using Shape = DepthwiseShape<T, S, kThreads>;
   constexpr int kWindow = Shape::kStep * S, kWordStep = Shape::kStep / Shape::kPack;
@@ -270,6 +277,7 @@ __global__ void __launch_bounds__(kDepthwiseThreads,
   float* ws = shared_floats + a.pitch;
   const float* mine = xs + (a.blocks_of_taps + static_cast<int>(threadIdx.x)) * Shape::XV;
 
+  bool special = false;  // a weight is not finite
   for (int64_t index = blockIdx.x; index < a.tiles; index += gridDim.x) {
     DepthwisePart<T> part = depthwise_part<T, S, Shape>(a, index);
     if (part.first >= part.end) continue;
@@ -283,7 +291,7 @@ __global__ void __launch_bounds__(kDepthwiseThreads,
     for (int k = threadIdx.x + kThreads; k < a.k; k += kThreads) {
       finite = finite && is_finite(widen(part.weight[k]));
     }
-    const bool special = __syncthreads_or(!finite) != 0;  // and the row before has read its weights
+    if (__syncthreads_or(!finite)) special = true;  // and the row before has read its weights
     if (static_cast<int>(threadIdx.x) < a.k) ws[threadIdx.x] = widen(weight);
     for (int k = threadIdx.x + kThreads; k < a.k; k += kThreads) ws[k] = widen(part.weight[k]);
     T* to = part.row + part.first;
@@ -298,14 +306,13 @@ __global__ void __launch_bounds__(kDepthwiseThreads,
       if (!more) break;
       __syncthreads();  // the next window overwrites xs
     }
-    if (special) repair_part<T, S, kThreads>(a, index);
   }
+  if (special) repair_parts<T, S, kThreads>(a);
 }
 
 // Several channels a group, any strides of x, short rows.
 template <class T, int S>
-__global__ void __launch_bounds__(kDepthwiseSmallThreads)
-    depthwise_elements_kernel(const __grid_constant__ DepthwiseParams a) {
+__global__ void __launch_bounds__(kDepthwiseSmallThreads) depthwise_elements_kernel(const DepthwiseParams a) {
   constexpr int kThreads = kDepthwiseSmallThreads;
   using Shape = DepthwiseShape<T, S, kThreads>;
   extern __shared__ __align__(16) float shared_floats[];
@@ -313,9 +320,9 @@ __global__ void __launch_bounds__(kDepthwiseSmallThreads)
   float* ws = shared_floats + static_cast<int64_t>(a.cin_per_group) * a.pitch;
   const float* mine = xs + (a.blocks_of_taps + static_cast<int>(threadIdx.x)) * Shape::XV;
 
+  bool finite = true;
   for (int64_t index = blockIdx.x; index < a.tiles; index += gridDim.x) {
     DepthwisePart<T> part = depthwise_part<T, S, Shape>(a, index);
-    bool finite = true;
     for (bool begins = true; part.first < part.end; part.first += Shape::kStep * S, begins = false) {
       for (int c = 0; c < a.cin_per_group; ++c) {
         const T* w = part.weight + static_cast<int64_t>(c) * a.cout_per_group * a.k;
@@ -333,9 +340,9 @@ __global__ void __launch_bounds__(kDepthwiseSmallThreads)
       __syncthreads();  // the next window overwrites xs
       part.start += Shape::kStep;
     }
-    static_assert(kThreads == 32);
-    if (!__all_sync(~0u, finite)) repair_part<T, S, kThreads>(a, index);
   }
+  static_assert(kThreads == 32);
+  if (!__all_sync(~0u, finite)) repair_parts<T, S, kThreads>(a);
 }
 
 }  // namespace tconv::cuda::simt

@@ -18,18 +18,34 @@
 // (longk.cuh). The order of every sum is fixed by the configuration.
 #pragma once
 
-#include "cuda/simt/narrow_repair.cuh"
+#include "cuda/simt/narrow.hpp"
+#include "cuda/simt/storage.cuh"
 
 namespace tconv::cuda::simt {
 
-// ws[((ci*taps + t)*r_warps + residue block)*kCo*kR + c*kR + r]. Whether those of this thread are finite.
+// What a block works on.
+struct NarrowTile {
+  int64_t row, q, residue, co, split;  // q: first Q, co: within the group
+};
+
+__device__ __forceinline__ NarrowTile narrow_tile(const NarrowParams& a, int64_t index, int kCo,
+                                                  int q_block) {
+  NarrowTile t;
+  t.residue = take_digit(index, a.residue_groups) * a.residues;
+  t.co = take_digit(index, a.co_blocks) * kCo;
+  t.q = a.q_first + take_digit(index, a.q_tiles) * q_block;
+  t.row = take_digit(index, a.rows);
+  t.split = index;
+  return t;
+}
+
+// ws[((ci*taps + t)*r_warps + residue block)*kCo*kR + c*kR + r]
 template <class T, class Sum, int kCo, int kR>
-__device__ __forceinline__ bool fill_weights(Sum* ws, const T* w, int ci_count, const NarrowTile& tile,
+__device__ __forceinline__ void fill_weights(Sum* ws, const T* w, int ci_count, const NarrowTile& tile,
                                              const NarrowParams& a) {
   constexpr int kBatch = 8;
   const int per_channel = a.taps * a.residues, all = ci_count * kCo * per_channel;
   const int co_live = min(static_cast<int64_t>(kCo), a.cout_per_group - tile.co);
-  bool finite = true;
   for (int first = threadIdx.x; first < all; first += kBatch * static_cast<int>(blockDim.x)) {
     T held[kBatch];
     int place[kBatch];
@@ -48,12 +64,9 @@ __device__ __forceinline__ bool fill_weights(Sum* ws, const T* w, int ci_count, 
     loads_before_stores();
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
-      const Sum weight = widen(held[i]);
-      finite = finite && is_finite(weight);
-      if (place[i] >= 0) ws[place[i]] = weight;
+      if (place[i] >= 0) ws[place[i]] = widen(held[i]);
     }
   }
-  return finite;
 }
 
 // kN values, 16 bytes at a time where there are so many.
@@ -119,7 +132,8 @@ __device__ __forceinline__ void add_inside(Sum (&sum)[kP][kCo * kR], const T* x,
   }
 }
 
-// The same with every test: any strides, edges, taps that end within the block's residues. live: residues of
+// The same with every test: any strides, edges (what lies outside x is no product: an infinite weight must
+// not make NaN of a zero there), taps that end within the block's residues. live: residues of
 // the block with a tap 0; tap t has live - t*s.
 template <class T, class Sum, int kCo, int kR, int kP>
 __device__ __forceinline__ void add_tested(Sum (&sum)[kP][kCo * kR], const T* x, int64_t q, const Sum* ws,
@@ -132,10 +146,11 @@ __device__ __forceinline__ void add_tested(Sum (&sum)[kP][kCo * kR], const T* x,
       const int live_here = live - t * a.stride;
       if (live_here <= 0) break;
       Sum v[kP], w[kCo * kR];
+      bool there[kP];
 #pragma unroll
       for (int i = 0; i < kP; ++i) {
-        const bool there = static_cast<uint64_t>(q - t + 32 * i) < static_cast<uint64_t>(a.l);
-        v[i] = widen(there ? from[32 * i * a.x_position] : T{});
+        there[i] = static_cast<uint64_t>(q - t + 32 * i) < static_cast<uint64_t>(a.l);
+        v[i] = widen(there[i] ? from[32 * i * a.x_position] : T{});
       }
       load_weights(w, w_at);
 #pragma unroll
@@ -145,13 +160,24 @@ __device__ __forceinline__ void add_tested(Sum (&sum)[kP][kCo * kR], const T* x,
           for (int c = 0; c < kCo; ++c) {
 #pragma unroll
             for (int i = 0; i < kP; ++i) {
-              sum[i][c * kR + r] = multiply_add(v[i], w[c * kR + r], sum[i][c * kR + r]);
+              Sum& each = sum[i][c * kR + r];
+              each = there[i] ? multiply_add(v[i], w[c * kR + r], each) : each;
             }
           }
         }
       }
     }
   }
+}
+
+// What a thread is of its block.
+struct NarrowThread {
+  int lane, q_warp, r_warp, slice;
+};
+
+__device__ __forceinline__ NarrowThread narrow_thread(const NarrowParams& a) {
+  const int warp = threadIdx.x >> 5, rest = warp / a.q_warps;
+  return {static_cast<int>(threadIdx.x & 31), warp % a.q_warps, rest % a.r_warps, rest / a.r_warps};
 }
 
 // Adds the slices' sums into slice 0's, slice after slice.
@@ -172,6 +198,15 @@ __device__ __forceinline__ void add_slices(Sum (&sum)[kP][kN], Sum* buffer, cons
       for (int e = 0; e < kP * kN; ++e) sum[e / kN][e % kN] += mine[e * width];
     }
   }
+}
+
+// Where output channel co of a tile (of either kernel) begins in y, and its channel.
+template <class Tile>
+__device__ __forceinline__ int64_t narrow_line(const Tile& tile, int64_t co, int64_t& channel,
+                                               const NarrowParams& a) {
+  const int64_t n = quotient(tile.row, a.groups);
+  channel = (tile.row - n * a.groups) * a.cout_per_group + co;
+  return (n * a.groups * a.cout_per_group + channel) * a.lout;
 }
 
 // The sums of an output channel, picked without indexing registers at run time.
@@ -264,7 +299,7 @@ constexpr int narrow_blocks_per_sm(int sums, int bytes) {
 template <class T, int kCo, int kR, int kP>
 __global__ void __launch_bounds__(32 * kNarrowMaxWarps,
                                   narrow_blocks_per_sm(kP* kCo* kR, sizeof(Accumulator<T>)))
-    narrow_kernel(const __grid_constant__ NarrowParams a) {
+    narrow_kernel(const NarrowParams a) {
   using Sum = Accumulator<T>;
   extern __shared__ __align__(16) unsigned char shared_bytes[];
   Sum* ws = reinterpret_cast<Sum*>(shared_bytes);  // the weights' place holds the stage at the end
@@ -293,13 +328,12 @@ __global__ void __launch_bounds__(32 * kNarrowMaxWarps,
 #pragma unroll
       for (int j = 0; j < kCo * kR; ++j) sum[i][j] = 0;
     }
-    bool special = false;  // weights that are not finite
     for (int chunk = 0; chunk < ci_count; chunk += a.chunk) {
       const int count = min(a.chunk, ci_count - chunk);
       __syncthreads();
-      const bool finite = fill_weights<T, Sum, kCo, kR>(
-          ws, w + static_cast<int64_t>(chunk) * a.cout_per_group * a.k, count, tile, a);
-      if (__syncthreads_or(!finite)) special = true;
+      fill_weights<T, Sum, kCo, kR>(ws, w + static_cast<int64_t>(chunk) * a.cout_per_group * a.k, count, tile,
+                                    a);
+      __syncthreads();
       const Sum* w_block = ws + me.r_warp * (kCo * kR);
       const T* from = x + chunk * a.x_channel;
       if (inside && a.taps == 2) {
@@ -319,7 +353,6 @@ __global__ void __launch_bounds__(32 * kNarrowMaxWarps,
     } else {
       store_tile<T, Sum, kCo, kR, kP>(static_cast<T*>(a.y), a.bias, sum, ws, tile, me, a);
     }
-    if (special) repair_tile<T>(a, index, kCo, 32 * kP);
   }
 }
 

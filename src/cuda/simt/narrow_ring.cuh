@@ -4,13 +4,13 @@
 // Each warp copies the rows of x that it needs, channels ahead, into a ring of its own in shared memory:
 // without registers where copies are asynchronous, through registers one channel ahead elsewhere (16-bit
 // types, before compute capability 8.0). Edges of x arrive there as zeros, so no loop tests for them (what an
-// infinite weight makes of them is mended behind: narrow_repair.cuh), and the number of taps is free. Quicker
-// than narrow.cuh by as much as those wait (H200, us, narrow.cuh and this: 512->1 k16 s8 52 and 32, 512->1
-// k21 s10 73 and 41, 64->1 k8 s4 235 and 210, 4->4 k4 s4 450 and 386, 22->16 k7 s4 66 and 53), slower where
-// many columns multiply a tap at a time (16->8 k4 s2 252 and 276).
+// infinite weight makes of them is mended behind: narrow_ring_repair.cuh), and the number of taps is free.
+// Quicker than narrow.cuh by as much as those wait (H200, us, narrow.cuh and this: 512->1 k16 s8 52 and 32,
+// 512->1 k21 s10 73 and 41, 64->1 k8 s4 235 and 210, 4->4 k4 s4 450 and 386, 22->16 k7 s4 66 and 53), slower
+// where many columns multiply a tap at a time (16->8 k4 s2 252 and 276).
 #pragma once
 
-#include "cuda/simt/narrow_ring_store.cuh"
+#include "cuda/simt/narrow_ring_repair.cuh"
 
 namespace tconv::cuda::simt {
 
@@ -172,7 +172,7 @@ __device__ __forceinline__ void add_channels(Sum (&sum)[kP][kCo * kR], const T* 
 
 template <class T, int kCo, int kR, int kP>
 __global__ void __launch_bounds__(32 * kNarrowMaxWarps, ring_blocks_per_sm(kCo* kR, kP, sizeof(T)))
-    narrow_ring_kernel(const __grid_constant__ NarrowParams a) {
+    narrow_ring_kernel(const NarrowParams a) {
   using Sum = Accumulator<T>;
   extern __shared__ __align__(16) unsigned char shared_bytes[];
   Sum* ws = reinterpret_cast<Sum*>(shared_bytes);  // the weights' place holds the stage at the end
@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(32 * kNarrowMaxWarps, ring_blocks_per_sm(kCo* 
   T* ring = reinterpret_cast<T*>(shared_bytes + a.ring_offset) +
             (threadIdx.x >> 5) * (ring_depth(kP) * ring_row(kP));
 
-  bool special = false;  // weights that are not finite
+  bool special = false;  // a weight is not finite
   for (int64_t index = blockIdx.x; index < a.tiles; index += gridDim.x) {
     const RingTile tile = ring_tile(a, index, kCo, q_block);
     const int64_t n = quotient(tile.row, a.groups), group = tile.row - n * a.groups;
@@ -216,7 +216,7 @@ __global__ void __launch_bounds__(32 * kNarrowMaxWarps, ring_blocks_per_sm(kCo* 
         __syncthreads();
         const bool finite = fill_ring_weights<T, Sum, kCo, kR>(
             ws, w + static_cast<int64_t>(chunk) * a.cout_per_group * a.k, count, tile, a);
-        special = __syncthreads_or(!finite) != 0 || (special && chunk > 0);
+        if (__syncthreads_or(!finite)) special = true;
       }
       const Sum* w_block = ws + me.r_warp * narrow_pitch(kCo * kR);
       const T* from = x + chunk * a.x_channel;
@@ -234,8 +234,8 @@ __global__ void __launch_bounds__(32 * kNarrowMaxWarps, ring_blocks_per_sm(kCo* 
     } else {
       store_ring_tile<T, Sum, kCo, kR, kP>(static_cast<T*>(a.y), a.bias, sum, ws, tile, me, a);
     }
-    if (special) repair_tile<T>(a, index, kCo, 32 * kP);
   }
+  if (special) repair_ring_tiles<T>(a, kCo, q_block);
 }
 
 }  // namespace tconv::cuda::simt
