@@ -157,20 +157,26 @@ TEST_F(Addresses, ElementsInsteadOfTensorCopies) {
   }
 }
 
-// The same of data that float16 does not hold: which tiles are marked depends on the numbers alone.
-TEST_F(Addresses, MarkedTiles) {
+// The same of data whose loudness falls from half tile to half tile, of which two may have an output, and of
+// data that float16 does not hold: scales and marks depend on the numbers alone.
+TEST_F(Addresses, ScalesAndMarks) {
   const core::DeviceInfo device = cuda::device_info(0).value();
   if (device.sm != 90) GTEST_SKIP() << "not a GPU of compute capability 9.0";
-  for (const char* text : {"n2 ci48 co70 l1500 k3 s1 p1 bias f32 tf32",
-                           "n2 ci33 co64 l1777 k5 s1 p2 f32 tf32", "n2 ci64 co40 l1001 k4 s2 p1 bias f32"}) {
+  for (const char* text :
+       {"n2 ci48 co70 l1500 k3 s1 p1 bias f32 tf32", "n2 ci33 co64 l1777 k5 s1 p2 f32 tf32",
+        "n2 ci64 co40 l1001 k4 s2 p1 bias f32", "n2 ci48 co64 l1501 k3 s1 p1 f32"}) {
     Operands o(text);
     auto* x = reinterpret_cast<float*>(o.x.data());
-    for (std::size_t i = 0; i < o.x.size() / 4; ++i) {
-      if (i % 997 == 5) x[i] *= 1e-12f;
-    }
-    for (const cuda::Sm90Config& c : direct_configs(o.problem)) {
-      if (cuda::sm90_plan_of(o.problem, device, c).blocks == 0) continue;
-      expect_same_bits(o, *cuda::sm90_kernel(o.problem, device, c), cuda::text(c));
+    const auto length = static_cast<std::size_t>(o.problem.l);
+    for (const bool marks : {false, true}) {
+      for (std::size_t i = 0; i < o.x.size() / 4; ++i) {
+        if (!marks) x[i] = std::ldexp(x[i], -static_cast<int>(i % length / 61 % 9));
+        if (marks && i % 997 == 5) x[i] *= 1e-12f;
+      }
+      for (const cuda::Sm90Config& c : direct_configs(o.problem)) {
+        if (cuda::sm90_plan_of(o.problem, device, c).blocks == 0) continue;
+        expect_same_bits(o, *cuda::sm90_kernel(o.problem, device, c), cuda::text(c));
+      }
     }
   }
 }

@@ -9,7 +9,7 @@ import unittest
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/kernel_resources"
 CLEAN = "_ZN5tconv4cuda4sm8011pack_kernelINS1_4Tf32EEEvNS0_14Sm80PackParamsE"
 DENSE = "_ZN5tconv4cuda12dense_kernelINS0_10DenseShapeIfLi128ELi128ELi8ELi8ELi2EEEEEvNS0_11DenseParamsE"
-GATHER = "_ZN5tconv4cuda4simt13gather_kernelI6__halfLi1ELi1EEEvNS1_12GatherParamsE"
+GATHER = "_ZN5tconv4cuda4simt13gather_kernelI6__halfLi4ELi2EEEvNS1_12GatherParamsE"
 
 USAGE = """
 Fatbin elf code:

@@ -128,10 +128,16 @@ class StagedRows {
     }
   }
 
-  // Bytes from output `first` of a row of y to its window.
+  // Bytes from output `first` of a row of y to its window, which begins a multiple of window_bytes behind y's
+  // begin: which of two half tiles stores an output is then no matter of y's address. (Operands in two parts
+  // may differ in their last bits by a half tile's scale.)
   __device__ int before_window(uintptr_t row) const {
-    return static_cast<int>(-row & static_cast<uintptr_t>(p_.window_bytes - 1));
+    const auto begin = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(p_.output));
+    return static_cast<int>((begin - static_cast<uint32_t>(row)) &
+                            static_cast<uint32_t>(p_.window_bytes - 1));
   }
+  // Whether windows begin on vectors.
+  __device__ bool has_vectors() const { return reinterpret_cast<uintptr_t>(p_.output) % 16 == 0; }
 
   // Whether all that is staged of rows, from output `first` on, exists.
   __device__ bool inside(int64_t first) const { return first >= 0 && first + p_.row_outputs <= p_.lout; }
@@ -144,7 +150,7 @@ class StagedRows {
 
   // Staged rows of some couts, from y's output `first` on.
   __device__ void store_pass(T* y, int couts, int half_tile, int64_t first) const {
-    if (at_ends(half_tile, first)) {
+    if (at_ends(half_tile, first) || (p_.windows && !has_vectors())) {
       store_elements(y, couts, half_tile, first);
     } else if (p_.windows) {
       store_windows(y, couts);

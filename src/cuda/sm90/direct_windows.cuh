@@ -36,7 +36,8 @@ class ShiftedWindows : StagedRows<S> {
 
   // Whether half tiles of rows like the one at this address are stored so.
   __device__ bool takes(uintptr_t row, int couts) const {
-    return p_.shifted && couts >= S::kRowBlocks * kSm90Rows && row % (kNeighbours ? 8 : 4) == 0;
+    return p_.shifted && couts >= S::kRowBlocks * kSm90Rows && row % (kNeighbours ? 8 : 4) == 0 &&
+           this->has_vectors();
   }
 
   // row: of the run's first cout, from the half tile's first output on.
@@ -47,7 +48,7 @@ class ShiftedWindows : StagedRows<S> {
 #pragma unroll
     for (int c = 0; c < 2; ++c) {
       const int r = warp_ + 4 * c;
-      const uint32_t begin = low + r * step, before = -begin & 31;
+      const uint32_t begin = low + r * step, before = this->before_window(begin);
       place.to[c] = row + r * step_ + before + lane_ * 16;
       place.from[c] = staged_ + r * pitch_ + (begin & 15) + before + lane_ * 16;
     }
