@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -200,6 +201,7 @@ def _vmap(
     groups: int,
     dilation: int,
     precision: str | int,
+    run: Callable[..., Tensor] = transformed,
 ) -> tuple[Tensor, int]:
     """One call for the whole batch: a batched input alone goes into N, batched weights into the channels."""
     x_dim, w_dim, b_dim = in_dims[:3]
@@ -212,7 +214,7 @@ def _vmap(
 
     if w_dim is None and b_dim is None:
         n = x.shape[1]
-        y = transformed(x.flatten(0, 1), weight, bias, stride, padding, output_padding, groups, dilation, mode)
+        y = run(x.flatten(0, 1), weight, bias, stride, padding, output_padding, groups, dilation, mode)
         y = y.unflatten(0, (size, n))
         return (y.squeeze(1) if unbatched else y), 0
 
@@ -226,13 +228,13 @@ def _vmap(
         w = w.movedim(0, 1).reshape(cin, size * cout_g, k)
         if b is not None:
             b = b.unflatten(1, (groups, cout_g)).movedim(0, 1).reshape(-1)
-        y = transformed(x, w, b, stride, padding, output_padding, groups, dilation, mode)
+        y = run(x, w, b, stride, padding, output_padding, groups, dilation, mode)
         y = y.unflatten(1, (groups, size, cout_g)).movedim(2, 0).flatten(2, 3)
     else:
         # Each example has its own weights: more groups.
         x = x.movedim(0, 1).flatten(1, 2)
         b = None if b is None else b.reshape(-1)
-        y = transformed(
+        y = run(
             x, w.reshape(size * cin, cout_g, k), b, stride, padding, output_padding, groups * size,
             dilation, mode,
         )  # fmt: skip
@@ -240,5 +242,10 @@ def _vmap(
     return (y.squeeze(1) if unbatched else y), 0
 
 
-_pytorch.register_vmap(_library_handle, "conv_transpose1d", _vmap)
-_pytorch.register_vmap(_library_handle, "forward", _vmap)
+def _vmap_of_operator(*arguments: Any) -> tuple[Tensor, int]:
+    """Called below the transform, where an autograd.Function finds no level to stand on."""
+    return _vmap(*arguments, run=lambda *call: _op(*call[:-1], _MODES[call[-1]]))
+
+
+_pytorch.register_vmap(_library_handle, "conv_transpose1d", _vmap_of_operator)
+_pytorch.register_vmap(_library_handle, "forward", _vmap_of_operator)

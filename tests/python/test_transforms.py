@@ -180,6 +180,17 @@ def test_vmap_of_vmap_and_of_a_gradient(device):
     )
 
 
+def test_vmap_of_the_operator_itself(device):
+    x, w, b = Problem(3, 4, 6, 7, 5).operands(normal, torch.float32, device)
+
+    def call(x):
+        return torch.ops.tconv.conv_transpose1d(x, w, b, 2, 0, 0, 1, 1, "ieee")
+
+    expected = call(x)
+    close(torch.vmap(call)(x), expected)
+    close(torch.vmap(torch.vmap(call))(x[None])[0], expected)
+
+
 @pytest.mark.parametrize("transform", [torch.func.jacrev, torch.func.jacfwd])
 def test_jacobians(transform, device):
     operands = Problem(2, 2, 3, 4, 3, stride=2).operands(normal, torch.float64, device)
