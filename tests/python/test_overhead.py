@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import tconv
+from tconv._library import backend
 
 
 def microseconds(calls, rounds=7, repeats=2000):
@@ -51,7 +52,9 @@ def test_inference_calls_cost_no_more_than_pytorchs(tiny, device, capsys):
     for _ in range(4):  # a busy machine may disturb one measurement, not all
         took = microseconds(calls)
         report(took, capsys)
-        if all(took[ours] <= took[theirs] for ours, theirs in rivals):
+        # Half as much again in Python, through ctypes: docs/compatibility.md has the numbers.
+        limit = 1.0 if backend.name == "binding" else 1.5
+        if all(took[ours] <= limit * took[theirs] for ours, theirs in rivals):
             return
     raise AssertionError(took)
 
