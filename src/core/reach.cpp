@@ -1,10 +1,30 @@
 #include "core/reach.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/checked.hpp"
+#include "core/polyphase.hpp"
 
 namespace tconv::core {
+namespace {
+
+// Tiles give every position all taps of its residue, those outside x too. Where x is short and the kernel
+// long, nearly all are outside: then loops over the products that exist are faster, however slow each of them
+// is.
+bool nearly_all_outside(const Problem& p) {
+  if (p.operation == Operation::grad_bias) return false;
+  const double pairs_of_channels =
+      static_cast<double>(p.n) * static_cast<double>(p.cin) * static_cast<double>(p.cout_per_group());
+  const double products = work_of(p).flops / 2 / std::max(1.0, pairs_of_channels);
+  const int64_t taps = ceil_div(p.k, p.stride / std::gcd(p.stride, p.dilation));
+  const bool forward = p.operation == Operation::forward;
+  const double multiplied = forward ? static_cast<double>(p.lout()) * static_cast<double>(taps)
+                                    : static_cast<double>(p.l) * static_cast<double>(p.k);
+  return multiplied > 256 * products + (1 << 22);
+}
+
+}  // namespace
 
 std::string beyond_tiles(const Problem& p) {
   const struct {
@@ -29,7 +49,7 @@ std::string beyond_tiles(const Problem& p) {
     return std::string(rule.words) + ": " + (rule.limit == kMost ? "2^46" : "2^40") +
            " or more, beyond what tiles count";
   }
-  return "";
+  return nearly_all_outside(p) ? "nearly all taps of an output lie outside x" : "";
 }
 
 }  // namespace tconv::core

@@ -1,4 +1,5 @@
-// How far the numbers of a problem may reach before the index arithmetic of tiles could leave 63 bits.
+// How far the numbers of a problem may reach before the index arithmetic of tiles could leave 63 bits, and
+// which problems are for loops over single products because tiles would multiply zeros alone.
 #pragma once
 
 #include <string>

@@ -61,7 +61,8 @@ Status Case::fill_operands() {
   for (int role = 0; role < 4; ++role) {
     if (!reads(problem, role)) continue;
     // Tensors need their element's alignment alone.
-    const std::size_t shift = rng.chance(50) ? 0 : static_cast<std::size_t>(rng.between(1, 31)) * element;
+    const std::size_t shift =
+        options.aligned || rng.chance(50) ? 0 : static_cast<std::size_t>(rng.between(1, 31)) * element;
     const auto bytes = static_cast<std::size_t>(elements(problem, role)) * element;
     auto made = Guarded::make(target, Guarded::Kind::read, bytes, shift);
     if (!made.ok()) return made.status();

@@ -48,6 +48,7 @@ core::Result<std::vector<Set>> make_sets(const core::Problem& problem, Target& t
   for (int i = 0; i < sets_for(problem, target); ++i) {
     judge::Options options;
     options.seed = static_cast<uint64_t>(i) + 1;
+    options.aligned = true;
     auto made = judge::Case::operands_only(problem, judge::Fill::uniform, target, options);
     if (!made.ok()) return made.status();
     Set set{std::move(made.value()), nullptr};
