@@ -102,7 +102,7 @@ class Operators(TorchDispatchMode):
 
     def __torch_dispatch__(self, op, types, args=(), kwargs=None):
         self.names.append(op.overloadpacket.__name__)
-        if op._opname == "convolution_backward":
+        if op.overloadpacket.__name__ == "convolution_backward":
             self.operands += [t for t in args[:3] if t is not None]
         return op(*args, **(kwargs or {}))
 
