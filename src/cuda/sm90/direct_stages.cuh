@@ -37,9 +37,14 @@ template <class S>
 struct DirectBarriers {
   uint32_t base;
   int stages, buffers;
+  int lanes;  // of a warp that arrive at a raw stage's barriers: all of them where its elements are loaded
+              // one by one
 
   __device__ DirectBarriers(const Sm90Params& p, const unsigned char* shared)
-      : base(ptx::shared_address(shared + p.shared_barriers)), stages(p.stages), buffers(p.slots) {}
+      : base(ptx::shared_address(shared + p.shared_barriers)),
+        stages(p.stages),
+        buffers(p.slots),
+        lanes(p.by_elements ? 32 : 1) {}
   __device__ uint32_t full(int warpgroup, int i) const { return base + 8 * (warpgroup * stages + i); }
   __device__ uint32_t empty(int warpgroup, int i) const { return full(S::kWarpgroups + warpgroup, i); }
   __device__ uint32_t weights_full(int i) const { return full(2 * S::kWarpgroups, i); }
@@ -47,8 +52,8 @@ struct DirectBarriers {
 
   __device__ void init() const {
     for (int i = 0; i < S::kWarpgroups * stages; ++i) {
-      ptx::barrier_init(full(0, i), 1);
-      ptx::barrier_init(empty(0, i), S::kReaders);
+      ptx::barrier_init(full(0, i), lanes);
+      ptx::barrier_init(empty(0, i), S::kReaders * lanes);
     }
     for (int i = 0; i < buffers; ++i) {
       ptx::barrier_init(weights_full(i), S::kRowBlocks);  // warps that bring them
@@ -149,8 +154,7 @@ class ElementFeed {
         ptx::barrier_wait(barriers.empty(warpgroup, raw.at), raw.parity ^ 1);
         if (lane_ == 0 && step < S::kFirst) tiles_[raw.at] = tile;
         if (tile >= 0) fill(to_ + raw.at * p_.raw_bytes, tile, step);
-        __syncwarp();
-        if (lane_ == 0) ptx::barrier_arrive(barriers.full(warpgroup, raw.at));
+        ptx::barrier_arrive(barriers.full(warpgroup, raw.at));
         if (tile < 0 && step == S::kFirst - 1) return;
         raw.advance(p_.stages);
       }
@@ -303,10 +307,11 @@ class DirectStages {
     stage_ = last ? first_ : Stage{stage_.own + p_.raw_bytes, stage_.full + 8};
     parity_ ^= last;
   }
-  // Its numbers are in registers, of all lanes.
+  // Its numbers are in registers, of all lanes. Where lanes write stages, each lane frees what it has read,
+  // so that a race check, which does not follow a lane's reads through another's arrival, can vouch for it.
   __device__ void release_stage(uint32_t full) const {
     __syncwarp();
-    if (leader_) ptx::barrier_arrive(full + to_empty_);
+    if (leader_ || p_.by_elements) ptx::barrier_arrive(full + to_empty_);
   }
 
   __device__ void wait_weights() const {
