@@ -14,6 +14,9 @@ struct Held {
 
 Held held_by(const tconv::Problem& problem, const tconv::PlanOptions& options) {
   tconv_plan* plan = nullptr;
+  // The first one of its kind makes what all plans share.
+  if (tconv_plan_create(&problem, &options, &plan) != TCONV_OK) return {};
+  tconv_plan_destroy(plan);
   const std::size_t before = t_held;
   if (tconv_plan_create(&problem, &options, &plan) != TCONV_OK) return {};
   const Held held{tconv_plan_host_bytes(plan), t_held - before};
@@ -44,9 +47,6 @@ int check_all_kernels(const char* line) {
 
 TEST(PlanBytes, AllocationsOfTheLibraryAreCounted) {
   const tconv::Problem problem = tconv::Problem::parse("n1 ci4 co4 l50 k3 f32");
-  tconv_plan* plan = nullptr;
-  ASSERT_EQ(tconv_plan_create(&problem, nullptr, &plan), TCONV_OK);  // and what is made once for all plans
-  tconv_plan_destroy(plan);
   EXPECT_GT(held_by(problem, {}).counted, 500u);
 }
 

@@ -74,9 +74,11 @@ TEST(Judge, CatchesEveryFaultOfMemoryAndBits) {
   GTEST_SKIP() << "the sanitizer itself stops what reaches into a margin";
 #endif
   for (const Planted& p : planted) {
+    // Two threads take the first tasks in either order: with one, only the second run has another order.
+    const auto target = cpu_target(p.fault == Fault::order_shows ? 1 : 2);
     for (const char* line : kLines) {
       for (const Fill fill : {Fill::integers, Fill::uniform, Fill::positive, Fill::spread}) {
-        const std::string failure = verdict(p.fault, line, fill);
+        const std::string failure = verdict(p.fault, line, fill, *target);
         EXPECT_NE(failure.find(p.says), std::string::npos) << line << ": " << p.says << ": " << failure;
       }
     }
