@@ -19,9 +19,8 @@
 //
 // Layouts
 //   A (packed weights)  a header, then [group][8-row block][tap block][co][tap][8]
-//   panel               rows of dy split by phase (panel.hpp). Considered instead: rows as they are, gathered
-//   with
-//                       the stride in the microkernel; that reads `stride` cache lines for one.
+//   panel               rows of dy split by phase (panel.hpp). Considered instead: rows as they are,
+//                       gathered by the microkernel, which reads `stride` cache lines for one.
 #pragma once
 
 #include <cstdint>

@@ -1,14 +1,13 @@
-// Rows of dy split by phase: what the two gradients read. Tap k of output or input position i meets
+// Rows of dy split by phase, as both gradients read them. Tap k of position i of x meets
 //
 //   dy[co, stride*i - padding + k*dilation] = dy[co, stride*(i + shift(k)) + phase(k)]
 //
-// so that behind a split row per phase every tap is a shifted, contiguous line. Taps stride/g apart,
+// so once a row is split by phase, every tap is a shifted, contiguous line. Taps stride/g apart,
 // g = gcd(stride, dilation), share a phase; there are `phases` = min(K, stride/g) of them.
 //
 //   shared    [co][phase][columns + halo]   a tap is a shifted load of its phase's line
-//   expanded  [co][tap][columns]            where the shifts are too wide for lines, or where the gap between
-//   the
-//                                           samples of a batch would cost more columns than it saves loads
+//   expanded  [co][tap][columns]            where shifts are too wide for lines, or where the gaps between
+//                                           samples would cost more columns than shared lines save loads
 //   columns   (n, i): samples one after the other, `period` columns each; those beyond l mean nothing
 #pragma once
 
@@ -21,6 +20,7 @@ namespace tconv::cpu::strided {
 
 inline constexpr int64_t kPanelElements = 96 * 1024;  // 384 KiB of float: half of a 1 MiB L2
 inline constexpr int64_t kMaxTapBlock = 1024;         // taps of an expanded panel
+inline constexpr int64_t kMostTaps = 1 << 16;         // that a plan's tables hold
 
 struct TapPlace {
   int64_t phase, shift;  // element stride*(i + shift) + phase of a row
@@ -29,7 +29,7 @@ struct TapPlace {
 struct SplitPanel {
   int64_t n = 0, l = 0, lout = 0, stride = 1;
   int64_t sample_step = 0;  // elements of dy from a sample to the next
-  int64_t k = 0, tap_block = 1;
+  int64_t tap_block = 1;    // taps of a depth block
   bool expanded = false;
   int64_t lines = 1;             // of one channel: phases, or the taps of a block
   int64_t halo = 0;              // columns of a line beyond those of the panel
@@ -43,9 +43,8 @@ struct SplitPanel {
   void set_columns(int64_t panel_columns);          // of a panel: gives line and offsets
 };
 
-// rows: how many share the loads of a column; a batch's samples are expanded where rows*gap is costly.
-// Weights of more than kMaxTapBlock taps are always expanded: the order of sums may depend on k, not on n or
-// l.
+// rows: how many share the loads of a column; samples of a batch are expanded where rows*gap is costly.
+// Above kMaxTapBlock taps the panel is always expanded: the packed layout may depend on k, not on n or l.
 SplitPanel split_panel(const core::Problem& problem, int64_t rows);
 
 }  // namespace tconv::cpu::strided

@@ -18,8 +18,9 @@
 // float64. So the error is that of a short sum however long the depth, and the order depends on the problem
 // alone: chunks and slabs are chosen without a look at the threads.
 //
-// Tile: 4 x 6 needs 24 accumulators, 4 vectors of x and one of dy (32 registers); 2 x 6 with 16. Considered
-// instead: vectors along (co, k) with x broadcast, which needs dy transposed to [i][co, k], K times its size.
+// Tile: 4 x 6 is 24 accumulators, 6 vectors of dy and one of x, of 32 registers; 2 x 6 where there are 16.
+// Considered instead: vectors along (co, k) with x broadcast, which needs dy transposed to [i][co, k], K
+// times its size.
 //
 // Zeros stand for "no product". Times an infinity they would make NaN, so a tile that holds one is summed by
 // scalar loops over the products that exist.

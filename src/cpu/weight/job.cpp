@@ -30,8 +30,7 @@ int64_t tasks_of_a_slab(const Job& job) {
 }  // namespace
 
 std::size_t Job::total_elements() const {
-  return static_cast<std::size_t>(
-      round_up<int64_t>(config.ci_block * config.co_block * std::min(problem.k, split.tap_block), 32));
+  return static_cast<std::size_t>(round_up<int64_t>(config.ci_block * config.co_block * split.tap_block, 32));
 }
 
 std::size_t Job::panel_elements() const {
