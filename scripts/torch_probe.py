@@ -10,7 +10,6 @@ import time
 import warnings
 
 import torch
-import torch._dynamo  # imported inside of a transform, PyTorch 2.3 fails
 import torch.nn.functional as F
 from torch import nn
 
@@ -86,7 +85,9 @@ def jit_trace():
 
 
 def compiled(**options):
-    torch._dynamo.reset()
+    from torch import _dynamo  # late: whoever uses no more than a transform has not imported it
+
+    _dynamo.reset()
     layer = Layer()
     run = torch.compile(layer, fullgraph=True, **options)
     for x in (X, X[..., 2:], X[..., 1:]):

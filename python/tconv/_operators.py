@@ -146,6 +146,7 @@ def transformed(*call: Any) -> Tensor:
     if in_transform and torch._C._functorch.peek_interpreter_stack().key() == _FUNCTIONALIZE:
         return _op(*call[:-1], _MODES[call[-1]])  # type: ignore[no-any-return]
     if in_transform or torch.autograd.forward_ad._current_level >= 0:
+        _pytorch.prepare_transform()
         return Transformed.apply(*call)  # type: ignore[no-any-return]
     return _op(*call[:-1], _MODES[call[-1]])  # type: ignore[no-any-return]
 

@@ -6,7 +6,10 @@ version and try no attribute. docs/compatibility.md says what each version can d
 
 from __future__ import annotations
 
+import importlib
 import re
+import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -50,6 +53,23 @@ def traced() -> bool:
     """Whether something records or replaces the operators of this call: torch.jit.trace, make_fx, fake tensors.
     It sees one operator then, with nothing in it that belongs to this moment alone."""
     return _dispatch_modes() > 0 or _jit_tracing() or _traced_before_dispatch()
+
+
+_needs_dynamo = VERSION < (2, 6)
+
+
+def prepare_transform() -> None:
+    """Before an autograd.Function under torch.func. PyTorch imports torch._dynamo there, at the first one, and 2.3
+    creates random tensors meanwhile, which the transform refuses: for good, as the half-imported module stays. A
+    thread of its own is in no transform."""
+    global _needs_dynamo
+    if not _needs_dynamo:
+        return
+    if "torch._dynamo" not in sys.modules:
+        thread = threading.Thread(target=importlib.import_module, args=("torch._dynamo",))
+        thread.start()
+        thread.join()
+    _needs_dynamo = False
 
 
 def autocast_enabled_for(device: str) -> bool:

@@ -1,6 +1,8 @@
 """torch.compile, torch.export, vmap, autocast, opcheck, CUDA graphs."""
 
 import io
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -279,6 +281,23 @@ def test_meta_and_fake_tensors(device):
         assert y.device.type == device and y.shape == (2, 6, problem.lout)
     layer = tconv.ConvTranspose1d(4, 6, 5, device="meta")
     assert layer(meta[0]).shape == (2, 6, 13)
+
+
+@pytest.mark.cpu_only
+@pytest.mark.parametrize("transform", ["torch.vmap", "torch.func.grad", "torch.func.hessian"])
+def test_the_first_transform_of_a_process(transform):
+    """PyTorch imports what it needs for it inside of the transform."""
+    code = f"""if True:
+        import torch, tconv
+        x, w = torch.randn(2, 4, 9), torch.randn(4, 3, 5)
+        def loss(conv):
+            return {transform}(lambda x: conv(x, w, None, 2).square().sum())(x)
+        ours, theirs = loss(tconv.conv_transpose1d), loss(torch.nn.functional.conv_transpose1d)
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-3)
+        print("same")
+    """
+    ran = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=300)
+    assert ran.stdout == "same\n", ran.stderr[-2000:]
 
 
 def test_cuda_graph_replays_with_new_values(device):

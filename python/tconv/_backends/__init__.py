@@ -7,10 +7,10 @@
 
 Both serve the same interface, `Backend`, and define the same operators in torch.ops.tconv; gradients, fake
 kernels, autocast and vmap are registered on top of either (_operators.py). Numbers and refusals are the same.
-They differ in three things. The ctypes operators are Python: a program without Python (AOTInductor, an exported
+They differ in two things. The ctypes operators are Python: a program without Python (AOTInductor, an exported
 program in C++) cannot run them. A call through the dispatcher costs more with them, so calls that the
-dispatcher would hand straight to the kernel go there directly (ctypes_backend.py). And the CPU kernels run on tconv's
-own threads, as PyTorch's parallel_for has no C interface before 2.10.
+dispatcher would hand straight to the kernel go there directly (ctypes_backend.py). CPU kernels run on PyTorch's
+threads with either (openmp.py); where those cannot be had from ctypes, on tconv's own.
 """
 
 from __future__ import annotations
@@ -58,6 +58,9 @@ class Backend(Protocol):
     def explain(self, problem: str, device: str, threads: int, /) -> str: ...
 
     def build_info(self) -> str: ...
+
+    def cache_use(self) -> tuple[int, int, int]:
+        """Plans that are kept, the bytes that they hold, their packed layouts."""
 
 
 def library_folder() -> Path:

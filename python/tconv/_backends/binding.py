@@ -31,6 +31,7 @@ class Binding:
         self.forward_packed: Callable[..., Any] = ops.forward_packed.default
         self.explain: Callable[..., str] = ops.explain.default
         self.build_info: Callable[..., str] = ops.build_info.default
+        self.cache_use: Callable[..., tuple[int, int, int]] = ops.cache_use.default
         # Compiled and exported graphs resolve the float32 mode when they run: the binding asks Python.
         self._query = _query_type(lambda: int(convolution_precision() == "tf32"))
         self._library.tconv_torch_set_precision_query(self._query)

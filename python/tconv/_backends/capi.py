@@ -48,6 +48,7 @@ _FUNCTIONS = {
     "tconv_plan_explain": (c_char_p, [c_void_p]),
     "tconv_plan_packed_bytes": (c_size_t, [c_void_p]),
     "tconv_plan_workspace_bytes": (c_size_t, [c_void_p, c_int]),
+    "tconv_plan_host_bytes": (c_size_t, [c_void_p]),
     "tconv_plan_pack_key": (c_char_p, [c_void_p]),
     "tconv_pack": (c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_void_p]),
     "tconv_run": (c_int, [c_void_p, c_char_p]),
@@ -111,6 +112,7 @@ class Plan:
         library.check(calls.tconv_output_length(byref(problem), byref(lout)))
         self.lout = lout.value
         self.packed_bytes = calls.tconv_plan_packed_bytes(self.handle)
+        self.host_bytes = calls.tconv_plan_host_bytes(self.handle)
         self.pack_key = calls.tconv_plan_pack_key(self.handle).decode()
         self.workspace_raw = calls.tconv_plan_workspace_bytes(self.handle, 0)
         self.workspace_packed = calls.tconv_plan_workspace_bytes(self.handle, 1)

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tconv._backends import library_folder, plans
+from tconv._backends import library_folder, openmp, plans
 from tconv._backends.capi import ARGUMENTS_SIZE, BUFFER_ALIGNMENT, Library, Plan, PlanOptions
 from tconv._pytorch import autocast_enabled, convolution_precision, traced, transforms_active
 
@@ -89,7 +89,10 @@ class Ctypes:
 
     def __init__(self) -> None:
         self._library = Library(library_folder())
-        self._find = plans.finder(self._library)
+        parallel_for = openmp.parallel_for(library_folder())
+        self._threads = "tconv's own" if parallel_for is None else "PyTorch's"
+        self._plans = plans.PlanCache(self._library, parallel_for)
+        self._find = self._plans.find
         self._run_plan = self._library.calls.tconv_run
         self._scratch = _Scratch()
         self.operators = self._define()
@@ -125,7 +128,11 @@ class Ctypes:
         return Plan(self._library, self._library.parse(problem), options).explain()
 
     def build_info(self) -> str:
-        return self._library.build_info()
+        return f"{self._library.build_info()}, CPU work on {self._threads} threads"
+
+    def cache_use(self) -> tuple[int, int, int]:
+        """Plans that are kept, the bytes that they hold, their packed layouts."""
+        return self._plans.use()
 
     # --- kernels: dense tensors on the CPU or on CUDA -----------------------------------------------------
 
@@ -178,7 +185,7 @@ class Ctypes:
     ) -> plans.CachedPlan:  # fmt: skip
         if mode:
             mode = _resolved(mode, input)
-        return self._find(  # type: ignore[no-any-return]
+        return self._find(
             input.shape, input.dtype, input.device, None if input.is_contiguous() else input.stride(),
             weight.shape, weight.dtype, weight.device,
             *((None, None, None) if bias is None else (bias.shape, bias.dtype, bias.device)),

@@ -1,24 +1,28 @@
 """Plans by problem, for the ctypes backend. Making one costs tens of microseconds, finding one a fraction of one.
 
-No lock is held while a plan is made, so fork() and other threads find nothing locked. The key is what a call's tensors look like, without their memory: finding the plan of a call is at the same
-time the proof that the call is valid.
+The key is what a call's tensors look like, without their memory: finding the plan of a call is at the same time the
+proof that the call is valid.
+
+Safe from any thread: plans are made outside of the lock (two threads that miss the same one make it twice), and a
+plan that is in use outlives its entry. Safe across fork(): the child begins with an empty cache.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
+import threading
 from collections import OrderedDict
-from collections.abc import Callable
-from functools import lru_cache
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 import torch
 
 from tconv import _rules
 from tconv._backends.capi import CPU, CUDA, Error, Library, Plan, PlanOptions, Problem
 
-_CAPACITY = 1024  # a vocoder has under ten layers, and a server meets many lengths
-_LAYOUTS = 4096
+_CAPACITY = 16 << 20  # bytes; a plan takes about 6 kB, a vocoder has under ten layers, a server meets many lengths
+_ENTRY = 2048  # of them: Python's objects for an entry
 _DTYPES = {torch.float32: 0, torch.float64: 1, torch.float16: 2, torch.bfloat16: 3}  # tconv_dtype
 _MAX = 2**63 - 1
 
@@ -37,41 +41,96 @@ class Operand(NamedTuple):
         return len(self.shape)
 
 
-FindPlan = Callable[..., "CachedPlan"]
+class Layout:
+    """A packed layout, shared by the plans that read it. Its number is never used again, so that callers can hold
+    packed weights by it: who holds that of a layout that is gone packs again."""
+
+    _numbers = itertools.count(1)
+
+    def __init__(self) -> None:
+        self.number = next(self._numbers)
 
 
 class CachedPlan(Plan):
     """A plan with what Python computes once for it."""
 
     output_shape: tuple[int, ...]
-    packed_id: int  # 0: the kernel reads raw weights; equal ids mean interchangeable packed buffers
+    layout: Layout | None = None
+    packed_id = 0  # 0: the kernel reads raw weights; equal ids mean interchangeable packed buffers
+    recent = False  # found again since the cache looked at it last
+
+    @property
+    def bytes(self) -> int:
+        return self.host_bytes + 2 * len(self.pack_key) + _ENTRY
 
 
-class _Layouts:
-    """A small number for each packed layout met, so that callers can hold packed weights by it."""
+class PlanCache:
+    """Bounded in bytes. A plan that was not found again since the last time that room was needed goes first: unlike
+    the order of use, that is no more to write down at each call than a mark."""
 
-    def __init__(self) -> None:
-        self._ids: OrderedDict[str, int] = OrderedDict()
-        self._next = itertools.count(1)  # never used twice: who holds the number of a forgotten one packs again
+    def __init__(self, library: Library, parallel_for: int | None) -> None:
+        """parallel_for: address of a tconv_parallel_for that takes the number of threads for its context, for CPU
+        plans of several threads; else they run on the library's own."""
+        self._library = library
+        self._parallel_for = parallel_for
+        self._clear()
+        os.register_at_fork(after_in_child=self._in_child)
 
-    def id_of(self, pack_key: str) -> int:
-        number = self._ids.setdefault(pack_key, next(self._next))
-        if len(self._ids) > _LAYOUTS:
-            self._ids.popitem(last=False)
-        return number
+    def _clear(self) -> None:
+        self._lock = threading.Lock()
+        self._plans: OrderedDict[tuple[object, ...], CachedPlan] = OrderedDict()
+        self._layouts: WeakValueDictionary[str, Layout] = WeakValueDictionary()
+        self._bytes = 0
 
+    def _in_child(self) -> None:
+        """Another thread may hold the lock for ever here, and the threads behind parallel_for are gone."""
+        self._parallel_for = None
+        self._clear()
 
-def finder(library: Library) -> FindPlan:
-    layouts = _Layouts()
+    def use(self) -> tuple[int, int, int]:
+        """Plans, their bytes, layouts."""
+        with self._lock:
+            return len(self._plans), self._bytes, len(self._layouts)
 
-    @lru_cache(maxsize=_CAPACITY)
-    def find(
+    def find(self, *key: object) -> CachedPlan:
+        """The arguments of _make. Raises what the rules and the library refuse."""
+        plan = self._plans.get(key)
+        if plan is None:
+            return self._keep(key, self._make(*key))  # type: ignore[arg-type]
+        plan.recent = True
+        return plan
+
+    def _keep(self, key: tuple[object, ...], made: CachedPlan) -> CachedPlan:
+        gone = []  # destroyed after the lock is free
+        with self._lock:
+            kept = self._plans.get(key)
+            if kept is not None:
+                return kept
+            if made.packed_bytes:
+                made.layout = self._layouts.setdefault(made.pack_key, Layout())
+                made.packed_id = made.layout.number
+            if made.bytes > _CAPACITY:  # planned at every call, which such a problem's arithmetic outweighs
+                return made
+            self._plans[key] = made
+            self._bytes += made.bytes
+            while self._bytes > _CAPACITY:
+                oldest, plan = self._plans.popitem(last=False)
+                if plan.recent or plan is made:
+                    plan.recent = False
+                    self._plans[oldest] = plan
+                else:
+                    self._bytes -= plan.bytes
+                    gone.append(plan)
+        return made
+
+    def _make(
+        self,
         x: torch.Size, x_dtype: torch.dtype, x_device: torch.device, steps: tuple[int, ...] | None,
         w: torch.Size, w_dtype: torch.dtype, w_device: torch.device,
         b: torch.Size | None, b_dtype: torch.dtype | None, b_device: torch.device | None,
         stride: int, padding: int, output_padding: int, groups: int, dilation: int, mode: int, threads: int,
     ) -> CachedPlan:  # fmt: skip
-        """steps: of a non-contiguous input. Raises what the rules and the library refuse."""
+        """steps: of a non-contiguous input."""
         input, weight = Operand(x, x_dtype, x_device), Operand(w, w_dtype, w_device)
         bias = None if b is None else Operand(b, b_dtype, b_device)  # type: ignore[arg-type]
         numbers = (stride, padding, output_padding, groups, dilation)
@@ -84,12 +143,11 @@ def finder(library: Library) -> FindPlan:
             options.device, options.device_index = CUDA, x_device.index
         else:
             options.device = CPU
-        plan = CachedPlan(library, problem, options)
+            if threads > 1 and self._parallel_for is not None:
+                options.parallel_for, options.executor_context = self._parallel_for, threads
+        plan = CachedPlan(self._library, problem, options)
         plan.output_shape = tuple(shape)
-        plan.packed_id = layouts.id_of(plan.pack_key) if plan.packed_bytes else 0
         return plan
-
-    return find
 
 
 def _problem(x: Operand, w: Operand, steps: tuple[int, ...] | None, numbers: tuple[int, ...]) -> Problem:
@@ -108,4 +166,3 @@ def _problem(x: Operand, w: Operand, steps: tuple[int, ...] | None, numbers: tup
     if steps is not None:
         problem.x_stride[:] = steps if batched else (0, *steps)
     return problem
-
