@@ -10,6 +10,7 @@
 #include "core/executor.hpp"
 #include "core/problem.hpp"
 #include "core/status.hpp"
+#include "epilogue/feature.hpp"
 
 namespace tconv::plan {
 
@@ -17,6 +18,7 @@ struct PlanOptions {
   std::string force_kernel;  // empty: choose
   int threads = 0;           // CPU; 0: device's
   bool batch_invariant = false;
+  epilogue::Features features;  // that the epilogue must have; entries without them are passed over
 };
 
 // Operands of one run; what the operation does not read is null. weight is what the kernel asked for:
@@ -71,6 +73,7 @@ struct KernelEntry {
   // unless it is forced. Pure.
   Support (*supports)(const core::Problem&, const core::DeviceInfo&, const PlanOptions&);
   std::unique_ptr<const Kernel> (*make)(const core::Problem&, const core::DeviceInfo&, const PlanOptions&);
+  epilogue::Features features = {};  // that its epilogue has beside the bias
 };
 
 }  // namespace tconv::plan

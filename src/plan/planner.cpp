@@ -44,6 +44,25 @@ Status unknown(const std::string& what, const std::string& name) {
   return {Code::invalid_argument, what + " is '" + name + "': no such kernel; known are " + known};
 }
 
+// What the epilogue must have comes first: an entry's own test need not know of it.
+Support supports(const KernelEntry& entry, const core::Problem& problem, const core::DeviceInfo& device,
+                 const PlanOptions& options) {
+  const epilogue::Features missing = options.features.without(entry.features);
+  if (!missing.empty()) return Support::no("no " + missing.text() + " in its epilogue");
+  return entry.supports(problem, device, options);
+}
+
+// Features that no kernel of the device has, whatever the problem.
+Status check_features(const core::DeviceInfo& device, const PlanOptions& options) {
+  epilogue::Features missing = options.features;
+  for (const KernelEntry* entry : registry()) {
+    if (entry->device == device.kind) missing = missing.without(entry->features);
+  }
+  if (missing.empty()) return {};
+  return {Code::unsupported,
+          "the epilogue is to have " + missing.text() + ": no kernel on " + device.name + " has"};
+}
+
 // Takes the entry if it supports the problem; by says who forces it.
 Status force(Plan& plan, const KernelEntry* entry, const std::string& by) {
   const std::string start = std::string("kernel ") + entry->name + " is forced" + by + ", but ";
@@ -51,7 +70,7 @@ Status force(Plan& plan, const KernelEntry* entry, const std::string& by) {
     return {Code::unsupported, start + "it does not run on " + plan.device.name};
   }
   plan.options.force_kernel = entry->name;
-  const Support support = entry->supports(plan.problem, plan.device, plan.options);
+  const Support support = supports(*entry, plan.problem, plan.device, plan.options);
   if (!support.ok) return {Code::unsupported, start + "refuses: " + support.reason};
   plan.entry = entry;
   return {};
@@ -82,7 +101,7 @@ Status force_by_environment(Plan& plan, const std::string& name) {
 Status choose(Plan& plan) {
   for (const KernelEntry* entry : registry()) {
     if (entry->device != plan.device.kind) continue;
-    Support support = entry->supports(plan.problem, plan.device, plan.options);
+    Support support = supports(*entry, plan.problem, plan.device, plan.options);
     if (support.ok) {
       plan.entry = entry;
       return {};
@@ -145,6 +164,7 @@ Result<Plan> make_plan(const core::Problem& problem, const core::DeviceInfo& dev
   const PlanningFloatEnvironment float_environment;
   Status status = validate(problem);
   if (status.ok()) status = device.usable;
+  if (status.ok()) status = check_features(device, options);
   if (!status.ok()) return status;
   Plan plan{problem, device, options, nullptr, nullptr, {}};
   if (plan.options.threads <= 0) plan.options.threads = device.threads;
@@ -167,7 +187,7 @@ std::vector<const KernelEntry*> supporting(const core::Problem& problem, const c
     if (entry->device != device.kind) continue;
     PlanOptions forced = options;
     forced.force_kernel = entry->name;
-    if (entry->supports(problem, device, forced).ok) found.push_back(entry);
+    if (supports(*entry, problem, device, forced).ok) found.push_back(entry);
   }
   return found;
 }

@@ -6,28 +6,19 @@
 #include <cstdint>
 
 #include "core/float16.hpp"
-#include "core/nan.hpp"
 #include "core/problem.hpp"
+#include "epilogue/rounding.hpp"
 
 namespace tconv::cpu {
 
-struct F16 {
-  uint16_t bits;
-};
-struct BF16 {
-  uint16_t bits;
-};
+using epilogue::BF16;
+using epilogue::F16;
+using epilogue::with_storage;
 
 template <class T>
-struct AccumulatorOf {
-  using type = float;
-};
-template <>
-struct AccumulatorOf<double> {
-  using type = double;
-};
+using Accumulator = typename epilogue::HostRounding<T>::Sum;
 template <class T>
-using Accumulator = typename AccumulatorOf<T>::type;
+using Epilogue = epilogue::Epilogue<epilogue::HostRounding<T>>;
 
 inline float widen(float v) {
   return v;
@@ -42,18 +33,10 @@ inline float widen(BF16 v) {
   return core::bf16_to_float(v.bits);
 }
 
-// What is stored of an accumulator: rounded to nearest even, and one NaN for all.
+// What is stored of an accumulator that holds its bias.
 template <class T>
 T round_to(Accumulator<T> v) {
-  return core::canonical(v);
-}
-template <>
-inline F16 round_to<F16>(float v) {
-  return {core::float_to_f16(v)};
-}
-template <>
-inline BF16 round_to<BF16>(float v) {
-  return {core::float_to_bf16(v)};
+  return Epilogue<T>{}.begun(v);
 }
 
 // Where the sum of channel co begins. With products a bias of -0.0 counts as +0.0; an output without any is
@@ -77,22 +60,6 @@ bool any_negative_zero(const void* values, int64_t count) {
 
 inline std::size_t accumulator_size(core::DType dtype) {
   return dtype == core::DType::f64 ? sizeof(double) : sizeof(float);
-}
-
-// Calls f with a value of the dtype's storage type.
-template <class F>
-auto with_storage(core::DType dtype, F&& f) {
-  switch (dtype) {
-    case core::DType::f64:
-      return f(double{});
-    case core::DType::f16:
-      return f(F16{});
-    case core::DType::bf16:
-      return f(BF16{});
-    case core::DType::f32:
-      break;
-  }
-  return f(float{});
 }
 
 }  // namespace tconv::cpu

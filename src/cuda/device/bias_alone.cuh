@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cuda/device/bias_alone.hpp"
-#include "cuda/device/scalar.cuh"
+#include "cuda/device/epilogue.cuh"
 
 namespace tconv::cuda {
 

@@ -28,38 +28,6 @@ __device__ inline float widen(__nv_bfloat16 v) {
   return __bfloat162float(v);
 }
 
-// One rounding, to nearest even.
-template <class T>
-__device__ inline T rounded(Accumulator<T> v) {
-  if constexpr (std::is_same_v<T, __half>) {
-    return __float2half_rn(v);
-  } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-    return __float2bfloat16_rn(v);
-  } else {
-    return v;
-  }
-}
-
-// What a sum becomes in memory: rounded once, NaN the canonical one. Every store of an output goes through
-// this, or does the same for two at a time (canonical_pair).
-template <class T>
-__device__ inline T narrow(Accumulator<T> v) {
-  return canonical(rounded<T>(v));
-}
-
-// An output channel's bias; none: zero. Its NaN may have any bits, and outputs without taps copy it.
-template <class T>
-__device__ inline Accumulator<T> load_bias(const void* bias, int64_t channel) {
-  if (bias == nullptr) return 0;
-  return canonical_copy(widen(__ldg(static_cast<const T*>(bias) + channel)));
-}
-
-// The same to be added to a sum: +0.0 where it is -0.0, so that a sum of zeros, whatever their sign, is +0.0.
-template <class T>
-__device__ inline Accumulator<T> load_bias_to_add(const void* bias, int64_t channel) {
-  return load_bias<T>(bias, channel) + Accumulator<T>(0);
-}
-
 // Sixteen bytes of a type, moved by one instruction. The address must be a multiple of 16.
 template <class T>
 struct alignas(16) Vector16 {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "cuda/device/divide.cuh"
-#include "cuda/device/scalar.cuh"
+#include "cuda/device/epilogue.cuh"
 #include "cuda/simt/dense.hpp"
 
 namespace tconv::cuda {

@@ -1,7 +1,7 @@
 // The kernels of cuda.simt.plain (plain.hpp has their loop nests).
 #pragma once
 
-#include "cuda/device/scalar.cuh"
+#include "cuda/device/epilogue.cuh"
 #include "cuda/simt/plain.hpp"
 
 namespace tconv::cuda {
@@ -25,19 +25,6 @@ class LongSum {
   double total_ = 0;
 };
 inline constexpr int kRun = 16;
-
-// One rounding from float64 to the storage type, and the canonical NaN. 16-bit types go through float32
-// rounded to odd.
-template <class T>
-__device__ inline T narrow_double(double v) {
-  if constexpr (sizeof(T) > 2) {
-    return canonical_copy(static_cast<T>(v));
-  } else {
-    const float toward_zero = __double2float_rz(v);
-    const bool exact = static_cast<double>(toward_zero) == v || !isfinite(v) || isinf(toward_zero);
-    return narrow<T>(exact ? toward_zero : __uint_as_float(__float_as_uint(toward_zero) | 1u));
-  }
-}
 
 template <class T>
 __device__ inline Accumulator<T> read(const void* data, int64_t index) {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "cuda/device/divisor.hpp"
-#include "cuda/device/scalar.cuh"
+#include "cuda/device/epilogue.cuh"
 
 namespace tconv::cuda::simt {
 

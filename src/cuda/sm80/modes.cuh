@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cuda/device/ptx/sm80.cuh"
-#include "cuda/device/scalar.cuh"
+#include "cuda/device/epilogue.cuh"
 #include "cuda/sm80/dense.hpp"
 
 namespace tconv::cuda::sm80 {

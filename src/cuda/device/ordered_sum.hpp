@@ -1,0 +1,43 @@
+// Where a reduction is cut, blocks leave partial sums in the workspace, and one kernel (ordered_sum.cuh) adds
+// them in the order of the splits: no atomics, the same bits on every run. These are its parameters; where a
+// family keeps an output's partial sums is its Place.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/device/divisor.hpp"
+
+namespace tconv::cuda {
+
+inline constexpr int kSumThreads = 256, kSumEach = 4;  // outputs of a thread, under way together
+inline constexpr int kSumChunk = kSumThreads * kSumEach;
+
+struct OrderedSumParams {
+  const void* partial;
+  const void* bias;  // null: none
+  void* output;
+  int64_t split_size;  // elements from one split's sums to the next
+  int splits;
+};
+
+// Partial sums lie as the outputs do. Outputs (n, cout, lout); without a bias any shape, as one row.
+struct FlatSumParams : OrderedSumParams {
+  int64_t elements, lout, cout;
+  int chunk;  // outputs of a block
+};
+
+// Partial sums lie as rows (cout, phase) by columns (sample, u) of the polyphase form. The row of (cout,
+// phase):
+//   group*group_rows + cout/block_couts*block_rows + cout%block_couts*cout_rows + phase*phase_rows
+struct PhaseSumParams : OrderedSumParams {
+  int64_t lout, group_rows, partial_columns, first_u;
+  int cout, cout_group, sample_columns;
+  int block_couts, block_rows, cout_rows, phase_rows;
+  int stride, dilation, padding, phases, tap_stride, inverse;  // inverse of dilation/g modulo tap_stride
+  Divisor stride_div, gcd_div, tap_stride_div;
+  // What a block sums (set at the launch): a piece of one of the rows (n, cout) of y, or short rows.
+  uint32_t rows, chunk, chunk_rows;
+  Divisor chunks_div, lout_div, cout_div, cout_group_div, block_couts_div;
+};
+
+}  // namespace tconv::cuda

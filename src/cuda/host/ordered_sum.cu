@@ -1,0 +1,69 @@
+#include <algorithm>
+
+#include "core/polyphase.hpp"
+#include "cuda/device/ordered_sum.cuh"
+#include "cuda/host/ordered_sum.hpp"
+
+namespace tconv::cuda {
+
+using core::ceil_div;
+using core::DType;
+
+namespace {
+
+template <SumPlace Place, class Part = void>
+void (*function_of(DType dtype))(typename Place::Params) {
+  const auto of = [](auto type) -> void (*)(typename Place::Params) {
+    using T = decltype(type);
+    using Sum = std::conditional_t<std::is_void_v<Part>, Accumulator<T>, Part>;
+    return ordered_sum_kernel<T, Sum, Sum, Place>;
+  };
+  switch (dtype) {
+    case DType::f64:
+      return of(double{});
+    case DType::f16:
+      return of(__half{});
+    case DType::bf16:
+      return of(__nv_bfloat16{});
+    case DType::f32:
+      break;
+  }
+  return of(float{});
+}
+
+// One output a thread where there are few.
+int64_t chunk_of(int64_t outputs) {
+  return outputs < 512 * kSumChunk ? kSumThreads : kSumChunk;
+}
+
+Divisor divisor(int64_t value) {
+  return Divisor::of(static_cast<uint32_t>(value));
+}
+
+}  // namespace
+
+core::Status sum_partials(const Launcher& launcher, DType dtype, Parts parts, FlatSumParams params) {
+  const int64_t chunk = chunk_of(params.elements);
+  params.chunk = static_cast<int>(chunk);
+  const auto function =
+      parts == Parts::float64 ? function_of<FlatPlace, double>(dtype) : function_of<FlatPlace>(dtype);
+  return launcher.run(function, {ceil_div(params.elements, chunk), kSumThreads}, params);
+}
+
+core::Status sum_partials(const Launcher& launcher, const core::Problem& problem, PhaseSumParams params) {
+  const int64_t rows = problem.n * problem.cout, lout = std::max<int64_t>(1, problem.lout());
+  const int64_t chunk = chunk_of(rows * lout);
+  const int64_t chunks = ceil_div(lout, chunk), chunk_rows = std::max<int64_t>(1, chunk / lout);
+  params.rows = static_cast<uint32_t>(rows);
+  params.chunk = static_cast<uint32_t>(chunk);
+  params.chunk_rows = static_cast<uint32_t>(chunk_rows);
+  params.chunks_div = divisor(chunks);
+  params.lout_div = divisor(lout);
+  params.cout_div = divisor(problem.cout);
+  params.cout_group_div = divisor(params.cout_group);
+  params.block_couts_div = divisor(params.block_couts);
+  return launcher.run(function_of<PhasePlace>(problem.dtype),
+                      {ceil_div(rows, chunk_rows) * chunks, kSumThreads}, params);
+}
+
+}  // namespace tconv::cuda
