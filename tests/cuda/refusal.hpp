@@ -1,9 +1,10 @@
-// What the tests of plans share: devices that need not be here, and a kernel's refusals.
+// What the tests of plans share: devices that need not be here, a kernel's refusals, random problems.
 #pragma once
 
 #include <string>
 
 #include "core/problem.hpp"
+#include "judge/draw.hpp"
 #include "plan/kernel_entry.hpp"
 
 namespace tconv::cuda_test {
@@ -19,6 +20,23 @@ inline std::string refusal(const plan::KernelEntry& entry, const std::string& te
   if (forced) options.force_kernel = entry.name;
   const plan::Support support = entry.supports(core::parse(text).value(), device(name), options);
   return support.ok ? "" : support.reason;
+}
+
+// A valid problem whose product is a transposed one; every other one is of strided products that have such a
+// form (cuda/host/transposed_form.hpp).
+inline core::Problem draw_transposed(judge::Rng& rng) {
+  judge::DrawOptions draw;
+  draw.gradients = false;
+  while (true) {
+    core::Problem p = judge::draw_valid(rng, draw);
+    if (rng.chance(50)) return p;
+    p.operation = core::Operation::grad_input;
+    p.has_bias = false;
+    p.x_contiguous = true;
+    p.x_stride = {0, 0, 0};
+    p.stride = 1;
+    if (core::validate(p).ok()) return p;
+  }
 }
 
 }  // namespace tconv::cuda_test

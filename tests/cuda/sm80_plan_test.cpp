@@ -2,9 +2,9 @@
 // and what may not depend on what.
 #include <gtest/gtest.h>
 
+#include "cuda/host/transposed_form.hpp"
 #include "cuda/refusal.hpp"
 #include "cuda/sm80/dense_plan.hpp"
-#include "judge/draw.hpp"
 
 namespace tconv::cuda {
 namespace {
@@ -20,7 +20,10 @@ TEST(Sm80Plan, RefusesInWords) {
   EXPECT_NE(refusal("n1 ci64 co64 l100 k4 s2 p1 f32", "a100").find("ieee"), std::string::npos);
   EXPECT_EQ(refusal("n1 ci64 co64 l100 k4 s2 p1 f32", "a100", true), "");
   EXPECT_NE(refusal("n1 ci64 co64 l100 k4 s2 p1 f32", "t4").find("capability"), std::string::npos);
-  EXPECT_NE(refusal("gx n1 ci64 co64 l100 k4 s2 p1 f32", "h200").find("gx"), std::string::npos);
+  EXPECT_NE(refusal("gx n1 ci64 co64 l100 k4 s2 p1 f32", "h200").find("gx of stride 2"), std::string::npos);
+  EXPECT_NE(refusal("gw n1 ci64 co64 l100 k4 s1 p1 f32", "h200").find("gw"), std::string::npos);
+  EXPECT_NE(refusal("gx n1 ci64 co64 l2 k1 s1 p1 f32", "h200").find("no outputs"), std::string::npos);
+  EXPECT_EQ(refusal("gx n1 ci64 co64 l100 k5 s1 p7 d2 f32", "a100"), "");
   EXPECT_NE(refusal("n1 ci64 co64 l100 k4 s2 p1 xs6400,1,64 f32", "h200").find("positions"),
             std::string::npos);
   EXPECT_NE(refusal("n1 ci8 co64 l100 k4 s2 p1 f16", "h200").find("16 channels"), std::string::npos);
@@ -56,22 +59,21 @@ void expect_sound(const Sm80Plan& plan, const core::Problem& p, const core::Devi
 
 TEST(Sm80Plan, SoundOverRandomProblems) {
   judge::Rng rng(7);
-  judge::DrawOptions draw;
-  draw.gradients = false;
-  int taken = 0;
+  int taken = 0, strided = 0;
   for (int i = 0; i < 4000; ++i) {
-    const core::Problem p = judge::draw_valid(rng, draw);
+    const core::Problem asked = cuda_test::draw_transposed(rng), p = transposed_form(asked);
     plan::PlanOptions forced;
     forced.force_kernel = kSm80Dense.name;
     if (p.output_elements() == 0) continue;
     for (const char* name : {"a100", "h200", "rtx4090"}) {
       const core::DeviceInfo d = device(name);
-      if (!kSm80Dense.supports(p, d, forced).ok) continue;
+      if (!kSm80Dense.supports(asked, d, forced).ok) continue;
       expect_sound(sm80_plan(p, d, false), p, d);
-      ++taken;
+      ++(asked.operation == core::Operation::forward ? taken : strided);
     }
   }
-  EXPECT_GT(taken, 3000);
+  EXPECT_GT(taken, 1500);
+  EXPECT_GT(strided, 1500);
 }
 
 TEST(Sm80Plan, BatchInvariantSplitDoesNotDependOnN) {

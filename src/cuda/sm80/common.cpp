@@ -74,7 +74,7 @@ Support tensor_supports(const Problem& p) {
 }
 
 std::string tensor_pack_key(const char* kernel, const Problem& p, const Phases& phases) {
-  return std::string(kernel) + " " + name_of(p.dtype) + " " + name_of(p.precision) + " ci" +
+  return std::string(kernel) + " " + name_of(p.operation) + " " + name_of(p.dtype) + " " + name_of(p.precision) + " ci" +
          std::to_string(p.cin) + " co" + std::to_string(p.cout) + " k" + std::to_string(p.k) + " g" +
          std::to_string(p.groups) + " phases" + std::to_string(phases.count) + "," +
          std::to_string(phases.tap_stride);

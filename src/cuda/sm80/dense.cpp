@@ -2,6 +2,7 @@
 
 #include "core/polyphase.hpp"
 #include "cuda/host/bias_alone.hpp"
+#include "cuda/host/transposed_form.hpp"
 #include "cuda/sm80/common.hpp"
 #include "cuda/sm80/dense_plan.hpp"
 
@@ -16,18 +17,22 @@ using plan::Support;
 class Sm80Dense final : public plan::Kernel {
  public:
   Sm80Dense(const Problem& problem, const core::DeviceInfo& device, const Sm80Plan& plan)
-      : problem_(problem), device_(device), plan_(plan), functions_(sm80_functions(plan_.mode)) {}
+      : asked_(problem),
+        problem_(transposed_form(problem)),
+        device_(device),
+        plan_(plan),
+        functions_(sm80_functions(plan_.mode)) {}
 
   std::size_t packed_bytes() const override { return static_cast<std::size_t>(plan_.packed_bytes); }
 
-  std::string pack_key() const override { return tensor_pack_key(kSm80Dense.name, problem_, plan_.phases); }
+  std::string pack_key() const override { return tensor_pack_key(kSm80Dense.name, asked_, plan_.phases); }
 
   std::size_t workspace_bytes() const override { return static_cast<std::size_t>(plan_.partial_bytes); }
   std::string describe() const override { return cuda::describe(plan_, problem_); }
   double predicted_ms() const override { return plan_.cost.total; }
 
   Status pack(const void* weight, void* packed, const plan::RunContext& context) const override {
-    const Launcher launcher(kSm80Dense.name, problem_, device_, context);
+    const Launcher launcher(kSm80Dense.name, asked_, device_, context);
     const Sm80Params& k = plan_.params;
     const int64_t units = int64_t{k.groups} * k.row_tiles * k.slabs * k.taps * kSm80Steps * kSm80RowTileUnits;
     unsigned char* marks = static_cast<unsigned char*>(packed) + plan_.marks_at;
@@ -40,6 +45,7 @@ class Sm80Dense final : public plan::Kernel {
     params.packed = packed;
     params.marks = marks;
     params.units = units;
+    params.steps = weight_steps(asked_);
     params.cin_group = k.cin_group;
     params.cout_group = k.cout_group;
     params.k = static_cast<int>(problem_.k);
@@ -53,11 +59,11 @@ class Sm80Dense final : public plan::Kernel {
   }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
-    const Launcher launcher(kSm80Dense.name, problem_, device_, context);
+    const Launcher launcher(kSm80Dense.name, asked_, device_, context);
     Status status = launcher.check(operands);
     if (!status.ok()) return status;
     Sm80Params params = plan_.params;
-    params.x = operands.x;
+    params.x = form_input(asked_, operands);
     params.packed = operands.weight;
     params.bias = problem_.has_bias ? operands.bias : nullptr;
     params.output = params.partial ? context.workspace : operands.output;
@@ -72,19 +78,20 @@ class Sm80Dense final : public plan::Kernel {
   }
 
  private:
-  Problem problem_;
+  Problem asked_, problem_;  // the latter in its transposed form
   core::DeviceInfo device_;
   Sm80Plan plan_;
   Sm80Functions functions_;
 };
 
-Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
-  if (p.operation != core::Operation::forward) {
-    return Support::no(std::string("operation ") + name_of(p.operation) + ": this kernel is for fwd");
-  }
+Support supports(const Problem& asked, const core::DeviceInfo& device, const plan::PlanOptions& options) {
+  if (std::string words = no_transposed_form(asked); !words.empty()) return Support::no(std::move(words));
+  const Problem p = transposed_form(asked);
   if (device.sm < 80) return Support::no("compute capability below 8.0: no tf32 or bfloat16 tensor cores");
   Support takes = tensor_supports(p);
-  if (!takes.ok || options.force_kernel == kSm80Dense.name) return takes;
+  // Strided products have nothing faster behind this kernel.
+  const bool strided = asked.operation != core::Operation::forward;
+  if (!takes.ok || options.force_kernel == kSm80Dense.name || strided) return takes;
   if (p.cin_per_group() < 16 || p.cout_per_group() < 16) {
     return Support::no("fewer than 16 channels a group: tensor cores would idle");
   }
@@ -99,14 +106,15 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
 
 std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,
                                          const plan::PlanOptions& options) {
-  return std::make_unique<Sm80Dense>(problem, device, sm80_plan(problem, device, options.batch_invariant));
+  return std::make_unique<Sm80Dense>(problem, device,
+                                     sm80_plan(transposed_form(problem), device, options.batch_invariant));
 }
 
 }  // namespace
 
 std::unique_ptr<const plan::Kernel> sm80_kernel(const Problem& problem, const core::DeviceInfo& device,
                                                 const Sm80Config& config) {
-  return std::make_unique<Sm80Dense>(problem, device, sm80_plan_of(problem, device, config));
+  return std::make_unique<Sm80Dense>(problem, device, sm80_plan_of(transposed_form(problem), device, config));
 }
 
 const plan::KernelEntry kSm80Dense = {"cuda.sm80.dense", "implicit matrix product on tensor cores (mma.sync)",

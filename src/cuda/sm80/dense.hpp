@@ -49,6 +49,7 @@
 
 #include "cuda/device/divisor.hpp"
 #include "cuda/device/phases.hpp"
+#include "cuda/device/weight_steps.hpp"
 #include "plan/kernel_entry.hpp"
 
 namespace tconv::cuda {
@@ -104,6 +105,7 @@ struct Sm80PackParams {
   void* packed;
   unsigned char* marks;  // of row tiles, zero before; only where float32 is split
   int64_t units;         // without the parts
+  WeightSteps steps;
   int cin_group, cout_group, k;
   int phases, taps, tap_stride, slabs, row_tiles;
 };

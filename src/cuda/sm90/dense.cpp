@@ -3,6 +3,7 @@
 #include "core/polyphase.hpp"
 #include "cuda/host/bias_alone.hpp"
 #include "cuda/host/tensor_map.hpp"
+#include "cuda/host/transposed_form.hpp"
 #include "cuda/sm80/common.hpp"
 #include "cuda/sm80/dense_plan.hpp"
 #include "cuda/sm90/cost.hpp"
@@ -51,8 +52,8 @@ void spread(Sm90PackParams& k, int64_t row_blocks, const core::DeviceInfo& devic
 }
 
 // both: layouts, of float32.
-Sm90PackParams pack_params(const Sm90Plan& plan, const Problem& p, const core::DeviceInfo& device,
-                           const void* weight, void* packed, bool both) {
+Sm90PackParams pack_params(const Sm90Plan& plan, const Problem& p, const WeightSteps& steps,
+                           const core::DeviceInfo& device, const void* weight, void* packed, bool both) {
   const Sm90Params& k = plan.params;
   const Sm90Packing plain = sm90_packing(p, plan.mode, false), held = sm90_packing(p, plan.mode, both);
   unsigned char *to = static_cast<unsigned char*>(packed), *to_held = to + plain.bytes;
@@ -61,6 +62,7 @@ Sm90PackParams pack_params(const Sm90Plan& plan, const Problem& p, const core::D
   };
   Sm90PackParams params{};
   params.weight = weight;
+  params.steps = steps;
   params.packed = to;
   params.marks = to + plain.marks_at;
   params.slabs = slabs(false);
@@ -116,13 +118,17 @@ Status set_x_maps(Sm90Params& k, const Problem& p, int channels) {
 class Sm90Dense final : public plan::Kernel {
  public:
   Sm90Dense(const Problem& problem, const core::DeviceInfo& device, const Sm90Plan& plan)
-      : problem_(problem), device_(device), plan_(plan), functions_(functions_of(plan_.mode)) {
+      : asked_(problem),
+        problem_(transposed_form(problem)),
+        device_(device),
+        plan_(plan),
+        functions_(functions_of(plan_.mode)) {
     if (plan_.config.held) second_ = sm90_second(plan_, problem_, device_);
   }
 
   std::size_t packed_bytes() const override { return static_cast<std::size_t>(plan_.packed_bytes); }
 
-  std::string pack_key() const override { return tensor_pack_key(kSm90Dense.name, problem_, plan_.phases); }
+  std::string pack_key() const override { return tensor_pack_key(kSm90Dense.name, asked_, plan_.phases); }
 
   std::size_t workspace_bytes() const override {
     return static_cast<std::size_t>(plan_.partial_bytes + plan_.tile_marks_bytes + plan_.counter_bytes);
@@ -131,16 +137,17 @@ class Sm90Dense final : public plan::Kernel {
   double predicted_ms() const override { return plan_.cost.total; }
 
   Status pack(const void* weight, void* packed, const plan::RunContext& context) const override {
-    const Launcher launcher(kSm90Dense.name, problem_, device_, context);
+    const Launcher launcher(kSm90Dense.name, asked_, device_, context);
     const bool both = sm90_holds(plan_.mode) && (plan_.config.held || !context.pack_once);
-    const Sm90PackParams params = pack_params(plan_, problem_, device_, weight, packed, both);
+    const Sm90PackParams params =
+        pack_params(plan_, problem_, weight_steps(asked_), device_, weight, packed, both);
     const int64_t clusters = int64_t{plan_.params.groups} * params.row_blocks * params.parts;
     return launcher.run(functions_.pack, {clusters * params.cluster, kSm90PackThreads, 0, params.cluster},
                         params);
   }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
-    const Launcher launcher(kSm90Dense.name, problem_, device_, context);
+    const Launcher launcher(kSm90Dense.name, asked_, device_, context);
     Status status = launcher.check(operands);
     if (!status.ok()) return status;
     status = launch(launcher, plan_, operands, context, false);
@@ -158,7 +165,7 @@ class Sm90Dense final : public plan::Kernel {
   Status launch(const Launcher& launcher, const Sm90Plan& plan, const plan::Operands& operands,
                 const plan::RunContext& context, bool marked) const {
     Sm90Params params = plan.params;
-    params.x = operands.x;
+    params.x = form_input(asked_, operands);
     params.packed = static_cast<const unsigned char*>(operands.weight) + plan.packed_at;
     params.bias = problem_.has_bias ? operands.bias : nullptr;
     params.output = params.partial ? context.workspace : operands.output;
@@ -170,7 +177,7 @@ class Sm90Dense final : public plan::Kernel {
     if (tile.direct) {
       const Sm90DirectTile direct_tile = sm90_direct_tile(plan, tile);
       // Tensor copies need 16-byte boundaries; elements make the same stages.
-      params.by_elements = reinterpret_cast<uintptr_t>(operands.x) % 16 != 0;
+      params.by_elements = reinterpret_cast<uintptr_t>(params.x) % 16 != 0;
       const Status made = params.by_elements ? Status() : set_x_maps(params, problem_, direct_tile.channels);
       if (!made.ok()) return made;
       grid.threads = 128 * (direct_tile.warpgroups + 1);
@@ -187,7 +194,7 @@ class Sm90Dense final : public plan::Kernel {
                         grid, params);
   }
 
-  Problem problem_;
+  Problem asked_, problem_;  // the latter in its transposed form
   core::DeviceInfo device_;
   Sm90Plan plan_, second_;
   Sm90Functions functions_;
@@ -210,18 +217,19 @@ bool better_on_sm80(const Problem& p, const core::DeviceInfo& device, double ms)
   return other.blocks > 0 && kTooLow * other.cost.total < ms;
 }
 
-Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
-  if (p.operation != core::Operation::forward) {
-    return Support::no(std::string("operation ") + name_of(p.operation) + ": this kernel is for fwd");
-  }
+Support supports(const Problem& asked, const core::DeviceInfo& device, const plan::PlanOptions& options) {
+  if (std::string words = no_transposed_form(asked); !words.empty()) return Support::no(std::move(words));
+  const Problem p = transposed_form(asked);
   if (device.sm != 90) return Support::no("compute capability not 9.0: no wgmma");
   if (!built_for_sm90a()) return Support::no("this build has no code for sm_90a");
   if (p.dtype == core::DType::f64) return Support::no("dtype f64: wgmma has no float64");
   const Support takes = tensor_supports(p);
   if (!takes.ok) return takes;
   if (std::min(p.k, p.stride) > kSm90Rows) return Support::no("more than 64 phases: a row block has 64 rows");
+  // Strided products of few channels have nothing faster behind this kernel.
+  const bool strided = asked.operation != core::Operation::forward;
   const bool forced = options.force_kernel == kSm90Dense.name;
-  if (!forced && too_few_channels(p)) {
+  if (!forced && !strided && too_few_channels(p)) {
     return Support::no("fewer than 16 channels a group: tensor cores would idle");
   }
   if (!sm90_fits(p, device, options.batch_invariant)) {
@@ -238,7 +246,7 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   // cuda.simt.dense on an H200 reaches 38 TFLOP/s on n64 ci128 co128 l65536 k3, 22 on n16 ci512 co256 l32 k16
   // s8 (0.097 ms; here 0.086) and on n16 ci512 co512 l32 k6 s3 (0.074; here 0.068).
   const double simt_ms = core::work_of(p).flops / 28e9 + 0.004;
-  if (ieee && ms > simt_ms) {
+  if (ieee && !strided && ms > simt_ms) {
     return Support::no("ieee float32 is three products of tf32 here: slower than fused multiply-adds");
   }
   return Support::yes();
@@ -246,14 +254,15 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
 
 std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,
                                          const plan::PlanOptions& options) {
-  return std::make_unique<Sm90Dense>(problem, device, sm90_plan(problem, device, options.batch_invariant));
+  return std::make_unique<Sm90Dense>(problem, device,
+                                     sm90_plan(transposed_form(problem), device, options.batch_invariant));
 }
 
 }  // namespace
 
 std::unique_ptr<const plan::Kernel> sm90_kernel(const Problem& problem, const core::DeviceInfo& device,
                                                 const Sm90Config& config) {
-  return std::make_unique<Sm90Dense>(problem, device, sm90_plan_of(problem, device, config));
+  return std::make_unique<Sm90Dense>(problem, device, sm90_plan_of(transposed_form(problem), device, config));
 }
 
 const plan::KernelEntry kSm90Dense = {"cuda.sm90.dense",

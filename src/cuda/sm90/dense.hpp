@@ -61,6 +61,7 @@
 
 #include "cuda/device/divisor.hpp"
 #include "cuda/device/phases.hpp"
+#include "cuda/device/weight_steps.hpp"
 #include "cuda/sm80/dense.hpp"
 #include "plan/kernel_entry.hpp"
 
@@ -178,6 +179,7 @@ struct Sm90PackParams {
   void *packed, *held;  // of float32: both layouts, or held null
   unsigned char *marks, *held_marks;
   float* scales;
+  WeightSteps steps;
   int cin_group, cout_group, k;
   int phases, taps, tap_stride, slabs, held_slabs, row_blocks, block_couts;
   int channel_blocks;     // of 8, as many as the slabs have

@@ -6,9 +6,10 @@
 //     for each 8 channels of the block's share, tap, row:            8 weights into 16-byte units
 //     the cluster's blocks tell each other whether they saw what needs a mark
 //
-// Both passes read what lies side by side: for each channel the part's couts with all their taps are one run,
-// and a tap's units of the part's rows another. Of float32 both layouts are written at once, the second pass
-// from L1, or the first layout alone, where the run that follows needs no other.
+// Both passes read what lies side by side: for each channel the part's couts with all their taps are one run
+// (of a strided product, whose channels change places, a cout's taps are one), and a tap's units of the
+// part's rows another. Of float32 both layouts are written at once, the second pass from L1, or the first
+// layout alone, where the run that follows needs no other.
 #pragma once
 
 #include "cuda/sm90/shape.cuh"
@@ -72,10 +73,11 @@ __device__ inline bool look(const Sm90PackParams& p, const PackShare& share, Loo
   bool infinite = false;
   const int lines = max(1, kSm90PackThreads / run), line = static_cast<int>(threadIdx.x) / run;
   const int first = share.first_block * 8 + line, end = min(share.end_block * 8, p.cin_group);
-  const int64_t step = int64_t{p.cout_group} * p.k;
+  const int64_t step = p.steps.cin;
   for (int i = threadIdx.x - line * run; i < run && line < lines; i += kSm90PackThreads) {
-    const uint32_t* from = static_cast<const uint32_t*>(p.weight) +
-                           (share.group * p.cin_group + first) * step + int64_t{share.cout} * p.k + i;
+    const int inner = i / p.k, tap = i - inner * p.k;
+    const uint32_t* from =
+        static_cast<const uint32_t*>(p.weight) + p.steps.place(share.group, first, share.cout + inner, tap);
     uint32_t most = 0, least = kNothing;
     for (int channel = first; channel < end; channel += kLoads * lines) {
       uint32_t magnitude[kLoads];
@@ -91,8 +93,8 @@ __device__ inline bool look(const Sm90PackParams& p, const PackShare& share, Loo
         least = min(least, magnitude[j] - 1u);
       }
     }
-    atomicMax(&all_most[i / p.k], most);
-    atomicMin(&all_least[i / p.k], least);
+    atomicMax(&all_most[inner], most);
+    atomicMin(&all_least[inner], least);
   }
   return infinite;
 }
@@ -218,9 +220,8 @@ __device__ inline bool store_rows(const Sm90PackParams& p, const PackShare& shar
   const int phase = row - inner * p.phases, cout = inner - share.part * p.part_couts;
   const bool there = cout < share.couts;
   const float scale = kBothLayouts<Mode> && p.held != nullptr && there ? scales[cout] : 1;
-  const int64_t step = int64_t{p.cout_group} * p.k;
-  const Word* from = static_cast<const Word*>(p.weight) + share.group * p.cin_group * step +
-                     int64_t{share.cout + cout} * p.k + phase;
+  const Word* from =
+      static_cast<const Word*>(p.weight) + p.steps.place(share.group, 0, share.cout + cout, phase);
   const int slots = (share.end_block - share.first_block) * p.taps;
   bool any = false;
 #pragma unroll 2
@@ -231,7 +232,8 @@ __device__ inline bool store_rows(const Sm90PackParams& p, const PackShare& shar
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
       const int channel = block * 8 + e;
-      v[e] = there && phase + k < p.k && channel < p.cin_group ? __ldg(from + channel * step + k) : Word(0);
+      const bool one = there && phase + k < p.k && channel < p.cin_group;
+      v[e] = one ? __ldg(from + channel * p.steps.cin + k * p.steps.tap) : Word(0);
     }
     any = store_units<Mode>(p, share.row_block, block, tap, row, v, scale) || any;
   }
