@@ -14,13 +14,20 @@ if(NOT TCONV_CUDA STREQUAL OFF)
   endif()
 endif()
 
-# 90a alone while developing; the release preset passes the whole set (TCONV_CUDA_RELEASE_ARCHITECTURES). Code for
-# 8.0 runs on 8.6 and 8.9 too, and 12.0 brings PTX for what comes after.
+# 90a alone while developing. The release preset passes "release", the whole set, and a Python package is built for that
+# too: it may run on any GPU. Code for 8.0 runs on 8.6 and 8.9 too, and 12.0 brings PTX for what comes after.
 set(TCONV_CUDA_RELEASE_ARCHITECTURES "75-real;80-real;90a-real;100-real;120")
 if(TCONV_WITH_CUDA)
   if(NOT CMAKE_CUDA_ARCHITECTURES)
-    set(CMAKE_CUDA_ARCHITECTURES 90a-real)
-  elseif(CMAKE_CUDA_ARCHITECTURES STREQUAL "release")
+    if(DEFINED ENV{CUDAARCHS})
+      set(CMAKE_CUDA_ARCHITECTURES $ENV{CUDAARCHS})
+    elseif(SKBUILD)
+      set(CMAKE_CUDA_ARCHITECTURES release)
+    else()
+      set(CMAKE_CUDA_ARCHITECTURES 90a-real)
+    endif()
+  endif()
+  if(CMAKE_CUDA_ARCHITECTURES STREQUAL "release")
     set(CMAKE_CUDA_ARCHITECTURES ${TCONV_CUDA_RELEASE_ARCHITECTURES})
     set(TCONV_CUDA_COMPRESSED ON)  # a quarter of the size; the driver unpacks what a device needs
   endif()

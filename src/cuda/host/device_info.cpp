@@ -5,6 +5,7 @@
 #include <cctype>
 #include <map>
 #include <mutex>
+#include <string>
 
 #include "cuda/entries.hpp"
 #include "cuda/host/runtime.hpp"
@@ -82,6 +83,15 @@ Result<DeviceInfo> ask(int index) {
   return device;
 }
 
+// The CUDA runtime is linked in, and takes drivers from the first of its major version on.
+std::string about_driver() {
+  int driver = 0;
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) return "no NVIDIA driver is installed";
+  return "the NVIDIA driver is for CUDA " + std::to_string(driver / 1000) + "." +
+         std::to_string(driver % 1000 / 10) + ", this build of tconv needs one for CUDA " +
+         std::to_string(CUDART_VERSION / 1000) + " or later";
+}
+
 Result<int> device_count() {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
@@ -90,8 +100,11 @@ Result<int> device_count() {
     (void)cudaGetLastError();
     return Status(Code::unsupported, "device is cuda: this machine has no CUDA device");
   }
-  Status status = status_of(error, "device is cuda");
-  return Status(Code::unsupported, status.message() + " (is the NVIDIA driver installed, and new enough?)");
+  if (error == cudaErrorInsufficientDriver) {
+    (void)cudaGetLastError();
+    return Status(Code::unsupported, "device is cuda: " + about_driver());
+  }
+  return Status(Code::unsupported, status_of(error, "device is cuda").message());
 }
 
 }  // namespace
