@@ -137,7 +137,8 @@ def answer(feature):
         return f"no: {type(error).__name__}: {str(error).strip().splitlines()[0][:200] if str(error) else ''}"
 
 
-def microseconds(calls, rounds=15, repeats=1000):
+def microseconds(calls, rounds=400, repeats=40):
+    """Of many short rounds the best: what else runs on the machine does not interrupt every one."""
     best = dict.fromkeys(calls, float("inf"))
     for _ in range(rounds):
         for name, call in calls.items():
