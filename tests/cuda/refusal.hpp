@@ -34,7 +34,7 @@ inline core::Problem draw_transposed(judge::Rng& rng) {
     p.has_bias = false;
     p.x_contiguous = true;
     p.x_stride = {0, 0, 0};
-    p.stride = 1;
+    if (rng.chance(50)) p.stride = 1;
     if (core::validate(p).ok()) return p;
   }
 }

@@ -20,7 +20,8 @@ TEST(Sm80Plan, RefusesInWords) {
   EXPECT_NE(refusal("n1 ci64 co64 l100 k4 s2 p1 f32", "a100").find("ieee"), std::string::npos);
   EXPECT_EQ(refusal("n1 ci64 co64 l100 k4 s2 p1 f32", "a100", true), "");
   EXPECT_NE(refusal("n1 ci64 co64 l100 k4 s2 p1 f32", "t4").find("capability"), std::string::npos);
-  EXPECT_NE(refusal("gx n1 ci64 co64 l100 k4 s2 p1 f32", "h200").find("gx of stride 2"), std::string::npos);
+  EXPECT_EQ(refusal("gx n1 ci64 co64 l100 k4 s2 p1 f32", "h200"), "");
+  EXPECT_NE(refusal("gx n1 ci64 co64 l9 k4 s2 p1 d100000 f32", "h200").find("far apart"), std::string::npos);
   EXPECT_NE(refusal("gw n1 ci64 co64 l100 k4 s1 p1 f32", "h200").find("gw"), std::string::npos);
   EXPECT_NE(refusal("gx n1 ci64 co64 l2 k1 s1 p1 f32", "h200").find("no outputs"), std::string::npos);
   EXPECT_EQ(refusal("gx n1 ci64 co64 l100 k5 s1 p7 d2 f32", "a100"), "");
@@ -61,7 +62,7 @@ TEST(Sm80Plan, SoundOverRandomProblems) {
   judge::Rng rng(7);
   int taken = 0, strided = 0;
   for (int i = 0; i < 4000; ++i) {
-    const core::Problem asked = cuda_test::draw_transposed(rng), p = transposed_form(asked);
+    const core::Problem asked = cuda_test::draw_transposed(rng), p = transposed_form(asked).product;
     plan::PlanOptions forced;
     forced.force_kernel = kSm80Dense.name;
     if (p.output_elements() == 0) continue;

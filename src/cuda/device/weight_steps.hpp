@@ -1,17 +1,45 @@
-// Where a kernel of the transposed product finds a weight, in elements of the raw weight.
+// Where a kernel of the transposed product finds a weight of the problem that was asked for, which may be the
+// strided product in its transposed form (cuda/host/transposed_form.hpp).
 #pragma once
 
 #include <cstdint>
 
+#include "cuda/device/divisor.hpp"
+
 namespace tconv::cuda {
 
-// Of a group, one of its input channels, one of its output channels and a tap; `first` is that of zeros.
+// Elements from a group to the next, from an input channel's to the next, from an output channel's to the
+// next; and which tap of k: first + phase + step * the form's tap, for input channels that are (channel,
+// phase), phase fastest.
 struct WeightSteps {
-  int64_t first, group, cin, cout, tap;
+  int64_t group, cin, cout;
+  int32_t k, first, step, phases;
+  Divisor phases_div;
 
 #ifdef __CUDACC__
-  __device__ int64_t place(int64_t g, int64_t ci, int64_t co, int64_t k) const {
-    return first + g * group + ci * cin + co * cout + k * tap;
+  // -1: there is no such tap.
+  __device__ int64_t place(int64_t g, int ci, int64_t co, int tap) const {
+    const int channel = static_cast<int>(phases_div.divide(static_cast<uint32_t>(ci)));
+    const int at = first + ci - channel * phases + step * tap;
+    return at < k ? g * group + channel * cin + co * cout + at : -1;
+  }
+#endif
+};
+
+// What the positions of planes are (cuda/device/planes.hpp), for sums that ask which products there are. None
+// where phases is 0.
+struct DeepTaps {
+  int32_t phases, stride, dilation;
+  int32_t k, first, step;  // as of WeightSteps
+  int64_t padding, length;
+  bool ragged;  // some phases lack a tap
+
+#ifdef __CUDACC__
+  __device__ bool has(int ci, int tap, int64_t position) const {
+    if (phases == 0) return true;
+    const int phase = ci % phases;
+    const int64_t o = position * stride + int64_t{phase} * dilation - padding;
+    return first + phase + step * tap < k && o >= 0 && o < length;
   }
 #endif
 };

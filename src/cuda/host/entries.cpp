@@ -13,6 +13,7 @@
 #include "cuda/simt/longk.hpp"
 #include "cuda/simt/narrow.hpp"
 #include "cuda/simt/plain.hpp"
+#include "cuda/simt/strided.hpp"
 #include "cuda/sm80/dense.hpp"
 #include "cuda/sm90/dense.hpp"
 
@@ -20,9 +21,9 @@ namespace tconv::cuda {
 
 std::span<const plan::KernelEntry* const> entries() {
   // One line a family: its header src/cuda/<folder>/<family>.hpp declares the entry, its .cpp defines it.
-  static const std::vector<const plan::KernelEntry*> list = {&kSimtLongk, &kSimtDepthwise, &kSimtNarrow,
-                                                             &kSm90Dense, &kSm80Dense,     &kSimtGather,
-                                                             &kSimtDense, &kSimtPlain};
+  static const std::vector<const plan::KernelEntry*> list = {&kSimtStrided, &kSimtLongk, &kSimtDepthwise,
+                                                             &kSimtNarrow,  &kSm90Dense, &kSm80Dense,
+                                                             &kSimtGather,  &kSimtDense, &kSimtPlain};
   return list;
 }
 

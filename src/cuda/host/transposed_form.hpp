@@ -1,29 +1,51 @@
-// The strided product of stride 1 as a transposed one, so that one kernel serves both: with o = i - p + d*k,
+// The strided product as a transposed one of stride 1, so that one kernel serves both. With g = gcd(stride,
+// dilation), any multiple m of stride/g and k = a + m*j, a in [0, m),
 //
-//   dx[n,ci,i] = sum over co, k of dy[n,co,o] * w[ci,co,k]
+//   dx[n,ci,i] = sum over co, k of dy[n,co,o] * w[ci,co,k],                  o = stride*i - padding +
+//   dilation*k
+//              = sum over (co,a), j of planes[n,(co,a),i + j*step] * w[ci,co,a + m*j],   step =
+//              dilation*m/stride
+//   planes[n,(co,a),v] = dy[n,co,stride*v + dilation*a - padding]
 //
-// is a transposed product of dy with the two sides' channels exchanged, taps in falling order and padding
-// d*(K-1) - p, which may be negative. So may be the output padding, that of the problem's with the other
-// sign, which makes the output as long as x is.
+// is a product of the planes by taps j in falling order, the two sides' channels exchanged. At stride 1 with
+// m = 1 the planes are dy itself and need not be made: then the form's padding is dilation*(K-1) - padding,
+// which may be negative, as may its output padding, which makes the output as long as x is. Of few channels m
+// is larger, so that (co, a) fill a slab of the tensor cores.
+//
+// Making the planes takes a pass over memory, and gives rows that begin on 16 bytes whatever dy's do.
 #pragma once
 
 #include "core/problem.hpp"
+#include "cuda/device/planes.hpp"
 #include "cuda/device/weight_steps.hpp"
+#include "cuda/host/launch.hpp"
 #include "plan/kernel_entry.hpp"
 
 namespace tconv::cuda {
 
+struct TransposedForm {
+  // For the formulas of plans: core::validate would refuse its padding. A transposed product is its own form.
+  core::Problem product;
+  WeightSteps weights = {};
+  DeepTaps deep = {};
+  bool planes = false;
+  int64_t planes_bytes = 0;
+
+  double planes_ms(const core::DeviceInfo& device) const;
+};
+
 // Empty where a problem has such a form (or is one), else why not.
 std::string no_transposed_form(const core::Problem& problem);
+TransposedForm transposed_form(const core::Problem& problem);
 
-// The form as a problem, for the formulas of plans: its padding and output padding may be negative, which
-// core::validate would refuse. A transposed product is its own.
-core::Problem transposed_form(const core::Problem& problem);
+// What packed weights have of the form, for a key of their layout.
+std::string key_of(const TransposedForm& form);
 
-// Of the form's channels and taps.
-WeightSteps weight_steps(const core::Problem& problem);
+// ", x in planes of 8 phases (12 MB)", or nothing.
+std::string words_of(const TransposedForm& form);
 
-// What the form has as x.
-const void* form_input(const core::Problem& problem, const plan::Operands& operands);
+// What the form has as x, made at `planes` where it must be; null in `x` where that fails.
+core::Status form_input(const TransposedForm& form, const core::Problem& problem, const Launcher& launcher,
+                        const plan::Operands& operands, void* planes, const void*& x);
 
 }  // namespace tconv::cuda

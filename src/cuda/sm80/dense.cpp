@@ -5,6 +5,7 @@
 #include "cuda/host/transposed_form.hpp"
 #include "cuda/sm80/common.hpp"
 #include "cuda/sm80/dense_plan.hpp"
+#include "cuda/sm80/tiling.hpp"
 
 namespace tconv::cuda {
 namespace {
@@ -18,17 +19,25 @@ class Sm80Dense final : public plan::Kernel {
  public:
   Sm80Dense(const Problem& problem, const core::DeviceInfo& device, const Sm80Plan& plan)
       : asked_(problem),
-        problem_(transposed_form(problem)),
+        form_(transposed_form(problem)),
+        problem_(form_.product),
         device_(device),
         plan_(plan),
-        functions_(sm80_functions(plan_.mode)) {}
+        functions_(sm80_functions(plan_.mode)) {
+    plan_.params.deep = form_.deep;
+    plan_.cost.total += form_.planes_ms(device);
+  }
 
   std::size_t packed_bytes() const override { return static_cast<std::size_t>(plan_.packed_bytes); }
 
-  std::string pack_key() const override { return tensor_pack_key(kSm80Dense.name, asked_, plan_.phases); }
+  std::string pack_key() const override {
+    return tensor_pack_key(kSm80Dense.name, asked_, plan_.phases) + key_of(form_);
+  }
 
-  std::size_t workspace_bytes() const override { return static_cast<std::size_t>(plan_.partial_bytes); }
-  std::string describe() const override { return cuda::describe(plan_, problem_); }
+  std::size_t workspace_bytes() const override {
+    return static_cast<std::size_t>(planes_at() + form_.planes_bytes);
+  }
+  std::string describe() const override { return cuda::describe(plan_, problem_) + words_of(form_); }
   double predicted_ms() const override { return plan_.cost.total; }
 
   Status pack(const void* weight, void* packed, const plan::RunContext& context) const override {
@@ -45,7 +54,7 @@ class Sm80Dense final : public plan::Kernel {
     params.packed = packed;
     params.marks = marks;
     params.units = units;
-    params.steps = weight_steps(asked_);
+    params.steps = form_.weights;
     params.cin_group = k.cin_group;
     params.cout_group = k.cout_group;
     params.k = static_cast<int>(problem_.k);
@@ -63,7 +72,8 @@ class Sm80Dense final : public plan::Kernel {
     Status status = launcher.check(operands);
     if (!status.ok()) return status;
     Sm80Params params = plan_.params;
-    params.x = form_input(asked_, operands);
+    status = form_input(form_, asked_, launcher, operands, context.workspace + planes_at(), params.x);
+    if (!status.ok()) return status;
     params.packed = operands.weight;
     params.bias = problem_.has_bias ? operands.bias : nullptr;
     params.output = params.partial ? context.workspace : operands.output;
@@ -78,7 +88,12 @@ class Sm80Dense final : public plan::Kernel {
   }
 
  private:
-  Problem asked_, problem_;  // the latter in its transposed form
+  // The workspace holds partial sums, then planes.
+  int64_t planes_at() const { return round_up<int64_t>(plan_.partial_bytes, 256); }
+
+  Problem asked_;
+  TransposedForm form_;
+  Problem problem_;  // the form's
   core::DeviceInfo device_;
   Sm80Plan plan_;
   Sm80Functions functions_;
@@ -86,7 +101,7 @@ class Sm80Dense final : public plan::Kernel {
 
 Support supports(const Problem& asked, const core::DeviceInfo& device, const plan::PlanOptions& options) {
   if (std::string words = no_transposed_form(asked); !words.empty()) return Support::no(std::move(words));
-  const Problem p = transposed_form(asked);
+  const Problem p = transposed_form(asked).product;
   if (device.sm < 80) return Support::no("compute capability below 8.0: no tf32 or bfloat16 tensor cores");
   Support takes = tensor_supports(p);
   // Strided products have nothing faster behind this kernel.
@@ -106,15 +121,16 @@ Support supports(const Problem& asked, const core::DeviceInfo& device, const pla
 
 std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,
                                          const plan::PlanOptions& options) {
-  return std::make_unique<Sm80Dense>(problem, device,
-                                     sm80_plan(transposed_form(problem), device, options.batch_invariant));
+  return std::make_unique<Sm80Dense>(
+      problem, device, sm80_plan(transposed_form(problem).product, device, options.batch_invariant));
 }
 
 }  // namespace
 
 std::unique_ptr<const plan::Kernel> sm80_kernel(const Problem& problem, const core::DeviceInfo& device,
                                                 const Sm80Config& config) {
-  return std::make_unique<Sm80Dense>(problem, device, sm80_plan_of(transposed_form(problem), device, config));
+  return std::make_unique<Sm80Dense>(problem, device,
+                                     sm80_plan_of(transposed_form(problem).product, device, config));
 }
 
 const plan::KernelEntry kSm80Dense = {"cuda.sm80.dense", "implicit matrix product on tensor cores (mma.sync)",

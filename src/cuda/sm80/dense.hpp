@@ -71,6 +71,7 @@ struct Sm80Params {
   void* output;       // y, or the partial sums
   int64_t x_step[2];  // sample, channel
   int64_t l, lout, cout;
+  DeepTaps deep;  // of a strided product
   int samples, cin_group, cout_group, groups;
   int stride, dilation, padding;
   int phases, taps, step;

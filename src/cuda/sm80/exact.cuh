@@ -37,7 +37,8 @@ class Exact {
 
   // Whether a tile of columns reaches beyond x, at its ends or between folded samples.
   __device__ bool at_edge(int tile) const {
-    if (p_.folded) return true;
+    // Planes hold zeros that are no products as well: outside of dy, and where a phase lacks the last tap.
+    if (p_.folded || p_.deep.phases > 0) return true;
     const int turn = tile - static_cast<int>(p_.sample_tiles.divide(tile) * p_.sample_tiles.value);
     const int64_t first = p_.first_u + int64_t{turn} * S::kColumns;
     return first < int64_t{p_.taps - 1} * p_.step || first + S::kColumns > p_.l;
@@ -132,6 +133,7 @@ class Exact {
         const unsigned char* block = w + (int64_t{slab} * p_.taps + j) * kBlock;
 #pragma unroll 1
         for (int c = 0; c < channels; ++c) {
+          if (!p_.deep.has(slab * Mode::kSlab + c, j, position)) continue;
           Sum operand = widen(__ldg(x + (int64_t{slab} * Mode::kSlab + c) * p_.x_step[1] + position));
           if constexpr (std::is_same_v<Mode, Tf32>) {
             operand = __uint_as_float(to_tf32(__float_as_uint(operand)));

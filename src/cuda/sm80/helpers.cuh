@@ -29,8 +29,8 @@ __global__ void pack_kernel(const __grid_constant__ Sm80PackParams p) {
       const int cout = tile / p.phases * 16 + unit_row<Mode>(lane, e);
       const int channel = slab * Mode::kSlab + step * Mode::kDepth + unit_channel<Mode>(lane, e);
       const bool there = cout < p.cout_group && channel < p.cin_group && k < p.k;
-      const int64_t at = p.steps.place(group, channel, cout, k);
-      v[e] = there ? __ldg(static_cast<const Word*>(p.weight) + at) : Word(0);
+      const int64_t at = there ? p.steps.place(group, channel, cout, static_cast<int>(k)) : -1;
+      v[e] = at >= 0 ? __ldg(static_cast<const Word*>(p.weight) + at) : Word(0);
     }
     if (Mode::special(v)) p.marks[group * p.row_tiles + tile] = 1;
     uint4 parts[Mode::kParts];

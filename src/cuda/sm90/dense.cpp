@@ -6,6 +6,7 @@
 #include "cuda/host/transposed_form.hpp"
 #include "cuda/sm80/common.hpp"
 #include "cuda/sm80/dense_plan.hpp"
+#include "cuda/sm80/tiling.hpp"
 #include "cuda/sm90/cost.hpp"
 #include "cuda/sm90/dense_plan.hpp"
 
@@ -119,28 +120,33 @@ class Sm90Dense final : public plan::Kernel {
  public:
   Sm90Dense(const Problem& problem, const core::DeviceInfo& device, const Sm90Plan& plan)
       : asked_(problem),
-        problem_(transposed_form(problem)),
+        form_(transposed_form(problem)),
+        problem_(form_.product),
         device_(device),
         plan_(plan),
         functions_(functions_of(plan_.mode)) {
     if (plan_.config.held) second_ = sm90_second(plan_, problem_, device_);
+    set_deep(plan_);
+    set_deep(second_);
+    plan_.cost.total += form_.planes_ms(device);
   }
 
   std::size_t packed_bytes() const override { return static_cast<std::size_t>(plan_.packed_bytes); }
 
-  std::string pack_key() const override { return tensor_pack_key(kSm90Dense.name, asked_, plan_.phases); }
+  std::string pack_key() const override {
+    return tensor_pack_key(kSm90Dense.name, asked_, plan_.phases) + key_of(form_);
+  }
 
   std::size_t workspace_bytes() const override {
-    return static_cast<std::size_t>(plan_.partial_bytes + plan_.tile_marks_bytes + plan_.counter_bytes);
+    return static_cast<std::size_t>(planes_at() + form_.planes_bytes);
   }
-  std::string describe() const override { return cuda::describe(plan_, problem_); }
+  std::string describe() const override { return cuda::describe(plan_, problem_) + words_of(form_); }
   double predicted_ms() const override { return plan_.cost.total; }
 
   Status pack(const void* weight, void* packed, const plan::RunContext& context) const override {
     const Launcher launcher(kSm90Dense.name, asked_, device_, context);
     const bool both = sm90_holds(plan_.mode) && (plan_.config.held || !context.pack_once);
-    const Sm90PackParams params =
-        pack_params(plan_, problem_, weight_steps(asked_), device_, weight, packed, both);
+    const Sm90PackParams params = pack_params(plan_, problem_, form_.weights, device_, weight, packed, both);
     const int64_t clusters = int64_t{plan_.params.groups} * params.row_blocks * params.parts;
     return launcher.run(functions_.pack, {clusters * params.cluster, kSm90PackThreads, 0, params.cluster},
                         params);
@@ -150,8 +156,10 @@ class Sm90Dense final : public plan::Kernel {
     const Launcher launcher(kSm90Dense.name, asked_, device_, context);
     Status status = launcher.check(operands);
     if (!status.ok()) return status;
-    status = launch(launcher, plan_, operands, context, false);
-    if (status.ok() && plan_.config.held) status = launch(launcher, second_, operands, context, true);
+    plan::Operands of_form = operands;
+    status = form_input(form_, asked_, launcher, operands, context.workspace + planes_at(), of_form.x);
+    if (status.ok()) status = launch(launcher, plan_, of_form, context, false);
+    if (status.ok() && plan_.config.held) status = launch(launcher, second_, of_form, context, true);
     if (status.ok() && plan_.params.partial) {
       status =
           sum_partial(launcher, plan_.mode, sm90_sum_params(plan_, problem_), problem_, operands, context);
@@ -160,12 +168,21 @@ class Sm90Dense final : public plan::Kernel {
   }
 
  private:
-  // The workspace holds partial sums, then tile marks, then counters. marked: only what the first launch
-  // marked.
+  void set_deep(Sm90Plan& plan) const {
+    plan.params.deep = form_.deep;
+    plan.params.ragged = plan.params.ragged || form_.deep.ragged;
+  }
+
+  // The workspace holds partial sums, then tile marks, then counters, then planes.
+  int64_t planes_at() const {
+    return round_up<int64_t>(plan_.partial_bytes + plan_.tile_marks_bytes + plan_.counter_bytes, 256);
+  }
+
+  // marked: only what the first launch marked.
   Status launch(const Launcher& launcher, const Sm90Plan& plan, const plan::Operands& operands,
                 const plan::RunContext& context, bool marked) const {
     Sm90Params params = plan.params;
-    params.x = form_input(asked_, operands);
+    params.x = operands.x;
     params.packed = static_cast<const unsigned char*>(operands.weight) + plan.packed_at;
     params.bias = problem_.has_bias ? operands.bias : nullptr;
     params.output = params.partial ? context.workspace : operands.output;
@@ -194,7 +211,9 @@ class Sm90Dense final : public plan::Kernel {
                         grid, params);
   }
 
-  Problem asked_, problem_;  // the latter in its transposed form
+  Problem asked_;
+  TransposedForm form_;
+  Problem problem_;  // the form's
   core::DeviceInfo device_;
   Sm90Plan plan_, second_;
   Sm90Functions functions_;
@@ -219,7 +238,7 @@ bool better_on_sm80(const Problem& p, const core::DeviceInfo& device, double ms)
 
 Support supports(const Problem& asked, const core::DeviceInfo& device, const plan::PlanOptions& options) {
   if (std::string words = no_transposed_form(asked); !words.empty()) return Support::no(std::move(words));
-  const Problem p = transposed_form(asked);
+  const Problem p = transposed_form(asked).product;
   if (device.sm != 90) return Support::no("compute capability not 9.0: no wgmma");
   if (!built_for_sm90a()) return Support::no("this build has no code for sm_90a");
   if (p.dtype == core::DType::f64) return Support::no("dtype f64: wgmma has no float64");
@@ -254,15 +273,16 @@ Support supports(const Problem& asked, const core::DeviceInfo& device, const pla
 
 std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,
                                          const plan::PlanOptions& options) {
-  return std::make_unique<Sm90Dense>(problem, device,
-                                     sm90_plan(transposed_form(problem), device, options.batch_invariant));
+  return std::make_unique<Sm90Dense>(
+      problem, device, sm90_plan(transposed_form(problem).product, device, options.batch_invariant));
 }
 
 }  // namespace
 
 std::unique_ptr<const plan::Kernel> sm90_kernel(const Problem& problem, const core::DeviceInfo& device,
                                                 const Sm90Config& config) {
-  return std::make_unique<Sm90Dense>(problem, device, sm90_plan_of(transposed_form(problem), device, config));
+  return std::make_unique<Sm90Dense>(problem, device,
+                                     sm90_plan_of(transposed_form(problem).product, device, config));
 }
 
 const plan::KernelEntry kSm90Dense = {"cuda.sm90.dense",

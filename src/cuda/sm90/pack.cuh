@@ -73,18 +73,17 @@ __device__ inline bool look(const Sm90PackParams& p, const PackShare& share, Loo
   bool infinite = false;
   const int lines = max(1, kSm90PackThreads / run), line = static_cast<int>(threadIdx.x) / run;
   const int first = share.first_block * 8 + line, end = min(share.end_block * 8, p.cin_group);
-  const int64_t step = p.steps.cin;
   for (int i = threadIdx.x - line * run; i < run && line < lines; i += kSm90PackThreads) {
     const int inner = i / p.k, tap = i - inner * p.k;
-    const uint32_t* from =
-        static_cast<const uint32_t*>(p.weight) + p.steps.place(share.group, first, share.cout + inner, tap);
+    const uint32_t* weight = static_cast<const uint32_t*>(p.weight);
     uint32_t most = 0, least = kNothing;
     for (int channel = first; channel < end; channel += kLoads * lines) {
       uint32_t magnitude[kLoads];
 #pragma unroll
       for (int j = 0; j < kLoads; ++j) {
-        magnitude[j] = channel + j * lines < end ? __ldg(from) & 0x7fffffffu : 0u;
-        from += lines * step;
+        const int at = channel + j * lines;
+        const int64_t place = at < end ? p.steps.place(share.group, at, share.cout + inner, tap) : -1;
+        magnitude[j] = place >= 0 ? __ldg(weight + place) & 0x7fffffffu : 0u;
       }
 #pragma unroll
       for (int j = 0; j < kLoads; ++j) {
@@ -220,20 +219,20 @@ __device__ inline bool store_rows(const Sm90PackParams& p, const PackShare& shar
   const int phase = row - inner * p.phases, cout = inner - share.part * p.part_couts;
   const bool there = cout < share.couts;
   const float scale = kBothLayouts<Mode> && p.held != nullptr && there ? scales[cout] : 1;
-  const Word* from =
-      static_cast<const Word*>(p.weight) + p.steps.place(share.group, 0, share.cout + cout, phase);
+  const Word* weight = static_cast<const Word*>(p.weight);
   const int slots = (share.end_block - share.first_block) * p.taps;
   bool any = false;
 #pragma unroll 2
   for (int slot = line < lines ? line : slots; slot < slots; slot += lines) {
     const int turn = slot / p.taps, tap = slot - turn * p.taps, block = share.first_block + turn;
-    const int64_t k = int64_t{tap} * p.tap_stride;
+    const int k = phase + tap * p.tap_stride;
     Word v[8];
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
       const int channel = block * 8 + e;
-      const bool one = there && phase + k < p.k && channel < p.cin_group;
-      v[e] = one ? __ldg(from + channel * p.steps.cin + k * p.steps.tap) : Word(0);
+      const bool one = there && k < p.k && channel < p.cin_group;
+      const int64_t place = one ? p.steps.place(share.group, channel, share.cout + cout, k) : -1;
+      v[e] = place >= 0 ? __ldg(weight + place) : Word(0);
     }
     any = store_units<Mode>(p, share.row_block, block, tap, row, v, scale) || any;
   }

@@ -31,6 +31,7 @@ __device__ inline float sum_again(const Sm90Params& p, const Share& share, int r
       if (position < 0 || position >= p.l) continue;
       const unsigned char* block = weights + (int64_t{slab} * p.taps + j) * Mode::kParts * kSm90BlockBytes;
       for (int c = 0; c < channels; ++c) {
+        if (!p.deep.has(slab * Mode::kSlab + c, j, position)) continue;
         const T value = x[(int64_t{slab} * Mode::kSlab + c) * p.x_step[1] + position];
         const unsigned char* at = block + c / Mode::kUnit * kSm90Rows * 16 + c % Mode::kUnit * sizeof(T);
         float weight = widen(*reinterpret_cast<const T*>(at));

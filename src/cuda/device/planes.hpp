@@ -1,0 +1,21 @@
+// Parameters of the kernel of planes.cuh.
+#pragma once
+
+#include <cstdint>
+
+namespace tconv::cuda {
+
+inline constexpr int kPlanesThreads = 256;
+
+// planes[n][channel][phase][v] = from[n][channel][stride*v + dilation*phase - padding], zero outside of it.
+struct PlanesParams {
+  const void* from;
+  void* to;
+  int64_t from_step[3];      // sample, channel, position
+  int64_t channels, length;  // of from
+  int64_t stride, dilation, padding;
+  int64_t rows, pitch;  // n * channels; of planes, all of it is written
+  int32_t phases;
+};
+
+}  // namespace tconv::cuda

@@ -1,0 +1,158 @@
+#include <algorithm>
+#include <numeric>
+
+#include "core/checked.hpp"
+#include "core/polyphase.hpp"
+#include "core/reach.hpp"
+#include "cuda/device/planes.cuh"
+#include "cuda/host/transposed_form.hpp"
+
+namespace tconv::cuda {
+
+using core::ceil_div;
+using core::Operation;
+using core::Problem;
+using core::Status;
+
+namespace {
+
+constexpr int64_t kVector = 16;          // bytes
+constexpr int64_t kEnoughChannels = 16;  // of tf32 a slab
+
+// How k is cut: of the problem without n and l, as packed weights have it.
+struct Cut {
+  int64_t apart, phases, taps, step;
+};
+
+Cut cut_of(const Problem& p) {
+  int64_t m = p.stride / std::gcd(p.stride, p.dilation);
+  while (m < p.k && p.cout_per_group() * m < kEnoughChannels) m *= 2;
+  return {m, std::min(p.k, m), ceil_div(p.k, m), p.dilation * m / p.stride};
+}
+
+template <class Word>
+void (*planes_function(int phases))(PlanesParams) {
+  if (phases == 1) return planes_kernel<Word, 1>;
+  if (phases == 2) return planes_kernel<Word, 2>;
+  return phases == 4 ? planes_kernel<Word, 4> : planes_kernel<Word, 8>;
+}
+
+Status make_planes(const TransposedForm& form, const Problem& p, const Launcher& launcher, const void* from,
+                   void* to) {
+  const int64_t length = p.lout();
+  PlanesParams k{};
+  k.from = from;
+  k.to = to;
+  k.from_step[0] = p.cout * length, k.from_step[1] = length, k.from_step[2] = 1;
+  k.channels = p.cout, k.length = length;
+  k.stride = p.stride, k.dilation = p.dilation, k.padding = p.padding;
+  k.rows = p.n * p.cout, k.pitch = form.product.x_stride[1];
+  k.phases = form.deep.phases;
+  const int at_once = k.phases <= 2 ? k.phases : k.phases <= 4 ? 4 : 8;
+  const std::size_t element = size_of(p.dtype);
+  const auto function = element == 2   ? planes_function<uint16_t>(at_once)
+                        : element == 4 ? planes_function<uint32_t>(at_once)
+                                       : planes_function<unsigned long long>(at_once);
+  const int64_t places = ceil_div(k.rows * k.pitch, int64_t{kPlanesThreads} * (8 / at_once));
+  return launcher.run(function, {places * ceil_div(k.phases, at_once), kPlanesThreads}, k);
+}
+
+}  // namespace
+
+std::string no_transposed_form(const Problem& p) {
+  if (p.operation == Operation::forward) return "";
+  const std::string operation = std::string("operation ") + name_of(p.operation);
+  if (p.operation != Operation::grad_input) return operation + ": this kernel is for fwd and gx";
+  if (p.lout() < 1) return operation + " of no outputs";
+  if (std::string far = core::beyond_tiles(p); !far.empty()) return far;
+  const Cut cut = cut_of(p);
+  // What the kernels of planes and of packing count in 32 bits.
+  constexpr int64_t kCount = 1 << 26, kPlanes = int64_t{1} << 33;
+  const core::Size positions = core::Size(p.l) + core::Size(cut.step) * cut.taps;
+  const core::Size planes = positions * cut.phases * p.cout * p.n;
+  if (p.k >= kCount || p.stride >= kCount || p.dilation >= kCount || p.cout * cut.phases >= kCount ||
+      positions >= kCount || planes >= kPlanes) {
+    return operation + ": its planes of phases have 2^33 elements or more";
+  }
+  // Positions between taps that are far apart are read for nothing.
+  const core::Size wanted = core::Size(std::min(p.l, p.lout())) * cut.taps * 4 + 4096;
+  const bool read_as_it_is = p.stride == 1 && cut.apart == 1;
+  if (!read_as_it_is && positions > wanted) return operation + ": taps far apart";
+  return "";
+}
+
+TransposedForm transposed_form(const Problem& p) {
+  TransposedForm form;
+  form.product = p;
+  WeightSteps& w = form.weights;
+  const int64_t group = p.cin_per_group() * p.cout_per_group() * p.k, row = p.cout_per_group() * p.k;
+  if (p.operation == Operation::forward) {
+    w = {group, row, p.k, static_cast<int32_t>(std::min<int64_t>(p.k, 1 << 30)), 0, 1, 1, Divisor::of(1)};
+    return form;
+  }
+  const Cut cut = cut_of(p);
+  const auto phases = static_cast<int32_t>(cut.phases), k = static_cast<int32_t>(p.k);
+  const auto apart = static_cast<int32_t>(cut.apart),
+             first = static_cast<int32_t>((cut.taps - 1) * cut.apart);
+  w = {group, p.k, row, k, first, -apart, phases, Divisor::of(static_cast<uint32_t>(phases))};
+  Problem& q = form.product;
+  q.operation = Operation::forward;
+  q.has_bias = false;
+  q.cin = p.cout * cut.phases;
+  q.cout = p.cin;
+  q.k = cut.taps;
+  q.stride = 1;
+  q.dilation = cut.step;
+  form.planes = p.stride > 1 || cut.apart > 1;
+  q.x_contiguous = !form.planes;
+  q.x_stride = {0, 0, 0};
+  if (!form.planes) {
+    q.l = p.lout();
+    q.padding = p.dilation * (p.k - 1) - p.padding;
+    q.output_padding = -p.output_padding;
+    return form;
+  }
+  q.padding = cut.step * (cut.taps - 1);
+  q.output_padding = 0;
+  q.l = p.l + q.padding;
+  const int64_t element = static_cast<int64_t>(size_of(p.dtype)), vector = kVector / element;
+  const int64_t pitch = ceil_div(q.l, vector) * vector;
+  q.x_stride = {q.cin * pitch, pitch, 1};
+  form.planes_bytes = p.n * q.cin * pitch * element;
+  form.deep = {phases,
+               static_cast<int32_t>(p.stride),
+               static_cast<int32_t>(p.dilation),
+               k,
+               first,
+               -apart,
+               p.padding,
+               p.lout(),
+               cut.apart * cut.taps != p.k && cut.taps > 1};
+  return form;
+}
+
+double TransposedForm::planes_ms(const core::DeviceInfo& device) const {
+  if (!planes || device.copy_gbps <= 0) return 0;
+  return 0.003 + 2 * static_cast<double>(planes_bytes) / device.copy_gbps * 1e-6;
+}
+
+std::string key_of(const TransposedForm& form) {
+  return " taps" + std::to_string(form.weights.first) + "," + std::to_string(form.weights.step);
+}
+
+std::string words_of(const TransposedForm& form) {
+  if (!form.planes) return "";
+  return ", x in planes of " + std::to_string(form.deep.phases) + " phases (" +
+         std::to_string((form.planes_bytes + 999'999) / 1'000'000) + " MB)";
+}
+
+Status form_input(const TransposedForm& form, const Problem& p, const Launcher& launcher,
+                  const plan::Operands& operands, void* planes, const void*& x) {
+  x = p.operation == Operation::forward ? operands.x : operands.grad_output;
+  if (!form.planes) return {};
+  const Status made = make_planes(form, p, launcher, x, planes);
+  x = planes;
+  return made;
+}
+
+}  // namespace tconv::cuda

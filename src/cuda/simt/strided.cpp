@@ -1,0 +1,173 @@
+#include "cuda/simt/strided.hpp"
+
+#include <algorithm>
+
+#include "core/checked.hpp"
+#include "core/polyphase.hpp"
+#include "core/reach.hpp"
+#include "cuda/host/launch.hpp"
+#include "cuda/host/transposed_form.hpp"
+#include "cuda/simt/problem_class.hpp"
+#include "cuda/sm80/common.hpp"
+
+namespace tconv::cuda {
+namespace simt {
+
+using core::ceil_div;
+using core::DeviceInfo;
+using core::Problem;
+using core::Status;
+using plan::PlanOptions;
+
+namespace {
+
+constexpr int64_t kSharedBytes = 96 * 1024;
+constexpr int64_t kStagedBytes = 24 * 1024;  // of channels at once: several blocks an SM
+
+int64_t sum_bytes(const Problem& p) {
+  return p.dtype == core::DType::f64 ? 8 : 4;
+}
+
+}  // namespace
+
+std::string StridedConfig::text() const {
+  return "a thread " + std::to_string(rows) + " ci x " + std::to_string(kStridedPositions) + " positions, " +
+         std::to_string(lanes) + " threads a piece of a row, " + std::to_string(channels) +
+         " channels at once, " + std::to_string(shared_bytes) + " bytes of shared memory";
+}
+
+StridedConfig plan_strided(const Problem& p) {
+  StridedConfig c;
+  const int64_t ci = p.cin_per_group();
+  c.rows = ci == 1 ? 1 : ci == 2 ? 2 : ci <= 4 ? 4 : kStridedRows;
+  c.row_tiles = ceil_div(ci, c.rows);
+  const int64_t element = sum_bytes(p), reach = p.dilation * (p.k - 1) + 1;
+  auto set_lanes = [&](int64_t lanes) {
+    c.lanes = lanes;
+    c.window = p.stride * (lanes * kStridedPositions - 1) + reach;
+    c.pitch = strided_place(c.window) + 1;
+    const int64_t channel = c.pitch + p.k * c.rows;
+    c.channels = std::clamp<int64_t>(
+        kStagedBytes / element / std::max<int64_t>(1, channel * c.units_a_block()), 1, p.cout_per_group());
+    c.unit_words = c.channels * channel;
+    c.shared_bytes = c.unit_words * c.units_a_block() * element;
+  };
+  int64_t lanes = kStridedThreads;
+  while (lanes > 8 && lanes * kStridedPositions / 2 >= p.l) lanes /= 2;
+  set_lanes(lanes);
+  // Windows of fewer positions, where those of a block do not fit.
+  while (c.shared_bytes > kSharedBytes && c.lanes > 8) {
+    set_lanes(c.lanes / 2);
+  }
+  c.parts = ceil_div(p.l, c.lanes * kStridedPositions);
+  return c;
+}
+
+namespace {
+
+class StridedKernel final : public plan::Kernel {
+ public:
+  StridedKernel(const Problem& problem, const DeviceInfo& device, const PlanOptions&)
+      : problem_(problem), device_(device), config_(plan_strided(problem)) {}
+
+  std::string describe() const override { return config_.text() + tf32_words(problem_); }
+
+  Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
+    const Launcher launcher(kSimtStrided.name, problem_, device_, context);
+    const Status status = launcher.check(operands);
+    if (!status.ok()) return status;
+    const StridedParams a = params(operands);
+    return launcher.run(strided_function(problem_.dtype, config_.rows),
+                        {a.blocks, kStridedThreads, static_cast<std::size_t>(config_.shared_bytes)}, a);
+  }
+
+ private:
+  StridedParams params(const plan::Operands& operands) const {
+    const Problem& p = problem_;
+    StridedParams a{};
+    a.dy = operands.grad_output, a.weight = operands.weight, a.dx = operands.output;
+    a.l = p.l, a.lout = p.lout(), a.k = p.k;
+    a.dy_step[0] = p.cout * a.lout, a.dy_step[1] = a.lout, a.dy_step[2] = 1;
+    a.stride = p.stride, a.padding = p.padding, a.dilation = p.dilation;
+    a.cin = p.cin, a.cin_group = p.cin_per_group(), a.cout_group = p.cout_per_group(), a.groups = p.groups;
+    a.row_tiles = config_.row_tiles;
+    a.units = p.n * p.groups * a.row_tiles;
+    a.parts = config_.parts;
+    a.blocks = ceil_div(a.units, config_.units_a_block()) * a.parts;
+    a.lanes = static_cast<int32_t>(config_.lanes), a.channels = static_cast<int32_t>(config_.channels);
+    a.window = static_cast<int32_t>(config_.window), a.pitch = static_cast<int32_t>(config_.pitch);
+    a.unit_words = static_cast<int32_t>(config_.unit_words);
+    return a;
+  }
+
+  Problem problem_;
+  DeviceInfo device_;
+  StridedConfig config_;
+};
+
+std::string refusal(const Problem& p, const DeviceInfo& device) {
+  if (p.operation != core::Operation::grad_input) {
+    return std::string("operation ") + name_of(p.operation) + ": this kernel is for gx";
+  }
+  if (device.sm < 70) return "compute capability below 7.0";
+  if (std::string far = core::beyond_tiles(p); !far.empty()) return far;
+  constexpr int64_t kCount = 1 << 20;
+  if (p.stride >= kCount || p.k >= kCount || core::Size(p.dilation) * p.k >= kCount) {
+    return "stride or dilation times k of 2^20 or more";
+  }
+  const StridedConfig c = plan_strided(p);
+  if (c.shared_bytes > std::min(kSharedBytes, device.shared_per_block)) {
+    return "a window of " + std::to_string(c.window) + " positions does not fit shared memory";
+  }
+  if (core::Size(p.n) * p.groups * c.row_tiles * c.parts > kMaxBlocks) return "more than 2^31 pieces";
+  return "";
+}
+
+// Milliseconds of the tensor cores on the transposed form, whose rows they fill up to 64 and whose channels
+// to a slab; huge where they refuse. Rates are what they reach on layers of vocoders.
+double tensor_ms(const Problem& p, const DeviceInfo& device) {
+  constexpr double kNever = 1e30;
+  if (device.sm < 80 || !no_transposed_form(p).empty()) return kNever;
+  const TransposedForm form = transposed_form(p);
+  const Problem& f = form.product;
+  if (!tensor_supports(f).ok) return kNever;
+  const bool half = size_of(p.dtype) == 2, wide = p.dtype == core::DType::f64;
+  const double rate = wide ? 6e12 : half ? 120e12 : p.precision == core::Precision::tf32 ? 90e12 : 30e12;
+  const auto padded = static_cast<double>(ceil_div(f.cout_per_group(), 64) * 64) *
+                      static_cast<double>(ceil_div(f.cin_per_group(), 32) * 32) *
+                      static_cast<double>(f.k * p.groups * p.n) * static_cast<double>(p.l);
+  const double memory = core::work_of(p).bytes / (0.7 * device.copy_gbps) * 1e-6;
+  return 0.008 + std::max(padded / rate * 1e3, memory) + form.planes_ms(device);
+}
+
+double simt_ms(const Problem& p, const DeviceInfo& device) {
+  const StridedConfig c = plan_strided(p);
+  // Products a cycle of an SM: loads of shared memory bind, one for each position and one for each row.
+  const double loads = 1.0 + 1.0 * c.rows / kStridedPositions, cycle = 32.0 * c.rows / (1.5 + loads);
+  const double rate = cycle * 1.5e9 * std::max(1, device.sm_count) * (p.dtype == core::DType::f64 ? 0.4 : 1);
+  const auto products = static_cast<double>(p.n * p.groups * c.row_tiles * c.rows * p.cout_per_group()) *
+                        static_cast<double>(p.l) * static_cast<double>(p.k);
+  // Every tile of rows reads dy again, from the L2 cache.
+  const double dy = static_cast<double>(p.y_elements()) * static_cast<double>(size_of(p.dtype));
+  const double bytes = core::work_of(p).bytes + dy * static_cast<double>(c.row_tiles - 1) / 3;
+  const double memory = bytes / (0.7 * device.copy_gbps) * 1e-6;
+  return 0.004 + std::max(products / rate * 1e3, memory);
+}
+
+plan::Support supports(const Problem& p, const DeviceInfo& device, const PlanOptions& options) {
+  if (std::string words = refusal(p, device); !words.empty()) return plan::Support::no(words);
+  if (options.force_kernel == kSimtStrided.name || device.copy_gbps <= 0) return plan::Support::yes();
+  if (tensor_ms(p, device) < simt_ms(p, device)) {
+    return plan::Support::no("enough channels for tensor cores");
+  }
+  return plan::Support::yes();
+}
+
+}  // namespace
+}  // namespace simt
+
+const plan::KernelEntry kSimtStrided = {"cuda.simt.strided", "strided products of few channels",
+                                        core::DeviceKind::cuda, simt::supports,
+                                        simt::make_kernel<simt::StridedKernel>};
+
+}  // namespace tconv::cuda

@@ -1,0 +1,133 @@
+// cuda.simt.strided: the strided product of few channels, by multiply-adds.
+//
+//   dy (N, Cout, Lout)   w (Cin, Cout/groups, K)   dx (N, Cin, L)   o = stride*i - padding + dilation*k
+//   for each (n, group, tile of R ci), piece of positions                    some threads of a block
+//     for co in the group, `channels` at once                                staged: their window of dy,
+//     weights
+//       for k                                                                registers: R ci x 4 positions
+//         dx[ci, i] += dy[co, stride*i - padding + dilation*k] * w[ci, co, k]
+//
+// Memory binds where K and R are small: every dy is read once (but for the window's halo) and every dx
+// written once. A window lies in shared memory as numbers of the sums' type, with the gaps of strided_place.
+// Where it reaches beyond dy, products are left out one by one: an infinite weight there makes nothing.
+#pragma once
+
+#include "cuda/device/divide.cuh"
+#include "cuda/device/epilogue.cuh"
+#include "cuda/simt/strided.hpp"
+
+namespace tconv::cuda::simt {
+
+// The window and the weights of `count` channels from co on. place: of dy's first channel of the group.
+template <class T, int R>
+__device__ __forceinline__ void stage_strided(const StridedParams& p, Accumulator<T>* window,
+                                              Accumulator<T>* weights, const T* dy, const T* weight, int rows,
+                                              int64_t first, int64_t co, int count, int lane) {
+  constexpr int kLoads = 4;
+  for (int c = 0; c < count; ++c) {
+    const T* from = dy + (co + c) * p.dy_step[1];
+    Accumulator<T>* to = window + c * p.pitch;
+    for (int e0 = lane; e0 < p.window; e0 += kLoads * p.lanes) {
+      T values[kLoads];
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) {
+        const int e = e0 + i * p.lanes;
+        const int64_t o = first + e;
+        values[i] = e < p.window && o >= 0 && o < p.lout ? __ldg(from + o * p.dy_step[2]) : T(0.f);
+      }
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) {
+        const int e = e0 + i * p.lanes;
+        if (e < p.window) to[strided_place(e)] = widen(values[i]);
+      }
+    }
+  }
+  // [channel][k][row]
+  const int k = static_cast<int>(p.k), run = count * k;
+  for (int r = 0; r < R; ++r) {
+    const T* from = weight + (r * p.cout_group + co) * p.k;
+    for (int e = lane; e < run; e += p.lanes) weights[e * R + r] = r < rows ? widen(__ldg(from + e)) : 0;
+  }
+}
+
+template <class T, int R>
+__global__ void __launch_bounds__(kStridedThreads) strided_kernel(const __grid_constant__ StridedParams p) {
+  using Sum = Accumulator<T>;
+  constexpr int kP = kStridedPositions;
+  extern __shared__ __align__(16) unsigned char shared[];
+  const int unit_of_block = static_cast<int>(threadIdx.x) / p.lanes;
+  const int lane = static_cast<int>(threadIdx.x) - unit_of_block * p.lanes;
+  Sum* const window = reinterpret_cast<Sum*>(shared) + unit_of_block * p.unit_words;
+  Sum* const weights = window + p.channels * p.pitch;
+  const int64_t block = divide(blockIdx.x, p.parts), part = blockIdx.x - block * p.parts;
+  const int64_t unit = block * (kStridedThreads / p.lanes) + unit_of_block;
+  const bool there = unit < p.units;
+  const int64_t row_groups = divide(unit, p.row_tiles), tile = unit - row_groups * p.row_tiles;
+  const int64_t n = divide(row_groups, p.groups), group = row_groups - n * p.groups;
+  const int64_t ci = group * p.cin_group + tile * R;
+  const int rows = static_cast<int>(min(int64_t{R}, p.cin_group - tile * R));
+  const T* dy = static_cast<const T*>(p.dy) + n * p.dy_step[0] + group * p.cout_group * p.dy_step[1];
+  const T* weight = static_cast<const T*>(p.weight) + ci * p.cout_group * p.k;
+
+  const int64_t begin = part * p.lanes * kP, first = begin * p.stride - p.padding;
+  const bool inside = first >= 0 && first + p.window <= p.lout;
+  // Elements of the window that come before dy's, and those that are dy's.
+  const int64_t before_dy = min(max(-first, int64_t{0}), int64_t{p.window});
+  const int before = static_cast<int>(before_dy);
+  const int real = static_cast<int>(max(min(int64_t{p.window}, p.lout - first) - before_dy, int64_t{0}));
+  const int stride = static_cast<int>(p.stride), dilation = static_cast<int>(p.dilation);
+  Sum sums[R][kP] = {};
+  bool any[kP] = {};
+  for (int64_t co = 0; co < p.cout_group; co += p.channels) {
+    const int count = static_cast<int>(min(int64_t{p.channels}, p.cout_group - co));
+    __syncthreads();
+    if (there) stage_strided<T, R>(p, window, weights, dy, weight, rows, first, co, count, lane);
+    __syncthreads();
+    if (!there) continue;
+    for (int c = 0; c < count; ++c) {
+      const Sum* from = window + c * p.pitch;
+      const Sum* w = weights + c * static_cast<int>(p.k) * R;
+      int e = lane * stride;
+#pragma unroll 2
+      for (int k = 0; k < static_cast<int>(p.k); ++k, e += dilation, w += R) {
+        Sum x[kP];
+#pragma unroll
+        for (int i = 0; i < kP; ++i) {
+          const int at = e + i * p.lanes * stride;
+          x[i] = from[at + (at >> 5)];
+        }
+        if (inside) {
+#pragma unroll
+          for (int r = 0; r < R; ++r) {
+            const Sum by = w[r];
+#pragma unroll
+            for (int i = 0; i < kP; ++i) sums[r][i] = fma(x[i], by, sums[r][i]);
+          }
+        } else {
+#pragma unroll
+          for (int i = 0; i < kP; ++i) {
+            const int at = e + i * p.lanes * stride;
+            if (static_cast<unsigned>(at - before) >= static_cast<unsigned>(real)) continue;
+            any[i] = true;
+#pragma unroll
+            for (int r = 0; r < R; ++r) sums[r][i] = fma(x[i], w[r], sums[r][i]);
+          }
+        }
+      }
+    }
+  }
+  if (!there) return;
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+    if (r >= rows) break;
+    const Epilogue<T> epilogue = epilogue_of<T>(p.bias, ci + r);
+    T* to = static_cast<T*>(p.dx) + (n * p.cin + ci + r) * p.l;
+#pragma unroll
+    for (int i = 0; i < kP; ++i) {
+      const int64_t at = begin + lane + i * p.lanes;
+      if (at < p.l) to[at] = inside || any[i] ? epilogue(sums[r][i] + Sum(0)) : epilogue.alone();
+    }
+  }
+}
+
+}  // namespace tconv::cuda::simt

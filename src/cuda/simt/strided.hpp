@@ -1,0 +1,59 @@
+// Host side of strided.cuh.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/device_info.hpp"
+#include "plan/kernel_entry.hpp"
+
+namespace tconv::cuda {
+
+extern const plan::KernelEntry kSimtStrided;
+
+namespace simt {
+
+inline constexpr int kStridedThreads = 128;
+inline constexpr int kStridedPositions = 4;  // of a thread
+inline constexpr int kStridedRows = 8;       // of a thread, at most: channels ci
+
+struct StridedParams {
+  const void* dy;
+  const void* weight;
+  const void* bias;  // or null
+  void* dx;
+  int64_t dy_step[3];  // sample, channel, position
+  int64_t l, lout, k;
+  int64_t stride, padding, dilation;
+  int64_t cin, cin_group, cout_group, groups;
+  int64_t row_tiles;     // of a group's ci
+  int64_t units, parts;  // (n, group, row tile), and pieces of their positions
+  int64_t blocks;
+  int32_t lanes;     // threads of a unit
+  int32_t channels;  // staged at once
+  int32_t window, pitch;
+  int32_t unit_words;  // of shared memory, in elements of sums
+};
+
+using StridedFunction = void (*)(StridedParams);
+StridedFunction strided_function(core::DType dtype, int rows);
+
+// How the work is cut.
+struct StridedConfig {
+  int rows = 1;
+  int64_t lanes = kStridedThreads, parts = 1, row_tiles = 1;
+  int64_t channels = 1, window = 1, pitch = 1;
+  int64_t unit_words = 0, shared_bytes = 0;
+  bool operator==(const StridedConfig&) const = default;
+  int64_t units_a_block() const { return kStridedThreads / lanes; }
+  std::string text() const;
+};
+StridedConfig plan_strided(const core::Problem& p);
+
+// Shared memory has one word more in each 32, so that positions a power of two apart lie in other banks.
+constexpr int64_t strided_place(int64_t e) {
+  return e + (e >> 5);
+}
+
+}  // namespace simt
+}  // namespace tconv::cuda

@@ -1,0 +1,52 @@
+// How cuda.simt.strided cuts a problem: that windows hold what threads read, and that pieces cover x.
+#include <gtest/gtest.h>
+
+#include "cuda/refusal.hpp"
+#include "cuda/simt/strided.hpp"
+
+namespace tconv::cuda {
+namespace {
+
+TEST(SimtStridedPlan, SoundOverRandomProblems) {
+  judge::Rng rng(11);
+  int taken = 0;
+  plan::PlanOptions forced;
+  forced.force_kernel = kSimtStrided.name;
+  const core::DeviceInfo d = cuda_test::device("h200");
+  for (int i = 0; i < 6000; ++i) {
+    const core::Problem p = cuda_test::draw_transposed(rng);
+    if (p.output_elements() == 0 || !kSimtStrided.supports(p, d, forced).ok) continue;
+    ++taken;
+    const simt::StridedConfig c = simt::plan_strided(p);
+    const std::string what = text(p) + ": " + c.text();
+    const int64_t positions = c.lanes * simt::kStridedPositions;
+    EXPECT_EQ(simt::kStridedThreads % c.lanes, 0) << what;
+    EXPECT_GE(c.parts * positions, p.l) << what;
+    EXPECT_LT((c.parts - 1) * positions, p.l) << what;
+    EXPECT_GE(c.row_tiles * c.rows, p.cin_per_group()) << what;
+    EXPECT_LE(c.channels, p.cout_per_group()) << what;
+    // The last element that a thread reads, in the window and in shared memory.
+    const int64_t last = p.stride * (positions - 1) + p.dilation * (p.k - 1);
+    EXPECT_LT(last, c.window) << what;
+    EXPECT_LT(simt::strided_place(c.window - 1), c.pitch) << what;
+    EXPECT_GE(c.unit_words, c.channels * (c.pitch + p.k * c.rows)) << what;
+    const int64_t element = p.dtype == core::DType::f64 ? 8 : 4;
+    EXPECT_EQ(c.shared_bytes, c.unit_words * c.units_a_block() * element) << what;
+    EXPECT_LE(c.shared_bytes, d.shared_per_block) << what;
+  }
+  EXPECT_GT(taken, 2000);
+}
+
+TEST(SimtStridedPlan, TakesWhatTensorCoresWouldWaste) {
+  auto refusal = [](const char* text, bool forced = false) {
+    return cuda_test::refusal(kSimtStrided, text, "h200", forced);
+  };
+  EXPECT_EQ(refusal("gx n16 ci512 co512 l1000 k4 s2 p1 g512 f32 tf32"), "");
+  EXPECT_EQ(refusal("gx n16 ci1 co32 l128000 k7 p3 bf16"), "");
+  EXPECT_NE(refusal("gx n16 ci256 co256 l4096 k16 s8 p4 f32 tf32").find("tensor"), std::string::npos);
+  EXPECT_EQ(refusal("gx n16 ci256 co256 l4096 k16 s8 p4 f32 tf32", true), "");
+  EXPECT_NE(refusal("n16 ci512 co512 l1000 k4 s2 p1 g512 f32").find("for gx"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tconv::cuda
