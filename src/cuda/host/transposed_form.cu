@@ -53,8 +53,13 @@ Status make_planes(const TransposedForm& form, const Problem& p, const Launcher&
   const auto function = element == 2   ? planes_function<uint16_t>(at_once)
                         : element == 4 ? planes_function<uint32_t>(at_once)
                                        : planes_function<unsigned long long>(at_once);
-  const int64_t places = ceil_div(k.rows * k.pitch, int64_t{kPlanesThreads} * (8 / at_once));
-  return launcher.run(function, {places * ceil_div(k.phases, at_once), kPlanesThreads}, k);
+  const int positions = 8 / at_once;
+  k.lanes = 8;
+  while (k.lanes < kPlanesThreads && k.lanes * positions < k.pitch) k.lanes *= 2;
+  k.tiles = static_cast<int32_t>(ceil_div(k.pitch, int64_t{k.lanes} * positions));
+  k.chunks = static_cast<int32_t>(ceil_div(k.phases, at_once));
+  const int64_t row_blocks = ceil_div(k.rows, kPlanesThreads / k.lanes);
+  return launcher.run(function, {row_blocks * k.tiles * k.chunks, kPlanesThreads}, k);
 }
 
 }  // namespace

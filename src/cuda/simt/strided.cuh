@@ -18,40 +18,57 @@
 
 namespace tconv::cuda::simt {
 
-// The window and the weights of `count` channels from co on. place: of dy's first channel of the group.
+// What of a window is dy's: elements [begin, begin + count).
+struct StridedWindow {
+  int64_t first;  // place in dy of the window's first element
+  int begin, count;
+
+  __device__ StridedWindow(const StridedParams& p, int64_t first) : first(first) {
+    const int64_t before = min(max(-first, int64_t{0}), int64_t{p.window});
+    begin = static_cast<int>(before);
+    count = static_cast<int>(max(min(int64_t{p.window}, p.lout - first) - before, int64_t{0}));
+  }
+  __device__ bool has(int e) const { return static_cast<unsigned>(e - begin) < static_cast<unsigned>(count); }
+};
+
+// The weights and the window of `count` channels from co on, of which dy and weight are the group's first; as
+// many loads under way as one channel of a short kernel has.
 template <class T, int R>
-__device__ __forceinline__ void stage_strided(const StridedParams& p, Accumulator<T>* window,
-                                              Accumulator<T>* weights, const T* dy, const T* weight, int rows,
-                                              int64_t first, int64_t co, int count, int lane) {
-  constexpr int kLoads = 4;
+__device__ __forceinline__ void stage_strided(const StridedParams& p, const StridedWindow& part,
+                                              Accumulator<T>* window, Accumulator<T>* weights, const T* dy,
+                                              const T* weight, int rows, int64_t co, int count, int lane) {
+  constexpr int kLoads = sizeof(T) == 8 ? 5 : 9;
+  const int run = count * static_cast<int>(p.k);
+  // [channel][k][row]
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+    const T* from = weight + (r * p.cout_group + co) * p.k;
+    for (int e = lane; e < run; e += p.lanes) {
+      weights[e * R + r] = r < rows ? widen(__ldg(from + e)) : Accumulator<T>(0);
+    }
+  }
+  const int64_t step = p.lanes * p.dy_step[2];
   for (int c = 0; c < count; ++c) {
-    const T* from = dy + (co + c) * p.dy_step[1];
+    const T* from = dy + (co + c) * p.dy_step[1] + (part.first + lane) * p.dy_step[2];
     Accumulator<T>* to = window + c * p.pitch;
-    for (int e0 = lane; e0 < p.window; e0 += kLoads * p.lanes) {
+    for (int first = lane; first < p.window; first += kLoads * p.lanes, from += kLoads * step) {
       T values[kLoads];
 #pragma unroll
       for (int i = 0; i < kLoads; ++i) {
-        const int e = e0 + i * p.lanes;
-        const int64_t o = first + e;
-        values[i] = e < p.window && o >= 0 && o < p.lout ? __ldg(from + o * p.dy_step[2]) : T(0.f);
+        values[i] = part.has(first + i * p.lanes) ? __ldg(from + i * step) : T(0.f);
       }
 #pragma unroll
       for (int i = 0; i < kLoads; ++i) {
-        const int e = e0 + i * p.lanes;
-        if (e < p.window) to[strided_place(e)] = widen(values[i]);
+        const int e = first + i * p.lanes;
+        if (e < p.window) to[e + (e >> 5)] = widen(values[i]);
       }
     }
-  }
-  // [channel][k][row]
-  const int k = static_cast<int>(p.k), run = count * k;
-  for (int r = 0; r < R; ++r) {
-    const T* from = weight + (r * p.cout_group + co) * p.k;
-    for (int e = lane; e < run; e += p.lanes) weights[e * R + r] = r < rows ? widen(__ldg(from + e)) : 0;
   }
 }
 
 template <class T, int R>
-__global__ void __launch_bounds__(kStridedThreads) strided_kernel(const __grid_constant__ StridedParams p) {
+__global__ void __launch_bounds__(kStridedThreads, R == 8 ? 4 : 6)
+    strided_kernel(const __grid_constant__ StridedParams p) {
   using Sum = Accumulator<T>;
   constexpr int kP = kStridedPositions;
   extern __shared__ __align__(16) unsigned char shared[];
@@ -69,19 +86,16 @@ __global__ void __launch_bounds__(kStridedThreads) strided_kernel(const __grid_c
   const T* dy = static_cast<const T*>(p.dy) + n * p.dy_step[0] + group * p.cout_group * p.dy_step[1];
   const T* weight = static_cast<const T*>(p.weight) + ci * p.cout_group * p.k;
 
-  const int64_t begin = part * p.lanes * kP, first = begin * p.stride - p.padding;
-  const bool inside = first >= 0 && first + p.window <= p.lout;
-  // Elements of the window that come before dy's, and those that are dy's.
-  const int64_t before_dy = min(max(-first, int64_t{0}), int64_t{p.window});
-  const int before = static_cast<int>(before_dy);
-  const int real = static_cast<int>(max(min(int64_t{p.window}, p.lout - first) - before_dy, int64_t{0}));
+  const int64_t begin = part * p.lanes * kP;
+  const StridedWindow of_dy(p, begin * p.stride - p.padding);
+  const bool inside = of_dy.count == p.window;
   const int stride = static_cast<int>(p.stride), dilation = static_cast<int>(p.dilation);
   Sum sums[R][kP] = {};
   bool any[kP] = {};
   for (int64_t co = 0; co < p.cout_group; co += p.channels) {
     const int count = static_cast<int>(min(int64_t{p.channels}, p.cout_group - co));
     __syncthreads();
-    if (there) stage_strided<T, R>(p, window, weights, dy, weight, rows, first, co, count, lane);
+    if (there) stage_strided<T, R>(p, of_dy, window, weights, dy, weight, rows, co, count, lane);
     __syncthreads();
     if (!there) continue;
     for (int c = 0; c < count; ++c) {
@@ -106,8 +120,7 @@ __global__ void __launch_bounds__(kStridedThreads) strided_kernel(const __grid_c
         } else {
 #pragma unroll
           for (int i = 0; i < kP; ++i) {
-            const int at = e + i * p.lanes * stride;
-            if (static_cast<unsigned>(at - before) >= static_cast<unsigned>(real)) continue;
+            if (!of_dy.has(e + i * p.lanes * stride)) continue;
             any[i] = true;
 #pragma unroll
             for (int r = 0; r < R; ++r) sums[r][i] = fma(x[i], w[r], sums[r][i]);

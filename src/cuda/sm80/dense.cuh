@@ -219,7 +219,10 @@ __global__ void __launch_bounds__(S::kThreads, S::kMinBlocks)
     stage ^= 1;
     if (next.tile != now.tile) {  // the last stage of a tile of columns
       const Exact<S> exact(p, rows, first_slab, end_slab);
-      const bool edge = !kSplit && exact.at_edge(now.tile), nan = edge && has_nan<S>(sums);
+      // Split operands have an infinity in one part alone, which meets the zeros around x as it should, but
+      // not those of planes.
+      const bool edge = kSplit ? p.deep.phases > 0 : exact.at_edge(now.tile);
+      const bool nan = edge && has_nan<S>(sums);
       if (p.partial) {
         output.store_partial(sums, now.tile);
       } else {
@@ -227,7 +230,9 @@ __global__ void __launch_bounds__(S::kThreads, S::kMinBlocks)
       }
       if constexpr (kSplit) {
         const bool small = __syncthreads_or(input.take_small());
+        const bool any_nan = edge && __syncthreads_or(nan);
         if (small || marked) exact.store_again(now.tile, small ? Again::all : Again::marked_rows);
+        if (any_nan && !small) exact.store_again(now.tile, Again::nan);
       } else {
         if (edge && __syncthreads_or(nan)) exact.store_again(now.tile, Again::nan);
       }
