@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cuda/host/runtime.hpp"
+#include "cuda/simt/bias.hpp"
 #include "cuda/simt/dense.hpp"
 #include "cuda/simt/depthwise.hpp"
 #include "cuda/simt/gather.hpp"
@@ -14,16 +15,18 @@
 #include "cuda/simt/narrow.hpp"
 #include "cuda/simt/plain.hpp"
 #include "cuda/simt/strided.hpp"
+#include "cuda/simt/weight.hpp"
 #include "cuda/sm80/dense.hpp"
+#include "cuda/sm80/weight.hpp"
 #include "cuda/sm90/dense.hpp"
 
 namespace tconv::cuda {
 
 std::span<const plan::KernelEntry* const> entries() {
   // One line a family: its header src/cuda/<folder>/<family>.hpp declares the entry, its .cpp defines it.
-  static const std::vector<const plan::KernelEntry*> list = {&kSimtStrided, &kSimtLongk, &kSimtDepthwise,
-                                                             &kSimtNarrow,  &kSm90Dense, &kSm80Dense,
-                                                             &kSimtGather,  &kSimtDense, &kSimtPlain};
+  static const std::vector<const plan::KernelEntry*> list = {
+      &kSimtStrided, &kSimtLongk, &kSimtDepthwise, &kSimtNarrow, &kSm90Dense, &kSm80Dense,
+      &kSimtGather,  &kSimtDense, &kSimtWeight,    &kSm80Weight, &kSimtBias,  &kSimtPlain};
   return list;
 }
 

@@ -1,0 +1,108 @@
+#include "cuda/simt/bias.hpp"
+
+#include <algorithm>
+
+#include "core/polyphase.hpp"
+#include "core/reach.hpp"
+#include "cuda/host/launch.hpp"
+
+namespace tconv::cuda {
+namespace simt {
+namespace {
+
+using core::ceil_div;
+using core::Problem;
+using core::Status;
+using plan::Support;
+
+constexpr int kSplitThreads = 64;
+// Elements that one of a thread's sums takes at most, and about how many a thread takes at least.
+constexpr int64_t kLongest = 512, kShortest = 4;
+
+BiasFunctions functions_of(core::DType dtype) {
+  switch (dtype) {
+    case core::DType::f64:
+      return bias_f64();
+    case core::DType::f16:
+      return bias_f16();
+    case core::DType::bf16:
+      return bias_bf16();
+    case core::DType::f32:
+      break;
+  }
+  return bias_f32();
+}
+
+class Kernel final : public plan::Kernel {
+ public:
+  Kernel(const Problem& p, const core::DeviceInfo& device)
+      : problem_(p), device_(device), functions_(functions_of(p.dtype)) {
+    params_.y_step[0] = p.cout * p.lout();
+    params_.y_step[1] = p.lout();
+    params_.y_step[2] = 1;
+    params_.lout = std::max<int64_t>(1, p.lout());
+    params_.cout = p.cout;
+    params_.elements = p.n * p.lout();
+    constexpr int64_t kTurn = int64_t{kBiasThreads} * kBiasSums;
+    const int64_t turns = ceil_div(params_.elements, kTurn);
+    const int64_t wanted = ceil_div(int64_t{6} * std::max(1, device.sm_count), p.cout);
+    const int64_t splits =
+        std::max({int64_t{1}, ceil_div(turns, kLongest), std::min(wanted, turns / kShortest)});
+    params_.split_elements = std::max<int64_t>(1, ceil_div(turns, splits)) * kTurn;
+    params_.splits = std::max<int64_t>(1, ceil_div(params_.elements, params_.split_elements));
+  }
+
+  std::size_t workspace_bytes() const override {
+    const std::size_t sum = problem_.dtype == core::DType::f64 ? 8 : 4;
+    return params_.splits > 1 ? static_cast<std::size_t>(params_.splits * params_.cout) * sum : 0;
+  }
+  double predicted_ms() const override {
+    return 1e3 * (3e-6 + work_of(problem_).bytes / (0.9 * device_.copy_gbps * 1e9) +
+                  (params_.splits > 1 ? 3e-6 : 0));
+  }
+  std::string describe() const override {
+    return "a block a channel, its elements split " + std::to_string(params_.splits) + " ways";
+  }
+
+  Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
+    const Launcher launcher(kSimtBias.name, problem_, device_, context);
+    Status status = launcher.check(operands);
+    if (!status.ok()) return status;
+    BiasParams params = params_;
+    params.y = operands.grad_output;
+    params.output = operands.output;
+    params.parts = params.splits > 1 ? context.workspace : nullptr;
+    status = launcher.run(functions_.sum, {params.cout * params.splits, kBiasThreads}, params);
+    if (!status.ok() || params.splits == 1) return status;
+    return launcher.run(functions_.splits, {ceil_div(params.cout, kSplitThreads), kSplitThreads}, params);
+  }
+
+ private:
+  Problem problem_;
+  core::DeviceInfo device_;
+  BiasParams params_{};
+  BiasFunctions functions_;
+};
+
+Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions&) {
+  if (p.operation != core::Operation::grad_bias) {
+    return Support::no(std::string("operation ") + name_of(p.operation) + ": this kernel is for gb");
+  }
+  if (device.sm < 70) return Support::no("compute capability below 7.0");
+  if (std::string far = core::beyond_tiles(p); !far.empty()) return Support::no(std::move(far));
+  if (p.cout >= 1 << 30) return Support::no("more channels than a grid has blocks");
+  return Support::yes();
+}
+
+std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,
+                                         const plan::PlanOptions&) {
+  return std::make_unique<Kernel>(problem, device);
+}
+
+}  // namespace
+}  // namespace simt
+
+const plan::KernelEntry kSimtBias = {"cuda.simt.bias", "bias gradient: sums of rows", core::DeviceKind::cuda,
+                                     simt::supports, simt::make};
+
+}  // namespace tconv::cuda

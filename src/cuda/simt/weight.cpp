@@ -1,0 +1,166 @@
+#include "cuda/simt/weight.hpp"
+
+#include <algorithm>
+
+#include "core/polyphase.hpp"
+#include "core/reach.hpp"
+#include "cuda/host/launch.hpp"
+#include "cuda/simt/weight_plan.hpp"
+#include "cuda/sm80/weight_plan.hpp"
+
+namespace tconv::cuda {
+namespace simt {
+namespace {
+
+using core::ceil_div;
+using core::Problem;
+using core::Status;
+using plan::Support;
+
+// A thread adds at most so many products one after the other.
+constexpr int64_t kLongest = 512;
+constexpr int kSumThreads = 256;
+
+// Positions times tiles, by the unit that binds: instructions, or passes of loads.
+double seconds_of(const WeightPlan& plan, const Problem& p, const core::DeviceInfo& device) {
+  const WeightTile& tile = kWeightTileTable[plan.tile];
+  const double rate = p.dtype == core::DType::f64 && device.fp64_gflops < device.fp32_gflops / 4 ? 32 : 1;
+  const double loads = tile.cin + tile.cout * tile.taps;
+  const double apart = static_cast<double>(p.stride) * static_cast<double>(size_of(p.dtype)) / 4;
+  const double passes = tile.cin + tile.cout * tile.taps * std::clamp(apart, 1.0, 16.0);
+  const double issue = (12 + 6 * loads + rate * tile.cin * tile.cout * tile.taps) / 4;
+  const double warps =
+      static_cast<double>(plan.params.tiles) * static_cast<double>(plan.params.positions) / 32;
+  const double clock = 1.6e9 * std::max(1, device.sm_count);
+  const double sums = 10.0 * tile.cin * tile.cout * tile.taps * 4 * static_cast<double>(plan.blocks) / 4;
+  const double bytes = work_of(p).bytes / (0.8 * device.copy_gbps * 1e9);
+  const double second = plan.params.splits > 1 ? 3e-6 : 0;
+  return 3e-6 + std::max((1.3 * warps * std::max(issue, passes) + sums) / clock, bytes) + second;
+}
+
+class Kernel final : public plan::Kernel {
+ public:
+  Kernel(const Problem& problem, const core::DeviceInfo& device, const WeightPlan& plan)
+      : problem_(problem), device_(device), plan_(plan), functions_(functions_of(problem.dtype)) {}
+
+  std::size_t workspace_bytes() const override { return plan_.part_bytes; }
+  double predicted_ms() const override { return 1e3 * plan_.seconds; }
+  std::string describe() const override {
+    std::string out = "a block ";
+    out += kWeightTileTable[plan_.tile].name;
+    out += " (ci x co x taps), " + std::to_string(plan_.params.tiles) + " tiles";
+    if (plan_.params.splits > 1) {
+      out += ", positions split " + std::to_string(plan_.params.splits) + " ways and summed in order";
+    }
+    return out;
+  }
+
+  Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
+    const Launcher launcher(kSimtWeight.name, problem_, device_, context);
+    Status status = launcher.check(operands);
+    if (!status.ok()) return status;
+    WeightParams params = plan_.params;
+    params.x = operands.x;
+    params.y = operands.grad_output;
+    params.output = operands.output;
+    params.parts = params.splits > 1 ? context.workspace : nullptr;
+    status = launcher.run(functions_.tiles[plan_.tile], {plan_.blocks, kWeightThreads}, params);
+    if (!status.ok() || params.splits == 1) return status;
+    return launcher.run(functions_.sum, {ceil_div(params.elements, kSumThreads), kSumThreads}, params);
+  }
+
+ private:
+  static WeightFunctions functions_of(core::DType dtype) {
+    switch (dtype) {
+      case core::DType::f64:
+        return weight_f64();
+      case core::DType::f16:
+        return weight_f16();
+      case core::DType::bf16:
+        return weight_bf16();
+      case core::DType::f32:
+        break;
+    }
+    return weight_f32();
+  }
+
+  Problem problem_;
+  core::DeviceInfo device_;
+  WeightPlan plan_;
+  WeightFunctions functions_;
+};
+
+Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
+  if (p.operation != core::Operation::grad_weight) {
+    return Support::no(std::string("operation ") + name_of(p.operation) + ": this kernel is for gw");
+  }
+  if (device.sm < 70) return Support::no("compute capability below 7.0");
+  if (std::string far = core::beyond_tiles(p); !far.empty()) return Support::no(std::move(far));
+  const WeightPlan plan = weight_plan(p, device);
+  if (plan.blocks > kMaxBlocks) return Support::no("more tiles than a grid has blocks");
+  if (options.force_kernel == kSimtWeight.name || device.sm < 80) return Support::yes();
+  if (!weight_supports(p).ok) return Support::yes();
+  const cuda::WeightPlan other = cuda::weight_plan(p, device);
+  if (other.blocks > 0 && other.cost.total < plan.seconds) {
+    return Support::no("tensor cores are faster by the cost model");
+  }
+  return Support::yes();
+}
+
+std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,
+                                         const plan::PlanOptions&) {
+  return std::make_unique<Kernel>(problem, device, weight_plan(problem, device));
+}
+
+}  // namespace
+
+WeightPlan weight_plan_of(const Problem& p, const core::DeviceInfo& device, int index) {
+  const WeightTile& tile = kWeightTileTable[index];
+  WeightPlan plan;
+  plan.tile = index;
+  WeightParams& k = plan.params;
+  const auto x = p.x_steps();
+  const int64_t y[] = {p.cout * p.lout(), p.lout(), 1};
+  for (std::size_t i = 0; i < 3; ++i) {
+    k.x_step[i] = x[i];
+    k.y_step[i] = y[i];
+  }
+  k.l = p.l, k.lout = p.lout(), k.stride = p.stride, k.padding = p.padding, k.dilation = p.dilation,
+  k.k = p.k;
+  k.cin_group = p.cin_per_group(), k.cout_group = p.cout_per_group();
+  k.row_tiles = ceil_div(k.cin_group, tile.cin);
+  k.column_tiles = ceil_div(k.cout_group, tile.cout);
+  k.tap_tiles = ceil_div(k.k, tile.taps);
+  k.tiles = p.groups * k.row_tiles * k.column_tiles * k.tap_tiles;
+  k.elements = p.weight_elements();
+  k.positions = k.lout == 0 ? 0 : p.n * p.l;
+  // About eight blocks an SM, sixteen positions a thread or more, and no thread's sum too long.
+  const int64_t wanted = ceil_div(int64_t{8} * std::max(1, device.sm_count), k.tiles);
+  const int64_t most = ceil_div(k.positions, int64_t{kWeightThreads} * 16);
+  const int64_t least = ceil_div(k.positions, int64_t{kWeightThreads} * kLongest);
+  const int64_t splits = std::max<int64_t>({1, least, std::min(wanted, most)});
+  k.split_positions = std::max<int64_t>(1, ceil_div(k.positions, splits));
+  k.splits = std::max<int64_t>(1, ceil_div(k.positions, k.split_positions));
+  plan.blocks = k.tiles * k.splits;
+  const std::size_t sum = p.dtype == core::DType::f64 ? 8 : 4;
+  if (k.splits > 1) plan.part_bytes = static_cast<std::size_t>(k.splits * k.elements) * sum;
+  plan.seconds = seconds_of(plan, p, device);
+  return plan;
+}
+
+WeightPlan weight_plan(const Problem& p, const core::DeviceInfo& device) {
+  WeightPlan best = weight_plan_of(p, device, 0);
+  for (int tile = 1; tile < kWeightTiles; ++tile) {
+    const WeightPlan other = weight_plan_of(p, device, tile);
+    if (other.seconds < best.seconds) best = other;
+  }
+  return best;
+}
+
+}  // namespace simt
+
+const plan::KernelEntry kSimtWeight = {"cuda.simt.weight",
+                                       "weight gradient of few channels a group, and without tensor cores",
+                                       core::DeviceKind::cuda, simt::supports, simt::make};
+
+}  // namespace tconv::cuda

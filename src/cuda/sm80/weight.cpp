@@ -1,0 +1,104 @@
+#include "cuda/sm80/weight.hpp"
+
+#include "core/polyphase.hpp"
+#include "cuda/host/launch.hpp"
+#include "cuda/sm80/weight_plan.hpp"
+
+namespace tconv::cuda {
+namespace {
+
+using core::ceil_div;
+using core::Problem;
+using core::Status;
+using plan::Support;
+
+WeightFunctions functions_of(WeightMode mode) {
+  switch (mode) {
+    case WeightMode::ieee:
+      return weight_ieee();
+    case WeightMode::f16:
+      return weight_f16();
+    case WeightMode::bf16:
+      return weight_bf16();
+    case WeightMode::f64:
+      return weight_f64();
+    case WeightMode::tf32:
+      break;
+  }
+  return weight_tf32();
+}
+
+// The widest copies of x that its address and steps allow. The sums are the same with all of them.
+WeightCopy copy_of(const Problem& p, const void* x) {
+  const auto steps = p.x_steps();
+  const auto element = static_cast<int64_t>(size_of(p.dtype));
+  if (steps[2] != 1 && p.l > 1) return WeightCopy::elements;
+  const int64_t places =
+      static_cast<int64_t>(reinterpret_cast<uintptr_t>(x) % 16) | steps[0] * element | steps[1] * element;
+  if (places % 16 == 0) return WeightCopy::vectors;
+  return places % 4 == 0 ? WeightCopy::words : WeightCopy::elements;
+}
+
+class Sm80Weight final : public plan::Kernel {
+ public:
+  Sm80Weight(const Problem& problem, const core::DeviceInfo& device, const WeightPlan& plan)
+      : problem_(problem), device_(device), plan_(plan), functions_(functions_of(plan.mode)) {}
+
+  std::size_t workspace_bytes() const override { return static_cast<std::size_t>(plan_.part_bytes); }
+  std::string describe() const override { return cuda::describe(plan_, problem_); }
+  double predicted_ms() const override { return 1e3 * plan_.cost.total; }
+
+  Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
+    const Launcher launcher(kSm80Weight.name, problem_, device_, context);
+    Status status = launcher.check(operands);
+    if (!status.ok()) return status;
+    WeightParams params = plan_.params;
+    params.x = operands.x;
+    params.y = operands.grad_output;
+    params.output = params.direct ? operands.output : context.workspace;
+    params.copy = copy_of(problem_, operands.x);
+    const WeightTile& tile = kWeightTileTable[plan_.config.tile];
+    status = launcher.run(functions_.tiles[plan_.config.tile],
+                          {plan_.blocks, tile.threads(), plan_.shared_bytes}, params);
+    if (!status.ok() || params.direct) return status;
+    WeightSumParams sum = weight_sum_params(plan_, problem_);
+    sum.parts = context.workspace;
+    sum.output = operands.output;
+    return launcher.run(functions_.sum,
+                        {ceil_div(sum.elements, kWeightSumOutputs), kWeightSumOutputs * kWeightSumGroups},
+                        sum);
+  }
+
+ private:
+  Problem problem_;
+  core::DeviceInfo device_;
+  WeightPlan plan_;
+  WeightFunctions functions_;
+};
+
+Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions&) {
+  if (p.operation != core::Operation::grad_weight) {
+    return Support::no(std::string("operation ") + name_of(p.operation) + ": this kernel is for gw");
+  }
+  if (device.sm < 80) return Support::no("compute capability below 8.0: no tf32 or bfloat16 tensor cores");
+  Support takes = weight_supports(p);
+  if (!takes.ok) return takes;
+  return Support::yes();
+}
+
+std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,
+                                         const plan::PlanOptions&) {
+  return std::make_unique<Sm80Weight>(problem, device, weight_plan(problem, device));
+}
+
+}  // namespace
+
+std::unique_ptr<const plan::Kernel> weight_kernel(const Problem& problem, const core::DeviceInfo& device,
+                                                  const WeightConfig& config) {
+  return std::make_unique<Sm80Weight>(problem, device, weight_plan_of(problem, device, config));
+}
+
+const plan::KernelEntry kSm80Weight = {"cuda.sm80.weight", "weight gradient on tensor cores (mma.sync)",
+                                       core::DeviceKind::cuda, supports, make};
+
+}  // namespace tconv::cuda

@@ -1,0 +1,106 @@
+// cuda.sm80.weight: the weight gradient on mma.sync.
+//
+//   dw[ci,co,k] = sum over n, i of x[n,ci,i] * dy[n,co,o],  o = stride*i - padding + dilation*k
+//
+// In the polyphase form (cuda/device/phases.hpp) a tap is k = a + j*tap_stride, and the outputs of phase a
+// are a row of dy with every stride-th element, v(u) = dy[n, co, stride*u + a*dilation - padding]. So all
+// strides, dilations and paddings become one sum, in which taps are shifts:
+//
+//   dw[ci, (co,a), j] = sum over n, i of x[n,ci,i] * v[n,(co,a), i + j*step]
+//
+//   for tile of ci (rows), block of (co, a, j) (columns), split:      a block of threads
+//     for stage of positions (n, i) of the split:                      three of them in shared memory
+//       x [ci][position] and v [(co,a)][position + halo], as they are in memory, zeros outside
+//       for 32 bytes of positions, mma tile: sums += x * v shifted
+//     every kWeightChain positions and at the end: the sums are added to the split's own part
+//   a second kernel adds the parts of all splits in order
+//
+// Shared memory:  x: rows of x_pitch bytes.  v: rows of y_pitch bytes, which hold `pieces` pieces of
+// piece + halo positions each. Of 16-bit types v is there twice, the second time one position earlier, so
+// that the two positions of a word are neighbours at odd shifts too.
+//
+// A product outside x or dy is 0 times something, which is NaN where that is infinite. So sums that come out
+// as NaN (of float32 those that are infinite too, since rounding an operand may overflow) are made again
+// element by element.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/device/divisor.hpp"
+#include "plan/kernel_entry.hpp"
+
+namespace tconv::cuda {
+
+extern const plan::KernelEntry kSm80Weight;
+
+inline constexpr int kWeightSlots = 3;
+// Positions that are summed in one accumulator before it is added to the split's part. A tensor core
+// truncates where it adds: 512 steps of 8 are off by 1.3e-5 at most, where all products have one sign.
+inline constexpr int kWeightChain = 4096;
+inline constexpr int kWeightStepBytes = 32;  // of positions that one mma multiplies
+inline constexpr int kWeightSumOutputs = 32, kWeightSumGroups = 8;
+
+enum class WeightMode { tf32, ieee, f16, bf16, f64 };
+enum class WeightCopy : int32_t { elements, words, vectors };  // how x is read: by element, 4 or 16 bytes
+
+struct WeightParams {
+  const void* x;
+  const void* y;
+  void* output;  // dw, or the parts of all splits
+  int64_t x_step[3], y_step[3];
+  int64_t l, lout, padding;
+  int32_t cin_group, cout_group, k;
+  int32_t stride, dilation, phases, taps, tap_stride, step;
+  // Blocks of columns: couts x phases x taps; column c of a block: tap c / rows, row c % rows = cout*phases +
+  // phase.
+  int32_t block_couts, block_phases, block_taps, rows;
+  int32_t row_tiles, cout_blocks, phase_blocks, tap_blocks;
+  int32_t tiles, splits, stages;
+  int32_t pieces, sample_pieces;  // in all, and of a sample
+  int32_t piece, stage_pieces;    // positions of a piece (in a stage: a power of two), pieces of a stage
+  int32_t piece_shift, pieces_shift;
+  int32_t width;                                  // of a piece of v: piece + halo
+  int32_t piece_pitch;                            // of v's pieces in shared memory
+  int32_t x_pitch, y_pitch, y_bytes, slot_bytes;  // bytes; y_bytes: one copy of v
+  int32_t turns;                                  // 32 items each that a piece of a cout is copied in
+  int32_t chain;                                  // stages that are summed in one accumulator
+  WeightCopy copy;
+  bool direct;  // one split, one chain: the sums go to dw
+  Divisor by_sample, by_phases, by_turns;
+};
+
+struct WeightSumParams {
+  const void* parts;
+  void* output;
+  int64_t elements, part_size;
+  int32_t splits, tile_rows, tile_columns;
+  int32_t cin_group, cout_group, k, tap_stride;
+  int32_t block_couts, block_phases, block_taps, rows;
+  int32_t row_tiles, cout_blocks, phase_blocks, tap_blocks;
+};
+
+// Rows and columns of a tile, and how the warps share it.
+struct WeightTile {
+  const char* name;
+  int warp_rows, warp_columns, mi, ni;
+  int blocks;  // of an SM, by registers
+  constexpr int threads() const { return 32 * warp_rows * warp_columns; }
+  constexpr int rows() const { return 16 * warp_rows * mi; }
+  constexpr int columns() const { return 8 * warp_columns * ni; }
+};
+inline constexpr int kWeightTiles = 6;
+inline constexpr WeightTile kWeightTileTable[kWeightTiles] = {
+    {"128x192", 2, 4, 4, 6, 1}, {"128x128", 2, 4, 4, 4, 1}, {"64x128", 2, 4, 2, 4, 2},
+    {"32x256", 1, 8, 2, 4, 2},  {"128x32", 8, 1, 1, 4, 2},  {"16x256", 1, 8, 1, 4, 2}};
+
+struct WeightFunctions {
+  void (*tiles[kWeightTiles])(WeightParams);  // null: not in this mode
+  void (*sum)(WeightSumParams);
+};
+WeightFunctions weight_tf32();
+WeightFunctions weight_ieee();
+WeightFunctions weight_f16();
+WeightFunctions weight_bf16();
+WeightFunctions weight_f64();
+
+}  // namespace tconv::cuda

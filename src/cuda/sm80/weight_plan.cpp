@@ -1,0 +1,343 @@
+#include "cuda/sm80/weight_plan.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdio>
+
+#include "core/checked.hpp"
+#include "core/polyphase.hpp"
+#include "core/reach.hpp"
+#include "cuda/host/phases.hpp"
+
+namespace tconv::cuda {
+namespace {
+
+using core::ceil_div;
+using core::Problem;
+using plan::Support;
+
+int element_of(WeightMode mode) {
+  return mode == WeightMode::f64 ? 8 : mode == WeightMode::tf32 || mode == WeightMode::ieee ? 4 : 2;
+}
+int step_of(WeightMode mode) {
+  return kWeightStepBytes / element_of(mode);
+}
+
+int64_t round_up(int64_t v, int64_t to) {
+  return ceil_div(v, to) * to;
+}
+
+// The least number of blocks of at most `most`, evenly: the size of one.
+int even_block(int64_t count, int64_t most) {
+  return static_cast<int>(ceil_div(count, ceil_div(count, std::max<int64_t>(1, std::min(count, most)))));
+}
+
+void set_sizes(WeightParams& k, const Problem& p) {
+  const Phases f = phases_of(p);
+  const auto x = p.x_steps();
+  const int64_t y[] = {p.cout * p.lout(), p.lout(), 1};
+  for (std::size_t i = 0; i < 3; ++i) {
+    k.x_step[i] = x[i];
+    k.y_step[i] = y[i];
+  }
+  k.l = p.l, k.lout = p.lout(), k.padding = p.padding;
+  k.cin_group = static_cast<int>(p.cin_per_group());
+  k.cout_group = static_cast<int>(p.cout_per_group());
+  k.k = static_cast<int>(p.k);
+  k.stride = static_cast<int>(p.stride);
+  k.dilation = static_cast<int>(p.dilation);
+  k.phases = static_cast<int>(f.count);
+  k.taps = static_cast<int>(f.taps);
+  k.tap_stride = static_cast<int>(f.tap_stride);
+  k.step = static_cast<int>(f.step);
+}
+
+void set_blocks(WeightParams& k, const WeightTile& tile, int block_taps, int64_t groups) {
+  k.block_taps = even_block(k.taps, block_taps);
+  const int most = std::max(1, tile.columns() / k.block_taps);
+  k.block_phases = even_block(k.phases, most);
+  k.block_couts = k.block_phases < k.phases ? 1 : even_block(k.cout_group, most / k.phases);
+  k.rows = k.block_couts * k.block_phases;
+  k.row_tiles = static_cast<int>(ceil_div(k.cin_group, tile.rows()));
+  k.cout_blocks = static_cast<int>(ceil_div(k.cout_group, k.block_couts));
+  k.phase_blocks = static_cast<int>(ceil_div(k.phases, k.block_phases));
+  k.tap_blocks = static_cast<int>(ceil_div(k.taps, k.block_taps));
+  k.tiles = static_cast<int>(groups * k.row_tiles * k.cout_blocks * k.phase_blocks * k.tap_blocks);
+}
+
+// Byte in a slot, from v's first on, that lane 0 of a column reads first. As the kernel's Lane has it.
+int64_t column_at(const WeightParams& k, int element, int column, int64_t pitch) {
+  const int c = column < k.rows * k.block_taps ? column : 0;
+  const int tap = c / k.rows, shift = tap * k.step;
+  const int64_t row = (c - tap * k.rows) * pitch;
+  if (element == 2) return row + shift / 2 * 4 + (shift % 2 != 0 ? round_up(k.rows * pitch, 16) : 0);
+  return row + int64_t{shift} * element;
+}
+
+// Passes through shared memory that all columns' loads take with rows so far apart.
+int passes_of(const WeightParams& k, int element, int columns, int64_t pitch) {
+  const int word = element == 8 ? 8 : 4, banks = 128 / word, lanes = element == 8 ? 16 : 32;
+  int passes = 0;
+  for (int first = 0; first < columns; first += lanes / 4) {
+    int64_t words[32];
+    int most = 1;
+    for (int lane = 0; lane < lanes; ++lane) {
+      words[lane] = column_at(k, element, first + lane / 4, pitch) / word + lane % 4;
+      int here = 1;
+      for (int other = 0; other < lane; ++other) {
+        if (words[other] == words[lane]) {
+          here = 0;
+          break;
+        }
+        here += (words[other] - words[lane]) % banks == 0 ? 1 : 0;
+      }
+      most = std::max(most, here);
+    }
+    passes += most;
+  }
+  return passes;
+}
+
+int best_pitch(const WeightParams& k, int element, int columns, int64_t least) {
+  const int64_t unit = std::max(4, element);
+  int64_t best = 0;
+  int fewest = 0;
+  for (int64_t pitch = round_up(least, unit); pitch < round_up(least, unit) + 128; pitch += unit) {
+    const int passes = passes_of(k, element, columns, pitch);
+    if (best == 0 || passes < fewest) best = pitch, fewest = passes;
+  }
+  return static_cast<int>(best);
+}
+
+void set_layout(WeightPlan& plan, const Problem& p, const WeightTile& tile, bool exact_pitch) {
+  WeightParams& k = plan.params;
+  const int element = element_of(plan.mode), positions = plan.config.piece * plan.config.stage_pieces;
+  k.piece = plan.config.piece;
+  k.stage_pieces = plan.config.stage_pieces;
+  k.piece_shift = std::countr_zero(static_cast<unsigned>(k.piece));
+  k.pieces_shift = std::countr_zero(static_cast<unsigned>(k.stage_pieces));
+  k.sample_pieces = static_cast<int>(ceil_div(p.l, k.piece));
+  k.pieces = p.lout() == 0 ? 0 : static_cast<int>(p.n * k.sample_pieces);
+  k.stages = static_cast<int>(ceil_div(k.pieces, k.stage_pieces));
+  k.chain = std::max(1, kWeightChain / positions);
+  k.width = static_cast<int>(round_up(k.piece + int64_t{k.block_taps - 1} * k.step, element == 2 ? 2 : 1));
+  k.piece_pitch = k.width;
+  const int x_unit = element == 8 ? 32 : 16;
+  k.x_pitch = static_cast<int>(round_up(int64_t{positions} * element, x_unit));
+  if (k.x_pitch / x_unit % 2 == 0) k.x_pitch += x_unit;
+  const int64_t least = int64_t{k.stage_pieces} * k.piece_pitch * element;
+  k.y_pitch = exact_pitch ? best_pitch(k, element, tile.columns(), least)
+                          : static_cast<int>(round_up(least, 16) + 16);
+  k.y_bytes = static_cast<int>(round_up(int64_t{k.rows} * k.y_pitch, 16));
+  k.slot_bytes = static_cast<int>(round_up(
+      int64_t{tile.rows()} * k.x_pitch + int64_t{k.y_bytes} * (element == 2 && k.block_taps > 1 ? 2 : 1),
+      128));
+  const int64_t items = int64_t{k.width} * k.block_phases / (element == 2 ? 2 : 1);
+  k.turns = static_cast<int>(ceil_div(items, 32));
+  k.by_sample = Divisor::of(static_cast<uint32_t>(k.sample_pieces));
+  k.by_phases = Divisor::of(static_cast<uint32_t>(k.block_phases));
+  k.by_turns = Divisor::of(static_cast<uint32_t>(k.turns));
+  plan.shared_bytes = static_cast<std::size_t>(kWeightSlots) * static_cast<std::size_t>(k.slot_bytes);
+}
+
+bool fits(const WeightPlan& plan, const core::DeviceInfo& device) {
+  const WeightParams& k = plan.params;
+  return int64_t{kWeightSlots} * k.rows * k.y_pitch < 1 << 24 &&
+         static_cast<int64_t>(plan.shared_bytes) <= device.shared_per_block;
+}
+
+// Clock cycles that an element's copy takes of the unit that loads and stores, by its bytes (of 16-bit
+// elements: twice stored, pair by pair).
+constexpr double kCopyCycles = 3.0 / 32, kPairCopyCycles = 5.0 / 32;
+constexpr double kLaunchSeconds = 2.5e-6, kStageSeconds = 0.25e-6, kClock = 1.7e9, kL2BytesPerCycle = 26;
+
+double product_rate(WeightMode mode, const core::DeviceInfo& device) {
+  // mma.sync attains about three quarters of what wgmma does on Hopper.
+  const double share = device.sm == 90 ? 0.72 : 0.9;
+  switch (mode) {
+    case WeightMode::tf32:
+      return share * device.tf32_gflops * 1e9;
+    case WeightMode::ieee:
+      return share * device.tf32_gflops * 1e9 / 3.3;
+    case WeightMode::f64:
+      return 0.8 * device.fp64_gflops * 1e9;
+    case WeightMode::f16:
+    case WeightMode::bf16:
+      break;
+  }
+  return share * device.half_gflops * 1e9;
+}
+
+void set_cost(WeightPlan& plan, const Problem& p, const core::DeviceInfo& device, const WeightTile& tile) {
+  const WeightParams& k = plan.params;
+  const int element = element_of(plan.mode);
+  const double sms = std::max(1, device.sm_count), positions = k.piece * k.stage_pieces;
+  const double x_elements = positions * std::min(tile.rows(), k.cin_group);
+  const double v_elements = double(k.rows) * k.stage_pieces * k.width;
+  const double tensor =
+      2.0 * tile.rows() * tile.columns() * positions / (product_rate(plan.mode, device) / sms);
+  const double steps = positions * element / kWeightStepBytes * tile.warp_rows * tile.warp_columns;
+  const double copies =
+      v_elements * (element == 2 ? kPairCopyCycles : kCopyCycles) + x_elements * kCopyCycles / 4;
+  const double shared = (steps * (tile.mi * 4 + tile.ni * 2) + copies) / kClock;
+  const double l2 = (x_elements + v_elements) * element / kL2BytesPerCycle / kClock;
+  const int64_t room = device.shared_per_sm / static_cast<int64_t>(plan.shared_bytes + 1024);
+  const auto resident = static_cast<double>(std::clamp<int64_t>(room, 1, tile.blocks));
+  const double busy =
+      std::max({tensor, shared, l2}) + 0.15 * (tensor + shared + l2) + kStageSeconds / resident;
+  const double per_split = double(ceil_div(k.stages, k.splits));
+  const double blocks = double(plan.blocks);
+  const double turns = std::max(1.0, std::ceil(blocks / sms));
+  const double waves = std::ceil(blocks / (sms * resident));
+  WeightCost& c = plan.cost;
+  c.tensor = turns * per_split * tensor;
+  c.shared = turns * per_split * shared;
+  c.l2 = turns * per_split * l2;
+  const double part = static_cast<double>(k.tiles) * tile.rows() * tile.columns() * (element == 8 ? 8 : 4);
+  c.sum = k.direct ? 0 : 2.5e-6 + 2 * part * k.splits / 2.5e12;
+  c.dram = work_of(p).bytes / (device.copy_gbps * 1e9);
+  // The first stages of a block wait for memory.
+  c.total = kLaunchSeconds + waves * 1.5e-6 + std::max(turns * per_split * busy, 1.05 * c.dram) + c.sum;
+}
+
+void set_splits(WeightPlan& plan, const Problem& p, const core::DeviceInfo& device, const WeightTile& tile) {
+  WeightParams& k = plan.params;
+  k.splits = std::max(1, std::min(plan.config.splits, k.stages));
+  plan.config.splits = k.splits;
+  k.direct = k.splits == 1 && k.stages <= k.chain;
+  plan.blocks = int64_t{k.tiles} * k.splits;
+  const int64_t sum = plan.mode == WeightMode::f64 ? 8 : 4;
+  plan.part_bytes = k.direct ? 0 : plan.blocks * tile.rows() * tile.columns() * sum;
+  set_cost(plan, p, device, tile);
+}
+
+WeightPlan without_splits(const Problem& p, const core::DeviceInfo& device, const WeightConfig& config,
+                          bool exact_pitch) {
+  WeightPlan plan{weight_mode(p), config, {}, {}, 0, 0, 0};
+  const WeightTile& tile = kWeightTileTable[config.tile];
+  set_sizes(plan.params, p);
+  set_blocks(plan.params, tile, std::min(config.block_taps, tile.columns()), p.groups);
+  if (int64_t{plan.params.block_taps} * plan.params.step >= 1 << 20) return plan;
+  plan.config.block_taps = plan.params.block_taps;
+  set_layout(plan, p, tile, exact_pitch);
+  plan.blocks = fits(plan, device) ? 1 : 0;
+  return plan;
+}
+
+// Keeps the cheapest number of splits of a plan that fits.
+void try_splits(WeightPlan& best, WeightPlan plan, const Problem& p, const core::DeviceInfo& device) {
+  const WeightTile& tile = kWeightTileTable[plan.config.tile];
+  const int64_t tiles = plan.params.tiles;
+  int last = 0;
+  for (int turn = 0; turn <= 3; ++turn) {
+    const int64_t wanted = turn == 0 ? 1 : int64_t{device.sm_count} * turn / tiles;
+    plan.config.splits = static_cast<int>(std::clamp<int64_t>(wanted, 1, 4096));
+    if (plan.config.splits == last) continue;
+    last = plan.config.splits;
+    set_splits(plan, p, device, tile);
+    if (plan.part_bytes > int64_t{1} << 30) continue;
+    if (best.blocks == 0 || plan.cost.total < best.cost.total) best = plan;
+  }
+}
+
+}  // namespace
+
+WeightMode weight_mode(const Problem& p) {
+  switch (p.dtype) {
+    case core::DType::f64:
+      return WeightMode::f64;
+    case core::DType::f16:
+      return WeightMode::f16;
+    case core::DType::bf16:
+      return WeightMode::bf16;
+    case core::DType::f32:
+      break;
+  }
+  return p.precision == core::Precision::tf32 ? WeightMode::tf32 : WeightMode::ieee;
+}
+
+const char* name_of(WeightMode mode) {
+  constexpr const char* kNames[] = {"tf32", "ieee by three products of tf32", "f16", "bf16", "f64"};
+  return kNames[static_cast<int>(mode)];
+}
+
+bool weight_has(WeightMode mode, int tile) {
+  if (tile == 0) return mode != WeightMode::ieee && mode != WeightMode::f64;
+  return tile != 1 || (mode != WeightMode::f64 && mode != WeightMode::ieee);
+}
+
+Support weight_supports(const Problem& p) {
+  if (std::string far = core::beyond_tiles(p); !far.empty()) return Support::no(std::move(far));
+  constexpr int64_t kCount = int64_t{1} << 30;
+  const core::Size columns = core::Size(p.cout_per_group()) * p.k;
+  if (p.l >= kCount || p.lout() >= kCount || p.padding >= kCount || p.stride >= kCount ||
+      p.dilation >= kCount || core::Size(p.n) * (p.l + 128) >= kCount * 4) {
+    return Support::no("positions reach 2^30");
+  }
+  if (columns >= kCount || p.cin >= kCount || core::Size(p.cin) * p.cout_per_group() * p.k >= kCount) {
+    return Support::no("elements of the weight reach 2^30");
+  }
+  return Support::yes();
+}
+
+WeightPlan weight_plan_of(const Problem& p, const core::DeviceInfo& device, const WeightConfig& config) {
+  WeightPlan plan = without_splits(p, device, config, true);
+  if (plan.blocks != 0) set_splits(plan, p, device, kWeightTileTable[config.tile]);
+  return plan;
+}
+
+WeightPlan weight_plan(const Problem& p, const core::DeviceInfo& device) {
+  const WeightMode mode = weight_mode(p);
+  WeightPlan best{mode, {}, {}, {}, 0, 0, 0};
+  for (int tile = 0; tile < kWeightTiles; ++tile) {
+    if (!weight_has(mode, tile)) continue;
+    for (int positions = 16; positions <= 128; positions *= 2) {
+      for (int piece = step_of(mode); piece <= positions; piece *= 2) {
+        // Small pieces waste halos; pieces beyond the sample waste positions.
+        if (piece > step_of(mode) && piece / 2 >= p.l) break;
+        if (piece < positions && piece < 16 && p.l > piece) continue;
+        int taps = static_cast<int>(std::min<int64_t>(p.k, kWeightTileTable[tile].columns()));
+        for (; taps >= 1; taps /= 2) {
+          WeightPlan plan = without_splits(p, device, {tile, piece, positions / piece, taps, 1}, false);
+          if (plan.blocks != 0) try_splits(best, plan, p, device);
+        }
+      }
+    }
+  }
+  return best.blocks == 0 ? best : weight_plan_of(p, device, best.config);
+}
+
+WeightSumParams weight_sum_params(const WeightPlan& plan, const Problem& p) {
+  const WeightParams& k = plan.params;
+  const WeightTile& tile = kWeightTileTable[plan.config.tile];
+  WeightSumParams s{};
+  s.elements = p.weight_elements();
+  s.part_size = int64_t{k.tiles} * tile.rows() * tile.columns();
+  s.splits = k.splits;
+  s.tile_rows = tile.rows();
+  s.tile_columns = tile.columns();
+  s.cin_group = k.cin_group, s.cout_group = k.cout_group, s.k = k.k, s.tap_stride = k.tap_stride;
+  s.block_couts = k.block_couts, s.block_phases = k.block_phases, s.block_taps = k.block_taps,
+  s.rows = k.rows;
+  s.row_tiles = k.row_tiles, s.cout_blocks = k.cout_blocks;
+  s.phase_blocks = k.phase_blocks, s.tap_blocks = k.tap_blocks;
+  return s;
+}
+
+std::string describe(const WeightPlan& plan, const Problem&) {
+  const WeightParams& k = plan.params;
+  char text[400];
+  std::snprintf(
+      text, sizeof(text),
+      "%s, tile %s of ci x (%d couts, %d phases, %d taps), %d tiles, stages of %d x %d positions, %d kB "
+      "of shared memory%s",
+      name_of(plan.mode), kWeightTileTable[plan.config.tile].name, k.block_couts, k.block_phases,
+      k.block_taps, k.tiles, k.stage_pieces, k.piece, static_cast<int>(plan.shared_bytes >> 10),
+      k.direct ? "" : ", positions split ");
+  std::string out = text;
+  if (!k.direct) out += std::to_string(k.splits) + " ways and summed in order";
+  return out;
+}
+
+}  // namespace tconv::cuda

@@ -1,0 +1,48 @@
+// The configuration of cuda.sm80.weight and the cost model that chooses it. Pure functions; no CUDA here.
+#pragma once
+
+#include <string>
+
+#include "core/problem.hpp"
+#include "cuda/sm80/weight.hpp"
+
+namespace tconv::cuda {
+
+struct WeightConfig {
+  int tile = 0;  // index into kWeightTileTable
+  int piece = 0, stage_pieces = 0;
+  int block_taps = 0;
+  int splits = 1;
+  bool operator==(const WeightConfig&) const = default;
+};
+
+// Predicted seconds of each unit, and of the whole.
+struct WeightCost {
+  double tensor = 0, shared = 0, l2 = 0, dram = 0, sum = 0, total = 0;
+};
+
+struct WeightPlan {
+  WeightMode mode;
+  WeightConfig config;
+  WeightCost cost;
+  WeightParams params;  // without pointers, as for an x that is read by element
+  int64_t blocks = 0;   // 0: does not fit
+  int64_t part_bytes = 0;
+  std::size_t shared_bytes = 0;
+};
+
+WeightMode weight_mode(const core::Problem& problem);
+const char* name_of(WeightMode mode);
+bool weight_has(WeightMode mode, int tile);
+plan::Support weight_supports(const core::Problem& problem);
+
+WeightPlan weight_plan_of(const core::Problem&, const core::DeviceInfo&, const WeightConfig&);
+WeightPlan weight_plan(const core::Problem&, const core::DeviceInfo&);  // the cheapest
+WeightSumParams weight_sum_params(const WeightPlan&, const core::Problem&);
+
+// For tests: a kernel of a given configuration, which must fit.
+std::unique_ptr<const plan::Kernel> weight_kernel(const core::Problem&, const core::DeviceInfo&,
+                                                  const WeightConfig&);
+std::string describe(const WeightPlan& plan, const core::Problem& problem);
+
+}  // namespace tconv::cuda
