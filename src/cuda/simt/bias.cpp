@@ -4,7 +4,7 @@
 
 #include "core/polyphase.hpp"
 #include "core/reach.hpp"
-#include "cuda/host/launch.hpp"
+#include "cuda/host/ordered_sum.hpp"
 
 namespace tconv::cuda {
 namespace simt {
@@ -15,28 +15,12 @@ using core::Problem;
 using core::Status;
 using plan::Support;
 
-constexpr int kSplitThreads = 64;
 // Elements that one of a thread's sums takes at most, and about how many a thread takes at least.
 constexpr int64_t kLongest = 512, kShortest = 4;
 
-BiasFunctions functions_of(core::DType dtype) {
-  switch (dtype) {
-    case core::DType::f64:
-      return bias_f64();
-    case core::DType::f16:
-      return bias_f16();
-    case core::DType::bf16:
-      return bias_bf16();
-    case core::DType::f32:
-      break;
-  }
-  return bias_f32();
-}
-
 class Kernel final : public plan::Kernel {
  public:
-  Kernel(const Problem& p, const core::DeviceInfo& device)
-      : problem_(p), device_(device), functions_(functions_of(p.dtype)) {
+  Kernel(const Problem& p, const core::DeviceInfo& device) : problem_(p), device_(device) {
     params_.y_step[0] = p.cout * p.lout();
     params_.y_step[1] = p.lout();
     params_.y_step[2] = 1;
@@ -72,16 +56,21 @@ class Kernel final : public plan::Kernel {
     params.y = operands.grad_output;
     params.output = operands.output;
     params.parts = params.splits > 1 ? context.workspace : nullptr;
-    status = launcher.run(functions_.sum, {params.cout * params.splits, kBiasThreads}, params);
+    status = launcher.run(bias_function(problem_.dtype), {params.cout * params.splits, kBiasThreads}, params);
     if (!status.ok() || params.splits == 1) return status;
-    return launcher.run(functions_.splits, {ceil_div(params.cout, kSplitThreads), kSplitThreads}, params);
+    FlatSumParams sum{};
+    sum.partial = params.parts;
+    sum.output = params.output;
+    sum.split_size = sum.elements = sum.lout = params.cout;
+    sum.cout = 1;
+    sum.splits = static_cast<int>(params.splits);
+    return sum_partials(launcher, problem_.dtype, Parts::accumulator, sum);
   }
 
  private:
   Problem problem_;
   core::DeviceInfo device_;
   BiasParams params_{};
-  BiasFunctions functions_;
 };
 
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions&) {

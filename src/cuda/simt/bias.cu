@@ -1,4 +1,4 @@
-#include "cuda/device/scalar.cuh"
+#include "cuda/device/epilogue.cuh"
 #include "cuda/simt/bias.hpp"
 
 namespace tconv::cuda::simt {
@@ -51,31 +51,20 @@ __global__ void __launch_bounds__(kBiasThreads) bias_kernel(const __grid_constan
   }
 }
 
-template <class T>
-__global__ void bias_splits_kernel(const __grid_constant__ BiasParams p) {
-  using Sum = Accumulator<T>;
-  const int64_t co = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (co >= p.cout) return;
-  const Sum* at = static_cast<const Sum*>(p.parts) + co;
-  Sum sum = 0;
-#pragma unroll 8
-  for (int64_t split = 0; split < p.splits; ++split) sum += at[split * p.cout];
-  static_cast<T*>(p.output)[co] = narrow<T>(sum);
-}
-
 }  // namespace
 
-BiasFunctions bias_f32() {
-  return {bias_kernel<float>, bias_splits_kernel<float>};
-}
-BiasFunctions bias_f64() {
-  return {bias_kernel<double>, bias_splits_kernel<double>};
-}
-BiasFunctions bias_f16() {
-  return {bias_kernel<__half>, bias_splits_kernel<__half>};
-}
-BiasFunctions bias_bf16() {
-  return {bias_kernel<__nv_bfloat16>, bias_splits_kernel<__nv_bfloat16>};
+BiasFunction bias_function(core::DType dtype) {
+  switch (dtype) {
+    case core::DType::f64:
+      return bias_kernel<double>;
+    case core::DType::f16:
+      return bias_kernel<__half>;
+    case core::DType::bf16:
+      return bias_kernel<__nv_bfloat16>;
+    case core::DType::f32:
+      break;
+  }
+  return bias_kernel<float>;
 }
 
 }  // namespace tconv::cuda::simt

@@ -2,7 +2,7 @@
 //
 //   for channel, split of its elements (n, o):       a block
 //     for elements, a thread each kBiasThreads-th:   one of kBiasSums sums in turn += dy[n,co,o]
-//     a tree over the block's sums; the splits are added in order by a second kernel
+//     a tree over the block's sums; the splits are added in order by a second kernel (ordered_sum.cuh)
 //
 // Elements are read one by one, so that neither the order of a sum depends on how rows are aligned nor is a
 // row that begins anywhere slower.
@@ -28,14 +28,8 @@ struct BiasParams {
   int64_t lout, cout, splits, elements, split_elements;  // elements: of a channel
 };
 
-struct BiasFunctions {
-  void (*sum)(BiasParams);
-  void (*splits)(BiasParams);
-};
-BiasFunctions bias_f32();
-BiasFunctions bias_f64();
-BiasFunctions bias_f16();
-BiasFunctions bias_bf16();
+using BiasFunction = void (*)(BiasParams);
+BiasFunction bias_function(core::DType dtype);
 
 }  // namespace simt
 }  // namespace tconv::cuda

@@ -4,7 +4,7 @@
 
 #include "core/polyphase.hpp"
 #include "core/reach.hpp"
-#include "cuda/host/launch.hpp"
+#include "cuda/host/ordered_sum.hpp"
 #include "cuda/simt/weight_plan.hpp"
 #include "cuda/sm80/weight_plan.hpp"
 
@@ -19,7 +19,6 @@ using plan::Support;
 
 // A thread adds at most so many products one after the other.
 constexpr int64_t kLongest = 512;
-constexpr int kSumThreads = 256;
 
 // Positions times tiles, by the unit that binds: instructions, or passes of loads.
 double seconds_of(const WeightPlan& plan, const Problem& p, const core::DeviceInfo& device) {
@@ -66,7 +65,13 @@ class Kernel final : public plan::Kernel {
     params.parts = params.splits > 1 ? context.workspace : nullptr;
     status = launcher.run(functions_.tiles[plan_.tile], {plan_.blocks, kWeightThreads}, params);
     if (!status.ok() || params.splits == 1) return status;
-    return launcher.run(functions_.sum, {ceil_div(params.elements, kSumThreads), kSumThreads}, params);
+    FlatSumParams sum{};
+    sum.partial = params.parts;
+    sum.output = params.output;
+    sum.split_size = sum.elements = sum.lout = params.elements;
+    sum.cout = 1;
+    sum.splits = static_cast<int>(params.splits);
+    return sum_partials(launcher, problem_.dtype, Parts::accumulator, sum);
   }
 
  private:

@@ -1,7 +1,7 @@
 // The kernels of cuda.simt.weight; weight.hpp has their loop nest.
 #pragma once
 
-#include "cuda/device/scalar.cuh"
+#include "cuda/device/epilogue.cuh"
 #include "cuda/simt/weight.hpp"
 
 namespace tconv::cuda::simt {
@@ -99,22 +99,9 @@ __global__ void __launch_bounds__(kWeightThreads) weight_kernel(const __grid_con
 }
 
 template <class T>
-__global__ void weight_sum_kernel(const __grid_constant__ WeightParams p) {
-  using Sum = Accumulator<T>;
-  const int64_t e = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (e >= p.elements) return;
-  const Sum* at = static_cast<const Sum*>(p.parts) + e;
-  Sum sum = 0;
-#pragma unroll 8
-  for (int64_t split = 0; split < p.splits; ++split) sum += at[split * p.elements];
-  static_cast<T*>(p.output)[e] = narrow<T>(sum);
-}
-
-template <class T>
 WeightFunctions weight_functions() {
   return {{weight_kernel<T, 1, 1, 4>, weight_kernel<T, 1, 1, 8>, weight_kernel<T, 2, 2, 4>,
-           weight_kernel<T, 4, 4, 2>},
-          weight_sum_kernel<T>};
+           weight_kernel<T, 4, 4, 2>}};
 }
 
 }  // namespace tconv::cuda::simt

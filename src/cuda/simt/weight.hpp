@@ -4,7 +4,7 @@
 //   for tile of Ci x Co channels x Taps, split of the positions:     a block
 //     for position (n, i) of the split, a thread each kWeightThreads-th:
 //       sums[ci][co][k] += x[n,ci,i] * dy[n,co,o],  o = stride*i - padding + dilation*k
-//     the threads' sums are added by a tree, the splits' in order by a second kernel
+//     the threads' sums are added by a tree, the splits' in order by a second kernel (ordered_sum.cuh)
 //
 // Neighbouring threads read neighbouring positions, and a position's taps come from L1.
 #pragma once
@@ -44,7 +44,6 @@ inline constexpr WeightTile kWeightTileTable[kWeightTiles] = {
 
 struct WeightFunctions {
   void (*tiles[kWeightTiles])(WeightParams);
-  void (*sum)(WeightParams);
 };
 WeightFunctions weight_f32();
 WeightFunctions weight_f64();

@@ -186,8 +186,8 @@ __device__ inline bool finish_chain(const Sums<S>& sums, const WeightParams& p, 
 
 // Makes the thread's suspicious sums of all chains again.
 template <class S>
-__device__ __noinline__ void repair(const WeightParams& p, const Place& at, int64_t first_stage,
-                                    int64_t end_stage) {
+__device__ __noinline__ void repair(const WeightParams& p, int64_t first_stage, int64_t end_stage) {
+  const Place at = place_of(p, S::kRows);
   using Mode = typename S::Mode;
   using T = typename Mode::T;
   using Sum = typename Mode::Sum;
@@ -285,7 +285,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kMinBlocks)
     }
   }
   again |= finish_chain<S>(sums, p, at, chain_first == first);
-  if (again) repair<S>(p, at, first, end);
+  if (again) repair<S>(p, first, end);
   ptx::copy_async_wait<0>();
 #endif
 }

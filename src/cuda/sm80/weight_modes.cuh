@@ -2,8 +2,8 @@
 // mma.
 #pragma once
 
+#include "cuda/device/epilogue.cuh"
 #include "cuda/device/ptx/sm80.cuh"
-#include "cuda/device/scalar.cuh"
 #include "cuda/sm80/weight.hpp"
 
 namespace tconv::cuda::sm80::weight {

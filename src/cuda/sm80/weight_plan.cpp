@@ -269,6 +269,11 @@ bool weight_has(WeightMode mode, int tile) {
 
 Support weight_supports(const Problem& p) {
   if (std::string far = core::beyond_tiles(p); !far.empty()) return Support::no(std::move(far));
+  // hi*hi + hi*lo + lo*hi is up to 2^-22 off a product: within the promise of a sum of 16 terms or more, not
+  // of a product alone.
+  if (weight_mode(p) == WeightMode::ieee && core::Size(p.n) * p.l < 16) {
+    return Support::no("ieee float32 of fewer than 16 positions: a split product would be the error");
+  }
   constexpr int64_t kCount = int64_t{1} << 30;
   const core::Size columns = core::Size(p.cout_per_group()) * p.k;
   if (p.l >= kCount || p.lout() >= kCount || p.padding >= kCount || p.stride >= kCount ||

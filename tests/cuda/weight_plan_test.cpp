@@ -1,0 +1,161 @@
+// The choices of cuda.sm80.weight, cuda.simt.weight and cuda.simt.bias on devices that need not be here: what
+// they refuse, and that what they choose fits.
+#include "cuda/simt/weight_plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include "cuda/refusal.hpp"
+#include "cuda/simt/bias.hpp"
+#include "cuda/simt/plain.hpp"
+#include "cuda/sm80/weight_plan.hpp"
+#include "judge/draw.hpp"
+#include "plan/planner.hpp"
+
+namespace tconv::cuda {
+namespace {
+
+using cuda_test::device;
+
+std::string refusal(const std::string& text, const char* name, bool forced = false) {
+  return cuda_test::refusal(kSm80Weight, text, name, forced);
+}
+
+core::Problem drawn(judge::Rng& rng, core::Operation operation) {
+  judge::DrawOptions draw;
+  draw.gradients = false;
+  core::Problem p = judge::draw_valid(rng, draw);
+  p.operation = operation;
+  return p;
+}
+
+TEST(WeightPlan, RefusesInWords) {
+  EXPECT_EQ(refusal("gw n1 ci64 co64 l100 k4 s2 p1 f32 tf32", "a100"), "");
+  EXPECT_NE(refusal("gw n1 ci64 co64 l100 k4 s2 p1 f32 tf32", "t4").find("capability"), std::string::npos);
+  EXPECT_NE(refusal("n1 ci64 co64 l100 k4 s2 p1 f32", "h200").find("operation"), std::string::npos);
+  EXPECT_NE(refusal("gw n5 ci64 co64 l3 k4 s2 p1 f32", "h200", true).find("16 positions"), std::string::npos);
+  EXPECT_NE(refusal("gw n1 ci64 co64 l100 k4 s1100000000 p1 f32", "h200").find("2^30"), std::string::npos);
+}
+
+// Every product of the problem lies in one place of one tile, and every byte of a stage within its slot.
+void expect_sound(const WeightPlan& plan, const core::Problem& p, const core::DeviceInfo& d) {
+  const std::string what = text(p) + " on " + d.name + ": " + describe(plan, p);
+  const WeightParams& k = plan.params;
+  const WeightTile& tile = kWeightTileTable[plan.config.tile];
+  ASSERT_GT(plan.blocks, 0) << what;
+  EXPECT_LE(static_cast<int64_t>(plan.shared_bytes), d.shared_per_block) << what;
+  EXPECT_EQ(plan.blocks, int64_t{k.tiles} * k.splits) << what;
+  // Columns.
+  EXPECT_LE(k.rows * k.block_taps, tile.columns()) << what;
+  EXPECT_EQ(k.rows, k.block_couts * k.block_phases) << what;
+  EXPECT_TRUE(k.block_couts == 1 || k.block_phases == k.phases) << what;
+  EXPECT_GE(int64_t{k.cout_blocks} * k.block_couts, p.cout_per_group()) << what;
+  EXPECT_GE(int64_t{k.phase_blocks} * k.block_phases, k.phases) << what;
+  EXPECT_GE(int64_t{k.tap_blocks} * k.block_taps, k.taps) << what;
+  EXPECT_GE(int64_t{k.phases - 1} + int64_t{k.taps - 1} * k.tap_stride + k.tap_stride, p.k) << what;
+  EXPECT_GE(int64_t{k.row_tiles} * tile.rows(), p.cin_per_group()) << what;
+  EXPECT_EQ(int64_t{k.tiles}, p.groups * k.row_tiles * k.cout_blocks * k.phase_blocks * k.tap_blocks) << what;
+  // Positions.
+  EXPECT_EQ(1 << k.piece_shift, k.piece) << what;
+  EXPECT_EQ(1 << k.pieces_shift, k.stage_pieces) << what;
+  EXPECT_GE(int64_t{k.sample_pieces} * k.piece, p.l) << what;
+  EXPECT_GE(int64_t{k.stages} * k.stage_pieces, k.pieces) << what;
+  EXPECT_LE(k.chain * k.piece * k.stage_pieces, kWeightChain) << what;
+  EXPECT_TRUE(!k.direct || (k.splits == 1 && k.stages <= k.chain)) << what;
+  EXPECT_TRUE(k.splits == 1 || k.splits <= k.stages) << what;
+  // Shared memory.
+  const int element = static_cast<int>(size_of(p.dtype));
+  EXPECT_EQ(k.piece * element % kWeightStepBytes, 0) << what;
+  EXPECT_EQ(k.x_pitch % 16, 0) << what;
+  EXPECT_GE(k.x_pitch, k.piece * k.stage_pieces * element) << what;
+  EXPECT_GE(k.width, k.piece + (k.block_taps - 1) * k.step) << what;
+  EXPECT_GE(k.y_pitch, k.stage_pieces * k.piece_pitch * element) << what;
+  EXPECT_GE(k.y_bytes, k.rows * k.y_pitch) << what;
+  EXPECT_EQ(k.y_pitch % std::max(4, element), 0) << what;
+  EXPECT_EQ(k.y_bytes % 16, 0) << what;
+  const int copies = element == 2 && k.block_taps > 1 ? 2 : 1;
+  EXPECT_GE(k.slot_bytes, tile.rows() * k.x_pitch + copies * k.y_bytes) << what;
+  EXPECT_EQ(k.slot_bytes % 128, 0) << what;
+  EXPECT_LE((k.piece * k.stage_pieces) / (16 / element), tile.threads()) << what;  // a thread a unit of x
+  EXPECT_LE(k.piece * k.stage_pieces, tile.threads()) << what;
+  EXPECT_GE(k.turns * 32, k.width * k.block_phases / (element == 2 ? 2 : 1)) << what;
+}
+
+TEST(WeightPlan, SoundOverRandomProblems) {
+  judge::Rng rng(11);
+  int taken = 0;
+  for (int i = 0; i < 3000; ++i) {
+    const core::Problem p = drawn(rng, core::Operation::grad_weight);
+    plan::PlanOptions forced;
+    forced.force_kernel = kSm80Weight.name;
+    const core::DeviceInfo d = device(i % 3 == 0 ? "a100" : i % 3 == 1 ? "h200" : "rtx4090");
+    if (!kSm80Weight.supports(p, d, forced).ok) continue;
+    expect_sound(weight_plan(p, d), p, d);
+    ++taken;
+  }
+  EXPECT_GT(taken, 2500);
+}
+
+// Every tile with every number of taps that it may have.
+TEST(WeightPlan, SoundInEveryConfiguration) {
+  judge::Rng rng(12);
+  const core::DeviceInfo d = device("h200");
+  int taken = 0;
+  for (int i = 0; i < 300; ++i) {
+    const core::Problem p = drawn(rng, core::Operation::grad_weight);
+    if (!weight_supports(p).ok) continue;
+    for (int tile = 0; tile < kWeightTiles; ++tile) {
+      if (!weight_has(weight_mode(p), tile)) continue;
+      for (int taps : {1, 2, 3, 7, 300}) {
+        const WeightPlan plan = weight_plan_of(p, d, {tile, 32, 2, taps, 1 + i % 5});
+        if (plan.blocks == 0) continue;
+        expect_sound(plan, p, d);
+        ++taken;
+      }
+    }
+  }
+  EXPECT_GT(taken, 3000);
+}
+
+TEST(WeightPlan, NoLayerFallsToTheSlowPath) {
+  judge::Rng rng(13);
+  for (int i = 0; i < 1500; ++i) {
+    for (const core::Operation operation : {core::Operation::grad_weight, core::Operation::grad_bias}) {
+      core::Problem p = drawn(rng, operation);
+      for (const char* name : {"h200", "v100"}) {
+        const core::DeviceInfo d = device(name);
+        auto plan = plan::make_plan(p, d, {}, "");
+        if (!plan.ok()) continue;  // lout below zero
+        const bool slow = plan.value().entry == &kSimtPlain;
+        EXPECT_FALSE(slow && weight_supports(p).ok) << text(p) << " on " << name;
+      }
+    }
+  }
+}
+
+TEST(WeightPlan, FewChannelsAGroupTakeNoTensorCores) {
+  const core::DeviceInfo d = device("h200");
+  auto kernel = [&](const char* text) {
+    return std::string(plan::make_plan(core::parse(text).value(), d, {}, "").value().entry->name);
+  };
+  EXPECT_EQ(kernel("gw n16 ci512 co512 l1000 k4 s2 p1 g512 f32 tf32"), "cuda.simt.weight");
+  EXPECT_EQ(kernel("gw n16 ci256 co256 l8192 k8 s4 p2 g8 f32 tf32"), "cuda.sm80.weight");
+  EXPECT_EQ(kernel("gb n16 ci256 co256 l8192 k8 s4 p2 g8 f32 tf32"), "cuda.simt.bias");
+}
+
+// What sums positions covers all of them once.
+TEST(WeightPlan, SimtSplitsCoverThePositions) {
+  judge::Rng rng(14);
+  const core::DeviceInfo d = device("h200");
+  for (int i = 0; i < 1000; ++i) {
+    const core::Problem p = drawn(rng, core::Operation::grad_weight);
+    const simt::WeightPlan plan = simt::weight_plan(p, d);
+    const simt::WeightParams& k = plan.params;
+    EXPECT_GE(k.splits * k.split_positions, k.positions) << text(p);
+    EXPECT_LE(k.split_positions, int64_t{simt::kWeightThreads} * 512) << text(p);
+    EXPECT_TRUE(k.splits == 1 || (k.splits - 1) * k.split_positions < k.positions) << text(p);
+    EXPECT_EQ(plan.part_bytes > 0, k.splits > 1) << text(p);
+  }
+}
+
+}  // namespace
+}  // namespace tconv::cuda

@@ -1,0 +1,186 @@
+// The weight and bias gradients: every configuration against every other, long sums, other addresses.
+#include "cuda/simt/weight.hpp"
+
+#include <cstring>
+#include <map>
+
+#include "cuda/entries.hpp"
+#include "cuda/simt/bias.hpp"
+#include "cuda/sm80/weight_plan.hpp"
+#include "gpu/device.hpp"
+#include "plan/planner.hpp"
+
+namespace tconv::gpu_test {
+namespace {
+
+class Weight : public Gpu {};
+
+// x and dy of a problem on the device, each moved by some elements.
+struct Gradient {
+  core::Problem problem;
+  std::vector<std::byte> x, y;
+
+  Gradient(const std::string& text, bool integers)
+      : problem(core::parse(text).value()),
+        x(Operands::random(problem, problem.x_span(), 3)),
+        y(Operands::random(problem, problem.y_elements(), 4)) {
+    for (std::vector<std::byte>* data : {&x, &y}) {
+      const auto count = static_cast<int64_t>(data->size() / size_of(problem.dtype));
+      for (int64_t i = 0; integers && i < count; ++i) {
+        reference::store(problem.dtype, data->data(), i,
+                         std::round(2 * reference::load(problem.dtype, data->data(), i)));
+      }
+    }
+  }
+
+  std::vector<std::byte> run(const plan::Kernel& kernel, int64_t move = 0) const {
+    const std::size_t by = static_cast<std::size_t>(move) * size_of(problem.dtype);
+    Buffer x_device(x.size() + 64), y_device(y.size() + 64), workspace(kernel.workspace_bytes());
+    x_device.fill(0xff);
+    y_device.fill(0xff);
+    workspace.fill(0xff);
+    auto at = [&](const Buffer& buffer) { return static_cast<std::byte*>(buffer.get()) + by; };
+    EXPECT_EQ(cudaMemcpy(at(x_device), x.data(), x.size(), cudaMemcpyHostToDevice), cudaSuccess);
+    EXPECT_EQ(cudaMemcpy(at(y_device), y.data(), y.size(), cudaMemcpyHostToDevice), cudaSuccess);
+    const auto bytes = static_cast<std::size_t>(problem.output_elements()) * size_of(problem.dtype);
+    Buffer out(bytes + 64);
+    out.fill(0xff);
+    plan::RunContext context;
+    context.workspace = static_cast<std::byte*>(workspace.get());
+    const plan::Operands operands{at(x_device), nullptr, nullptr, at(y_device), at(out)};
+    EXPECT_TRUE(kernel.run(operands, context).ok());
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    const std::vector<std::byte> all = out.take();
+    return {all.begin() + static_cast<std::ptrdiff_t>(by),
+            all.begin() + static_cast<std::ptrdiff_t>(by + bytes)};
+  }
+
+  std::vector<std::byte> truth() const {
+    const plan::Operands host{x.data(), nullptr, nullptr, y.data(), nullptr};
+    std::vector<std::byte> out(static_cast<std::size_t>(problem.output_elements()) * size_of(problem.dtype));
+    for (int64_t i = 0; i < problem.output_elements(); ++i) {
+      reference::store(problem.dtype, out.data(), i, reference::element_at(problem, host, i).value);
+    }
+    return out;
+  }
+};
+
+std::unique_ptr<const plan::Kernel> chosen(const core::Problem& p, const char* name) {
+  plan::PlanOptions options;
+  options.force_kernel = name;
+  return std::move(plan::make_plan(p, cuda::device_info(0).value(), options).value().kernel);
+}
+
+// Integers are exact in all configurations: tiles, pieces, taps of a block, splits.
+TEST_F(Weight, ConfigurationsAgree) {
+  const core::DeviceInfo device = cuda::device_info(0).value();
+  for (const char* text : {"gw n3 ci70 co40 l301 k5 s1 p2 f32 tf32", "gw n2 ci33 co20 l61 k16 s8 p4 f32",
+                           "gw n5 ci20 co9 l13 k7 s3 p1 d2 bf16", "gw n2 ci9 co36 l140 k9 s1 p0 d5 f16",
+                           "gw n2 ci20 co36 l140 k4 s2 p1 g2 f64", "gw n1 ci40 co1 l40 k300 s70 p0 f32 tf32",
+                           "gw n2 ci16 co24 l200 k3 s2 p1 d2 g4 f16"}) {
+    const Gradient g(text, true);
+    const std::vector<std::byte> expected = g.truth();
+    int taken = 0;
+    for (int tile = 0; tile < cuda::kWeightTiles; ++tile) {
+      if (!cuda::weight_has(cuda::weight_mode(g.problem), tile)) continue;
+      for (int variant = 0; variant < 12; ++variant) {
+        const cuda::WeightConfig config{tile, 16 << variant % 3, 1 << variant % 2, variant % 4 == 3 ? 2 : 64,
+                                        1 + variant / 4 * 3};
+        if (cuda::weight_plan_of(g.problem, device, config).blocks == 0) continue;
+        ++taken;
+        EXPECT_TRUE(g.run(*cuda::weight_kernel(g.problem, device, config)) == expected)
+            << text << ": tile " << cuda::kWeightTileTable[tile].name << ", variant " << variant;
+      }
+    }
+    EXPECT_GT(taken, 20) << text;
+  }
+}
+
+// Copies differ by alignment, the order of sums does not.
+TEST_F(Weight, AddressesChangeNoBits) {
+  for (const char* text : {"gw n3 ci70 co40 l304 k5 s1 p2 f32 tf32", "gw n2 ci40 co20 l64 k16 s8 p4 bf16",
+                           "gw n2 ci32 co32 l130 k4 s2 p1 f16", "gw n2 ci24 co24 l129 k4 s2 p1 g24 f32",
+                           "gb n3 ci4 co40 l4001 k5 s1 p2 bf16"}) {
+    const Gradient g(text, false);
+    const auto kernel = chosen(g.problem, "");
+    const std::vector<std::byte> first = g.run(*kernel);
+    for (const int64_t move : {1, 2, 3, 4, 8})
+      EXPECT_TRUE(g.run(*kernel, move) == first) << text << " by " << move;
+  }
+}
+
+// Relative L2 distance from float64 of sums of 2 to 8 million products of one sign, where errors that go to
+// one side add up, and of either sign.
+double distance(const std::string& text, bool positive, const char* kernel) {
+  Gradient g(text, false);
+  const core::Problem& p = g.problem;
+  if (positive) {
+    for (std::vector<std::byte>* data : {&g.x, &g.y}) {
+      const auto count = static_cast<int64_t>(data->size() / size_of(p.dtype));
+      for (int64_t i = 0; i < count; ++i) {
+        reference::store(p.dtype, data->data(), i, std::fabs(reference::load(p.dtype, data->data(), i)));
+      }
+    }
+  }
+  const std::vector<std::byte> got = g.run(*chosen(p, kernel));
+  const plan::Operands host{g.x.data(), nullptr, nullptr, g.y.data(), nullptr};
+  double error = 0, norm = 0;
+  for (int64_t i = 0; i < p.output_elements(); ++i) {
+    const double exact = reference::element_at(p, host, i).value;
+    const double apart = reference::load(p.dtype, got.data(), i) - exact;
+    error += apart * apart;
+    norm += exact * exact;
+  }
+  return std::sqrt(error / norm);
+}
+
+TEST_F(Weight, LongSums) {
+  const struct {
+    const char* text;
+    const char* kernel;
+    double positive, mixed;
+  } cases[] = {{"gw n8 ci2 co2 l1000001 k3 s1 p1 f32 tf32", "cuda.sm80.weight", 5e-5, 3.5e-4},
+               {"gw n4 ci2 co2 l500001 k3 s2 p1 f32", "cuda.sm80.weight", 1e-6, 2e-6},
+               {"gw n4 ci2 co2 l500001 k2 s1 p0 f64", "cuda.sm80.weight", 1e-13, 1e-13},
+               {"gw n4 ci2 co2 l500001 k2 s1 p0 f32", "cuda.simt.weight", 1e-6, 2e-6},
+               {"gb n8 ci1 co4 l1000001 k1 s1 p0 f32", "cuda.simt.bias", 1e-6, 2e-6}};
+  for (const auto& c : cases) {
+    EXPECT_LT(distance(c.text, true, c.kernel), c.positive) << c.text;
+    EXPECT_LT(distance(c.text, false, c.kernel), c.mixed) << c.text;
+  }
+}
+
+// Magnitudes about 1e-30 and 1e-37 are as exact as others: a split operand keeps its bits.
+TEST_F(Weight, SmallGradients) {
+  for (const double scale : {1e-30, 1e-37}) {
+    Gradient g("gw n2 ci32 co32 l300 k3 s1 p1 f32", false);
+    const core::Problem& p = g.problem;
+    for (int64_t i = 0; i < p.y_elements(); ++i) {
+      reference::store(p.dtype, g.y.data(), i, scale * reference::load(p.dtype, g.y.data(), i));
+    }
+    const std::vector<std::byte> got = g.run(*chosen(p, "cuda.sm80.weight"));
+    const plan::Operands host{g.x.data(), nullptr, nullptr, g.y.data(), nullptr};
+    double worst = 0;
+    for (int64_t i = 0; i < p.output_elements(); ++i) {
+      const reference::Element e = reference::element_at(p, host, i);
+      const double bound = 8 * std::sqrt(602.0) * 0x1p-24 * e.magnitude + 602 * 0x1p-149;
+      worst = std::max(worst, std::fabs(reference::load(p.dtype, got.data(), i) - e.value) / bound);
+    }
+    EXPECT_LE(worst, 1.0) << scale;
+  }
+}
+
+// Without a sample, or without an output position, every sum is empty.
+TEST_F(Weight, EmptySumsAreZero) {
+  for (const char* text : {"gw n0 ci20 co20 l30 k3 s1 p1 f32 tf32", "gw n2 ci20 co20 l2 k1 s1 p1 f32 tf32",
+                           "gb n0 ci20 co20 l30 k3 s1 p1 bf16", "gw n0 ci20 co20 l30 k3 s1 p1 g20 f32"}) {
+    const Gradient g(text, false);
+    for (const plan::KernelEntry* entry : plan::supporting(g.problem, cuda::device_info(0).value(), {})) {
+      for (const std::byte b : g.run(*chosen(g.problem, entry->name)))
+        EXPECT_EQ(b, std::byte{0}) << text << " " << entry->name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tconv::gpu_test
