@@ -28,12 +28,16 @@ class Kernel final : public plan::Kernel {
     params_.cout = p.cout;
     params_.elements = p.n * p.lout();
     constexpr int64_t kTurn = int64_t{kBiasThreads} * kBiasSums;
-    const int64_t turns = ceil_div(params_.elements, kTurn);
-    const int64_t wanted = ceil_div(int64_t{6} * std::max(1, device.sm_count), p.cout);
-    const int64_t splits =
-        std::max({int64_t{1}, ceil_div(turns, kLongest), std::min(wanted, turns / kShortest)});
-    params_.split_elements = std::max<int64_t>(1, ceil_div(turns, splits)) * kTurn;
-    params_.splits = std::max<int64_t>(1, ceil_div(params_.elements, params_.split_elements));
+    params_.row_turns = ceil_div(params_.lout, kTurn);
+    // The last piece of a long row may be short.
+    long_rows_ = params_.row_turns * kTurn <= params_.lout + params_.lout / 4;
+    params_.turns = long_rows_ ? p.n * params_.row_turns : ceil_div(params_.elements, kTurn);
+    if (p.lout() == 0) params_.turns = 0;
+    const int64_t wanted = ceil_div(int64_t{8} * std::max(1, device.sm_count), p.cout);
+    const int64_t splits = std::max(
+        {int64_t{1}, ceil_div(params_.turns, kLongest), std::min(wanted, params_.turns / kShortest)});
+    params_.split_turns = std::max<int64_t>(1, ceil_div(params_.turns, splits));
+    params_.splits = std::max<int64_t>(1, ceil_div(params_.turns, params_.split_turns));
   }
 
   std::size_t workspace_bytes() const override {
@@ -56,7 +60,8 @@ class Kernel final : public plan::Kernel {
     params.y = operands.grad_output;
     params.output = operands.output;
     params.parts = params.splits > 1 ? context.workspace : nullptr;
-    status = launcher.run(bias_function(problem_.dtype), {params.cout * params.splits, kBiasThreads}, params);
+    status = launcher.run(bias_function(problem_.dtype, long_rows_),
+                          {params.cout * params.splits, kBiasThreads}, params);
     if (!status.ok() || params.splits == 1) return status;
     FlatSumParams sum{};
     sum.partial = params.parts;
@@ -71,6 +76,7 @@ class Kernel final : public plan::Kernel {
   Problem problem_;
   core::DeviceInfo device_;
   BiasParams params_{};
+  bool long_rows_ = false;
 };
 
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions&) {

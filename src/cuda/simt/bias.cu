@@ -4,32 +4,52 @@
 namespace tconv::cuda::simt {
 namespace {
 
-template <class T>
+// Turns of kBiasThreads * kBiasSums elements: of long rows pieces, which end with the row, of short ones as
+// they come.
+template <class T, bool kLongRows>
 __global__ void __launch_bounds__(kBiasThreads) bias_kernel(const __grid_constant__ BiasParams p) {
   using Sum = Accumulator<T>;
   __shared__ Sum of_warps[kBiasThreads / 32];
+  constexpr int kTurn = kBiasThreads * kBiasSums;
   const int64_t split = blockIdx.x / p.cout, co = blockIdx.x - split * p.cout;
   const T* y = static_cast<const T*>(p.y) + co * p.y_step[1];
-  const int64_t first = split * p.split_elements + threadIdx.x;
-  const int64_t end = min(p.elements, (split + 1) * p.split_elements);
-  int64_t n = first / p.lout, o = first - n * p.lout;
-  const int64_t n_step = kBiasThreads / p.lout, o_step = kBiasThreads % p.lout;
+  const int64_t first = split * p.split_turns, end = min(p.turns, first + p.split_turns);
   Sum sums[kBiasSums] = {};
-  for (int64_t e = first; e < end; e += kBiasThreads * kBiasSums) {
-    T v[kBiasSums];
+  if constexpr (kLongRows) {
+    int64_t n = first / p.row_turns, begin = (first - n * p.row_turns) * kTurn;
+    const int64_t step = kBiasThreads * p.y_step[2];
+    for (int64_t turn = first; turn < end; ++turn) {
+      const int64_t o = begin + threadIdx.x, left = p.lout - o;
+      const T* at = y + n * p.y_step[0] + o * p.y_step[2];
+      T v[kBiasSums];
 #pragma unroll
-    for (int s = 0; s < kBiasSums; ++s) {
-      const bool there = e + s * kBiasThreads < end;
-      v[s] = there ? __ldg(y + n * p.y_step[0] + o * p.y_step[2]) : T(0.0f);
-      n += n_step;
-      o += o_step;
-      if (o >= p.lout) {
-        o -= p.lout;
+      for (int s = 0; s < kBiasSums; ++s) {
+        v[s] = s * kBiasThreads < left ? __ldg(at + s * step) : T(0.0f);
+      }
+#pragma unroll
+      for (int s = 0; s < kBiasSums; ++s) sums[s] += widen(v[s]);
+      begin += kTurn;
+      if (begin >= p.lout) {
+        begin = 0;
         ++n;
       }
     }
+  } else {
+    int64_t e = first * kTurn + threadIdx.x, n = e / p.lout, o = e - n * p.lout;
+    const int64_t n_step = kBiasThreads / p.lout, o_step = kBiasThreads % p.lout;
+    for (int64_t turn = first; turn < end; ++turn) {
 #pragma unroll
-    for (int s = 0; s < kBiasSums; ++s) sums[s] += widen(v[s]);
+      for (int s = 0; s < kBiasSums; ++s) {
+        if (e < p.elements) sums[s] += widen(__ldg(y + n * p.y_step[0] + o * p.y_step[2]));
+        e += kBiasThreads;
+        n += n_step;
+        o += o_step;
+        if (o >= p.lout) {
+          o -= p.lout;
+          ++n;
+        }
+      }
+    }
   }
 #pragma unroll
   for (int apart = kBiasSums / 2; apart > 0; apart /= 2) {
@@ -53,18 +73,18 @@ __global__ void __launch_bounds__(kBiasThreads) bias_kernel(const __grid_constan
 
 }  // namespace
 
-BiasFunction bias_function(core::DType dtype) {
+BiasFunction bias_function(core::DType dtype, bool long_rows) {
   switch (dtype) {
     case core::DType::f64:
-      return bias_kernel<double>;
+      return long_rows ? bias_kernel<double, true> : bias_kernel<double, false>;
     case core::DType::f16:
-      return bias_kernel<__half>;
+      return long_rows ? bias_kernel<__half, true> : bias_kernel<__half, false>;
     case core::DType::bf16:
-      return bias_kernel<__nv_bfloat16>;
+      return long_rows ? bias_kernel<__nv_bfloat16, true> : bias_kernel<__nv_bfloat16, false>;
     case core::DType::f32:
       break;
   }
-  return bias_kernel<float>;
+  return long_rows ? bias_kernel<float, true> : bias_kernel<float, false>;
 }
 
 }  // namespace tconv::cuda::simt

@@ -1,7 +1,7 @@
 // cuda.simt.bias: the bias gradient.
 //
 //   for channel, split of its elements (n, o):       a block
-//     for elements, a thread each kBiasThreads-th:   one of kBiasSums sums in turn += dy[n,co,o]
+//     for turn of kBiasThreads * kBiasSums elements:  each thread's kBiasSums sums += dy[n,co,o]
 //     a tree over the block's sums; the splits are added in order by a second kernel (ordered_sum.cuh)
 //
 // Elements are read one by one, so that neither the order of a sum depends on how rows are aligned nor is a
@@ -25,11 +25,13 @@ struct BiasParams {
   void* output;
   void* parts;  // null: one split
   int64_t y_step[3];
-  int64_t lout, cout, splits, elements, split_elements;  // elements: of a channel
+  int64_t lout, cout, elements;        // elements: of a channel
+  int64_t splits, turns, split_turns;  // turns of a channel
+  int64_t row_turns;                   // of a row, where rows are long
 };
 
 using BiasFunction = void (*)(BiasParams);
-BiasFunction bias_function(core::DType dtype);
+BiasFunction bias_function(core::DType dtype, bool long_rows);
 
 }  // namespace simt
 }  // namespace tconv::cuda

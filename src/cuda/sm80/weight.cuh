@@ -63,35 +63,32 @@ struct Lane {
   }
 };
 
+// Steps [first, end) of a stage.
 template <class S>
-__device__ inline void multiply_stage(Sums<S>& sums, const WeightParams& p, const Lane<S>& lane,
-                                      uint32_t slot) {
+__device__ inline void multiply_steps(Sums<S>& sums, const WeightParams& p, const Lane<S>& lane,
+                                      uint32_t slot, int first, int end) {
   using Mode = typename S::Mode;
-  constexpr int kElement = sizeof(typename Mode::T);
-  const int steps = p.piece * kElement / kWeightStepBytes;
-  int back = 0;  // v's place minus x's
-  int at = 0;
-  for (int piece = 0; piece < p.stage_pieces; ++piece) {
+  constexpr int kElement = sizeof(typename Mode::T), kStep = kWeightStepBytes / kElement;
+  const int apart = (p.piece_pitch - p.piece) * kElement;  // of a piece's place in v and in x
 #pragma unroll 2
-    for (int step = 0; step < steps; ++step) {
-      typename Mode::A a[S::kMi];
-      typename Mode::B b[S::kNi];
+  for (int step = first; step < end; ++step) {
+    const int at = step * kWeightStepBytes;
+    const int at_v = at + (step * kStep >> p.piece_shift) * apart;
+    typename Mode::A a[S::kMi];
+    typename Mode::B b[S::kNi];
 #pragma unroll
-      for (int i = 0; i < S::kMi; ++i) {
-        Mode::load(a[i], slot + lane.x + i * 16 * p.x_pitch + at, 8 * p.x_pitch);
-      }
-#pragma unroll
-      for (int j = 0; j < S::kNi; ++j) Mode::load(b[j], slot + lane.v[j] + at + back);
-#pragma unroll
-      for (int i = 0; i < S::kMi; ++i) {
-#pragma unroll
-        for (int j = 0; j < S::kNi; ++j) {
-          Mode::multiply(sums.main[i][j], sums.cross[Mode::kCross ? i : 0][Mode::kCross ? j : 0], a[i], b[j]);
-        }
-      }
-      at += kWeightStepBytes;
+    for (int i = 0; i < S::kMi; ++i) {
+      Mode::load(a[i], slot + lane.x + i * 16 * p.x_pitch + at, 8 * p.x_pitch);
     }
-    back += (p.piece_pitch - p.piece) * kElement;
+#pragma unroll
+    for (int j = 0; j < S::kNi; ++j) Mode::load(b[j], slot + lane.v[j] + at_v);
+#pragma unroll
+    for (int i = 0; i < S::kMi; ++i) {
+#pragma unroll
+      for (int j = 0; j < S::kNi; ++j) {
+        Mode::multiply(sums.main[i][j], sums.cross[Mode::kCross ? i : 0][Mode::kCross ? j : 0], a[i], b[j]);
+      }
+    }
   }
 }
 
@@ -236,6 +233,8 @@ __global__ void __launch_bounds__(S::kThreads, S::kMinBlocks)
   constexpr bool kPairs = RowsOfV<S>::kPairs;
   const Lane<S> lane(p);
   const int v_at = S::kRows * p.x_pitch;
+  const int steps =
+      (p.piece << p.pieces_shift) * static_cast<int>(sizeof(typename Mode::T)) / kWeightStepBytes;
 
   const int64_t first = int64_t{p.stages} * at.split / p.splits;
   const int64_t end = int64_t{p.stages} * (at.split + 1) / p.splits;
@@ -244,8 +243,10 @@ __global__ void __launch_bounds__(S::kThreads, S::kMinBlocks)
     if (first + ahead < end) {
       x.copy(first + ahead, slot);
       if constexpr (kPairs) {
-        v.load(first + ahead);
-        v.store(first + ahead, slot + v_at);
+        for (int chunk = 0; chunk < p.chunks; ++chunk) {
+          v.load(first + ahead, chunk);
+          v.store(slot + v_at);
+        }
       } else {
         v.copy(first + ahead, slot + v_at);
       }
@@ -263,18 +264,25 @@ __global__ void __launch_bounds__(S::kThreads, S::kMinBlocks)
     __syncthreads();  // the slot of two stages on has been multiplied by all
     const int64_t later = stage + kWeightSlots - 1;
     const uint32_t slot = slots + next * p.slot_bytes;
-    if (later < end) {
-      x.copy(later, slot);
-      if constexpr (kPairs) {
-        v.load(later);
-      } else {
-        v.copy(later, slot + v_at);
-      }
-    }
-    ptx::copy_async_commit();
-    multiply_stage<S>(sums, p, lane, slots + now * p.slot_bytes);
+    const uint32_t here = slots + now * p.slot_bytes;
+    if (later < end) x.copy(later, slot);
     if constexpr (kPairs) {
-      if (later < end) v.store(later, slot + v_at);
+      ptx::copy_async_commit();
+      // A part of the products while a chunk is under way.
+      const int chunks = later < end ? p.chunks : 0;
+      int step = 0;
+      for (int chunk = 0; chunk < chunks; ++chunk) {
+        v.load(later, chunk);
+        const int until = steps * (chunk + 1) / chunks;
+        multiply_steps<S>(sums, p, lane, here, step, until);
+        step = until;
+        v.store(slot + v_at);
+      }
+      if (chunks == 0) multiply_steps<S>(sums, p, lane, here, 0, steps);
+    } else {
+      if (later < end) v.copy(later, slot + v_at);
+      ptx::copy_async_commit();
+      multiply_steps<S>(sums, p, lane, here, 0, steps);
     }
     now = now + 1 == kWeightSlots ? 0 : now + 1;
     next = next + 1 == kWeightSlots ? 0 : next + 1;

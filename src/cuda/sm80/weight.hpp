@@ -34,6 +34,7 @@ namespace tconv::cuda {
 extern const plan::KernelEntry kSm80Weight;
 
 inline constexpr int kWeightSlots = 3;
+inline constexpr int kWeightHeld = 8;  // couts of 16-bit elements that a thread has on their way
 // Positions that are summed in one accumulator before it is added to the split's part. A tensor core
 // truncates where it adds: 512 steps of 8 are off by 1.3e-5 at most, where all products have one sign.
 inline constexpr int kWeightChain = 4096;
@@ -62,11 +63,13 @@ struct WeightParams {
   int32_t width;                                  // of a piece of v: piece + halo
   int32_t piece_pitch;                            // of v's pieces in shared memory
   int32_t x_pitch, y_pitch, y_bytes, slot_bytes;  // bytes; y_bytes: one copy of v
-  int32_t turns;                                  // 32 items each that a piece of a cout is copied in
-  int32_t chain;                                  // stages that are summed in one accumulator
+  int32_t turns;                                  // 32 items each that a line of v is copied in
+  int32_t cout_shift;           // 2^cout_shift warps share the couts of a block, the others its turns
+  int32_t chunks, cout_chunks;  // of v by way of registers: in all, and of a turn
+  int32_t chain;                // stages that are summed in one accumulator
   WeightCopy copy;
   bool direct;  // one split, one chain: the sums go to dw
-  Divisor by_sample, by_phases, by_turns;
+  Divisor by_sample, by_phases;
 };
 
 struct WeightSumParams {

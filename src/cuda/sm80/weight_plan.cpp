@@ -137,7 +137,13 @@ void set_layout(WeightPlan& plan, const Problem& p, const WeightTile& tile, bool
   k.turns = static_cast<int>(ceil_div(items, 32));
   k.by_sample = Divisor::of(static_cast<uint32_t>(k.sample_pieces));
   k.by_phases = Divisor::of(static_cast<uint32_t>(k.block_phases));
-  k.by_turns = Divisor::of(static_cast<uint32_t>(k.turns));
+  // Warps along the couts, as many as there are couts for.
+  const int warps = tile.warp_rows * tile.warp_columns;
+  k.cout_shift = 0;
+  while ((2 << k.cout_shift) <= std::min(warps, k.block_couts)) ++k.cout_shift;
+  k.cout_chunks = static_cast<int>(ceil_div(ceil_div(k.block_couts, 1 << k.cout_shift), kWeightHeld));
+  k.chunks =
+      static_cast<int>(ceil_div(int64_t{k.turns} * k.stage_pieces, warps >> k.cout_shift)) * k.cout_chunks;
   plan.shared_bytes = static_cast<std::size_t>(kWeightSlots) * static_cast<std::size_t>(k.slot_bytes);
 }
 

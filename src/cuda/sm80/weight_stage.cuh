@@ -158,15 +158,16 @@ class RowsOfX {
   int rows_;
 };
 
-// Rows (cout, phase) of v. A warp takes a line, which is a piece of one cout, 32 items at a time; phases lie
-// side by side in dy, and so they do among the lanes.
+// Rows (cout, phase) of v. A line is a piece of one cout, in which phases lie side by side, as they do in dy.
+// A warp copies 32 items of a line, the same ones of every cout that is its own: what an item is takes long
+// to find out, and only the place changes from cout to cout.
 template <class S>
 class RowsOfV {
  public:
   using T = typename S::Mode::T;
   static constexpr int kElement = sizeof(T);
   static constexpr bool kPairs = kElement == 2;  // an item is two neighbours of one row of v
-  static constexpr int kHeld = 6;                // turns that are under way while the block multiplies
+  static constexpr int kHeld = kWeightHeld;      // couts of a chunk
 
   __device__ RowsOfV(const WeightParams& p, const Place& at)
       : p_(p),
@@ -178,90 +179,101 @@ class RowsOfV {
   // Queues copies of all of it.
   __device__ void copy(int64_t stage, uint32_t to) const {
     static_assert(!kPairs);
-    const int all = couts_ << p_.pieces_shift;
-    for (int turn = threadIdx.x / 32; turn < all * p_.turns; turn += S::kWarps) {
+    const int all = p_.turns << p_.pieces_shift, step = S::kWarps >> p_.cout_shift;
+    const int cout = first_cout(), cout_step = 1 << p_.cout_shift;
+    for (int turn = threadIdx.x / 32 >> p_.cout_shift; turn < all; turn += step) {
       const Item item = item_of(stage, turn);
       if (!item.there) continue;
-      const bool inside = item.line_there && static_cast<uint64_t>(item.o) < static_cast<uint64_t>(p_.lout);
-      const T* from = inside ? item.row + item.o * p_.y_step[2] : y_;
-      if constexpr (kElement == 8) {
-        copy_async8(to + item.to, from, inside ? 8 : 0);
-      } else {
-        copy_async4(to + item.to, from, inside ? 4 : 0);
+      const bool inside = item.in_sample && static_cast<uint64_t>(item.o) < static_cast<uint64_t>(p_.lout);
+      const T* from = (inside ? item.sample + item.o * p_.y_step[2] : y_) + cout * p_.y_step[1];
+      const int64_t next = cout_step * p_.y_step[1];
+      const int bytes = inside ? kElement : 0, to_next = cout_step * p_.block_phases * p_.y_pitch;
+      uint32_t place = to + item.to + cout * p_.block_phases * p_.y_pitch;
+#pragma unroll 4
+      for (int c = cout; c < couts_; c += cout_step) {
+        if constexpr (kElement == 8) {
+          copy_async8(place, from, bytes);
+        } else {
+          copy_async4(place, from, bytes);
+        }
+        from += next;
+        place += to_next;
       }
     }
   }
 
-  // The same through registers: the first turns of every warp are loaded before the products and stored after
-  // them, the others, if there are any, one after the other.
-  __device__ void load(int64_t stage) { load_from(stage, threadIdx.x / 32); }
-  __device__ void store(int64_t stage, uint32_t to) {
-    store_from(stage, threadIdx.x / 32, to);
-    const int all = (couts_ << p_.pieces_shift) * p_.turns;
-    for (int first = threadIdx.x / 32 + kHeld * S::kWarps; first < all; first += kHeld * S::kWarps) {
-      load_from(stage, first);
-      store_from(stage, first, to);
+  // The same through registers, chunk by chunk: between load and store there is time to multiply.
+  __device__ void load(int64_t stage, int chunk) {
+    const int turn =
+        chunk / p_.cout_chunks * (S::kWarps >> p_.cout_shift) + (threadIdx.x / 32 >> p_.cout_shift);
+    const int cout_step = 1 << p_.cout_shift;
+    cout_ = first_cout() + chunk % p_.cout_chunks * kHeld * cout_step;
+    there_ = false;
+    if (turn >= p_.turns << p_.pieces_shift) return;
+    const Item item = item_of(stage, turn);
+    if (!item.there) return;
+    there_ = true;
+    begins_ = item.u == 0;
+    to_ = item.to + cout_ * p_.block_phases * p_.y_pitch;
+    const auto inside = [&](int64_t o) {
+      return item.in_sample && static_cast<uint64_t>(o) < static_cast<uint64_t>(p_.lout);
+    };
+    const bool first = inside(item.o), second = inside(item.o + p_.stride);
+    const int64_t next = cout_step * p_.y_step[1];
+    const auto* from =
+        reinterpret_cast<const unsigned short*>(item.sample) + cout_ * p_.y_step[1] + item.o * p_.y_step[2];
+    const int64_t behind = p_.stride * p_.y_step[2];
+#pragma unroll
+    for (int h = 0; h < kHeld; ++h) {
+      const bool exists = cout_ + h * cout_step < couts_;
+      held_[h][0] = exists && first ? __ldg(from + h * next) : 0u;
+      held_[h][1] = exists && second ? __ldg(from + h * next + behind) : 0u;
+    }
+  }
+  __device__ void store(uint32_t to) const {
+    if (!there_) return;
+    const int cout_step = 1 << p_.cout_shift, next = cout_step * p_.block_phases * p_.y_pitch;
+    uint32_t place = to + to_;
+    const bool twice = p_.block_taps > 1;  // the copy that is one position earlier
+#pragma unroll
+    for (int h = 0; h < kHeld; ++h) {
+      if (cout_ + h * cout_step >= couts_) break;
+      store_shared4(place, held_[h][0] | held_[h][1] << 16);
+      if (twice) {
+        if (!begins_) store_shared2(place + p_.y_bytes - 2, held_[h][0]);
+        store_shared2(place + p_.y_bytes, held_[h][1]);
+      }
+      place += next;
     }
   }
 
  private:
   struct Item {
-    const T* row;
+    const T* sample;  // the first cout's row
     int64_t o;        // of the item's first element
-    int to;           // bytes
-    bool line_there;  // else it is zeros
-    bool there;       // else it is no item
+    int to;           // bytes, in the first cout's rows
     int u;
+    bool in_sample;  // else it is zeros
+    bool there;      // else it is no item
   };
 
+  __device__ int first_cout() const {
+    return threadIdx.x / 32 & (1 << p_.cout_shift) - 1;
+  }
+
   __device__ Item item_of(int64_t stage, int turn) const {
-    const uint32_t line = p_.by_turns.divide(turn);
-    const int cout = line >> p_.pieces_shift, index = line & (1 << p_.pieces_shift) - 1;
-    const int m = (turn - line * p_.turns) * 32 + threadIdx.x % 32;
+    const int index = turn & (1 << p_.pieces_shift) - 1;
+    const int m = (turn >> p_.pieces_shift) * 32 + threadIdx.x % 32;
     const int u = static_cast<int>(p_.by_phases.divide(m)), phase = m - u * p_.block_phases;
     const Piece piece(p_, (stage << p_.pieces_shift) + index);
     Item item;
     item.u = kPairs ? 2 * u : u;
-    item.line_there = piece.there;
+    item.in_sample = piece.there;
     item.there = item.u < p_.width && phase < phases_;
-    item.row = y_ + piece.n * p_.y_step[0] + cout * p_.y_step[1];
+    item.sample = y_ + piece.n * p_.y_step[0];
     item.o = (piece.i + item.u) * p_.stride + int64_t{phase} * p_.dilation + origin_;
-    item.to = (cout * p_.block_phases + phase) * p_.y_pitch + (index * p_.piece_pitch + item.u) * kElement;
+    item.to = phase * p_.y_pitch + (index * p_.piece_pitch + item.u) * kElement;
     return item;
-  }
-
-  __device__ uint32_t element(const Item& item, int64_t o) const {
-    const bool inside =
-        item.there && item.line_there && static_cast<uint64_t>(o) < static_cast<uint64_t>(p_.lout);
-    if (!inside) return 0;
-    return __ldg(reinterpret_cast<const unsigned short*>(item.row) + o * p_.y_step[2]);
-  }
-  __device__ void load_from(int64_t stage, int first) {
-    const int all = (couts_ << p_.pieces_shift) * p_.turns;
-#pragma unroll
-    for (int h = 0; h < kHeld; ++h) {
-      const int turn = first + h * S::kWarps;
-      if (turn >= all) break;
-      const Item item = item_of(stage, turn);
-      held_[h][0] = element(item, item.o);
-      held_[h][1] = element(item, item.o + p_.stride);
-    }
-  }
-  __device__ void store_from(int64_t stage, int first, uint32_t to) const {
-    const int all = (couts_ << p_.pieces_shift) * p_.turns;
-#pragma unroll
-    for (int h = 0; h < kHeld; ++h) {
-      const int turn = first + h * S::kWarps;
-      if (turn >= all) break;
-      const Item item = item_of(stage, turn);
-      if (!item.there) continue;
-      store_shared4(to + item.to, held_[h][0] | held_[h][1] << 16);
-      if (p_.block_taps > 1) {  // the copy that is one position earlier
-        const uint32_t early = to + p_.y_bytes + item.to;
-        if (item.u > 0) store_shared2(early - 2, held_[h][0]);
-        store_shared2(early, held_[h][1]);
-      }
-    }
   }
 
   const WeightParams& p_;
@@ -269,6 +281,8 @@ class RowsOfV {
   int couts_, phases_;
   int64_t origin_;
   uint32_t held_[kPairs ? kHeld : 1][2];
+  int cout_ = 0, to_ = 0;
+  bool there_ = false, begins_ = false;
 };
 
 #endif
