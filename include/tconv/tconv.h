@@ -51,11 +51,15 @@ typedef enum tconv_status {
   TCONV_INTERNAL_ERROR = 6
 } tconv_status;
 
+/* The transposed convolution, its gradients, and the strided product, which is the gradient of x and also
+ * Conv1d. grad_output has y's shape. */
 typedef enum tconv_operation {
-  TCONV_FORWARD = 0,     /* x, weight, bias -> y (n, cout, lout) */
-  TCONV_GRAD_INPUT = 1,  /* grad_output, weight -> (n, cin, l) */
+  TCONV_FORWARD = 0,    /* x, weight, bias (cout) -> y (n, cout, lout) */
+  TCONV_GRAD_INPUT = 1, /* grad_output, weight -> (n, cin, l); has_bias tells of the forward call, and no bias
+                           is read */
   TCONV_GRAD_WEIGHT = 2, /* x, grad_output -> (cin, cout/groups, k) */
-  TCONV_GRAD_BIAS = 3    /* grad_output -> (cout) */
+  TCONV_GRAD_BIAS = 3,   /* grad_output -> (cout) */
+  TCONV_STRIDED = 4      /* grad_output, weight, bias (cin) -> (n, cin, l) */
 } tconv_operation;
 
 typedef enum tconv_dtype { TCONV_F32 = 0, TCONV_F64 = 1, TCONV_F16 = 2, TCONV_BF16 = 3 } tconv_dtype;
@@ -69,7 +73,7 @@ typedef enum tconv_device_kind { TCONV_CPU = 0, TCONV_CUDA = 1 } tconv_device_ki
 typedef enum tconv_tensor {
   TCONV_X = 0,
   TCONV_WEIGHT = 1,
-  TCONV_BIAS = 2,
+  TCONV_BIAS = 2,  /* of cin elements in TCONV_STRIDED, of cout in the others */
   TCONV_Y = 3,     /* and grad_output */
   TCONV_OUTPUT = 4 /* what the problem's operation writes */
 } tconv_tensor;
@@ -83,7 +87,8 @@ _Static_assert(sizeof(tconv_status) == 4, "tconv needs enums of 32 bits: compile
 
 /* One problem. Fill it with tconv_problem_init or tconv_problem_parse, then set fields.
  * x_stride: steps of x in elements from one sample, channel and position to the next; zero or more.
- * With x_contiguous != 0 they are ignored and x is (n, cin, l) without gaps. */
+ * With x_contiguous != 0 they are ignored and x is (n, cin, l) without gaps. y_strided and y_stride say the
+ * same of grad_output (n, cout, lout). Tensors that are written have no gaps. */
 typedef struct tconv_problem {
   uint32_t struct_size; /* set by tconv_problem_init and tconv_problem_parse */
   int32_t operation;    /* tconv_operation */
@@ -94,6 +99,10 @@ typedef struct tconv_problem {
   int64_t n, cin, cout, l, k;
   int64_t stride, padding, output_padding, dilation, groups;
   int64_t x_stride[3];
+  int32_t
+      y_strided; /* 0: grad_output is contiguous, and y_stride is ignored; 1: it has the steps of y_stride */
+  int32_t reserved; /* 0 */
+  int64_t y_stride[3];
 } tconv_problem;
 
 /* n 1, stride 1, padding 0, output_padding 0, dilation 1, groups 1, no bias, float32, ieee, contiguous x,
@@ -111,6 +120,21 @@ static inline tconv_status tconv_problem_parse(const char* text, tconv_problem* 
   return tconv_problem_parse_sized(text, problem, sizeof(*problem));
 }
 
+/* The problem of a torch.nn.functional.conv1d. call has its numbers in its own terms: x (n, cin, l), weight
+ * (cout, cin/groups, k), bias (cout), y (n, cout, lout), stride, padding, dilation, groups; output_padding is
+ * 0; x_stride and y_stride are of its x and of what reaches its y. call->operation is the pass, and the
+ * problem's operation and operands are TCONV_FORWARD      TCONV_STRIDED      its x goes to grad_output
+ *   TCONV_GRAD_INPUT   TCONV_FORWARD      what reaches its y goes to x
+ *   TCONV_GRAD_WEIGHT  TCONV_GRAD_WEIGHT  its x goes to grad_output, what reaches its y to x
+ *   TCONV_GRAD_BIAS    TCONV_GRAD_BIAS    what reaches its y goes to grad_output
+ * Weight, bias and output keep shape and memory. A refusal names the call's arguments; the problem is valid.
+ * call and problem may be the same struct. */
+TCONV_API tconv_status tconv_conv1d_problem_sized(const tconv_problem* call, tconv_problem* problem,
+                                                  size_t struct_size);
+static inline tconv_status tconv_conv1d_problem(const tconv_problem* call, tconv_problem* problem) {
+  return tconv_conv1d_problem_sized(call, problem, sizeof(*problem));
+}
+
 /* Writes the canonical text, zero-terminated. *length (length may be NULL where text is not) receives its
  * length without the zero; with capacity 0 only that. Too small a capacity is TCONV_INVALID_ARGUMENT. */
 TCONV_API tconv_status tconv_problem_text(const tconv_problem* problem, char* text, size_t capacity,
@@ -123,8 +147,8 @@ TCONV_API tconv_status tconv_problem_check(const tconv_problem* problem);
 TCONV_API tconv_status tconv_output_length(const tconv_problem* problem, int64_t* lout);
 
 /* Elements of a tensor (tconv_tensor) of a valid problem: those that its buffer must have, from the first to
- * one past the last that a call may touch. x: n*cin*l, or what its steps reach over; bias: 0 where the
- * problem has none. */
+ * one past the last that a call may touch. x: n*cin*l, or what its steps reach over, and y likewise; bias: 0
+ * where the problem has none. */
 TCONV_API tconv_status tconv_tensor_elements(const tconv_problem* problem, int32_t tensor, int64_t* elements);
 
 /* Work for an executor: call task(task_context, index, slot) once for every index in [0, count), on any
@@ -190,7 +214,8 @@ TCONV_API tconv_status tconv_pack(const tconv_plan* plan, const void* weight, vo
 TCONV_API const char* tconv_plan_pack_key(const tconv_plan* plan);
 
 /* Operands of one run, in the memory of the plan's device. Those that the operation does not read stay NULL:
- * forward reads x, bias where the problem has one, and exactly one of weight and packed_weight. Where the
+ * forward reads x, strided grad_output, both bias where the problem has one, and exactly one of weight and
+ * packed_weight. Where the
  * output is empty (forward: n or lout is 0) nothing is read, and all of them may be NULL. The output must not
  * overlap an input. */
 typedef struct tconv_arguments {

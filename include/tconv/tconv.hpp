@@ -27,7 +27,7 @@
 namespace tconv {
 // Programs may join parts that were compiled with different headers. Raised with any change of a class or a C
 // struct, so that the linker never takes one part's inline functions for the other's.
-inline namespace header_1 {
+inline namespace header_2 {
 
 class Error : public std::runtime_error {
  public:
@@ -78,6 +78,12 @@ struct Problem : tconv_problem {
   static Problem parse(std::string_view line) {
     Problem problem;
     check(tconv_problem_parse_sized(std::string(line).c_str(), &problem, sizeof(tconv_problem)));
+    return problem;
+  }
+  // The problem of a Conv1d whose numbers `call` has; its operation is the pass (tconv_conv1d_problem).
+  static Problem conv1d(const Problem& call) {
+    Problem problem;
+    check(tconv_conv1d_problem_sized(&call, &problem, sizeof(tconv_problem)));
     return problem;
   }
   std::string text() const {
@@ -136,8 +142,9 @@ class Buffer {
   std::unique_ptr<std::byte, Free> data_;
 };
 
-// Operands of one forward run on the host. 16-bit types are std::uint16_t holding the format's bits. Exactly
-// one of weight and packed is given.
+// Operands of one forward run on the host, of a transposed convolution or of a Conv1d (Problem::conv1d),
+// whose input is x as well. 16-bit types are std::uint16_t holding the format's bits. Exactly one of weight
+// and packed is given.
 template <class T>
 struct Forward {
   std::span<const T> x = {};
@@ -154,7 +161,8 @@ class Plan {
     tconv_plan* plan = nullptr;
     check(tconv_plan_create(&problem, &options, &plan));
     plan_.reset(plan);
-    x_ = problem.x_elements();
+    input_ = problem.operation == TCONV_FORWARD ? problem.x_elements() : problem.y_elements();
+    input_gaps_ = problem.operation == TCONV_FORWARD ? problem.x_contiguous == 0 : problem.y_strided != 0;
     weight_ = problem.weight_elements();
     bias_ = problem.bias_elements();
     output_ = problem.output_elements();
@@ -183,7 +191,7 @@ class Plan {
   void run(const Forward<T>& operands, std::span<std::byte> workspace) const {
     check_spans(operands);
     Arguments a;
-    a.x = operands.x.data();
+    (problem_.operation == TCONV_STRIDED ? a.grad_output : a.x) = operands.x.data();
     a.weight = operands.weight.data();
     a.packed_weight = operands.packed.data();
     a.bias = operands.bias.data();
@@ -215,14 +223,14 @@ class Plan {
           "the operands are host spans, and the plan is for CUDA: run(tconv_arguments) takes device "
           "pointers");
     }
-    if (problem_.operation != TCONV_FORWARD) {
-      refuse("operation is not forward: run(tconv_arguments) takes it");
+    if (problem_.operation != TCONV_FORWARD && problem_.operation != TCONV_STRIDED) {
+      refuse("operation is neither forward nor strided: run(tconv_arguments) takes it");
     }
     if (sizeof(T) != kSizes[problem_.dtype]) refuse("the spans' element type is not the problem's dtype");
     check_size("output", f.output.size(), output_);
     if (output_ == 0) return;  // nothing is read
-    if (problem_.x_contiguous != 0 || f.x.size() < static_cast<std::size_t>(x_)) {
-      check_size("x", f.x.size(), x_);
+    if (!input_gaps_ || f.x.size() < static_cast<std::size_t>(input_)) {
+      check_size("x", f.x.size(), input_);
     }
     if (f.packed.empty()) check_size("weight", f.weight.size(), weight_);
     if (!f.packed.empty() && f.packed.size() < packed_bytes()) {
@@ -234,9 +242,10 @@ class Plan {
 
   Problem problem_;
   std::int32_t device_;
-  std::int64_t x_ = 0, weight_ = 0, bias_ = 0, output_ = 0;  // elements
+  bool input_gaps_ = false;
+  std::int64_t input_ = 0, weight_ = 0, bias_ = 0, output_ = 0;  // elements
   std::unique_ptr<tconv_plan, Destroy> plan_;
 };
 
-}  // namespace header_1
+}  // namespace header_2
 }  // namespace tconv

@@ -17,7 +17,7 @@ tconv_status report_exception() noexcept;
 
 // The caller's struct, of any header's version, as the core has it. Refuses null, a wrong struct_size and
 // enums out of range.
-core::Status take_problem(const tconv_problem* given, core::Problem& problem);
+core::Status take_problem(const tconv_problem* given, core::Problem& problem, const char* name = "problem");
 tconv_problem to_c(const core::Problem& problem);
 
 // A field that is 0 or 1.

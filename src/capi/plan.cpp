@@ -11,7 +11,6 @@ using tconv::capi::guarded;
 using tconv::capi::refuse;
 using tconv::core::DeviceInfo;
 using tconv::core::DeviceKind;
-using tconv::core::Operation;
 using tconv::core::Result;
 using tconv::core::Status;
 
@@ -120,8 +119,7 @@ Status check_workspace(const tconv::plan::Plan& plan, const tconv_arguments& a) 
 }
 
 Status check_weights(const tconv::plan::Plan& plan, const tconv_arguments& a) {
-  const Operation operation = plan.problem.operation;
-  if (operation != Operation::forward && operation != Operation::grad_input) return {};
+  if (!plan.problem.reads_weight()) return {};
   if (a.weight == nullptr && a.packed_weight == nullptr)
     return refuse("weight is null, and packed_weight too");
   if (a.weight != nullptr && a.packed_weight != nullptr) {
@@ -136,18 +134,15 @@ Status check_weights(const tconv::plan::Plan& plan, const tconv_arguments& a) {
 Status check_arguments(const tconv::plan::Plan& plan, const tconv_arguments& a) {
   const tconv::core::Problem& p = plan.problem;
   const std::size_t element = size_of(p.dtype);
-  const bool reads_x = p.operation == Operation::forward || p.operation == Operation::grad_weight;
-  const bool reads_grad = p.operation != Operation::forward;
-  const bool reads_bias = p.operation == Operation::forward && p.has_bias;
   const struct {
     const char* name;
     const void* pointer;
     bool needed;
     int64_t elements;
-  } tensors[] = {{"x", a.x, reads_x, p.x_elements()},
+  } tensors[] = {{"x", a.x, p.reads_x(), p.x_elements()},
                  {"weight", a.weight, false, 0},
-                 {"bias", a.bias, reads_bias, p.cout},
-                 {"grad_output", a.grad_output, reads_grad, p.y_elements()},
+                 {"bias", a.bias, p.reads_bias(), p.bias_channels()},
+                 {"grad_output", a.grad_output, p.reads_y(), p.y_elements()},
                  {"output", a.output, true, p.output_elements()}};
   for (const auto& t : tensors) {
     Status status = check_tensor(t.name, t.pointer, t.needed, t.elements, element);

@@ -1,13 +1,14 @@
-#include <array>
+#include <cstddef>
 #include <cstring>
 
 #include "capi/convert.hpp"
 #include "capi/structs.hpp"
+#include "core/conv1d.hpp"
 
 namespace tconv::capi {
 namespace {
 
-constexpr int32_t kOperations = 4, kDtypes = 4, kPrecisions = 2;
+constexpr int32_t kOperations = 5, kDtypes = 4, kPrecisions = 2;
 
 core::Status check_enum(const char* name, int32_t value, int32_t count) {
   if (value >= 0 && value < count) return {};
@@ -21,15 +22,21 @@ core::Status check_words(const tconv_problem& c) {
   if (status.ok()) status = check_enum("precision", c.precision, kPrecisions);
   if (status.ok()) status = check_flag("has_bias", c.has_bias);
   if (status.ok()) status = check_flag("x_contiguous", c.x_contiguous);
+  if (status.ok()) status = check_flag("y_strided", c.y_strided);
+  if (status.ok() && c.reserved != 0) {
+    status = refuse("reserved is " + std::to_string(c.reserved) + ": must be 0");
+  }
   return status;
 }
 
 core::Problem to_core(const tconv_problem& c) {
   core::Problem p;
-  p.operation = static_cast<core::Operation>(c.operation);
+  p.operation =
+      c.operation == TCONV_STRIDED ? core::Operation::strided : static_cast<core::Operation>(c.operation);
   p.dtype = static_cast<core::DType>(c.dtype);
   p.precision = static_cast<core::Precision>(c.precision);
-  p.has_bias = c.has_bias != 0;
+  // Gradients of a call with a bias have always come with has_bias set, and no bias to read.
+  p.has_bias = c.has_bias != 0 && c.operation != TCONV_GRAD_INPUT;
   p.n = c.n;
   p.cin = c.cin;
   p.cout = c.cout;
@@ -42,6 +49,8 @@ core::Problem to_core(const tconv_problem& c) {
   p.groups = c.groups;
   p.x_contiguous = c.x_contiguous != 0;
   if (!p.x_contiguous) p.x_stride = {c.x_stride[0], c.x_stride[1], c.x_stride[2]};
+  p.y_contiguous = c.y_strided == 0;
+  if (!p.y_contiguous) p.y_stride = {c.y_stride[0], c.y_stride[1], c.y_stride[2]};
   return p;
 }
 
@@ -60,10 +69,10 @@ core::Status elements_of(const core::Problem& p, int32_t tensor, int64_t& elemen
       elements = p.weight_elements();
       return {};
     case TCONV_BIAS:
-      elements = p.has_bias ? p.cout : 0;
+      elements = p.has_bias ? p.bias_channels() : 0;
       return {};
     case TCONV_Y:
-      elements = p.y_elements();
+      elements = p.reads_y() ? p.y_span() : p.y_elements();
       return {};
     case TCONV_OUTPUT:
       elements = p.output_elements();
@@ -80,7 +89,8 @@ core::Status check_flag(const char* name, int32_t value) {
   return refuse(std::string(name) + " is " + std::to_string(value) + ": must be 0 or 1");
 }
 
-core::Status take_problem(const tconv_problem* given, core::Problem& problem) {
+core::Status take_problem(const tconv_problem* given, core::Problem& problem, const char* name) {
+  if (given == nullptr) return refuse(std::string(name) + " is null");
   tconv_problem known;
   core::Status status = read(given, known);
   if (status.ok()) status = check_words(known);
@@ -88,9 +98,19 @@ core::Status take_problem(const tconv_problem* given, core::Problem& problem) {
   return status;
 }
 
+// The numbers of a Conv1d, and which of its passes.
+core::Status take_call(const tconv_problem* given, core::Problem& call) {
+  core::Status status = take_problem(given, call, "call");
+  if (status.ok() && given->operation == TCONV_STRIDED) {
+    return {core::Code::invalid_problem,
+            "operation is 4: a Conv1d has the passes 0 to 3, forward and three gradients"};
+  }
+  return status;
+}
+
 tconv_problem to_c(const core::Problem& p) {
   tconv_problem c = {};
-  c.operation = static_cast<int32_t>(p.operation);
+  c.operation = p.operation == core::Operation::strided ? TCONV_STRIDED : static_cast<int32_t>(p.operation);
   c.dtype = static_cast<int32_t>(p.dtype);
   c.precision = static_cast<int32_t>(p.precision);
   c.has_bias = p.has_bias ? 1 : 0;
@@ -105,8 +125,20 @@ tconv_problem to_c(const core::Problem& p) {
   c.dilation = p.dilation;
   c.groups = p.groups;
   c.x_contiguous = p.x_contiguous ? 1 : 0;
-  for (int i = 0; i < 3; ++i) c.x_stride[i] = p.x_stride[i];
+  c.y_strided = p.y_contiguous ? 0 : 1;
+  for (std::size_t i = 0; i < 3; ++i) {
+    c.x_stride[i] = p.x_stride[i];
+    c.y_stride[i] = p.y_stride[i];
+  }
   return c;
+}
+
+core::Status give_problem(const core::Problem& p, tconv_problem* problem, std::size_t size) {
+  tconv_problem c = to_c(p);
+  // Callers of the first header know the strided product by this name.
+  const bool old = size < offsetof(tconv_problem, y_stride);
+  if (old && c.operation == TCONV_STRIDED && c.has_bias == 0) c.operation = TCONV_GRAD_INPUT;
+  return write(c, problem, size);
 }
 
 }  // namespace tconv::capi
@@ -117,7 +149,7 @@ using tconv::core::Problem;
 using tconv::core::Status;
 
 tconv_status tconv_problem_init_sized(tconv_problem* problem, size_t struct_size) {
-  return guarded([&] { return tconv::capi::write(tconv::capi::to_c({}), problem, struct_size); });
+  return guarded([&] { return tconv::capi::give_problem({}, problem, struct_size); });
 }
 
 tconv_status tconv_problem_parse_sized(const char* text, tconv_problem* problem, size_t struct_size) {
@@ -126,7 +158,20 @@ tconv_status tconv_problem_parse_sized(const char* text, tconv_problem* problem,
     if (problem == nullptr) return refuse("problem is null");
     auto parsed = tconv::core::parse(text);
     if (!parsed.ok()) return parsed.status();
-    return tconv::capi::write(tconv::capi::to_c(parsed.value()), problem, struct_size);
+    return tconv::capi::give_problem(parsed.value(), problem, struct_size);
+  });
+}
+
+tconv_status tconv_conv1d_problem_sized(const tconv_problem* call, tconv_problem* problem,
+                                        size_t struct_size) {
+  return guarded([&]() -> Status {
+    Problem taken;
+    Status status = tconv::capi::take_call(call, taken);
+    if (!status.ok()) return status;
+    if (problem == nullptr) return refuse("problem is null");
+    auto made = tconv::core::conv1d_problem(taken);
+    if (!made.ok()) return made.status();
+    return tconv::capi::give_problem(made.value(), problem, struct_size);
   });
 }
 

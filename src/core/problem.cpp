@@ -20,14 +20,14 @@ std::size_t size_of(DType dtype) {
 
 const char* name_of(Operation operation) {
   switch (operation) {
-    case Operation::forward:
-      return "fwd";
-    case Operation::grad_input:
-      return "gx";
-    case Operation::grad_weight:
-      return "gw";
-    case Operation::grad_bias:
-      return "gb";
+    case Operation::transposed:
+      return "transposed";
+    case Operation::strided:
+      return "strided";
+    case Operation::weight:
+      return "weight";
+    case Operation::bias:
+      return "dbias";
   }
   return "?";
 }
@@ -59,21 +59,34 @@ std::array<int64_t, 3> Problem::x_steps() const {
   return x_stride;
 }
 
+std::array<int64_t, 3> Problem::y_steps() const {
+  if (!y_contiguous) return y_stride;
+  const int64_t length = lout();
+  return {cout * length, length, 1};
+}
+
 int64_t Problem::x_span() const {
   if (n == 0) return 0;
   const auto steps = x_steps();
   return (n - 1) * steps[0] + (cin - 1) * steps[1] + (l - 1) * steps[2] + 1;
 }
 
+int64_t Problem::y_span() const {
+  const int64_t length = lout();
+  if (n == 0 || length == 0) return 0;
+  const auto steps = y_steps();
+  return (n - 1) * steps[0] + (cout - 1) * steps[1] + (length - 1) * steps[2] + 1;
+}
+
 int64_t Problem::output_elements() const {
   switch (operation) {
-    case Operation::forward:
+    case Operation::transposed:
       return y_elements();
-    case Operation::grad_input:
+    case Operation::strided:
       return x_elements();
-    case Operation::grad_weight:
+    case Operation::weight:
       return weight_elements();
-    case Operation::grad_bias:
+    case Operation::bias:
       return cout;
   }
   return 0;
@@ -120,14 +133,14 @@ Work work_of(const Problem& p) {
   const double element = static_cast<double>(size_of(p.dtype));
   const double x = static_cast<double>(p.x_elements()), y = static_cast<double>(p.y_elements());
   const double w = static_cast<double>(p.weight_elements());
-  const double bias = p.has_bias ? static_cast<double>(p.cout) : 0.0;
-  if (p.operation == Operation::grad_bias) return {y, element * (y + static_cast<double>(p.cout))};
+  const double bias = p.reads_bias() ? static_cast<double>(p.bias_channels()) : 0.0;
+  if (p.operation == Operation::bias) return {y, element * (y + static_cast<double>(p.cout))};
   // In closed form: a plan may not take longer for a longer kernel.
   double products =
       static_cast<double>(pairs_up_to(p, p.lout() - 1 + p.padding) - pairs_up_to(p, p.padding - 1));
   products *= static_cast<double>(p.n) * static_cast<double>(p.cin) * static_cast<double>(p.cout_per_group());
-  const bool forward = p.operation == Operation::forward;
-  return {2 * products + (forward && p.has_bias ? y : 0.0), element * (x + y + w + (forward ? bias : 0.0))};
+  const double added = p.reads_bias() ? static_cast<double>(p.output_elements()) : 0.0;
+  return {2 * products + added, element * (x + y + w + bias)};
 }
 
 }  // namespace tconv::core

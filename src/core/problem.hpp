@@ -1,11 +1,15 @@
 // What is computed. A Problem is plain data; everything else in the library is a function of it.
 //
-//   x (N, Cin, L)   w (Cin, Cout/groups, K)   bias (Cout)   y (N, Cout, Lout)
-//   y[n,co,o] = bias[co] + sum of x[n,ci,i] * w[ci, co mod (Cout/groups), k]
-//               over ci in co's group and k with o + padding - k*dilation = stride*i, 0 <= i < L
+//   x (N, Cin, L)   w (Cin, Cout/groups, K)   y (N, Cout, Lout)   o = stride*i - padding + dilation*k
 //
-// The same as torch.nn.functional.conv_transpose1d. Gradients are operations of the same problem: its sizes
-// are always those of the forward call that they belong to.
+//   transposed   y[n,co,o]   = bias[co] + sum over ci, k of x[n,ci,i] * w[ci,co,k]
+//   strided      x[n,ci,i]   = bias[ci] + sum over co, k of y[n,co,o] * w[ci,co,k]
+//   weight       w[ci,co,k]  = sum over n, i of x[n,ci,i] * y[n,co,o]
+//   bias         b[co]       = sum over n, o of y[n,co,o]
+//
+// co runs over the channels of ci's group, and the weight holds co mod (Cout/groups). transposed is
+// torch.nn.functional.conv_transpose1d, and the others are its gradients, y being what reaches its output.
+// strided is also Conv1d, whose gradients are transposed, weight and bias (conv1d.hpp).
 #pragma once
 
 #include <array>
@@ -18,12 +22,22 @@
 
 namespace tconv::core {
 
-enum class Operation : int32_t { forward, grad_input, grad_weight, grad_bias };
+enum class Operation : int32_t {
+  transposed,
+  strided,
+  weight,
+  bias,
+  // The passes of a transposed convolution, which they are:
+  forward = transposed,
+  grad_input = strided,
+  grad_weight = weight,
+  grad_bias = bias
+};
 enum class DType : int32_t { f32, f64, f16, bf16 };
 enum class Precision : int32_t { ieee, tf32 };
 
 std::size_t size_of(DType dtype);
-const char* name_of(Operation operation);  // "fwd", "gx", "gw", "gb": the words of the text form
+const char* name_of(Operation operation);  // "transposed", "strided", "weight", "dbias": words of the text
 const char* name_of(DType dtype);          // "f32", ...
 const char* name_of(Precision precision);  // "ieee", "tf32"
 
@@ -34,20 +48,29 @@ struct Problem {
   bool has_bias = false;
   int64_t n = 1, cin = 0, cout = 0, l = 0, k = 0;
   int64_t stride = 1, padding = 0, output_padding = 0, dilation = 1, groups = 1;
-  // Steps of x in elements (sample, channel, position). Kept as given only where x_contiguous is false.
-  bool x_contiguous = true;
-  std::array<int64_t, 3> x_stride = {0, 0, 0};
+  // Steps of x and of y in elements (sample, channel, position), where the operation reads them. Kept as
+  // given only where the tensor is not contiguous.
+  bool x_contiguous = true, y_contiguous = true;
+  std::array<int64_t, 3> x_stride = {0, 0, 0}, y_stride = {0, 0, 0};
 
   bool operator==(const Problem&) const = default;
+
+  bool reads_x() const { return operation == Operation::transposed || operation == Operation::weight; }
+  bool reads_y() const { return operation != Operation::transposed; }
+  bool reads_weight() const { return operation == Operation::transposed || operation == Operation::strided; }
+  bool reads_bias() const { return has_bias && reads_weight(); }
 
   // The rest is for valid problems only.
   int64_t lout() const;
   int64_t cin_per_group() const { return cin / groups; }
   int64_t cout_per_group() const { return cout / groups; }
   std::array<int64_t, 3> x_steps() const;  // x_stride, or what contiguous means
+  std::array<int64_t, 3> y_steps() const;
   bool positions_contiguous() const { return x_steps()[2] == 1 || l == 1; }
   int64_t x_elements() const { return n * cin * l; }
   int64_t x_span() const;  // elements from the first to one past the last that x touches
+  int64_t y_span() const;
+  int64_t bias_channels() const { return operation == Operation::strided ? cin : cout; }
   int64_t weight_elements() const { return cin * cout_per_group() * k; }
   int64_t y_elements() const { return n * cout * lout(); }
   int64_t output_elements() const;  // of the operation's own output
@@ -58,13 +81,14 @@ struct Problem {
 Status validate(const Problem& problem);
 
 // One-line text: words in any order, each at most once; canonical order is that of text().
-//   [fwd|gx|gw|gb] n# ci# co# l# k# s# p# [op#] [d#] [g#] [bias] [xs#,#,#] f32|f64|f16|bf16 [tf32|ieee]
+//   [transposed|strided|weight|dbias] n# ci# co# l# k# s# p# [op#] [d#] [g#] [bias] [xs#,#,#] [ys#,#,#]
+//   f32|f64|f16|bf16 [tf32|ieee]
 // ci, co, l and k must be there. parse(text(p)) == p for every p without negative numbers. parse does not
-// validate.
+// validate, but for a line of conv1d, whose problem exists only where the line is valid.
 Result<Problem> parse(std::string_view line);
 std::string text(const Problem& problem);
 
-// What a forward call does at least. A gradient of x or w does as many operations on as many bytes.
+// What the operation does at least: strided and weight as much as transposed, but for the bias.
 struct Work {
   double flops = 0;  // two per product that the formula has, products with padding left out
   double bytes = 0;  // every operand read once, the output written once

@@ -13,9 +13,9 @@ namespace {
 // long, nearly all are outside: then loops over the products that exist are faster, however slow each of them
 // is.
 bool nearly_all_outside(const Problem& p) {
-  if (p.operation == Operation::grad_bias) return false;
+  if (p.operation == Operation::bias) return false;
   const int64_t taps = ceil_div(p.k, p.stride / std::gcd(p.stride, p.dilation));
-  const bool forward = p.operation == Operation::forward;
+  const bool forward = p.operation == Operation::transposed;
   const double multiplied = forward ? static_cast<double>(p.lout()) * static_cast<double>(taps)
                                     : static_cast<double>(p.l) * static_cast<double>(p.k);
   constexpr double kAnyway = 1 << 22;
@@ -45,6 +45,10 @@ std::string beyond_tiles(const Problem& p) {
       {"the first step of x", p.x_steps()[0], kMost},
       {"the second step of x", p.x_steps()[1], kMost},
       {"the third step of x", p.x_steps()[2], kMost},
+      {"the span of y", p.y_span(), kMost},
+      {"the first step of y", p.y_steps()[0], kMost},
+      {"the second step of y", p.y_steps()[1], kMost},
+      {"the third step of y", p.y_steps()[2], kMost},
   };
   for (const auto& rule : rules) {
     if (rule.value < rule.limit) continue;

@@ -1,6 +1,6 @@
 #include <charconv>
 
-#include "core/problem.hpp"
+#include "core/conv1d.hpp"
 
 namespace tconv::core {
 namespace {
@@ -40,6 +40,26 @@ constexpr NumberField kNumbers[] = {
     {"s", &Problem::stride}, {"p", &Problem::padding}, {"d", &Problem::dilation},
     {"g", &Problem::groups}};
 
+// Words that say what is computed.
+struct OperationWord {
+  std::string_view text;
+  Operation operation;
+  bool conv1d = false;   // a pass of a Conv1d, whose numbers the line has
+  bool own_bias = true;  // else "bias" says that the transposed convolution has one, which this does not read
+};
+constexpr OperationWord kOperations[] = {{"transposed", Operation::transposed},
+                                         {"strided", Operation::strided},
+                                         {"weight", Operation::weight},
+                                         {"dbias", Operation::bias},
+                                         {"conv1d", Operation::forward, true},
+                                         {"conv1d_gx", Operation::grad_input, true},
+                                         {"conv1d_gw", Operation::grad_weight, true},
+                                         {"conv1d_gb", Operation::grad_bias, true},
+                                         {"fwd", Operation::forward},
+                                         {"gx", Operation::grad_input, false, false},
+                                         {"gw", Operation::grad_weight},
+                                         {"gb", Operation::grad_bias}};
+
 class Parser {
  public:
   Result<Problem> parse(std::string_view line) {
@@ -58,7 +78,8 @@ class Parser {
                       "column " + std::to_string(line.size() + 1) + ": the word " + needed + "# is missing");
       }
     }
-    return problem_;
+    if (!own_bias_) problem_.has_bias = false;
+    return conv1d_ ? conv1d_problem(problem_) : problem_;
   }
 
  private:
@@ -67,10 +88,11 @@ class Parser {
       problem_.has_bias = true;
       return once(word, "bias");
     }
-    for (Operation o :
-         {Operation::forward, Operation::grad_input, Operation::grad_weight, Operation::grad_bias}) {
-      if (word.text == name_of(o)) {
-        problem_.operation = o;
+    for (const OperationWord& o : kOperations) {
+      if (word.text == o.text) {
+        problem_.operation = o.operation;
+        conv1d_ = o.conv1d;
+        own_bias_ = o.own_bias;
         return once(word, "operation");
       }
     }
@@ -86,7 +108,8 @@ class Parser {
         return once(word, "precision");
       }
     }
-    if (word.text.starts_with("xs")) return take_strides(word);
+    if (word.text.starts_with("xs")) return take_strides(word, problem_.x_contiguous, problem_.x_stride);
+    if (word.text.starts_with("ys")) return take_strides(word, problem_.y_contiguous, problem_.y_stride);
     return take_number(word);
   }
 
@@ -103,17 +126,18 @@ class Parser {
     return refuse(word, "is not a word of a problem");
   }
 
-  Status take_strides(const Word& word) {
+  Status take_strides(const Word& word, bool& contiguous, std::array<int64_t, 3>& strides) {
+    const std::string key(word.text.substr(0, 2));
     std::string_view rest = word.text.substr(2);
-    for (int i = 0; i < 3; ++i) {
+    for (std::size_t i = 0; i < 3; ++i) {
       const std::size_t comma = i < 2 ? rest.find(',') : rest.size();
-      if (comma == std::string_view::npos) return refuse(word, "needs three numbers, xs#,#,#");
-      Status status = read_number(word, rest.substr(0, comma), problem_.x_stride[i]);
+      if (comma == std::string_view::npos) return refuse(word, "needs three numbers, " + key + "#,#,#");
+      Status status = read_number(word, rest.substr(0, comma), strides[i]);
       if (!status.ok()) return status;
       rest.remove_prefix(std::min(comma + 1, rest.size()));
     }
-    problem_.x_contiguous = false;
-    return once(word, "xs");
+    contiguous = false;
+    return once(word, key);
   }
 
   bool seen(std::string_view key) const {
@@ -127,6 +151,7 @@ class Parser {
   }
 
   Problem problem_;
+  bool conv1d_ = false, own_bias_ = true;
   std::string seen_ = " ";  // keys met so far, each between blanks
 };
 
@@ -139,7 +164,7 @@ Result<Problem> parse(std::string_view line) {
 std::string text(const Problem& p) {
   std::string out;
   auto number = [&](const char* key, int64_t value) { out += key + std::to_string(value) + " "; };
-  if (p.operation != Operation::forward) out += std::string(name_of(p.operation)) + " ";
+  if (p.operation != Operation::transposed) out += std::string(name_of(p.operation)) + " ";
   number("n", p.n);
   number("ci", p.cin);
   number("co", p.cout);
@@ -151,10 +176,12 @@ std::string text(const Problem& p) {
   if (p.dilation != 1) number("d", p.dilation);
   if (p.groups != 1) number("g", p.groups);
   if (p.has_bias) out += "bias ";
-  if (!p.x_contiguous) {
-    out += "xs" + std::to_string(p.x_stride[0]) + "," + std::to_string(p.x_stride[1]) + "," +
-           std::to_string(p.x_stride[2]) + " ";
-  }
+  auto strides = [&](const char* key, const std::array<int64_t, 3>& steps) {
+    out += key + std::to_string(steps[0]) + "," + std::to_string(steps[1]) + "," + std::to_string(steps[2]) +
+           " ";
+  };
+  if (!p.x_contiguous) strides("xs", p.x_stride);
+  if (!p.y_contiguous) strides("ys", p.y_stride);
   out += name_of(p.dtype);
   if (p.precision != Precision::ieee) out += std::string(" ") + name_of(p.precision);
   return out;

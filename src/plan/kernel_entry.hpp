@@ -74,6 +74,8 @@ struct KernelEntry {
   Support (*supports)(const core::Problem&, const core::DeviceInfo&, const PlanOptions&);
   std::unique_ptr<const Kernel> (*make)(const core::Problem&, const core::DeviceInfo&, const PlanOptions&);
   epilogue::Features features = {};  // that its epilogue has beside the bias
+  bool y_steps = false;              // reads y whatever its steps are; else such problems pass it over
+  bool strided_bias = false;         // adds the bias of a strided product; likewise
 };
 
 }  // namespace tconv::plan

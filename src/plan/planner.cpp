@@ -49,6 +49,9 @@ Support supports(const KernelEntry& entry, const core::Problem& problem, const c
                  const PlanOptions& options) {
   const epilogue::Features missing = options.features.without(entry.features);
   if (!missing.empty()) return Support::no("no " + missing.text() + " in its epilogue");
+  if (!entry.y_steps && !problem.y_contiguous) return Support::no("y has steps of its own");
+  const bool bias = problem.operation == core::Operation::strided && problem.has_bias;
+  if (!entry.strided_bias && bias) return Support::no("a strided product with a bias");
   return entry.supports(problem, device, options);
 }
 

@@ -21,6 +21,11 @@ struct Sum {
     element.magnitude += std::fabs(a * b);
     element.terms += 1;
   }
+  // Without any product it is the bias itself, -0.0 included.
+  void add_bias(double bias) {
+    element.value = element.terms == 0 ? bias : element.value + bias;
+    element.magnitude += std::fabs(bias);
+  }
 };
 
 // (n, co, o) -> forward output.
@@ -37,12 +42,7 @@ Element forward_at(const Problem& p, const core::TapGrid& grid, const Operands& 
               load(p.dtype, in.weight, (ci * cout_g + co % cout_g) * p.k + k));
     }
   }
-  if (p.has_bias) {
-    const double bias = load(p.dtype, in.bias, co);
-    // Without any product it is the bias itself, -0.0 included.
-    sum.element.value = sum.element.terms == 0 ? bias : sum.element.value + bias;
-    sum.element.magnitude += std::fabs(bias);
-  }
+  if (p.has_bias) sum.add_bias(load(p.dtype, in.bias, co));
   return sum.element;
 }
 
@@ -60,19 +60,21 @@ Element grad_input_at(const Problem& p, const Operands& in, int64_t n, int64_t c
   const int64_t cout_g = p.cout_per_group(), group = ci / p.cin_per_group(), lout = p.lout();
   const int64_t first = p.stride * i - p.padding;
   const Range taps = inside(first, p.dilation, p.k, lout);
+  const auto steps = p.y_steps();
   Sum sum;
   for (int64_t c = 0; c < cout_g && taps.begin < taps.end; ++c) {
     for (int64_t k = taps.begin; k < taps.end; ++k) {
-      sum.add(
-          load(p.dtype, in.grad_output, (n * p.cout + group * cout_g + c) * lout + (first + k * p.dilation)),
-          load(p.dtype, in.weight, (ci * cout_g + c) * p.k + k));
+      sum.add(load(p.dtype, in.grad_output,
+                   n * steps[0] + (group * cout_g + c) * steps[1] + (first + k * p.dilation) * steps[2]),
+              load(p.dtype, in.weight, (ci * cout_g + c) * p.k + k));
     }
   }
+  if (p.has_bias) sum.add_bias(load(p.dtype, in.bias, ci));
   return sum.element;
 }
 
 Element grad_weight_at(const Problem& p, const Operands& in, int64_t ci, int64_t c, int64_t k) {
-  const auto steps = p.x_steps();
+  const auto steps = p.x_steps(), y_steps = p.y_steps();
   const int64_t co = ci / p.cin_per_group() * p.cout_per_group() + c, lout = p.lout();
   const int64_t first = k * p.dilation - p.padding;
   const Range inputs = inside(first, p.stride, p.l, lout);
@@ -80,7 +82,8 @@ Element grad_weight_at(const Problem& p, const Operands& in, int64_t ci, int64_t
   for (int64_t n = 0; n < p.n && inputs.begin < inputs.end; ++n) {
     for (int64_t i = inputs.begin; i < inputs.end; ++i) {
       sum.add(load(p.dtype, in.x, n * steps[0] + ci * steps[1] + i * steps[2]),
-              load(p.dtype, in.grad_output, (n * p.cout + co) * lout + (first + p.stride * i)));
+              load(p.dtype, in.grad_output,
+                   n * y_steps[0] + co * y_steps[1] + (first + p.stride * i) * y_steps[2]));
     }
   }
   return sum.element;
@@ -88,10 +91,11 @@ Element grad_weight_at(const Problem& p, const Operands& in, int64_t ci, int64_t
 
 Element grad_bias_at(const Problem& p, const Operands& in, int64_t co) {
   const int64_t lout = p.lout();
+  const auto steps = p.y_steps();
   Sum sum;
   for (int64_t n = 0; n < p.n && lout > 0; ++n) {
     for (int64_t o = 0; o < lout; ++o) {
-      sum.add(load(p.dtype, in.grad_output, (n * p.cout + co) * lout + o), 1.0);
+      sum.add(load(p.dtype, in.grad_output, n * steps[0] + co * steps[1] + o * steps[2]), 1.0);
     }
   }
   return sum.element;
@@ -184,7 +188,13 @@ Element element_at(const Problem& p, const Operands& raw, int64_t index) {
   return element_with(p, core::TapGrid(p), raw, index);
 }
 
-const plan::KernelEntry kEntry = {"reference", "float64 scalar loops, every operation and every problem",
-                                  core::DeviceKind::cpu, supports, make};
+const plan::KernelEntry kEntry = {"reference",
+                                  "float64 scalar loops, every operation and every problem",
+                                  core::DeviceKind::cpu,
+                                  supports,
+                                  make,
+                                  {},
+                                  true,
+                                  true};
 
 }  // namespace tconv::reference

@@ -45,6 +45,18 @@ struct Strided {
   std::vector<float> y;
 };
 
+TEST(CppTest, Conv1dFromItsOwnNumbers) {
+  tconv::Problem call;
+  call.cin = 2, call.cout = 1, call.l = 4, call.k = 3, call.padding = 1, call.has_bias = 1;
+  const tconv::Plan plan(tconv::Problem::conv1d(call));
+  EXPECT_EQ(plan.problem().text(), "strided n1 ci1 co2 l4 k3 s1 p1 bias f32");
+  const tconv::Buffer workspace(plan.workspace_bytes(false));
+  const std::vector<float> x = {1, 2, 3, 4, 5, 6, 7, 8}, weight = {1, 0, -1, 2, 1, 2}, bias = {0.5f};
+  std::vector<float> y(4);
+  plan.run<float>({.x = x, .weight = weight, .bias = bias, .output = y}, workspace.span());
+  EXPECT_EQ(y, (std::vector<float>{15.5f, 28.5f, 33.5f, 25.5f}));
+}
+
 TEST(CppTest, StridedXMayNotEndBeforeItsLastElement) {
   const std::vector<float> expected = {5.5f, 23.5f, 6.5f, 27.5f, 7.5f, 31.5f, 8.5f};
   const struct {

@@ -50,8 +50,8 @@ TEST(EntryTest, FieldsOfAProblemThatAreOutOfRange) {
     Refusal refusal;
     bool text;  // the text form cannot say it either
   } cases[] = {
-      {[](auto& p) { p.operation = 4; }, {TCONV_INVALID_PROBLEM, "operation is 4: must be 0 to 3"}, true},
-      {[](auto& p) { p.operation = -1; }, {TCONV_INVALID_PROBLEM, "operation is -1: must be 0 to 3"}, true},
+      {[](auto& p) { p.operation = 5; }, {TCONV_INVALID_PROBLEM, "operation is 5: must be 0 to 4"}, true},
+      {[](auto& p) { p.operation = -1; }, {TCONV_INVALID_PROBLEM, "operation is -1: must be 0 to 4"}, true},
       {[](auto& p) { p.dtype = 4; }, {TCONV_INVALID_PROBLEM, "dtype is 4: must be 0 to 3"}, true},
       {[](auto& p) { p.dtype = INT32_MIN; }, {TCONV_INVALID_PROBLEM, "dtype is -2147483648: must be"}, true},
       {[](auto& p) { p.precision = 2; }, {TCONV_INVALID_PROBLEM, "precision is 2: must be 0 to 1"}, true},

@@ -34,10 +34,63 @@ TEST(ProblemTest, InitSetsDefaults) {
 
 TEST(ProblemTest, TextRoundTrip) {
   for (const char* text :
-       {"n64 ci128 co128 l65536 k3 s1 p0 f32 tf32", "gw n0 ci4 co8 l7 k5 s3 p2 op1 d2 g4 f64",
-        "n2 ci4 co8 l7 k5 s3 p2 bias xs0,7,1 bf16", "gx n1 ci1 co1 l1 k1 s1 p0 f16"}) {
+       {"n64 ci128 co128 l65536 k3 s1 p0 f32 tf32", "weight n0 ci4 co8 l7 k5 s3 p2 op1 d2 g4 f64",
+        "n2 ci4 co8 l7 k5 s3 p2 bias xs0,7,1 bf16", "strided n1 ci1 co1 l1 k1 s1 p0 bias ys3,2,1 f16"}) {
     EXPECT_EQ(text_of(parsed(text)), text);
   }
+}
+
+TEST(ProblemTest, TheStridedProductAndTheGradientOfACallThatHasABias) {
+  tconv_problem problem = parsed("strided ci4 co6 l5 k3 bias");
+  EXPECT_EQ(problem.operation, TCONV_STRIDED);
+  int64_t elements = 0;
+  EXPECT_EQ(tconv_tensor_elements(&problem, TCONV_BIAS, &elements), TCONV_OK);
+  EXPECT_EQ(elements, 4);
+  problem.operation = TCONV_GRAD_INPUT;
+  EXPECT_EQ(text_of(problem), "strided n1 ci4 co6 l5 k3 s1 p0 f32");
+  // Callers of the first header get the name that it has.
+  EXPECT_EQ(tconv_problem_parse_sized("strided ci4 co6 l5 k3", &problem, 128), TCONV_OK);
+  EXPECT_EQ(problem.operation, TCONV_GRAD_INPUT);
+  EXPECT_EQ(tconv_problem_parse_sized("strided ci4 co6 l5 k3 bias", &problem, 128), TCONV_OK);
+  EXPECT_EQ(problem.operation, TCONV_STRIDED);
+  EXPECT_EQ(tconv_problem_parse_sized("strided ci4 co6 l5 k3 ys0,0,0", &problem, 128),
+            TCONV_INVALID_ARGUMENT);
+}
+
+TEST(ProblemTest, StepsOfGradOutput) {
+  tconv_problem problem = parsed("weight n2 ci4 co6 l5 k3");
+  problem.y_strided = 1;
+  problem.y_stride[0] = 100, problem.y_stride[1] = 1, problem.y_stride[2] = 8;
+  EXPECT_EQ(text_of(problem), "weight n2 ci4 co6 l5 k3 s1 p0 ys100,1,8 f32");
+  int64_t elements = 0;
+  EXPECT_EQ(tconv_tensor_elements(&problem, TCONV_Y, &elements), TCONV_OK);
+  EXPECT_EQ(elements, 100 + 5 + 6 * 8 + 1);
+  problem.y_strided = 2;
+  EXPECT_EQ(tconv_problem_check(&problem), TCONV_INVALID_ARGUMENT);
+  EXPECT_STREQ(tconv_last_error(), "y_strided is 2: must be 0 or 1");
+  problem.y_strided = 0, problem.reserved = 1;
+  EXPECT_EQ(tconv_problem_check(&problem), TCONV_INVALID_ARGUMENT);
+  EXPECT_STREQ(tconv_last_error(), "reserved is 1: must be 0");
+}
+
+TEST(ProblemTest, Conv1d) {
+  tconv_problem call = parsed("n2 ci80 co512 l100 k7 s2 p3 bias"), problem;
+  EXPECT_EQ(tconv_conv1d_problem(&call, &problem), TCONV_OK) << tconv_last_error();
+  EXPECT_EQ(text_of(problem), "strided n2 ci512 co80 l50 k7 s2 p3 op1 bias f32");
+  EXPECT_EQ(problem.operation, TCONV_STRIDED);
+  call.operation = TCONV_GRAD_INPUT;
+  EXPECT_EQ(tconv_conv1d_problem(&call, &call), TCONV_OK) << tconv_last_error();
+  EXPECT_EQ(text_of(call), "n2 ci512 co80 l50 k7 s2 p3 op1 f32");
+  call.operation = TCONV_STRIDED;
+  EXPECT_EQ(tconv_conv1d_problem(&call, &problem), TCONV_INVALID_PROBLEM);
+  EXPECT_STREQ(tconv_last_error(),
+               "operation is 4: a Conv1d has the passes 0 to 3, forward and three gradients");
+  call = parsed("ci4 co6 l5 k6");
+  EXPECT_EQ(tconv_conv1d_problem(&call, &problem), TCONV_INVALID_PROBLEM);
+  EXPECT_STREQ(tconv_last_error(),
+               "k is 6: its taps reach over dilation*(k-1)+1 = 6 positions, and l+2*padding is 5");
+  EXPECT_EQ(tconv_conv1d_problem(nullptr, &problem), TCONV_INVALID_ARGUMENT);
+  EXPECT_STREQ(tconv_last_error(), "call is null");
 }
 
 TEST(ProblemTest, TextTellsLengthAndRefusesShortBuffers) {

@@ -44,6 +44,7 @@ struct Of;
 template <>
 struct Of<tconv_problem> {
   static constexpr const char* name = "tconv_problem";
+  static constexpr std::size_t least = 128;  // the first header's
   static tconv_status init(tconv_problem* p, std::size_t size) { return tconv_problem_init_sized(p, size); }
   static tconv_status use(tconv_problem* p) {
     std::size_t length = 0;
@@ -53,6 +54,7 @@ struct Of<tconv_problem> {
 template <>
 struct Of<tconv_plan_options> {
   static constexpr const char* name = "tconv_plan_options";
+  static constexpr std::size_t least = 56;  // the first header's
   static tconv_status init(tconv_plan_options* o, std::size_t size) {
     return tconv_plan_options_init_sized(o, size);
   }
@@ -68,6 +70,7 @@ struct Of<tconv_plan_options> {
 template <>
 struct Of<tconv_arguments> {
   static constexpr const char* name = "tconv_arguments";
+  static constexpr std::size_t least = 80;  // the first header's
   static tconv_status init(tconv_arguments* a, std::size_t size) {
     return tconv_arguments_init_sized(a, size);
   }
@@ -102,7 +105,7 @@ TYPED_TEST(StructTest, InitRefusesNullAndSizesOfNoVersion) {
   EXPECT_EQ(Of<TypeParam>::init(nullptr, sizeof(TypeParam)), TCONV_INVALID_ARGUMENT);
   EXPECT_NE(std::string(tconv_last_error()).find(" is null"), std::string::npos) << tconv_last_error();
   for (std::size_t size :
-       {std::size_t{0}, std::size_t{4}, sizeof(TypeParam) - 1, std::size_t{4097}, SIZE_MAX}) {
+       {std::size_t{0}, std::size_t{4}, Of<TypeParam>::least - 1, std::size_t{4097}, SIZE_MAX}) {
     Bytes bytes(4096);
     EXPECT_EQ(Of<TypeParam>::init(bytes.as<TypeParam>(), size), TCONV_INVALID_ARGUMENT) << size;
     EXPECT_EQ(
@@ -114,7 +117,7 @@ TYPED_TEST(StructTest, InitRefusesNullAndSizesOfNoVersion) {
 
 TYPED_TEST(StructTest, StatedSizesOfNoVersionAreRefused) {
   for (uint32_t size :
-       {uint32_t{0}, uint32_t{4}, uint32_t{sizeof(TypeParam) - 1}, uint32_t{4097}, UINT32_MAX}) {
+       {uint32_t{0}, uint32_t{4}, uint32_t{Of<TypeParam>::least - 1}, uint32_t{4097}, UINT32_MAX}) {
     Bytes bytes(4096);
     ASSERT_EQ(Of<TypeParam>::init(bytes.as<TypeParam>(), 4096), TCONV_OK);
     bytes.state(size);

@@ -75,7 +75,7 @@ class Gradients(FolderCase):
                 self.assertEqual((out.shape, out.descr, list(out.values)), (shape, descr, values), (op, call))
                 report = json.loads(result.stdout)
                 self.assertEqual(report["shape"], list(out.shape))
-                self.assertTrue(report["problem"].startswith({"grad_input": "gx", "grad_weight": "gw"}.get(op, "gb")))
+                self.assertTrue(report["problem"].startswith({"grad_input": "strided", "grad_weight": "weight"}.get(op, "dbias")))
 
     def test_without_samples(self):
         call = self.CALLS[1]
@@ -102,6 +102,53 @@ class Gradients(FolderCase):
         self.assertEqual(tconv(*self.arguments("forward", call, ("input", "weight"))).returncode, 0)
         options = {name: call[name] for name in ("stride", "padding", "output_padding", "groups")}
         self.assertEqual(list(self.read().values), npy.conv_transpose1d(arrays["input"], arrays["weight"], None, **options).values)
+
+    def test_conv1d_and_its_gradients(self):
+        """A Conv1d is the input gradient of the transposed convolution that has its channels exchanged."""
+        for call in self.CALLS:
+            if call["output_padding"] >= call["stride"]:
+                continue  # no Conv1d leaves so much of its input
+            arrays = self.arrays(call)
+            x, weight, y = (self.path / f"{name}.npy" for name in ("grad_output", "weight", "input"))
+            numbers = [f"--{name}={call[name]}" for name in ("stride", "padding", "dilation", "groups")]
+            rest = f"--output-padding={call['output_padding']}"
+            bias = npy.Array((call["cin"],), list(range(call["cin"])), "<f4")
+            (self.path / "bias.npy").write_bytes(npy.to_bytes(bias))
+            shape, values = self.expected("grad_input", call, arrays)
+            values = [v + i // shape[2] % shape[1] for i, v in enumerate(values)]
+            for op, operand in (("conv1d", ["--input", x]), ("strided", ["--grad-output", x, rest])):
+                self.check(["--op", op, *operand, "--weight", weight, "--bias", self.path / "bias.npy", *numbers], shape, values)
+            self.check(["--op", "conv1d_grad_weight", "--input", x, "--grad-output", y, *numbers, rest],
+                       *self.expected("grad_weight", call, arrays))
+            self.check(["--op", "conv1d_grad_input", "--grad-output", y, "--weight", weight, *numbers, rest],
+                       *self.transposed(call, arrays))
+            sums = [sum(arrays["input"].at(b, c, i) for b in range(call["n"]) for i in range(call["l"])) for c in range(call["cin"])]
+            self.check(["--op", "conv1d_grad_bias", "--grad-output", y], (call["cin"],), sums)
+
+    def transposed(self, call, arrays):
+        lout = arrays["grad_output"].shape[2]
+        sums = dict.fromkeys(itertools.product(range(call["n"]), range(call["cout"]), range(lout)), 0)
+        for at in terms(**call):
+            sums[at[0]] += arrays["input"].at(*at[1]) * arrays["weight"].at(*at[2])
+        return (call["n"], call["cout"], lout), list(sums.values())
+
+    def check(self, arguments, shape, values):
+        done = tconv("run", *arguments, "--output", self.path / "out.npy")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        out = self.read()
+        self.assertEqual((tuple(out.shape), list(out.values)), (tuple(shape), list(values)))
+
+    def test_sizes_of_a_conv1d_that_do_not_fit(self):
+        call = self.CALLS[0]
+        self.arrays(call)
+        x, weight = self.path / "grad_output.npy", self.path / "weight.npy"
+        one = ["run", "--op", "conv1d", "--input", x, "--weight", weight, "--output", self.path / "out.npy"]
+        self.refused(*one, says="weight.npy: its shape is (4, 3, 5), and (cout, 6, k) is needed")
+        self.refused(*one, "--groups=2", "--dilation=9", says="k is 5: its taps reach over")
+        self.refused(*one, "--groups=4", says="groups is 4: must divide cin, which is 6")
+        self.refused(*one, "--groups=2", "--output-padding=1", says="--op conv1d takes no --output-padding")
+        self.refused("run", "--op", "conv1d_grad_weight", "--input", x, "--grad-output", self.path / "input.npy", "--stride=3",
+                     "--padding=2", "--groups=2", "--dilation=9", "--output", self.path / "out.npy", says="no kernel size of")
 
     def test_files_that_an_operation_lacks_or_does_not_read(self):
         call = self.CALLS[0]

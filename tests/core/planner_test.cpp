@@ -173,7 +173,7 @@ TEST(Planner, SupportingListsWhatCanBeForced) {
 TEST(Planner, ExplainNamesKernelConfigurationAndRefusals) {
   const Plan plan = std::move(plan_for(of("gw n1 ci16 co16 l50 k4 s2 p1 f32")).value());
   const std::string words = explain(plan);
-  EXPECT_NE(words.find("problem  gw n1 ci16"), std::string::npos);
+  EXPECT_NE(words.find("problem  weight n1 ci16"), std::string::npos);
   EXPECT_NE(words.find(plan.entry->name), std::string::npos);
   EXPECT_NE(words.find(plan.kernel->describe()), std::string::npos);
   for (const Refused& r : plan.refused) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include "core/problem.hpp"
@@ -28,6 +29,8 @@ Problem draw_any(judge::Rng& rng) {
   p.has_bias = rng.chance(50);
   p.x_contiguous = rng.chance(50);
   if (!p.x_contiguous) p.x_stride = {number(), number(), number()};
+  p.y_contiguous = rng.chance(50);
+  if (!p.y_contiguous) p.y_stride = {number(), number(), number()};
   return p;
 }
 
@@ -70,6 +73,20 @@ TEST(Text, ShortFormsMeanTheDefaults) {
             "n64 ci128 co128 l65536 k3 s1 p0 f32 tf32");
 }
 
+TEST(Text, OperationsHaveTwoNames) {
+  const std::pair<const char*, const char*> pairs[] = {
+      {"fwd", "transposed"}, {"gx", "strided"}, {"gw", "weight"}, {"gb", "dbias"}};
+  for (const auto& [old, name] : pairs) {
+    const auto problem = parse(std::string(old) + " ci2 co3 l5 k7");
+    EXPECT_EQ(problem.value(), parse(std::string(name) + " ci2 co3 l5 k7").value());
+    EXPECT_STREQ(name_of(problem.value().operation), name);
+  }
+  // gx is the gradient of a call that may have a bias; strided has a bias of its own.
+  EXPECT_EQ(parse("bias gx ci2 co3 l5 k7").value(), parse("strided ci2 co3 l5 k7").value());
+  EXPECT_EQ(text(parse("bias strided ci2 co3 l5 k7 ys9,3,1").value()),
+            "strided n1 ci2 co3 l5 k7 s1 p0 bias ys9,3,1 f32");
+}
+
 TEST(Text, RefusalsNameTheWordAndItsColumn) {
   const struct {
     const char *line, *refusal;
@@ -102,6 +119,8 @@ TEST(Text, RefusalsNameTheWordAndItsColumn) {
       {"ci8 co8 l5 k3 xs1,2,", "column 15: 'xs1,2,' needs digits alone behind its letters"},
       {"ci8 co8 l5 k3 xs1,2,3,4", "column 15: 'xs1,2,3,4' needs digits alone behind its letters"},
       {"ci8 co8 l5 k3 xs1,-2,3", "column 15: 'xs1,-2,3' needs digits alone behind its letters"},
+      {"ci8 co8 l5 k3 ys1", "column 15: 'ys1' needs three numbers, ys#,#,#"},
+      {"conv1d ci8 co8 l5 k3 strided", "column 22: 'strided' repeats a word that was already given"},
       {"ci8 co8 l5 k3 xs", "column 15: 'xs' needs three numbers, xs#,#,#"},
       {"ci8\nco8 l5 k3", "column 1: 'ci8\nco8' needs digits alone behind its letters"},
   };

@@ -31,8 +31,9 @@ TEST(Validate, RefusalsNameArgumentValueAndRule) {
       {"ci8 co8 l5 k3 p4", "padding is 4: leaves an output length of -1, which must be 0 or more"},
       {"ci8 co8 l1 k1 p1", "padding is 1: leaves an output length of -1, which must be 0 or more"},
       {"ci8 co8 l5 k3 f16 tf32", "precision is tf32: only dtype f32 has it, and dtype is f16"},
-      {"gx ci8 co8 l5 k3 xs1,1,1", "x_stride is given: operation gx does not read x"},
-      {"gb ci8 co8 l5 k3 xs1,1,1", "x_stride is given: operation gb does not read x"},
+      {"strided ci8 co8 l5 k3 xs1,1,1", "x_stride is given: operation strided does not read x"},
+      {"dbias ci8 co8 l5 k3 xs1,1,1", "x_stride is given: operation dbias does not read x"},
+      {"ci8 co8 l5 k3 ys1,1,1", "y_stride is given: operation transposed does not read y"},
   };
   for (const auto& row : table) {
     const Status status = validate(of(row.line));
@@ -84,7 +85,8 @@ TEST(Validate, UnknownEnumeratorsAreRefused) {
 TEST(Validate, EdgesOfTheRulesAreAccepted) {
   for (const char* line : {"n0 ci8 co8 l5 k3", "ci1 co1 l1 k1", "ci8 co8 l4 k1 p2", "ci8 co8 l5 k3 s4 op3",
                            "ci8 co8 l5 k3 s2 d5 op4", "ci8 co8 l5 k3 g8", "gw ci8 co8 l5 k3 xs0,0,0",
-                           "n2147483648 ci1 co1 l2 k1 xs0,0,0", "ci1 co1 l3000000000 k1"}) {
+                           "weight ci8 co8 l5 k3 xs0,0,0 ys1,0,2", "n2147483648 ci1 co1 l2 k1 xs0,0,0",
+                           "ci1 co1 l3000000000 k1"}) {
     EXPECT_TRUE(validate(of(line)).ok()) << line << ": " << validate(of(line)).message();
   }
   EXPECT_EQ(of("ci8 co8 l4 k1 p2").lout(), 0);
@@ -92,17 +94,18 @@ TEST(Validate, EdgesOfTheRulesAreAccepted) {
 
 TEST(Validate, OverflowOfAnySizeIsRefused) {
   for (const char* line : {
-           "ci1 co1 l4000000000 k1 s4000000000",          // lout
-           "ci1 co1 l1 k4000000000 d4000000000",          // lout, by dilation
-           "ci1 co1 l1 k1 p9000000000000000000",          // 2*padding
-           "n4000000000 ci1 co1 l4000000000 k1",          // x
-           "ci4000000000 co4000000000 l1 k1",             // weight
-           "n9000000000000000000 ci1 co1 l1 k1",          // bytes of x
-           "n1000000000 ci1 co1000000000 l10 k1",         // y
-           "n2 ci1 co1 l2 k1 xs9000000000000000000,1,1",  // span of x
-           "n0 ci1 co1000000000 l10000000000 k1",         // one sample of y, though n is 0
-           "n100000000000 ci1 co100000000 l1 k3 p1",      // n*cout
-           "n100000000000 ci1 co100000000 l2 k1 p1",      // though y is empty
+           "ci1 co1 l4000000000 k1 s4000000000",                 // lout
+           "ci1 co1 l1 k4000000000 d4000000000",                 // lout, by dilation
+           "ci1 co1 l1 k1 p9000000000000000000",                 // 2*padding
+           "n4000000000 ci1 co1 l4000000000 k1",                 // x
+           "ci4000000000 co4000000000 l1 k1",                    // weight
+           "n9000000000000000000 ci1 co1 l1 k1",                 // bytes of x
+           "n1000000000 ci1 co1000000000 l10 k1",                // y
+           "n2 ci1 co1 l2 k1 xs9000000000000000000,1,1",         // span of x
+           "weight n2 ci1 co1 l2 k1 ys9000000000000000000,1,1",  // span of y
+           "n0 ci1 co1000000000 l10000000000 k1",                // one sample of y, though n is 0
+           "n100000000000 ci1 co100000000 l1 k3 p1",             // n*cout
+           "n100000000000 ci1 co100000000 l2 k1 p1",             // though y is empty
        }) {
     const Status status = validate(of(line));
     EXPECT_EQ(status.code(), Code::invalid_problem) << line;

@@ -100,10 +100,13 @@ Problem draw(Bytes& in) {
   } else if (in.chance(128)) {
     p.padding = in.number();
   }
-  const bool reads_x = p.operation == Operation::forward || p.operation == Operation::grad_weight;
-  if (reads_x && in.chance(40)) {
+  if (p.reads_x() && in.chance(40)) {
     p.x_contiguous = false;
     for (int64_t& step : p.x_stride) step = in.chance(40) ? in.number() : in.below(30);
+  }
+  if (p.reads_y() && in.chance(40)) {
+    p.y_contiguous = false;
+    for (int64_t& step : p.y_stride) step = in.chance(40) ? in.number() : in.below(30);
   }
   return p;
 }
@@ -134,15 +137,21 @@ Buffer integers(const Problem& p, int64_t elements, int64_t turn) {
 // Every product of the definition, in any order: integers add up exactly.
 std::vector<double> defined(const Problem& p, const plan::Operands& in) {
   std::vector<double> out(static_cast<std::size_t>(p.output_elements()));
-  const auto steps = p.x_steps();
+  const auto steps = p.x_steps(), y_steps = p.y_steps();
   const int64_t lout = p.lout(), cout_g = p.cout_per_group();
   auto at = [&](const void* data, int64_t index) { return reference::load(p.dtype, data, index); };
   auto add = [&](int64_t index, double v) { out[static_cast<std::size_t>(index)] += v; };
   for (int64_t n = 0; n < p.n; ++n) {
     for (int64_t row = 0; row < p.cout * lout; ++row) {
       const int64_t y = n * p.cout * lout + row;
-      if (p.operation == Operation::grad_bias) add(row / lout, at(in.grad_output, y));
+      if (p.operation == Operation::bias) {
+        add(row / lout,
+            at(in.grad_output, n * y_steps[0] + row / lout * y_steps[1] + row % lout * y_steps[2]));
+      }
       if (p.operation == Operation::forward && p.has_bias) add(y, at(in.bias, row / lout));
+    }
+    for (int64_t row = 0; row < p.cin * p.l && p.operation == Operation::strided && p.has_bias; ++row) {
+      add(n * p.cin * p.l + row, at(in.bias, row / p.l));
     }
     for (int64_t ci = 0; ci < p.cin && p.operation != Operation::grad_bias; ++ci) {
       for (int64_t c = 0; c < cout_g; ++c) {
@@ -153,12 +162,14 @@ std::vector<double> defined(const Problem& p, const plan::Operands& in) {
                 static_cast<__int128>(p.stride) * i + static_cast<__int128>(p.dilation) * k - p.padding;
             if (o < 0 || o >= lout) continue;
             const int64_t x = n * steps[0] + ci * steps[1] + i * steps[2], w = (ci * cout_g + c) * p.k + k;
-            const int64_t y = (n * p.cout + co) * lout + static_cast<int64_t>(o);
+            const auto place = static_cast<int64_t>(o);
+            const int64_t y = (n * p.cout + co) * lout + place;
+            const int64_t dy = n * y_steps[0] + co * y_steps[1] + place * y_steps[2];
             if (p.operation == Operation::forward) add(y, at(in.x, x) * at(in.weight, w));
             if (p.operation == Operation::grad_input) {
-              add((n * p.cin + ci) * p.l + i, at(in.grad_output, y) * at(in.weight, w));
+              add((n * p.cin + ci) * p.l + i, at(in.grad_output, dy) * at(in.weight, w));
             }
-            if (p.operation == Operation::grad_weight) add(w, at(in.x, x) * at(in.grad_output, y));
+            if (p.operation == Operation::grad_weight) add(w, at(in.x, x) * at(in.grad_output, dy));
           }
         }
       }
@@ -175,7 +186,8 @@ void backwards(void*, int64_t count, core::Executor::Task task, void* context) {
 bool small(const Problem& p) {
   const Size products = Size(p.n) * p.cin * p.cout_per_group() * p.k * p.l;
   return products < kProducts && p.x_span() < kElements && p.output_elements() < kElements &&
-         p.y_elements() < kElements && p.weight_elements() < kElements && p.cout < kElements;
+         p.y_elements() < kElements && p.y_span() < kElements && p.weight_elements() < kElements &&
+         p.cin < kElements && p.cout < kElements;
 }
 
 void run(const plan::Plan& plan, const plan::Operands& operands, const std::vector<double>& expected) {
@@ -241,7 +253,7 @@ void check(const Problem& p) {
   const std::vector<plan::Plan> plans = plans_of(p);
   if (!small(p)) return;
   const Buffer x = integers(p, p.x_span(), 1), w = integers(p, p.weight_elements(), 2);
-  const Buffer bias = integers(p, p.cout, 3), dy = integers(p, p.y_elements(), 4);
+  const Buffer bias = integers(p, p.bias_channels(), 3), dy = integers(p, p.y_span(), 4);
   const plan::Operands operands{x.data.get(), w.data.get(), p.has_bias ? bias.data.get() : nullptr,
                                 dy.data.get(), nullptr};
   const std::vector<double> expected = defined(p, operands);

@@ -92,7 +92,7 @@ inline void expect_bounded_workspace(const char* kernel, uint64_t seed,
   EXPECT_GT(supporting, 100);
 }
 
-// What draws may have beside the family's own sizes: dtype, bias, padding, strides of x.
+// What draws may have beside the family's own sizes: dtype, bias, padding, strides of what is read.
 inline void draw_rest(judge::Rng& rng, core::Problem& p) {
   using core::DType;
   p.dtype = rng.pick({DType::f32, DType::f32, DType::f64, DType::f16, DType::bf16});
@@ -100,11 +100,15 @@ inline void draw_rest(judge::Rng& rng, core::Problem& p) {
   if (rng.chance(30)) p.output_padding = rng.between(0, std::max(p.stride, p.dilation) - 1);
   const int64_t full = (p.l - 1) * p.stride + p.dilation * (p.k - 1) + 1 + p.output_padding;
   if (rng.chance(50)) p.padding = rng.between(0, std::min(full / 2, 2 * p.dilation * p.k));
-  if (!rng.chance(30)) return;
-  p.x_contiguous = false;
-  const int64_t position = rng.pick<int64_t>({0, 1, 1, 2, p.cin});
-  const int64_t channel = rng.pick<int64_t>({0, 1, position * p.l, position * p.l + 3});
-  p.x_stride = {rng.pick<int64_t>({0, channel * p.cin + 1, channel * p.cin}), channel, position};
+  const auto steps = [&](int64_t channels, int64_t positions) -> std::array<int64_t, 3> {
+    const int64_t position = rng.pick<int64_t>({0, 1, 1, 2, channels});
+    const int64_t channel = rng.pick<int64_t>({0, 1, position * positions, position * positions + 3});
+    return {rng.pick<int64_t>({0, channel * channels + 1, channel * channels}), channel, position};
+  };
+  p.x_contiguous = !p.reads_x() || !rng.chance(30);
+  if (!p.x_contiguous) p.x_stride = steps(p.cin, p.l);
+  p.y_contiguous = !p.reads_y() || !rng.chance(30);
+  if (!p.y_contiguous) p.y_stride = steps(p.cout, p.lout());
 }
 
 // draw fills in the sizes; invalid and unsupported draws do not count. SIMD targets take turns.

@@ -14,6 +14,14 @@ TEST(CpuStrided, ShapesOfModels) {
                         "gx ci8 co80 l40 k3 s2 p1 op1"});
 }
 
+TEST(CpuStrided, Conv1dWithBiasAndStepsOfItsInput) {
+  judge_lines(kKernel, {"conv1d n2 ci80 co64 l50 k7 p3 bias", "conv1d ci1 co32 l90 k15 s5 p7 bias",
+                        "conv1d n2 ci32 co1 l90 k7 p3 bias", "conv1d n3 ci24 co24 l40 k7 p3 g24 bias",
+                        "conv1d n2 ci16 co9 l30 k3 s2 p1 d2 bias xs480,1,16",
+                        "conv1d n2 ci600 co20 l9 k3 p1 bias xs0,9,1", "conv1d ci3 co4 l2 k1 p9 s2 bias",
+                        "strided ci4 co2 l9 k3 s4 d5000 p20 bias", "strided n0 ci4 co2 l9 k3 bias"});
+}
+
 TEST(CpuStrided, EndsBatchesAndGroups) {
   judge_lines(kKernel,
               {"gx ci1 co1 l1 k1", "gx n0 ci2 co2 l4 k2", "gx n40 ci8 co8 l3 k16 s8 p4",

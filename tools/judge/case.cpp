@@ -13,20 +13,18 @@ const char* const kOperandNames[4] = {"x", "weight", "bias", "grad_output"};
 namespace {
 
 bool reads(const Problem& p, int role) {
-  const bool forward = p.operation == core::Operation::forward;
-  const bool grad_weight = p.operation == core::Operation::grad_weight;
-  const bool grad_input = p.operation == core::Operation::grad_input;
-  const bool roles[] = {forward || grad_weight, forward || grad_input, forward && p.has_bias, !forward};
+  const bool roles[] = {p.reads_x(), p.reads_weight(), p.reads_bias(), p.reads_y()};
   return roles[role];
 }
 
 int64_t elements(const Problem& p, int role) {
-  const int64_t counts[] = {p.x_span(), p.weight_elements(), p.cout, p.y_elements()};
+  const int64_t counts[] = {p.x_span(), p.weight_elements(), p.bias_channels(), p.y_span()};
   return reads(p, role) ? counts[role] : 0;
 }
 
 bool samples(const Problem& p, const Options& options) {
-  const int64_t most = std::max({p.output_elements(), elements(p, 0), elements(p, 3), p.x_elements()});
+  const int64_t most =
+      std::max({p.output_elements(), elements(p, 0), elements(p, 3), p.x_elements(), p.y_elements()});
   return work_of(p).flops / 2 > options.all_products || most > options.all_elements;
 }
 
@@ -41,7 +39,8 @@ std::size_t memory_needed(const Problem& p, const Options& options) {
   double bytes = static_cast<double>(operands) * element + output * element;
   bytes += std::min(output * element, static_cast<double>(kKeptBits));
   // Judged in full: float64 copies (two with tf32) of the operands and three sums an output.
-  if (!samples(p, options)) bytes += 16.0 * static_cast<double>(operands + p.x_elements()) + 24.0 * output;
+  if (!samples(p, options))
+    bytes += 16.0 * static_cast<double>(operands + p.x_elements() + p.y_elements()) + 24.0 * output;
   return static_cast<std::size_t>(bytes) + (std::size_t{1} << 20);
 }
 

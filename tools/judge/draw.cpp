@@ -1,7 +1,11 @@
 #include "judge/draw.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <utility>
+
+#include "core/conv1d.hpp"
 
 namespace tconv::judge {
 namespace {
@@ -81,27 +85,51 @@ void draw_padding(Rng& rng, Problem& p) {
                                : most;
 }
 
-void draw_strides(Rng& rng, Problem& p) {
-  p.x_contiguous = false;
+// Of a tensor of so many channels and positions.
+std::array<int64_t, 3> draw_steps(Rng& rng, int64_t channels, int64_t positions) {
   switch (rng.between(0, 4)) {
     case 0:  // channels-last
-      p.x_stride = {p.l * p.cin, 1, p.cin};
-      break;
-    case 1:  // one dimension expanded
-      p.x_stride = {p.cin * p.l, p.l, 1};
-      p.x_stride[static_cast<std::size_t>(rng.between(0, 2))] = 0;
-      break;
+      return {positions * channels, 1, channels};
+    case 1: {  // one dimension expanded
+      std::array<int64_t, 3> steps = {channels * positions, positions, 1};
+      steps[static_cast<std::size_t>(rng.between(0, 2))] = 0;
+      return steps;
+    }
     case 2:  // a slice of a longer tensor
-      p.x_stride = {p.cin * (p.l + 3) + rng.between(0, 40), p.l + 3, 1};
-      break;
+      return {channels * (positions + 3) + rng.between(0, 40), positions + 3, 1};
     case 3: {  // every other position
       const int64_t step = rng.between(2, 3);
-      p.x_stride = {p.cin * p.l * step, p.l * step, step};
-      break;
+      return {channels * positions * step, positions * step, step};
     }
-    default:  // anything, overlaps too
-      p.x_stride = {rng.between(0, 9), rng.between(0, 50), rng.between(0, 5)};
+    default: {  // anything, overlaps too
+      const int64_t sample = rng.between(0, 9), channel = rng.between(0, 50);
+      return {sample, channel, rng.between(0, 5)};
+    }
   }
+}
+
+// Tensors that the operation reads lie in memory in other ways than contiguously.
+void draw_strides(Rng& rng, Problem& p) {
+  if (p.reads_x() && rng.chance(20)) {
+    p.x_contiguous = false;
+    p.x_stride = draw_steps(rng, p.cin, p.l);
+  }
+  if (p.reads_y() && rng.chance(20)) {
+    p.y_contiguous = false;
+    p.y_stride = draw_steps(rng, p.cout, p.lout());
+  }
+}
+
+// The numbers of a Conv1d whose problem is p; none is, where p's output_padding is beyond its stride.
+void draw_conv1d(Rng& rng, Problem& p) {
+  Problem call = p;
+  std::swap(call.cin, call.cout);
+  call.l = p.lout();
+  call.output_padding = 0;
+  call.operation =
+      rng.pick({Operation::forward, Operation::grad_input, Operation::grad_weight, Operation::grad_bias});
+  const auto made = core::conv1d_problem(call);
+  if (made.ok()) p = made.value();
 }
 
 }  // namespace
@@ -117,10 +145,11 @@ Problem draw_valid(Rng& rng, const DrawOptions& options) {
   p.dtype = rng.pick({DType::f32, DType::f32, DType::f32, DType::f64, DType::f16, DType::bf16});
   if (options.tf32 && p.dtype == DType::f32 && rng.chance(30)) p.precision = Precision::tf32;
   if (options.gradients && rng.chance(10)) {
-    p.operation = rng.pick({Operation::grad_input, Operation::grad_weight, Operation::grad_bias});
+    p.operation = rng.pick({Operation::strided, Operation::weight, Operation::bias});
   }
-  const bool reads_x = p.operation == Operation::forward || p.operation == Operation::grad_weight;
-  if (reads_x && rng.chance(20)) draw_strides(rng, p);
+  if (options.operation) p.operation = *options.operation;
+  if (options.gradients && !options.operation && rng.chance(10)) draw_conv1d(rng, p);
+  draw_strides(rng, p);
   return p;
 }
 

@@ -1,6 +1,7 @@
 // Random problems: valid ones of every feature, and invalid ones that break one rule.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "core/problem.hpp"
@@ -9,8 +10,9 @@
 namespace tconv::judge {
 
 struct DrawOptions {
-  bool gradients = true;      // some problems are gradients
-  bool tf32 = true;           // some float32 problems permit tf32
+  bool gradients = true;                          // some problems are gradients
+  std::optional<core::Operation> operation = {};  // of every problem
+  bool tf32 = true;                               // some float32 problems permit tf32
   int64_t typical = 300'000;  // products of a usual problem; one in forty has up to 40 times as many
   bool far = false;           // one problem in forty is of draw_far
 };

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "core/checked.hpp"
@@ -63,8 +64,9 @@ Problem draw_far(Rng& rng, const DrawOptions& options) {
   p.dtype = rng.pick({DType::f32, DType::f32, DType::f64, DType::f16, DType::bf16});
   if (options.tf32 && p.dtype == DType::f32 && rng.chance(30)) p.precision = core::Precision::tf32;
   if (options.gradients && rng.chance(20)) {
-    p.operation = rng.pick({Operation::grad_input, Operation::grad_weight, Operation::grad_bias});
+    p.operation = rng.pick({Operation::strided, Operation::weight, Operation::bias});
   }
+  if (options.operation) p.operation = *options.operation;
   return p;
 }
 
@@ -89,11 +91,13 @@ Problem draw_vast(Rng& rng) {
   if (rng.chance(40) && full.fits()) {
     p.padding = std::max<int64_t>(0, full.value() - rng.log_between(1, 1'000'000)) / 2;
   }
-  const bool reads_x = p.operation == Operation::forward || p.operation == Operation::grad_weight;
-  if (reads_x && rng.chance(20)) {
-    p.x_contiguous = false;
-    for (int64_t& step : p.x_stride) step = rng.chance(50) ? rng.between(0, 9) : far_number(rng);
-  }
+  const auto far_steps = [&](bool read, bool& contiguous, std::array<int64_t, 3>& steps) {
+    if (!read || !rng.chance(20)) return;
+    contiguous = false;
+    for (int64_t& step : steps) step = rng.chance(50) ? rng.between(0, 9) : far_number(rng);
+  };
+  far_steps(p.reads_x(), p.x_contiguous, p.x_stride);
+  far_steps(p.reads_y(), p.y_contiguous, p.y_stride);
   return p;
 }
 

@@ -1,6 +1,7 @@
 #include "judge/fill.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "core/polyphase.hpp"
@@ -85,16 +86,18 @@ void fill_dense(DType dtype, const Maker& maker, uint64_t key, void* data, int64
   });
 }
 
-void fill_strided(const Problem& p, const Maker& maker, uint64_t key, void* data) {
-  const auto steps = p.x_steps();
+void fill_strided(DType dtype, const Maker& maker, uint64_t key, const std::array<int64_t, 3>& shape,
+                  const std::array<int64_t, 3>& steps, void* data) {
   // A dimension of step 0 has one place in memory.
-  const int64_t n = steps[0] == 0 ? std::min<int64_t>(p.n, 1) : p.n;
-  const int64_t cin = steps[1] == 0 ? 1 : p.cin, l = steps[2] == 0 ? 1 : p.l;
-  for (int64_t b = 0; b < n; ++b) {
-    for (int64_t c = 0; c < cin; ++c) {
-      for (int64_t i = 0; i < l; ++i) {
+  std::array<int64_t, 3> places = shape;
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (steps[i] == 0) places[i] = std::min<int64_t>(shape[i], 1);
+  }
+  for (int64_t b = 0; b < places[0]; ++b) {
+    for (int64_t c = 0; c < places[1]; ++c) {
+      for (int64_t i = 0; i < places[2]; ++i) {
         const int64_t at = b * steps[0] + c * steps[1] + i * steps[2];
-        reference::store(p.dtype, data, at, maker(mix(key + static_cast<uint64_t>(at)), i));
+        reference::store(dtype, data, at, maker(mix(key + static_cast<uint64_t>(at)), i));
       }
     }
   }
@@ -140,8 +143,14 @@ int64_t most_terms(const Problem& p) {
 void fill_operand(const Problem& p, Fill fill, uint64_t seed, int role, void* data) {
   const Maker maker = maker_for(p, fill, seed, role);
   const uint64_t key = mix(seed * 4 + static_cast<uint64_t>(role)) << 1;
-  if (role == kX && !p.x_contiguous) return fill_strided(p, maker, key, data);
-  const int64_t counts[] = {p.x_elements(), p.weight_elements(), p.has_bias ? p.cout : 0, p.y_elements()};
+  if (role == kX && !p.x_contiguous) {
+    return fill_strided(p.dtype, maker, key, {p.n, p.cin, p.l}, p.x_stride, data);
+  }
+  if (role == kGradOutput && !p.y_contiguous) {
+    return fill_strided(p.dtype, maker, key, {p.n, p.cout, p.lout()}, p.y_stride, data);
+  }
+  const int64_t counts[] = {p.x_elements(), p.weight_elements(), p.reads_bias() ? p.bias_channels() : 0,
+                            p.y_elements()};
   fill_dense(p.dtype, maker, key, data, counts[role]);
 }
 

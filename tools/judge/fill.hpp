@@ -22,7 +22,7 @@ const char* name_of(Fill fill);
 int64_t most_terms(const core::Problem& problem);
 
 // Fills one operand. role: 0 x, 1 weight, 2 bias, 3 grad_output; data point at its first element. Elements of
-// a strided x that no index reaches stay as they are.
+// a tensor with steps of its own that no index reaches stay as they are.
 void fill_operand(const core::Problem& problem, Fill fill, uint64_t seed, int role, void* data);
 
 }  // namespace tconv::judge

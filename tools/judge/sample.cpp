@@ -34,6 +34,13 @@ struct Sums {
     exact.value += v;
     exact.magnitude += std::fabs(v);
   }
+  Exact with_bias(const void* biases, int64_t channel) {
+    if (!p.has_bias) return exact;
+    const double bias = reference::load(p.dtype, biases, channel);
+    add(bias);
+    if (!products) exact.value = bias;  // -0.0 too
+    return exact;
+  }
 };
 
 Exact forward_at(const Problem& p, const Operands& in, bool tf32, int64_t n, int64_t co, int64_t o) {
@@ -50,30 +57,26 @@ Exact forward_at(const Problem& p, const Operands& in, bool tf32, int64_t n, int
                (ci * cout_g + co % cout_g) * p.k + k);
     }
   }
-  if (!p.has_bias) return sums.exact;
-  const double bias = reference::load(p.dtype, in.bias, co);
-  const bool products = sums.products;
-  sums.add(bias);
-  if (!products) sums.exact.value = bias;  // -0.0 too
-  return sums.exact;
+  return sums.with_bias(in.bias, co);
 }
 
 Exact grad_input_at(const Problem& p, const Operands& in, bool tf32, int64_t n, int64_t ci, int64_t i) {
   const int64_t cout_g = p.cout_per_group(), first_co = ci / p.cin_per_group() * cout_g, lout = p.lout();
+  const auto steps = p.y_steps();
   Sums sums{p, tf32};
   for (int64_t k = 0; k < p.k; ++k) {
     const int64_t o = p.stride * i - p.padding + k * p.dilation;
     if (o < 0 || o >= lout) continue;
     for (int64_t c = 0; c < cout_g; ++c) {
-      sums.add(in.grad_output, (n * p.cout + first_co + c) * lout + o, in.weight,
+      sums.add(in.grad_output, n * steps[0] + (first_co + c) * steps[1] + o * steps[2], in.weight,
                (ci * cout_g + c) * p.k + k);
     }
   }
-  return sums.exact;
+  return sums.with_bias(in.bias, ci);
 }
 
 Exact grad_weight_at(const Problem& p, const Operands& in, bool tf32, int64_t ci, int64_t c, int64_t k) {
-  const auto steps = p.x_steps();
+  const auto steps = p.x_steps(), y_steps = p.y_steps();
   const int64_t co = ci / p.cin_per_group() * p.cout_per_group() + c, lout = p.lout();
   Sums sums{p, tf32};
   for (int64_t n = 0; n < p.n; ++n) {
@@ -81,7 +84,7 @@ Exact grad_weight_at(const Problem& p, const Operands& in, bool tf32, int64_t ci
       const int64_t o = p.stride * i - p.padding + k * p.dilation;
       if (o < 0 || o >= lout) continue;
       sums.add(in.x, n * steps[0] + ci * steps[1] + i * steps[2], in.grad_output,
-               (n * p.cout + co) * lout + o);
+               n * y_steps[0] + co * y_steps[1] + o * y_steps[2]);
     }
   }
   return sums.exact;
@@ -89,10 +92,11 @@ Exact grad_weight_at(const Problem& p, const Operands& in, bool tf32, int64_t ci
 
 Exact grad_bias_at(const Problem& p, const Operands& in, int64_t co) {
   const int64_t lout = p.lout();
+  const auto steps = p.y_steps();
   Sums sums{p, false};
   for (int64_t n = 0; n < p.n; ++n) {
     for (int64_t o = 0; o < lout; ++o) {
-      sums.add(reference::load(p.dtype, in.grad_output, (n * p.cout + co) * lout + o));
+      sums.add(reference::load(p.dtype, in.grad_output, n * steps[0] + co * steps[1] + o * steps[2]));
     }
   }
   return sums.exact;

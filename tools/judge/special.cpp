@@ -15,7 +15,7 @@ using core::DType;
 using core::Problem;
 
 int64_t row_length(const Problem& p, int role) {
-  const int64_t lengths[] = {p.l, p.k, p.cout, p.lout()};
+  const int64_t lengths[] = {p.l, p.k, p.bias_channels(), p.lout()};
   return std::max<int64_t>(1, lengths[role]);
 }
 

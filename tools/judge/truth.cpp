@@ -1,6 +1,7 @@
 #include "judge/truth.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "core/polyphase.hpp"
@@ -44,11 +45,19 @@ Wide widen(const Problem& p, const void* data, int64_t count, bool tf32) {
   return Wide(p, data, count, tf32, [](int64_t i) { return i; });
 }
 
-Wide widen_x(const Problem& p, const void* data, bool tf32) {
-  const auto steps = p.x_steps();
-  return Wide(p, data, p.x_elements(), tf32, [&](int64_t i) {
-    return i / (p.cin * p.l) * steps[0] + i / p.l % p.cin * steps[1] + i % p.l * steps[2];
+Wide widen(const Problem& p, const void* data, const std::array<int64_t, 3>& shape,
+           const std::array<int64_t, 3>& steps, bool tf32) {
+  const int64_t channels = shape[1], positions = shape[2];
+  return Wide(p, data, shape[0] * channels * positions, tf32, [&](int64_t i) {
+    return i / (channels * positions) * steps[0] + i / positions % channels * steps[1] +
+           i % positions * steps[2];
   });
+}
+Wide widen_x(const Problem& p, const void* data, bool tf32) {
+  return widen(p, data, {p.n, p.cin, p.l}, p.x_steps(), tf32);
+}
+Wide widen_y(const Problem& p, const void* data, bool tf32) {
+  return widen(p, data, {p.n, p.cout, p.lout()}, p.y_steps(), tf32);
 }
 
 // Three running sums over a row of elements; deviation is null where it does not count.
@@ -187,25 +196,32 @@ struct TruthMaker {
   }
 
   void grad_input() {
-    const Wide dy = widen(p, in.grad_output, p.y_elements(), tf32);
+    const Wide dy = widen_y(p, in.grad_output, tf32);
     const Wide w = widen(p, in.weight, p.weight_elements(), tf32);
     const int64_t cout_g = p.cout_per_group(), lout = p.lout();
     each(p.n * p.cin, [&](int64_t index, int32_t) {
       const int64_t n = index / p.cin, ci = index % p.cin, first_co = ci / p.cin_per_group() * cout_g;
+      const Row row = row_at(index * p.l);
+      std::fill_n(row.value, p.l, -0.0);  // as in forward()
       for (int64_t c = 0; c < cout_g; ++c) {
         for (int64_t k = 0; k < p.k; ++k) {
           const Range range = inputs_of_tap(p, k);
           if (range.count == 0) continue;
           const int64_t o = p.stride * range.first - p.padding + k * p.dilation;
-          add_tap(row_at(index * p.l), range.first, range.count, dy, (n * p.cout + first_co + c) * lout + o,
-                  p.stride, w, (ci * cout_g + c) * p.k + k);
+          add_tap(row, range.first, range.count, dy, (n * p.cout + first_co + c) * lout + o, p.stride, w,
+                  (ci * cout_g + c) * p.k + k);
         }
+      }
+      const double bias = p.has_bias ? reference::load(p.dtype, in.bias, ci) : 0;
+      for (int64_t i = 0; i < p.l; ++i) {
+        row.value[i] += bias;
+        row.magnitude[i] += std::fabs(bias);
       }
     });
   }
 
   void grad_weight() {
-    const Wide x = widen_x(p, in.x, tf32), dy = widen(p, in.grad_output, p.y_elements(), tf32);
+    const Wide x = widen_x(p, in.x, tf32), dy = widen_y(p, in.grad_output, tf32);
     const int64_t cout_g = p.cout_per_group(), lout = p.lout();
     each(p.cin * cout_g, [&](int64_t index, int32_t) {
       const int64_t ci = index / cout_g, co = ci / p.cin_per_group() * cout_g + index % cout_g;
@@ -224,10 +240,12 @@ struct TruthMaker {
 
   void grad_bias() {
     const int64_t lout = p.lout();
+    const auto steps = p.y_steps();
     each(p.cout, [&](int64_t co, int32_t) {
       for (int64_t n = 0; n < p.n; ++n) {
         for (int64_t o = 0; o < lout; ++o) {
-          const double v = reference::load(p.dtype, in.grad_output, (n * p.cout + co) * lout + o);
+          const double v =
+              reference::load(p.dtype, in.grad_output, n * steps[0] + co * steps[1] + o * steps[2]);
           truth.value_[static_cast<std::size_t>(co)] += v;
           truth.magnitude_[static_cast<std::size_t>(co)] += std::fabs(v);
         }

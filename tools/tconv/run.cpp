@@ -24,6 +24,7 @@ constexpr const char* kExamples =
     "  tconv run --op grad_weight --input x.npy --grad-output y.npy --stride 8 --padding 4 --output gw.npy "
     "--json\n"
     "  tconv run --op grad_bias --grad-output y.npy --output gb.npy --no-clobber --threads 2 --simd SSE4\n"
+    "  tconv run --op conv1d --input x.npy --weight w.npy --bias b.npy --padding 3 --output y.npy\n"
     "  tconv run --input x16.npy --weight w16.npy --dtype bf16 --groups 2 --dilation 3 --stride 2\n"
     "      --output-padding 1 --kernel cpu.dense --output y16.npy\n"
     "  tconv run --input x.npy --weight w.npy --precision tf32 --device cuda --output y.npy";
@@ -62,7 +63,7 @@ int run_arrays(const RunArguments& a) {
   if (a.json && destination.is_standard_output()) {
     throw UsageError("--json and --output both want standard output");
   }
-  const Arrays in = read_arrays(a);
+  Arrays in = read_arrays(a);
   const core::Problem p = problem_of(a, in);
   const auto target = demand(target_of(a.device, a.threads, 0));
   plan::PlanOptions options = target->options(0);
@@ -111,12 +112,15 @@ void add_geometry(CLI::App& sub, RunArguments& a) {
 Command run_command(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("run", "Arrays from .npy files through the operation or a gradient");
   auto a = std::make_shared<RunArguments>();
-  sub->add_option("--op", a->op, "forward, grad_input, grad_weight or grad_bias")
+  sub->add_option(
+         "--op", a->op,
+         "forward, grad_input, grad_weight or grad_bias, also called transposed, strided (with a bias), "
+         "weight and bias; conv1d, conv1d_grad_input, conv1d_grad_weight or conv1d_grad_bias")
       ->type_name("NAME")
-      ->check(one_of({"forward", "grad_input", "grad_weight", "grad_bias"}))
+      ->check(one_of(run_operations()))
       ->capture_default_str();
   add_file(*sub, "--input", a->input, "x: (n, cin, l) or (cin, l); - for standard input");
-  add_file(*sub, "--weight", a->weight, "(cin, cout/groups, k)");
+  add_file(*sub, "--weight", a->weight, "(cin, cout/groups, k); of a Conv1d (cout, cin/groups, k)");
   add_file(*sub, "--bias", a->bias, "(cout)");
   add_file(*sub, "--grad-output", a->grad_output,
            "For the gradients: what reaches the output, (n, cout, lout) or (cout, lout)");

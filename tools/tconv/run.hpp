@@ -4,11 +4,15 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/problem.hpp"
 #include "npy.hpp"
 
 namespace tconv::cli {
+
+// The names of --op.
+const std::vector<std::string>& run_operations();
 
 struct RunArguments {
   std::string op = "forward";
@@ -29,7 +33,8 @@ struct Arrays {
 Arrays read_arrays(const RunArguments& arguments);
 
 // Valid. A gradient's problem has the sizes of the forward call: what its arrays do not tell (the length of
-// grad_input, the kernel size of grad_weight) follows from the output's length.
-core::Problem problem_of(const RunArguments& arguments, const Arrays& arrays);
+// grad_input, the kernel size of grad_weight) follows from the output's length. Of a Conv1d, arrays change
+// their places to those that they have in the problem.
+core::Problem problem_of(const RunArguments& arguments, Arrays& arrays);
 
 }  // namespace tconv::cli

@@ -2,9 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <utility>
 
 #include "command.hpp"
+#include "core/conv1d.hpp"
 #include "problems.hpp"
 #include "run.hpp"
 
@@ -16,12 +19,28 @@ using core::Operation;
 using core::Problem;
 using Wide = __int128;  // sums and products of two sizes fit
 
-Operation operation_of(const std::string& op) {
-  static const std::map<std::string, Operation> operations = {{"forward", Operation::forward},
-                                                              {"grad_input", Operation::grad_input},
-                                                              {"grad_weight", Operation::grad_weight},
-                                                              {"grad_bias", Operation::grad_bias}};
-  return operations.at(op);
+// What an --op names: an operation, or one of a Conv1d's passes.
+struct Pass {
+  const char* name;
+  Operation operation;
+  bool bias = false;  // may be given
+  bool conv1d = false;
+};
+constexpr Pass kPasses[] = {{"forward", Operation::forward, true},
+                            {"grad_input", Operation::grad_input},
+                            {"grad_weight", Operation::grad_weight},
+                            {"grad_bias", Operation::grad_bias},
+                            {"transposed", Operation::transposed, true},
+                            {"strided", Operation::strided, true},
+                            {"weight", Operation::weight},
+                            {"bias", Operation::bias},
+                            {"conv1d", Operation::forward, true, true},
+                            {"conv1d_grad_input", Operation::grad_input, false, true},
+                            {"conv1d_grad_weight", Operation::grad_weight, false, true},
+                            {"conv1d_grad_bias", Operation::grad_bias, false, true}};
+
+Pass pass_of(const std::string& op) {
+  return *std::find_if(std::begin(kPasses), std::end(kPasses), [&](const Pass& p) { return p.name == op; });
 }
 
 void demand_shape(bool right, const std::string& path, const Array& array, const std::string& wanted) {
@@ -31,7 +50,8 @@ void demand_shape(bool right, const std::string& path, const Array& array, const
 }
 
 // A file that the operation reads is there, one that it does not read is not.
-void demand_files(const RunArguments& a, Operation operation) {
+void demand_files(const RunArguments& a, const Pass& pass) {
+  const Operation operation = pass.operation;
   const bool forward = operation == Operation::forward;
   const bool reads_x = forward || operation == Operation::grad_weight;
   const bool reads_weight = forward || operation == Operation::grad_input;
@@ -41,7 +61,7 @@ void demand_files(const RunArguments& a, Operation operation) {
     bool read, optional;
   } files[] = {{"--input", a.input, reads_x, false},
                {"--weight", a.weight, reads_weight, false},
-               {"--bias", a.bias, forward, true},
+               {"--bias", a.bias, pass.bias, true},
                {"--grad-output", a.grad_output, !forward, false}};
   int from_standard_input = 0;
   for (const auto& file : files) {
@@ -104,8 +124,8 @@ void take_weight_sizes(const RunArguments& a, Problem& p, const Array& weight) {
 void take_any_forward_call(const RunArguments& a, Problem& p, int64_t lout) {
   if (a.stride || a.padding || a.output_padding || a.dilation || a.groups) {
     throw UsageError(
-        "--op grad_bias sums grad_output as it is: it takes no stride, padding, output padding, dilation or "
-        "groups");
+        "--op " + a.op +
+        " sums grad_output as it is: it takes no stride, padding, output padding, dilation or groups");
   }
   p.cin = p.k = 1;
   p.l = lout;
@@ -114,12 +134,75 @@ void take_any_forward_call(const RunArguments& a, Problem& p, int64_t lout) {
   p.k = 2;
 }
 
+void take_weight_of_conv1d(const RunArguments& a, Problem& call, const Array& weight) {
+  const int64_t groups = std::max<int64_t>(call.groups, 1);
+  if (call.operation == Operation::grad_input) {
+    demand_shape(weight.shape[0] == call.cout, a.weight, weight,
+                 fmt::format("({}, cin/groups, k)", call.cout));
+    if (__builtin_mul_overflow(weight.shape[1], groups, &call.cin)) {
+      throw UsageError(fmt::format("groups is {}: cin overflows 63 bits", call.groups));
+    }
+  } else if (call.cin % groups == 0) {
+    demand_shape(weight.shape[1] == call.cin / groups, a.weight, weight,
+                 fmt::format("(cout, {}, k)", call.cin / groups));
+  }
+  call.cout = weight.shape[0];
+  call.k = weight.shape[2];
+}
+
+// The call's numbers are complete but for what its gradients' arrays do not tell. Outputs of a Conv1d leave
+// `rest` positions of the padded input unread, which the gradients call --output-padding.
+void take_lengths_of_conv1d(const RunArguments& a, Problem& call, int64_t lout) {
+  const Wide rest = a.output_padding.value_or(0);
+  if (call.stride < 1 || call.dilation < 1) return;  // refused in words later
+  const Wide outputs = (static_cast<Wide>(lout) - 1) * call.stride + rest,
+             cut = 2 * static_cast<Wide>(call.padding);
+  if (call.operation == Operation::grad_input) {
+    call.l = narrowed(outputs + static_cast<Wide>(call.k - 1) * call.dilation + 1 - cut, a.grad_output,
+                      "input length");
+  } else if (call.operation == Operation::grad_weight) {
+    call.k = divided(call.l + cut - 1 - outputs, call.dilation, a.grad_output, "kernel size", "dilation");
+  }
+}
+
+// call: with all numbers that are given by options and by the sizes of samples.
+Problem conv1d_of(const RunArguments& a, Arrays& in, Problem call) {
+  const bool forward = call.operation == Operation::forward;
+  if (forward && a.output_padding) throw UsageError("--op conv1d takes no --output-padding");
+  call.output_padding = 0;
+  const int64_t lout = in.grad_output.shape.empty() ? 0 : in.grad_output.shape.back();
+  if (!in.weight.shape.empty()) take_weight_of_conv1d(a, call, in.weight);
+  call.k = std::max<int64_t>(call.k, 1), call.l = std::max<int64_t>(call.l, 1);
+  if (!forward) take_lengths_of_conv1d(a, call, lout);
+  const Problem p = demand(conv1d_problem(call));
+  if (!forward && p.l != lout) {
+    throw UsageError(
+        fmt::format("{}: its length is {}, and the forward call gives {}; is --output-padding right?",
+                    a.grad_output, lout, p.l));
+  }
+  if (call.has_bias) {
+    demand_shape(in.bias.shape[0] == call.cout, a.bias, in.bias, fmt::format("({})", call.cout));
+  }
+  std::swap(in.x, in.grad_output);
+  return p;
+}
+
 }  // namespace
+
+const std::vector<std::string>& run_operations() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const Pass& pass : kPasses) all.emplace_back(pass.name);
+    return all;
+  }();
+  return names;
+}
 
 Arrays read_arrays(const RunArguments& a) {
   static const std::map<std::string, DType> dtypes = {
       {"f32", DType::f32}, {"f64", DType::f64}, {"f16", DType::f16}, {"bf16", DType::bf16}};
-  demand_files(a, operation_of(a.op));
+  const Pass pass = pass_of(a.op);
+  demand_files(a, pass);
   std::optional<DType> wanted, opaque;
   if (!a.dtype.empty()) wanted = dtypes.at(a.dtype);
   if (wanted == DType::bf16) opaque = wanted;
@@ -140,8 +223,8 @@ Arrays read_arrays(const RunArguments& a) {
     if (sample ? dims != 2 && dims != 3 : dims != most) demand_shape(false, path, array, wanted_shape);
   };
   read(a.input, in.x, true, "(n, cin, l) or (cin, l)");
-  read(a.weight, in.weight, false, "(cin, cout/groups, k)");
-  read(a.bias, in.bias, false, "(cout)");
+  read(a.weight, in.weight, false, pass.conv1d ? "(cout, cin/groups, k)" : "(cin, cout/groups, k)");
+  read(a.bias, in.bias, false, pass.operation == Operation::strided ? "(cin)" : "(cout)");
   read(a.grad_output, in.grad_output, true, "(n, cout, lout) or (cout, lout)");
   in.batched = batched.front();
   if (batched.back() != in.batched)
@@ -149,9 +232,10 @@ Arrays read_arrays(const RunArguments& a) {
   return in;
 }
 
-Problem problem_of(const RunArguments& a, const Arrays& in) {
+Problem problem_of(const RunArguments& a, Arrays& in) {
+  const Pass pass = pass_of(a.op);
   Problem p;
-  p.operation = operation_of(a.op);
+  p.operation = pass.operation;
   p.dtype = !in.x.shape.empty() ? in.x.dtype : in.grad_output.dtype;
   p.precision = a.precision == "tf32" ? core::Precision::tf32 : core::Precision::ieee;
   p.stride = a.stride.value_or(1);
@@ -169,6 +253,7 @@ Problem problem_of(const RunArguments& a, const Arrays& in) {
   if (!in.x.shape.empty() && p.n != samples) {
     throw UsageError(fmt::format("{}: its n is {}, and that of x is {}", a.grad_output, p.n, samples));
   }
+  if (pass.conv1d && pass.operation != Operation::grad_bias) return conv1d_of(a, in, p);
   if (!in.weight.shape.empty()) take_weight_sizes(a, p, in.weight);
   const int64_t lout = in.grad_output.shape.empty() ? 0 : in.grad_output.shape.back();
   // The lengths that follow need steps above 0; validate() refuses others in words.
@@ -186,7 +271,8 @@ Problem problem_of(const RunArguments& a, const Arrays& in) {
   }
   demand(validate(p));
   if (p.has_bias) {
-    demand_shape(in.bias.shape[0] == p.cout, a.bias, in.bias, fmt::format("({})", p.cout));
+    demand_shape(in.bias.shape[0] == p.bias_channels(), a.bias, in.bias,
+                 fmt::format("({})", p.bias_channels()));
   }
   return p;
 }

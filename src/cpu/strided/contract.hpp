@@ -1,7 +1,7 @@
 // cpu.strided: the input gradient, which is the forward pass of a strided convolution (Conv1d). Every dtype.
 //
 //   dy (N, Cout, Lout)   w (Cin, Cout/groups, K)   dx (N, Cin, L)
-//   dx[n, ci, i] = sum over co, k of dy[n, co, stride*i - padding + k*dilation] * w[ci, co, k]
+//   dx[n, ci, i] = bias[ci] + sum over co, k of dy[n, co, stride*i - padding + k*dilation] * w[ci, co, k]
 //
 // With k*dilation - padding = stride*shift(k) + phase(k), tap k reads dy[co][stride*u + phase] at u = i +
 // shift: after its rows are split by phase, every tap is a shifted load, and the sum is a matrix product with
@@ -14,8 +14,8 @@
 //         C[8][tile] += A[8 ci x depth block] * panel           dense's microkernel, a table of tap offsets
 //     round C, store rows of dx
 //
-// Every output is one chain of fused multiply-adds in the order (tap block, co, tap), which depends on
-// neither threads, N nor tile sizes.
+// Every output is one chain of fused multiply-adds from its bias on, in the order (tap block, co, tap), which
+// depends on neither threads, N nor tile sizes.
 //
 // Layouts
 //   A (packed weights)  a header, then [group][8-row block][tap block][co][tap][8]
@@ -79,6 +79,9 @@ bool pack_block(const Job& job, int64_t index, const void* weight, void* packed)
 // Computes again, without products that do not exist, the outputs that reach beyond dy.
 void repair_ends(const Job& job, const plan::Operands& operands, const void* packed,
                  const core::Executor& executor);
+
+// Writes the bias where it is -0.0 and an output has no product.
+void store_bias_alone(const Job& job, const plan::Operands& operands, const core::Executor& executor);
 
 extern const plan::KernelEntry kEntry;  // "cpu.strided"
 

@@ -49,6 +49,7 @@ class StridedKernel final : public plan::Kernel {
     if (static_cast<const PackedHeader*>(operands.weight)->special != 0) {
       repair_ends(job_, operands, packed, context.executor);
     }
+    if (job_.problem.has_bias) store_bias_alone(job_, operands, context.executor);
     return {};
   }
 
@@ -71,7 +72,13 @@ std::unique_ptr<const plan::Kernel> make(const core::Problem& p, const core::Dev
 
 }  // namespace
 
-const plan::KernelEntry kEntry = {"cpu.strided", "input gradient: an implicit matrix product over split rows",
-                                  core::DeviceKind::cpu, supports, make};
+const plan::KernelEntry kEntry = {"cpu.strided",
+                                  "input gradient: an implicit matrix product over split rows",
+                                  core::DeviceKind::cpu,
+                                  supports,
+                                  make,
+                                  {},
+                                  true,
+                                  true};
 
 }  // namespace tconv::cpu::strided

@@ -46,7 +46,8 @@ void repair_row(const Job& job, const plan::Operands& in, const void* packed, in
   const int64_t group = channel / job.cin, ci = channel % job.cin;
   const A* w =
       static_cast<const A*>(packed) + group * job.config.blocks * kRows * job.cout * p.k + ci % kRows;
-  const T* dy = static_cast<const T*>(in.grad_output) + (n * p.cout + group * job.cout) * job.lout;
+  const T* dy = static_cast<const T*>(in.grad_output) + n * job.split.sample_step +
+                group * job.cout * job.split.channel_step;
   T* dx = static_cast<T*>(in.output) + (n * p.cin + channel) * p.l;
   const int64_t inner = std::clamp<int64_t>(core::ceil_div(p.padding, p.stride), 0, p.l);
   const int64_t reach = (p.k - 1) * p.dilation - p.padding;
@@ -54,18 +55,40 @@ void repair_row(const Job& job, const plan::Operands& in, const void* packed, in
   for (int64_t i = 0; i < p.l; ++i) {
     if (i == inner) i = outer;
     if (i >= p.l) break;
-    A sum = 0;
+    A sum = start_of<T>(p.has_bias, in.bias, channel);
     for (int64_t first = 0; first < p.k; first += job.split.tap_block) {
       for (int64_t co = 0; co < job.cout; ++co) {
         for (int64_t k = first; k < std::min(p.k, first + job.split.tap_block); ++k) {
           const int64_t o = p.stride * i + (k * p.dilation - p.padding);
           if (o < 0 || o >= job.lout) continue;
-          sum = std::fma(w[packed_at(job, ci / kRows, co, k)], static_cast<A>(widen(dy[co * job.lout + o])),
+          sum = std::fma(w[packed_at(job, ci / kRows, co, k)],
+                         static_cast<A>(widen(dy[co * job.split.channel_step + o * job.split.place_step])),
                          sum);
         }
       }
     }
     dx[i] = round_to<T>(sum);
+  }
+}
+
+// Whether a tap of position i meets dy. Taps of a dilation may step over a short one.
+bool has_product(const Job& job, int64_t i) {
+  const core::Problem& p = job.problem;
+  const int64_t first = p.stride * i - p.padding;
+  const int64_t k = first >= 0 ? 0 : core::ceil_div(-first, p.dilation);
+  return k < p.k && first + k * p.dilation < job.lout;
+}
+
+template <class T>
+void store_bias_rows(const Job& job, const plan::Operands& in, int64_t channel) {
+  const core::Problem& p = job.problem;
+  const T bias = static_cast<const T*>(in.bias)[channel];
+  if (!is_negative_zero(bias)) return;
+  for (int64_t n = 0; n < p.n; ++n) {
+    T* row = static_cast<T*>(in.output) + (n * p.cin + channel) * p.l;
+    for (int64_t i = 0; i < p.l; ++i) {
+      if (!has_product(job, i)) row[i] = bias;
+    }
   }
 }
 
@@ -88,6 +111,15 @@ void repair_ends(const Job& job, const plan::Operands& operands, const void* pac
     with_storage(job.problem.dtype, [&](auto storage) {
       repair_row<decltype(storage)>(job, operands, packed, index / job.problem.cin, index % job.problem.cin);
     });
+  });
+}
+
+void store_bias_alone(const Job& job, const plan::Operands& operands, const core::Executor& executor) {
+  with_storage(job.problem.dtype, [&](auto storage) {
+    using T = decltype(storage);
+    if (!any_negative_zero<T>(operands.bias, job.problem.cin)) return;
+    executor.run(job.problem.cin,
+                 [&](int64_t channel, int32_t) { store_bias_rows<T>(job, operands, channel); });
   });
 }
 

@@ -30,7 +30,9 @@ void SplitPanel::set_columns(int64_t panel_columns) {
 
 SplitPanel split_panel(const core::Problem& p, int64_t rows) {
   SplitPanel s;
-  s.n = p.n, s.l = p.l, s.lout = p.lout(), s.stride = p.stride, s.sample_step = p.cout * s.lout;
+  s.n = p.n, s.l = p.l, s.lout = p.lout(), s.stride = p.stride;
+  const auto steps = p.y_steps();
+  s.sample_step = steps[0], s.channel_step = steps[1], s.place_step = steps[2];
   for (int64_t k = 0; k < p.k; ++k) {
     const int64_t at = k * p.dilation - p.padding, shift = floor_div(at, p.stride);
     s.taps.push_back({at - shift * p.stride, shift});

@@ -28,8 +28,9 @@ struct TapPlace {
 
 struct SplitPanel {
   int64_t n = 0, l = 0, lout = 0, stride = 1;
-  int64_t sample_step = 0;  // elements of dy from a sample to the next
-  int64_t tap_block = 1;    // taps of a depth block
+  int64_t sample_step = 0;                   // elements of dy from a sample to the next,
+  int64_t channel_step = 0, place_step = 1;  // from a channel, and from a position
+  int64_t tap_block = 1;                     // taps of a depth block
   bool expanded = false;
   int64_t lines = 1;             // of one channel: phases, or the taps of a block
   int64_t halo = 0;              // columns of a line beyond those of the panel

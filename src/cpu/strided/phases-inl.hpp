@@ -50,10 +50,10 @@ HWY_INLINE int64_t LoadEveryFourth(D d, const A* from, int64_t count, A* to) {
   return i;
 }
 
-// to[i] = row[stride*(place + shift + i) + phase].
+// to[i] = row[(stride*(place + shift + i) + phase) * step].
 template <class T, class A>
-HWY_INLINE void LoadPhase(const T* row, int64_t stride, const Phase& phase, int64_t place, int64_t count,
-                          A* to) {
+HWY_INLINE void LoadPhase(const T* row, int64_t stride, int64_t step, const Phase& phase, int64_t place,
+                          int64_t count, A* to) {
   const hn::ScalableTag<A> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t first = place + phase.shift;
@@ -62,7 +62,8 @@ HWY_INLINE void LoadPhase(const T* row, int64_t stride, const Phase& phase, int6
   std::fill(to, to + begin, A(0));
   std::fill(to + end, to + count, A(0));
   if (end == begin) return;
-  const T* from = row + (stride * (first + begin) + phase.phase);
+  const T* from = row + (stride * (first + begin) + phase.phase) * step;
+  stride *= step;
   to += begin;
   const int64_t valid = end - begin;
   int64_t i = 0;
@@ -92,7 +93,7 @@ HWY_NOINLINE void LoadChannel(const SplitPanel& s, int64_t begin, int64_t end, i
     for (int64_t done = 0; done < count; ++sample, place = 0) {
       const int64_t run = std::min(count - done, s.period - place);
       if (sample < s.n) {
-        LoadPhase(dy + sample * s.sample_step, s.stride, phase, place, run, to + done);
+        LoadPhase(dy + sample * s.sample_step, s.stride, s.place_step, phase, place, run, to + done);
       } else {
         std::fill(to + done, to + done + run, A(0));
       }

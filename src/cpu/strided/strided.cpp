@@ -48,11 +48,23 @@ struct Worker {
   const Job& job;
   const Task& task;
   const A* weights;  // of the group
+  const void* bias;  // null: none
   T* dx;
   A *panel, *sums;
   int64_t sums_line;  // of one depth block: a tile's; else the panel's
   const int64_t* offsets;
 };
+
+template <class T, class A>
+HWY_INLINE void BeginAtBias(const Worker<T, A>& w, int64_t block, int64_t vecs, A* sums) {
+  const hn::ScalableTag<A> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t row = 0; row < kRows; ++row, sums += w.sums_line) {
+    const int64_t ci = std::min(block * kRows + row, w.job.cin - 1);  // rows that do not exist are dropped
+    const auto bias = hn::Set(d, start_of<T>(true, w.bias, w.task.group * w.job.cin + ci));
+    for (int64_t v = 0; v < vecs; ++v) hn::StoreU(bias, d, sums + v * lanes);
+  }
+}
 
 template <class T, class A>
 HWY_INLINE void DoTile(const Worker<T, A>& w, const Depth& depth, int64_t block, int64_t column,
@@ -69,6 +81,10 @@ HWY_INLINE void DoTile(const Worker<T, A>& w, const Depth& depth, int64_t block,
   t.sums = sums;
   t.sums_line = w.sums_line;
   t.add = depth.co_begin > 0 || depth.tap_begin > 0;
+  if (!t.add && w.bias != nullptr) {
+    BeginAtBias(w, block, vecs, sums);
+    t.add = true;
+  }
   t.tap_offsets = w.offsets + depth.tap_begin;
   dense::HWY_NAMESPACE::MultiplyBlock<true>(t, std::min(kRows, job.cin - block * kRows), vecs);
   if (last) StoreBlock(job, w.task, block, column, columns, sums, w.sums_line, w.dx);
@@ -80,7 +96,8 @@ HWY_INLINE void DoDepth(const Worker<T, A>& w, const Depth& depth, const T* dy, 
   const int64_t line = w.job.split.channel();
   for (int64_t co = depth.co_begin; co < depth.co_end; ++co) {
     LoadChannel(w.job.split, w.task.column_begin, w.task.column_end, depth.tap_begin, depth.tap_end,
-                dy + (w.task.group * w.job.cout + co) * w.job.lout, w.panel + (co - depth.co_begin) * line);
+                dy + (w.task.group * w.job.cout + co) * w.job.split.channel_step,
+                w.panel + (co - depth.co_begin) * line);
   }
   const int64_t columns = w.task.column_end - w.task.column_begin;
   for (int64_t block = w.task.block_begin; block < w.task.block_end; ++block) {
@@ -106,6 +123,7 @@ void Compute(const Job& job, const Task& task, const plan::Operands& in, const v
   const Worker<T, A> w{job,
                        task,
                        static_cast<const A*>(packed) + task.group * group_elements,
+                       p.has_bias ? in.bias : nullptr,
                        static_cast<T*>(in.output),
                        panel,
                        panel + job.panel_elements(),

@@ -35,9 +35,18 @@ double SumRow(const T* row, int64_t count) {
   return static_cast<double>(rest);
 }
 
-double Sum(core::DType dtype, const void* row, int64_t first, int64_t count) {
+// Elements apart are brought together first: the order of sums does not depend on how dy lies.
+template <class T>
+double SumApart(const T* row, int64_t step, int64_t count) {
+  T together[kBiasChunk];
+  for (int64_t i = 0; i < count; ++i) together[i] = row[i * step];
+  return SumRow(together, count);
+}
+
+double Sum(core::DType dtype, const void* dy, int64_t first, int64_t step, int64_t count) {
   return with_storage(dtype, [&](auto storage) HWY_ATTR {
-    return SumRow(static_cast<const decltype(storage)*>(row) + first, count);
+    const auto* row = static_cast<const decltype(storage)*>(dy) + first;
+    return step == 1 ? SumRow(row, count) : SumApart(row, step, count);
   });
 }
 
@@ -50,8 +59,8 @@ namespace tconv::cpu::weight {
 
 HWY_EXPORT(Sum);
 
-double sum_of(core::DType dtype, const void* row, int64_t first, int64_t count) {
-  return TCONV_DISPATCH(Sum)(dtype, row, first, count);
+double sum_of(core::DType dtype, const void* dy, int64_t first, int64_t step, int64_t count) {
+  return TCONV_DISPATCH(Sum)(dtype, dy, first, step, count);
 }
 
 }  // namespace tconv::cpu::weight

@@ -18,7 +18,7 @@ namespace tconv::cpu::weight {
 
 inline constexpr int64_t kBiasChunk = 4096;
 
-// Sum of `count` elements, at most kBiasChunk.
-double sum_of(core::DType dtype, const void* row, int64_t first, int64_t count);
+// Sum of `count` elements, at most kBiasChunk, from `first` on and `step` apart.
+double sum_of(core::DType dtype, const void* dy, int64_t first, int64_t step, int64_t count);
 
 }  // namespace tconv::cpu::weight

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include "core/polyphase.hpp"
 #include "core/reach.hpp"
@@ -16,7 +17,7 @@ constexpr int64_t kTasks = 32;  // slabs make up for few channels
 
 class BiasKernel final : public plan::Kernel {
  public:
-  explicit BiasKernel(const core::Problem& p) : problem_(p), lout_(p.lout()) {
+  explicit BiasKernel(const core::Problem& p) : problem_(p), lout_(p.lout()), steps_(p.y_steps()) {
     chunks_ = p.n * row_chunks();
     const int64_t slabs = std::clamp<int64_t>(kTasks / p.cout, 1, std::max<int64_t>(1, chunks_));
     chunks_per_slab_ = ceil_div(std::max<int64_t>(1, chunks_), slabs);
@@ -48,14 +49,16 @@ class BiasKernel final : public plan::Kernel {
     const int64_t end = std::min(chunks_, (slab + 1) * chunks_per_slab_);
     for (int64_t chunk = slab * chunks_per_slab_; chunk < end; ++chunk) {
       const int64_t n = chunk / row_chunks(), o = chunk % row_chunks() * kBiasChunk;
-      sum +=
-          sum_of(problem_.dtype, dy, (n * problem_.cout + co) * lout_ + o, std::min(kBiasChunk, lout_ - o));
+      sum += sum_of(problem_.dtype, dy, n * steps_[0] + co * steps_[1] + o * steps_[2], steps_[2],
+                    std::min(kBiasChunk, lout_ - o));
     }
     return sum;
   }
 
   core::Problem problem_;
-  int64_t lout_, chunks_ = 0, chunks_per_slab_ = 1, slabs_ = 1;
+  int64_t lout_;
+  std::array<int64_t, 3> steps_;  // of dy
+  int64_t chunks_ = 0, chunks_per_slab_ = 1, slabs_ = 1;
 };
 
 plan::Support supports(const core::Problem& p, const core::DeviceInfo&, const plan::PlanOptions&) {
@@ -71,7 +74,7 @@ std::unique_ptr<const plan::Kernel> make(const core::Problem& p, const core::Dev
 
 }  // namespace
 
-const plan::KernelEntry kBiasEntry = {"cpu.bias", "bias gradient: sums of rows", core::DeviceKind::cpu,
-                                      supports, make};
+const plan::KernelEntry kBiasEntry = {
+    "cpu.bias", "bias gradient: sums of rows", core::DeviceKind::cpu, supports, make, {}, true, true};
 
 }  // namespace tconv::cpu::weight

@@ -75,7 +75,13 @@ std::unique_ptr<const plan::Kernel> make(const core::Problem& p, const core::Dev
 
 }  // namespace
 
-const plan::KernelEntry kEntry = {"cpu.weight", "weight gradient: sums of products along the positions",
-                                  core::DeviceKind::cpu, supports, make};
+const plan::KernelEntry kEntry = {"cpu.weight",
+                                  "weight gradient: sums of products along the positions",
+                                  core::DeviceKind::cpu,
+                                  supports,
+                                  make,
+                                  {},
+                                  true,
+                                  true};
 
 }  // namespace tconv::cpu::weight

@@ -63,8 +63,11 @@ double ExactDot(const Worker<T, A>& w, int64_t ci, int64_t co, int64_t k) {
     if (i >= p.l || n >= p.n) continue;
     const int64_t o = p.stride * i + at;
     if (o < 0 || o >= w.job.lout) continue;
-    sum = std::fma(static_cast<A>(widen(w.x[n * steps[0] + ci * steps[1] + i * steps[2]])),
-                   static_cast<A>(widen(w.dy[(n * p.cout + co) * w.job.lout + o])), sum);
+    sum = std::fma(
+        static_cast<A>(widen(w.x[n * steps[0] + ci * steps[1] + i * steps[2]])),
+        static_cast<A>(widen(
+            w.dy[n * w.job.split.sample_step + co * w.job.split.channel_step + o * w.job.split.place_step])),
+        sum);
   }
   return static_cast<double>(sum);
 }
@@ -116,7 +119,7 @@ HWY_INLINE void DoChunk(const Worker<T, A>& w, bool* flags) {
   for (int64_t co = 0; co < cos; ++co) {
     A* to = w.y_panel + co * job.split.channel();
     strided::HWY_NAMESPACE::LoadChannel(job.split, w.begin, w.end, t.tap_begin, t.tap_end,
-                                        w.dy + (t.co_begin + co) * job.lout, to);
+                                        w.dy + (t.co_begin + co) * job.split.channel_step, to);
     // Between a channel's lines lies what earlier chunks left; each line by itself.
     const int64_t lines = job.split.expanded ? w.taps() : job.split.lines;
     const int64_t count = core::ceil_div(w.end - w.begin, 16) * 16 + job.split.halo;
@@ -151,7 +154,7 @@ void Compute(const Job& job, const Task& task, const plan::Operands& in, void* p
   Worker<T, A> w{job,
                  task,
                  static_cast<const T*>(in.x) + task.group * job.cin * p.x_steps()[1],
-                 static_cast<const T*>(in.grad_output) + task.group * job.cout * job.lout,
+                 static_cast<const T*>(in.grad_output) + task.group * job.cout * job.split.channel_step,
                  y_panel,
                  y_panel + job.config.co_block * job.split.channel(),
                  totals};

@@ -67,7 +67,7 @@ Status make_planes(const TransposedForm& form, const Problem& p, const Launcher&
 std::string no_transposed_form(const Problem& p) {
   if (p.operation == Operation::forward) return "";
   const std::string operation = std::string("operation ") + name_of(p.operation);
-  if (p.operation != Operation::grad_input) return operation + ": this kernel is for fwd and gx";
+  if (p.operation != Operation::grad_input) return operation + ": this kernel is for transposed and strided";
   if (p.lout() < 1) return operation + " of no outputs";
   if (std::string far = core::beyond_tiles(p); !far.empty()) return far;
   const Cut cut = cut_of(p);

@@ -107,7 +107,7 @@ class StridedKernel final : public plan::Kernel {
 
 std::string refusal(const Problem& p, const DeviceInfo& device) {
   if (p.operation != core::Operation::grad_input) {
-    return std::string("operation ") + name_of(p.operation) + ": this kernel is for gx";
+    return std::string("operation ") + name_of(p.operation) + ": this kernel is for strided";
   }
   if (device.sm < 70) return "compute capability below 7.0";
   if (std::string far = core::beyond_tiles(p); !far.empty()) return far;

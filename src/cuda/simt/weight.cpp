@@ -97,7 +97,7 @@ class Kernel final : public plan::Kernel {
 
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
   if (p.operation != core::Operation::grad_weight) {
-    return Support::no(std::string("operation ") + name_of(p.operation) + ": this kernel is for gw");
+    return Support::no(std::string("operation ") + name_of(p.operation) + ": this kernel is for weight");
   }
   if (device.sm < 70) return Support::no("compute capability below 7.0");
   if (std::string far = core::beyond_tiles(p); !far.empty()) return Support::no(std::move(far));

@@ -78,7 +78,7 @@ class Sm80Weight final : public plan::Kernel {
 
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions&) {
   if (p.operation != core::Operation::grad_weight) {
-    return Support::no(std::string("operation ") + name_of(p.operation) + ": this kernel is for gw");
+    return Support::no(std::string("operation ") + name_of(p.operation) + ": this kernel is for weight");
   }
   if (device.sm < 80) return Support::no("compute capability below 8.0: no tf32 or bfloat16 tensor cores");
   Support takes = weight_supports(p);

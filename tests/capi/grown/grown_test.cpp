@@ -18,7 +18,7 @@ tconv::Problem layer() {
 }
 
 TEST(Grown, TheHeaderIsTomorrows) {
-  EXPECT_EQ(sizeof(tconv_problem), 136u);
+  EXPECT_EQ(sizeof(tconv_problem), 168u);
   EXPECT_EQ(sizeof(tconv_plan_options), 64u);
   EXPECT_EQ(sizeof(tconv_arguments), 88u);
 }
@@ -66,7 +66,7 @@ TEST(Grown, AnythingElseInItIsRefusedInWords) {
     tconv::Problem problem = layer();
     problem.later = set;
     EXPECT_EQ(tconv_problem_check(&problem), TCONV_INVALID_ARGUMENT);
-    EXPECT_EQ(tconv_last_error(), words("problem", 136, 128));
+    EXPECT_EQ(tconv_last_error(), words("problem", 168, 160));
     problem.later = 0;
     tconv::PlanOptions options;
     options.later = set;

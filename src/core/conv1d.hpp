@@ -1,0 +1,32 @@
+// torch.nn.functional.conv1d as a problem of this library.
+//
+//   x (N, Cin, L)   w (Cout, Cin/groups, K)   bias (Cout)   y (N, Cout, Lout)
+//   y[n,co,o] = bias[co] + sum over ci, k of x[n,ci,i] * w[co,ci,k]     i = stride*o - padding + dilation*k
+//   Lout = floor((L + 2*padding - dilation*(K-1) - 1) / stride) + 1
+//
+// A strided product reads it the other way round: its y is Conv1d's x and its x is Conv1d's y, so that cin
+// and cout change places, l is Conv1d's Lout, and output_padding is what the division leaves. The weight
+// stays as it is in memory.
+#pragma once
+
+#include <string_view>
+
+#include "core/problem.hpp"
+
+namespace tconv::core {
+
+// call: the numbers of a Conv1d in its own terms, with output_padding 0. Its operation is the pass:
+//
+//   forward       strided        bias over cout, if there is one
+//   grad_input    transposed     Conv1d's dy is x
+//   grad_weight   weight         Conv1d's x is y, and its dy is x
+//   grad_bias     bias           Conv1d's dy is y; the other sizes are 1
+//
+// x_stride and y_stride are of Conv1d's x and y (or dy). Refused as validate() does, by the names of the
+// call; what comes out is valid.
+Result<Problem> conv1d_problem(const Problem& call);
+
+// Of a pass: "conv1d", "conv1d_gx", "conv1d_gw", "conv1d_gb", the words of the text form.
+const char* conv1d_name_of(Operation pass);
+
+}  // namespace tconv::core

@@ -1,0 +1,33 @@
+// What the rules of a transposed convolution and of a Conv1d have in common. Both call their sizes n, cin,
+// cout, l, k, stride, padding, output_padding, dilation and groups, so that a refusal names what the caller
+// gave.
+#pragma once
+
+#include <array>
+#include <initializer_list>
+#include <string>
+
+#include "core/checked.hpp"
+#include "core/problem.hpp"
+
+namespace tconv::core {
+
+inline constexpr int64_t kMaxBytes = Size::kLargest / 4;  // room for a kernel's own padding
+
+Status refuse(const std::string& argument, int64_t value, const std::string& rule);
+Status too_large(const char* what);
+
+Status check_words(const Problem& p);   // operation, dtype and precision, and whether they go together
+Status check_ranges(const Problem& p);  // each number by itself, and groups with channels
+
+struct Bytes {
+  const char* what;
+  Size bytes;
+};
+Status check_bytes(std::initializer_list<Bytes> sizes);
+
+// Steps of tensor `name`, of the given shape; operation is what the caller calls it.
+Status check_steps(const Problem& p, const char* name, bool read, const std::string& operation,
+                   const std::array<int64_t, 3>& shape, const std::array<int64_t, 3>& steps);
+
+}  // namespace tconv::core
