@@ -6,6 +6,7 @@
 #include "cpu/depthwise/contract.hpp"
 #include "cpu/longk/contract.hpp"
 #include "cpu/narrow/contract.hpp"
+#include "cpu/outer/contract.hpp"
 #include "cpu/short/contract.hpp"
 #include "cpu/strided/contract.hpp"
 #include "cpu/weight/contract.hpp"
@@ -24,6 +25,7 @@ std::span<const KernelEntry* const> registry() {
     entries.push_back(&cpu::narrow::kEntry);
     entries.push_back(&cpu::dense::kEntry);
     entries.push_back(&cpu::strided::kEntry);
+    entries.push_back(&cpu::outer::kEntry);
     entries.push_back(&cpu::weight::kEntry);
     entries.push_back(&cpu::weight::kBiasEntry);
     entries.push_back(&reference::kEntry);

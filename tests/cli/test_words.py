@@ -147,7 +147,7 @@ class Help(FolderCase):
         """On a machine that lacks a target or a GPU it is refused for that alone."""
         values = [((i * 7) % 5) - 2 for i in range(4 * 2 * 16)]
         arrays = {"x": npy.Array((1, 4, 10), values[:40]), "w": npy.Array((4, 2, 16), values),
-                  "b": npy.Array((2,), [1, 2]), "y": npy.Array((1, 2, 80), [1] * 160),
+                  "u": npy.Array((2, 4, 7), values[:56]), "b": npy.Array((2,), [1, 2]), "y": npy.Array((1, 2, 80), [1] * 160),
                   "x16": npy.Array((1, 4, 10), [0] * 40, "<V2"), "w16": npy.Array((4, 2, 16), [0] * 128, "<V2")}
         for name, array in arrays.items():
             (self.path / f"{name}.npy").write_bytes(npy.to_bytes(array))

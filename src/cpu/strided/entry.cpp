@@ -73,7 +73,7 @@ std::unique_ptr<const plan::Kernel> make(const core::Problem& p, const core::Dev
 }  // namespace
 
 const plan::KernelEntry kEntry = {"cpu.strided",
-                                  "input gradient: an implicit matrix product over split rows",
+                                  "input gradient and Conv1d: an implicit matrix product over split rows",
                                   core::DeviceKind::cpu,
                                   supports,
                                   make,

@@ -1,0 +1,44 @@
+#include "cpu_family.hpp"
+
+namespace tconv::tests {
+namespace {
+
+constexpr const char* kKernel = "cpu.outer";
+
+TEST(CpuOuter, ShapesOfModels) {
+  judge_lines(kKernel, {"weight ci70 co60 l20 k16 s8 p4",  // an upsampling layer, trained on short pieces
+                        "conv1d_gw n2 ci24 co40 l32 k7 p9 d3",       // Conv1d of a vocoder
+                        "conv1d_gw n2 ci24 co64 l80 k41 s4 p20 g4",  // a discriminator
+                        "weight ci33 co9 l70 k5 s1 p12 d6", "conv1d_gw n3 ci64 co128 l1 k1"});
+}
+
+TEST(CpuOuter, EndsBatchesAndGroups) {
+  judge_lines(kKernel,
+              {"weight ci1 co1 l1 k1", "weight n0 ci2 co2 l4 k2", "weight n40 ci8 co8 l3 k16 s8 p4",
+               "weight n5 ci3 co4 l1 k9 s2 p3", "weight ci6 co9 g3 l7 k5 s3 op2",
+               "weight ci4 co2 l9 k3 s4 p20 d50", "weight ci4 co2 l9 k3 s4 d5000 p20",
+               "weight ci3 co3 l40 k1030 s7 p6", "weight n2 ci9 co160 l5 k6 s7 p11 op6",
+               "weight n512 ci5 co70 l1 k20 p3", "weight n2 ci17 co20 l20 k3 p1 xs340,1,17 ys400,1,20"});
+}
+
+TEST(CpuOuter, Random) {
+  judge_random(kKernel, 1500, 34, [](judge::Rng& rng, core::Problem& p) {
+    p.operation = core::Operation::weight;
+    p.n = rng.between(0, 4);
+    p.groups = rng.pick({1, 1, 1, 2, 3});
+    p.cin = p.groups * rng.log_between(1, 90);
+    p.cout = p.groups * rng.log_between(1, 90);
+    p.l = rng.log_between(1, 128);
+    p.k = rng.log_between(1, 60);
+    p.stride = rng.log_between(1, 20);
+    p.dilation = rng.chance(60) ? 1 : rng.log_between(1, 40);
+    if (p.n * p.cin * p.cout * p.l * p.k > 5'000'000) p.n = 0;
+  });
+}
+
+TEST(CpuOuter, WorkspaceIsBounded) {
+  expect_bounded_workspace(kKernel, 27, core::Operation::weight);
+}
+
+}  // namespace
+}  // namespace tconv::tests
