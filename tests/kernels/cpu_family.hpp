@@ -109,6 +109,9 @@ inline void draw_rest(judge::Rng& rng, core::Problem& p) {
   if (!p.x_contiguous) p.x_stride = steps(p.cin, p.l);
   p.y_contiguous = !p.reads_y() || !rng.chance(30);
   if (!p.y_contiguous) p.y_stride = steps(p.cout, p.lout());
+  // As judge::draw_valid: no sums of equal terms.
+  if (!p.y_contiguous && p.operation != core::Operation::strided)
+    p.y_stride[2] = std::max<int64_t>(1, p.y_stride[2]);
 }
 
 // draw fills in the sizes; invalid and unsupported draws do not count. SIMD targets take turns.
