@@ -34,14 +34,14 @@ TEST(Sm90Plan, RefusesInWords) {
 }
 
 // Every output has its column, also where phases are skewed and outputs have no taps: those go with the phase
-// whose place modulo the stride is the nearest below theirs, as store.cuh counts it.
+// whose place modulo the stride is the nearest below theirs, as writer_rows.cuh counts it.
 void expect_covered(const Sm90Plan& plan, const core::Problem& p) {
-  const Sm90Params& k = plan.params;
-  if (k.folded || p.stride > 64 || p.lout() > 4096) return;
+  const Sm90StageParams& k = plan.params;
+  if (k.columns.folded || p.stride > 64 || p.lout() > 4096) return;
   for (int64_t o = 0; o < p.lout(); ++o) {
     const int64_t q = o + p.padding, place = q % p.stride;
     int64_t lead = 0, nearest = -1;
-    for (int64_t a = 0; a < k.phases; ++a) {
+    for (int64_t a = 0; a < k.sizes.phases; ++a) {
       const int64_t slot = a * p.dilation % p.stride;
       if (slot > place || slot <= nearest) continue;
       nearest = slot;
@@ -49,114 +49,116 @@ void expect_covered(const Sm90Plan& plan, const core::Problem& p) {
     }
     const int64_t u = core::floor_div(q - lead, p.stride);
     ASSERT_EQ(u * p.stride + lead, q) << text(p);
-    ASSERT_GE(u, k.first_u) << text(p) << " output " << o;
-    ASSERT_LT(u, k.first_u + k.sample_columns) << text(p) << " output " << o;
+    ASSERT_GE(u, k.columns.first_u) << text(p) << " output " << o;
+    ASSERT_LT(u, k.columns.first_u + k.columns.sample_columns) << text(p) << " output " << o;
   }
 }
 
-// What direct.cuh relies on.
-void expect_direct_sound(const Sm90Plan& plan, const core::Problem& p, const Sm90Tile& tile, int element,
-                         const std::string& what) {
-  const Sm90Params& k = plan.params;
-  const Sm90DirectTile direct = sm90_direct_tile(plan, tile);
+// What tma_stages.cuh relies on.
+void expect_tma_sound(const Sm90Plan& plan, const core::Problem& p, const Sm90Tile& tile, int element,
+                      const std::string& what) {
+  const Sm90StageParams& k = plan.params;
+  const Sm90WarpgroupTile direct = sm90_warpgroup_tile(plan, tile);
   const int vector = 16 / element, warpgroups = direct.warpgroups;
-  if (k.tap_group > 0) {
-    EXPECT_EQ(k.step, 1) << what;
-    EXPECT_LE(k.taps, 4) << what;
-    EXPECT_EQ(k.tap_group, k.taps) << what;
-    EXPECT_EQ(k.row_classes, 1) << what;
+  if (k.tma.tap_group > 0) {
+    EXPECT_EQ(k.sizes.step, 1) << what;
+    EXPECT_LE(k.sizes.taps, 4) << what;
+    EXPECT_EQ(k.tma.tap_group, k.sizes.taps) << what;
+    EXPECT_EQ(k.tma.row_classes, 1) << what;
   } else {
-    const int parts = sm90_layout(plan.mode, plan.config.held).parts;
-    const int operands = 2 * parts * kSm90Blocks * (direct.half_tile() + k.halo) * 16;
-    EXPECT_EQ(k.halo % 8, 0) << what;
-    EXPECT_EQ(k.shared_stage % 16, 0) << what;
-    EXPECT_GE(k.staged_bytes * (k.windows ? 1 : 4), operands) << what;
+    const int parts = sm90_layout(plan.mode, plan.config.scaled).parts;
+    const int operands = 2 * parts * kSm90Blocks * (direct.positions() + k.tma.halo) * 16;
+    EXPECT_EQ(k.tma.halo % 8, 0) << what;
+    EXPECT_EQ(k.writer.shared % 16, 0) << what;
+    EXPECT_GE(k.writer.staged_bytes * (k.writer.windows ? 1 : 4), operands) << what;
   }
-  EXPECT_FALSE(k.partial || k.skewed) << what;
+  EXPECT_FALSE(k.pass.partial || k.sizes.skewed) << what;
   // Each class's rows begin on 16 bytes, or equally far behind.
-  const int behind = k.row_classes > 1 ? vector : 0;
-  EXPECT_EQ(k.row_classes * k.x_step[1] % vector, 0) << what;
-  EXPECT_EQ(k.class_turn, k.x_step[1] % vector) << what;
-  if (k.samples > 1 && k.row_classes == 1) {
-    EXPECT_EQ(k.x_step[0] % vector, 0) << what;
-  } else if (k.samples > 1) {
-    EXPECT_EQ(k.sample_rows * k.x_step[1], k.x_step[0]) << what;
+  const int behind = k.tma.row_classes > 1 ? vector : 0;
+  EXPECT_EQ(k.tma.row_classes * k.sizes.x_step[1] % vector, 0) << what;
+  EXPECT_EQ(k.tma.class_turn, k.sizes.x_step[1] % vector) << what;
+  if (k.sizes.samples > 1 && k.tma.row_classes == 1) {
+    EXPECT_EQ(k.sizes.x_step[0] % vector, 0) << what;
+  } else if (k.sizes.samples > 1) {
+    EXPECT_EQ(k.tma.sample_rows * k.sizes.x_step[1], k.sizes.x_step[0]) << what;
   }
-  EXPECT_EQ(k.region_bytes % 128, 0) << what;
-  EXPECT_GE(k.region_bytes, direct.channels / k.row_classes * k.raw_pitch) << what;
-  EXPECT_EQ(k.raw_bytes, k.row_classes * k.region_bytes) << what;
-  EXPECT_EQ(k.raw_pitch, k.width * element) << what;
-  EXPECT_GE(k.width, direct.half_tile() + k.halo + behind) << what;
-  EXPECT_LE(k.width, 256) << what;  // a box's limit
-  EXPECT_GE(k.halo, (k.taps - 1) * k.step) << what;
-  EXPECT_EQ(k.raw_pitch % 16, 0) << what;
-  EXPECT_EQ((k.first_u - k.halo) % vector, 0) << what;
-  EXPECT_EQ(k.half_step % vector, 0) << what;
-  EXPECT_LE(k.walkers, k.half_rounds) << what;
-  EXPECT_GE(int64_t{k.half_rounds} * warpgroups, int64_t{k.samples} * k.half_tiles.value) << what;
-  EXPECT_GE(k.shared_weights, warpgroups * k.stages * k.raw_bytes) << what;
-  EXPECT_GE(k.staged_bytes, (k.pass_couts + 1) * k.row_pitch * element) << what;
-  EXPECT_EQ(k.row_pitch % vector, 0) << what;
-  EXPECT_EQ(k.pass_rows % k.phases == 0 || k.pass_rows == kSm90Rows, true) << what;
-  EXPECT_EQ(plan.counter_bytes > 0, k.resident) << what;
-  // Windows leave no output out: a half tile's is at most 7 outputs late.
-  const int64_t step = int64_t{k.half_step} * p.stride, all = int64_t{direct.half_tile()} * p.stride;
-  EXPECT_LE(step + (k.windows ? 7 : 0), all) << what;
-  EXPECT_EQ(k.windows ? step * element % k.window_bytes : 0, 0) << what;
-  const int64_t last = k.first_u * p.stride - p.padding + (k.half_tiles.value - 1) * step;
+  EXPECT_EQ(k.tma.region_bytes % 128, 0) << what;
+  EXPECT_GE(k.tma.region_bytes, direct.channels / k.tma.row_classes * k.tma.pitch) << what;
+  EXPECT_EQ(k.tma.stage_bytes, k.tma.row_classes * k.tma.region_bytes) << what;
+  EXPECT_EQ(k.tma.pitch, k.tma.width * element) << what;
+  EXPECT_GE(k.tma.width, direct.positions() + k.tma.halo + behind) << what;
+  EXPECT_LE(k.tma.width, 256) << what;  // a box's limit
+  EXPECT_GE(k.tma.halo, (k.sizes.taps - 1) * k.sizes.step) << what;
+  EXPECT_EQ(k.tma.pitch % 16, 0) << what;
+  EXPECT_EQ((k.columns.first_u - k.tma.halo) % vector, 0) << what;
+  EXPECT_EQ(k.tiles.step % vector, 0) << what;
+  EXPECT_LE(k.grid.walkers, k.tiles.rounds) << what;
+  EXPECT_GE(int64_t{k.tiles.rounds} * warpgroups, int64_t{k.sizes.samples} * k.tiles.per_sample.value)
+      << what;
+  EXPECT_GE(k.weights.shared, warpgroups * k.tma.stages * k.tma.stage_bytes) << what;
+  EXPECT_GE(k.writer.staged_bytes, (k.writer.pass_couts + 1) * k.writer.row_pitch * element) << what;
+  EXPECT_EQ(k.writer.row_pitch % vector, 0) << what;
+  EXPECT_EQ(k.writer.pass_rows % k.sizes.phases == 0 || k.writer.pass_rows == kSm90Rows, true) << what;
+  EXPECT_EQ(plan.counter_bytes > 0, k.weights.resident) << what;
+  // Windows leave no output out: a warpgroup tile's is at most 7 outputs late.
+  const int64_t step = int64_t{k.tiles.step} * p.stride, all = int64_t{direct.positions()} * p.stride;
+  EXPECT_LE(step + (k.writer.windows ? 7 : 0), all) << what;
+  EXPECT_EQ(k.writer.windows ? step * element % k.writer.window_bytes : 0, 0) << what;
+  const int64_t last = k.columns.first_u * p.stride - p.padding + (k.tiles.per_sample.value - 1) * step;
   EXPECT_GE(last + all, p.lout()) << what;
-  if (k.windows) {
-    EXPECT_EQ(k.row_vectors * vector, step) << what;
+  if (k.writer.windows) {
+    EXPECT_EQ(k.writer.row_vectors * vector, step) << what;
   }
 }
 
 // Everything that the kernel relies on without a check of its own.
 void expect_sound(const Sm90Plan& plan, const core::Problem& p, const core::DeviceInfo& d) {
   const std::string what = text(p) + " on " + d.name + ": " + describe(plan, p);
-  const Sm90Params& k = plan.params;
+  const Sm90StageParams& k = plan.params;
   const Sm90Tile& tile = sm90_tile(plan.config);
-  const int element = sm90_layout(plan.mode, plan.config.held).element, vector = 16 / element;
+  const int element = sm90_layout(plan.mode, plan.config.scaled).element, vector = 16 / element;
   ASSERT_GT(plan.blocks, 0) << what;
   EXPECT_LE(static_cast<int64_t>(plan.shared_bytes), d.shared_per_block) << what;
-  EXPECT_EQ(plan.blocks, int64_t{k.walkers} * k.row_runs * k.groups * k.splits) << what;
-  EXPECT_LE(k.splits, k.units) << what;
-  EXPECT_GE(k.stages, 2) << what;
-  EXPECT_LE(k.stages, kSm90MaxStages) << what;
-  EXPECT_EQ(k.partial, k.folded || k.splits > 1) << what;
-  EXPECT_EQ(k.partial, plan.partial_bytes > 0) << what;
-  EXPECT_EQ(plan.config.held, plan.tile_marks_bytes > 0) << what;
+  EXPECT_EQ(plan.blocks, int64_t{k.grid.walkers} * k.grid.row_runs * k.sizes.groups * k.grid.splits) << what;
+  EXPECT_LE(k.grid.splits, k.grid.units) << what;
+  EXPECT_GE(plan.config.stages, 2) << what;
+  EXPECT_LE(plan.config.stages, kSm90MaxStages) << what;
+  EXPECT_EQ(k.pass.partial, k.columns.folded || k.grid.splits > 1) << what;
+  EXPECT_EQ(k.pass.partial, plan.partial_bytes > 0) << what;
+  EXPECT_EQ(plan.config.scaled, plan.tile_marks_bytes > 0) << what;
   EXPECT_EQ(plan.packed_bytes % 16, 0) << what;
-  EXPECT_LE(k.block_couts * k.phases, kSm90Rows) << what;
+  EXPECT_LE(k.sizes.block_couts * k.sizes.phases, kSm90Rows) << what;
   // Outputs 0 and lout-1 have their columns.
-  EXPECT_LE(k.first_u * p.stride, p.padding) << what;
-  if (k.skewed) {
-    EXPECT_LE((k.first_u - 1) * p.stride + (k.phases - 1) * p.dilation + p.stride, p.padding) << what;
+  EXPECT_LE(k.columns.first_u * p.stride, p.padding) << what;
+  if (k.sizes.skewed) {
+    EXPECT_LE((k.columns.first_u - 1) * p.stride + (k.sizes.phases - 1) * p.dilation + p.stride, p.padding)
+        << what;
   }
-  if (!k.folded) {
-    EXPECT_GE((k.first_u + k.sample_columns) * p.stride, p.lout() + p.padding) << what;
+  if (!k.columns.folded) {
+    EXPECT_GE((k.columns.first_u + k.columns.sample_columns) * p.stride, p.lout() + p.padding) << what;
   }
-  if (tile.direct) {
-    expect_direct_sound(plan, p, tile, element, what);
+  if (tile.tma) {
+    expect_tma_sound(plan, p, tile, element, what);
     return;
   }
-  EXPECT_LE(k.walkers, k.column_tiles) << what;
-  EXPECT_GE(k.halo, k.step * (k.tap_group - 1)) << what;
-  EXPECT_EQ(k.halo % 2, 0) << what;
-  EXPECT_GE(k.x_pitch, k.width) << what;
-  EXPECT_LE(k.x_pitch * 16 >> 4, 0x3fff) << what;  // a descriptor's 14 bits
-  if (k.resident) {
-    EXPECT_GE(int64_t{k.slots} * k.splits, int64_t{k.slabs} * k.taps) << what;
+  EXPECT_LE(k.grid.walkers, k.columns.column_tiles) << what;
+  EXPECT_GE(k.gather.halo, k.sizes.step * (k.gather.tap_group - 1)) << what;
+  EXPECT_EQ(k.gather.halo % 2, 0) << what;
+  EXPECT_GE(k.gather.pitch, k.gather.width) << what;
+  EXPECT_LE(k.gather.pitch * 16 >> 4, 0x3fff) << what;  // a descriptor's 14 bits
+  if (k.weights.resident) {
+    EXPECT_GE(int64_t{k.weights.slots} * k.grid.splits, int64_t{k.grid.slabs} * k.sizes.taps) << what;
   }
-  if (!k.partial) {
-    EXPECT_EQ(k.row_pitch % vector, 0) << what;
-    EXPECT_GE(k.row_pitch, k.span + vector) << what;
-    EXPECT_EQ(k.row_vectors * vector, sm90_pass(tile, element) * k.stride) << what;
+  if (!k.pass.partial) {
+    EXPECT_EQ(k.pass.row_pitch % vector, 0) << what;
+    EXPECT_GE(k.pass.row_pitch, k.pass.span + vector) << what;
+    EXPECT_EQ(k.pass.row_vectors * vector, sm90_pass(tile, element) * k.sizes.stride) << what;
   }
 }
 
 TEST(Sm90Plan, SoundOverRandomProblems) {
   judge::Rng rng(7);
-  int taken = 0, strided = 0, held = 0, split = 0;
+  int taken = 0, strided = 0, scaled = 0, split = 0;
   const core::DeviceInfo d = device("h200");
   plan::PlanOptions forced;
   forced.force_kernel = kSm90Dense.name;
@@ -169,31 +171,31 @@ TEST(Sm90Plan, SoundOverRandomProblems) {
     expect_sound(plan, p, d);
     expect_covered(plan, p);
     ++(asked.operation == core::Operation::forward ? taken : strided);
-    // Small problems are not held in float16 by choice.
-    if (!sm90_holds(plan.mode)) continue;
+    // Small problems are not scaled to float16 by choice.
+    if (!sm90_scales(plan.mode)) continue;
     for (int tile = 2; tile < static_cast<int>(sm90_tiles().size()); ++tile) {
       Sm90Config config = plan.config;
-      config.held = true;
+      config.scaled = true;
       config.tile = tile;
       config.walkers = config.stages = 0;
       if (!sm90_has(plan.mode, true, tile)) continue;
       const Sm90Plan first = sm90_plan_of(p, d, config);
       if (first.blocks == 0) continue;
-      ++(plan.mode == Sm80Mode::ieee ? split : held);
+      ++(plan.mode == Sm80Mode::ieee ? split : scaled);
       expect_sound(first, p, d);
       const Sm90Plan second = sm90_second(first, p, d);
       expect_sound(second, p, d);
       // The marks that the first leaves are the tiles of the second.
-      EXPECT_EQ(second.params.column_tiles, first.params.column_tiles);
-      EXPECT_EQ(second.params.row_runs, first.params.row_runs);
-      EXPECT_EQ(second.params.first_u, first.params.first_u);
+      EXPECT_EQ(second.params.columns.column_tiles, first.params.columns.column_tiles);
+      EXPECT_EQ(second.params.grid.row_runs, first.params.grid.row_runs);
+      EXPECT_EQ(second.params.columns.first_u, first.params.columns.first_u);
       EXPECT_EQ(second.partial_bytes, first.partial_bytes);
       EXPECT_EQ(second.packed_bytes, first.packed_bytes);
     }
   }
   EXPECT_GT(taken, 500);
   EXPECT_GT(strided, 500);
-  EXPECT_GT(held, 50);
+  EXPECT_GT(scaled, 50);
   EXPECT_GT(split, 20);
 }
 
@@ -226,7 +228,7 @@ TEST(Sm90Plan, OutputsWithoutTapsBehindASkewedPhase) {
       Sm90Config config;
       config.tile = tile;
       const Sm90Plan plan = sm90_plan_of(p, device("h200"), config);
-      ASSERT_TRUE(plan.params.skewed) << text;
+      ASSERT_TRUE(plan.params.sizes.skewed) << text;
       expect_covered(plan, p);
     }
   }
@@ -240,7 +242,7 @@ TEST(Sm90Plan, BatchInvariantBitsDoNotDependOnN) {
     p.n = n;
     const Sm90Plan plan = sm90_plan(p, device("h200"), true);
     EXPECT_EQ(plan.config.splits, one.config.splits);
-    EXPECT_FALSE(plan.config.held);
+    EXPECT_FALSE(plan.config.scaled);
   }
 }
 
@@ -262,8 +264,8 @@ TEST(Sm90Plan, LongSamplesGoDirect) {
   auto plan = [](const char* text) { return sm90_plan(core::parse(text).value(), device("h200"), false); };
   auto group = [&](const char* text) {
     const Sm90Plan p = plan(text);
-    EXPECT_TRUE(sm90_tile(p.config).direct) << text << ": " << describe(p, core::parse(text).value());
-    return p.params.tap_group;
+    EXPECT_TRUE(sm90_tile(p.config).tma) << text << ": " << describe(p, core::parse(text).value());
+    return p.params.tma.tap_group;
   };
   EXPECT_EQ(group("n64 ci128 co128 l65536 k3 s1 p0 f32 tf32"), 3);
   EXPECT_EQ(group("n64 ci128 co128 l65536 k3 s1 p0 bf16"), 3);
@@ -279,7 +281,7 @@ TEST(Sm90Plan, LongSamplesGoDirect) {
   EXPECT_EQ(group("n64 ci128 co128 l65535 k3 s1 p0 f32"), 0);
   EXPECT_EQ(group("n4 ci512 co256 l32768 k4 s1 p1 f32"), 0);
   // Samples that begin between rows.
-  EXPECT_FALSE(tile("n64 ci128 co128 l65535 k3 s1 p0 xs8388483,65535,1 f32 tf32").direct);
+  EXPECT_FALSE(tile("n64 ci128 co128 l65535 k3 s1 p0 xs8388483,65535,1 f32 tf32").tma);
 }
 
 // Few couts, where phases make rows of them and there is much to do; and batches of short samples.
@@ -302,13 +304,13 @@ TEST(Sm90Plan, LeavesWhatOthersDoFaster) {
 TEST(Sm90Plan, BatchInvariantPlansDoNotGoDirect) {
   const Sm90Plan plan =
       sm90_plan(core::parse("n64 ci128 co128 l65536 k3 s1 p0 bf16").value(), device("h200"), true);
-  EXPECT_FALSE(sm90_tile(plan.config).direct);
+  EXPECT_FALSE(sm90_tile(plan.config).tma);
 }
 
 TEST(Sm90Plan, LargeProblemsHoldTf32InFloat16) {
   const core::Problem p = core::parse("n64 ci128 co128 l65536 k3 s1 p0 f32 tf32").value();
   const Sm90Plan plan = sm90_plan(p, device("h200"), false);
-  EXPECT_TRUE(plan.config.held) << describe(plan, p);
+  EXPECT_TRUE(plan.config.scaled) << describe(plan, p);
   EXPECT_EQ(plan.config.splits, 1);
 }
 

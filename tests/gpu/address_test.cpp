@@ -132,7 +132,7 @@ TEST_F(Addresses, DirectConfigurations) {
                             "n2 ci32 co20 l264 k16 s8 p4 bias "}) {
     for (const char* mode : {"f32", "f32 tf32", "f16", "bf16"}) {
       const Operands o(std::string(shape) + mode);
-      for (const cuda::Sm90Config& c : direct_configs(o.problem)) {
+      for (const cuda::Sm90Config& c : tma_configs(o.problem)) {
         if (cuda::sm90_plan_of(o.problem, device, c).blocks == 0) continue;
         ++ran;
         expect_same_bits(o, *cuda::sm90_kernel(o.problem, device, c), cuda::text(c));
@@ -149,7 +149,7 @@ TEST_F(Addresses, ElementsInsteadOfTensorCopies) {
   for (const char* text : {"n2 ci48 co70 l520 k3 s1 p1 bias f32 tf32", "n2 ci33 co40 l301 k3 s1 p1 bias f32",
                            "n2 ci40 co40 l264 k5 s2 p1 f16", "n1 ci33 co24 l263 k3 s1 p1 d3 bf16"}) {
     const Operands o(text);
-    for (const cuda::Sm90Config& c : direct_configs(o.problem)) {
+    for (const cuda::Sm90Config& c : tma_configs(o.problem)) {
       if (cuda::sm90_plan_of(o.problem, device, c).blocks == 0) continue;
       const auto kernel = cuda::sm90_kernel(o.problem, device, c);
       Runner runner(o);
@@ -159,8 +159,8 @@ TEST_F(Addresses, ElementsInsteadOfTensorCopies) {
   }
 }
 
-// The same of data whose loudness falls from half tile to half tile, of which two may have an output, and of
-// data that float16 does not hold: scales and marks depend on the numbers alone.
+// The same of data whose loudness falls from warpgroup tile to warpgroup tile, of which two may have an
+// output, and of data that float16 does not hold: scales and marks depend on the numbers alone.
 TEST_F(Addresses, ScalesAndMarks) {
   const core::DeviceInfo device = cuda::device_info(0).value();
   if (device.sm != 90) GTEST_SKIP() << "not a GPU of compute capability 9.0";
@@ -175,7 +175,7 @@ TEST_F(Addresses, ScalesAndMarks) {
         if (!marks) x[i] = std::ldexp(x[i], -static_cast<int>(i % length / 61 % 9));
         if (marks && i % 997 == 5) x[i] *= 1e-12f;
       }
-      for (const cuda::Sm90Config& c : direct_configs(o.problem)) {
+      for (const cuda::Sm90Config& c : tma_configs(o.problem)) {
         if (cuda::sm90_plan_of(o.problem, device, c).blocks == 0) continue;
         expect_same_bits(o, *cuda::sm90_kernel(o.problem, device, c), cuda::text(c));
       }

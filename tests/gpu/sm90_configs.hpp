@@ -8,8 +8,8 @@
 
 namespace tconv::gpu_test {
 
-// Those in which x goes direct; not all of them fit.
-inline std::vector<cuda::Sm90Config> direct_configs(const core::Problem& p) {
+// Those in which x comes by tensor copies; not all of them fit.
+inline std::vector<cuda::Sm90Config> tma_configs(const core::Problem& p) {
   std::vector<cuda::Sm90Config> configs;
   const cuda::Sm80Mode mode = cuda::sm80_mode(p);
   for (int tile = 0; tile < static_cast<int>(cuda::sm90_tiles().size()); ++tile) {
@@ -17,8 +17,8 @@ inline std::vector<cuda::Sm90Config> direct_configs(const core::Problem& p) {
       cuda::Sm90Config c;
       c.tile = tile;
       c.resident = resident;
-      c.held = cuda::sm90_holds(mode);
-      if (cuda::sm90_tile(c).direct && cuda::sm90_has(mode, c.held, tile)) configs.push_back(c);
+      c.scaled = cuda::sm90_scales(mode);
+      if (cuda::sm90_tile(c).tma && cuda::sm90_has(mode, c.scaled, tile)) configs.push_back(c);
     }
   }
   return configs;

@@ -58,8 +58,8 @@ class Packed : public Gpu {
     const cuda::Sm90Plan plan = cuda::sm90_plan(problem_, device, false);
     ASSERT_GT(plan.blocks, 0) << text;
     phases_ = plan.phases;
-    row_blocks_ = plan.params.row_blocks;
-    block_couts_ = plan.params.block_couts;
+    row_blocks_ = plan.params.sizes.row_blocks;
+    block_couts_ = plan.params.sizes.block_couts;
     const auto kernel = cuda::sm90_kernel(problem_, device, plan.config);
     Buffer packed(kernel->packed_bytes());
     const Buffer weight(weight_);
@@ -103,7 +103,7 @@ class Packed : public Gpu {
   // A row block's marks: each byte 0 or 1, and any of them 1 where `expected`.
   void expect_marks(int64_t at, bool expected, const std::string& what) const {
     bool any = false;
-    for (int i = 0; i < cuda::kSm90Marks; ++i) {
+    for (int i = 0; i < cuda::kSm90RowMarks; ++i) {
       const int byte = std::to_integer<int>(packed_[static_cast<std::size_t>(at + i)]);
       EXPECT_LE(byte, 1) << what;
       any = any || byte != 0;
@@ -134,7 +134,7 @@ class Packed : public Gpu {
         });
       }
       const std::string what = text + (held ? ", held" : "") + ", row block " + std::to_string(block);
-      expect_marks(base + packing.marks_at + cuda::kSm90Marks * block, !fits, what);
+      expect_marks(base + packing.marks_at + cuda::kSm90RowMarks * block, !fits, what);
       for (int64_t unit = 0; unit < units && wrong < 5; ++unit) {
         const int64_t row = unit % cuda::kSm90Rows, inner = row / phases_.count;
         int64_t rest = unit / cuda::kSm90Rows;

@@ -26,13 +26,14 @@ std::vector<std::byte> run(const Operands& o, const core::DeviceInfo& device,
                            const cuda::Sm90Config& config) {
   const core::Problem& p = o.problem;
   const cuda::Sm90Plan plan = cuda::sm90_plan_of(p, device, config);
-  if (plan.blocks == 0 || config.splits > plan.params.units || config.walkers > plan.params.column_tiles)
+  if (plan.blocks == 0 || config.splits > plan.params.grid.units ||
+      config.walkers > plan.params.columns.column_tiles)
     return {};
   return run_once(*cuda::sm90_kernel(p, device, config), o);
 }
 
 // The same operands and split give the same bits in every tile, ring and walk: few stages show a slot that is
-// released too early. What is held in float16 has its own bits, and what goes direct.
+// released too early. What is scaled to float16 has its own bits, and what comes by tensor copies.
 TEST_F(Sm90, ConfigurationsAgree) {
   const core::DeviceInfo device = cuda::device_info(0).value();
   for (const char* text : {"n2 ci70 co70 l701 k5 s1 p2 bias f32 tf32",
@@ -72,16 +73,16 @@ TEST_F(Sm90, ConfigurationsAgree) {
       c.splits = 1 + others % 2;
       c.resident = others / 2 % 2 == 1;
       c.folded = others / 4 % 2 == 1;
-      c.held = others / 8 % 2 == 1;
+      c.scaled = others / 8 % 2 == 1;
       c.stages = others / 16 == 0 ? 0 : 1 + others / 16;
       c.walkers = others / 16;
-      if (!cuda::sm90_has(mode, c.held, c.tile)) continue;
+      if (!cuda::sm90_has(mode, c.scaled, c.tile)) continue;
       if (c.folded && o.problem.n == 1) continue;
       const std::vector<std::byte> got = run(o, device, c);
       if (got.empty()) continue;
       ++ran;
-      const bool direct = cuda::sm90_tile(c).direct;
-      std::vector<std::byte>& expected = first[direct][c.held][c.splits];
+      const bool direct = cuda::sm90_tile(c).tma;
+      std::vector<std::byte>& expected = first[direct][c.scaled][c.splits];
       if (expected.empty()) {
         EXPECT_LE(o.worst(got), 300.0) << text;  // tf32 rounds; a wrong element is far beyond
         expected = got;
@@ -107,7 +108,7 @@ std::string different(const core::Problem& p, const std::vector<std::byte>& y,
 }
 
 // Random problems of small integers, which every mode computes exactly: each output is the exact sum, rounded
-// once. Drawn problems are bent to what goes direct: taps that share registers, and others.
+// once. Drawn problems are bent to what comes by tensor copies: taps that share registers, and others.
 TEST_F(Sm90, DirectIsExactOverRandomProblems) {
   const core::DeviceInfo device = cuda::device_info(0).value();
   judge::Rng rng(5);
@@ -130,12 +131,12 @@ TEST_F(Sm90, DirectIsExactOverRandomProblems) {
     Operands o(core::text(p), static_cast<uint64_t>(i));
     o.make_integers();
     std::vector<std::byte> expected;
-    for (const cuda::Sm90Config& c : direct_configs(p)) {
+    for (const cuda::Sm90Config& c : tma_configs(p)) {
       const std::vector<std::byte> got = run(o, device, c);
       if (got.empty()) continue;
       if (expected.empty()) expected = o.rounded_reference();
       ++ran;
-      if (cuda::sm90_plan_of(p, device, c).params.tap_group == 0) ++alone;
+      if (cuda::sm90_plan_of(p, device, c).params.tma.tap_group == 0) ++alone;
       if (different(p, got, expected).empty() && run(o, device, c) == got) continue;
       if (++wrong > 5) continue;
       ADD_FAILURE() << core::text(p) << ": " << cuda::text(c) << ": " << different(p, got, expected);
@@ -146,18 +147,18 @@ TEST_F(Sm90, DirectIsExactOverRandomProblems) {
   EXPECT_GT(alone, 1000);
 }
 
-// How the outputs of direct plans of small integers come to y, whole half tiles of which must be there for
-// that: straight from registers where rows begin on a vector, or half a stride before one; else float32 in
-// windows that are staged as they lie in y.
+// How the outputs of plans with tensor copies of small integers come to y, whole warpgroup tiles of which
+// must be there for that: straight from registers where rows begin on a vector, or half a stride before one;
+// else float32 in windows that are staged as they lie in y.
 void expect_stores(const char* shape, const std::vector<const char*>& modes,
-                   const std::function<bool(const cuda::Sm90Params&)>& so) {
+                   const std::function<bool(const cuda::Sm90StageParams&)>& so) {
   const core::DeviceInfo device = cuda::device_info(0).value();
   int counted = 0;
   for (const char* mode : modes) {
     Operands o(std::string(shape) + " " + mode);
     o.make_integers();
     const std::vector<std::byte> expected = o.rounded_reference();
-    for (const cuda::Sm90Config& c : direct_configs(o.problem)) {
+    for (const cuda::Sm90Config& c : tma_configs(o.problem)) {
       const std::vector<std::byte> got = run(o, device, c);
       if (got.empty()) continue;
       if (so(cuda::sm90_plan_of(o.problem, device, c).params)) ++counted;
@@ -176,7 +177,7 @@ TEST_F(Sm90, DirectStoresStraight) {
         "n1 ci40 co34 l520 k4 s4 p0", "n2 ci32 co20 l264 k16 s8 p4 bias", "n1 ci48 co24 l520 k8 s8 p0",
         "n2 ci32 co18 l264 k12 s4 p4", "n3 ci24 co9 l264 k24 s8 p8 bias"}) {
     expect_stores(shape, {"f32 tf32", "bf16", "f16"},
-                  [](const cuda::Sm90Params& k) { return k.straight > 0; });
+                  [](const cuda::Sm90StageParams& k) { return k.writer.straight > 0; });
   }
 }
 
@@ -185,7 +186,7 @@ TEST_F(Sm90, DirectStoresShiftedWindows) {
        {"n2 ci32 co128 l520 k3 s1 p0 bias", "n3 ci24 co192 l1001 k2 s1 p1", "n2 ci40 co70 l520 k5 s1 p1",
         "n2 ci32 co64 l519 k7 s1 p3 bias", "n2 ci48 co130 l1001 k3 s1 p1 d2",
         "n1 ci64 co256 l522 k5 s1 p1 g2 bias", "n2 ci33 co64 l777 k9 s1 p4"}) {
-    expect_stores(shape, {"f32 tf32"}, [](const cuda::Sm90Params& k) { return k.shifted; });
+    expect_stores(shape, {"f32 tf32"}, [](const cuda::Sm90StageParams& k) { return k.writer.shifted; });
   }
 }
 
@@ -211,7 +212,7 @@ TEST_F(Sm90, DirectRepairsWhatIsNoProduct) {
     const std::vector<std::byte> expected = run(o, device, cuda::Sm90Config{});
     ASSERT_FALSE(expected.empty()) << text;
     int ran = 0;
-    for (const cuda::Sm90Config& c : direct_configs(p)) {
+    for (const cuda::Sm90Config& c : tma_configs(p)) {
       const std::vector<std::byte> got = run(o, device, c);
       if (got.empty()) continue;
       ++ran;
@@ -240,12 +241,12 @@ TEST_F(Sm90, OddStagesOfOperands) {
     o.make_integers();
     const std::vector<std::byte> expected = o.rounded_reference();
     int ran = 0;
-    for (cuda::Sm90Config c : direct_configs(o.problem)) {
+    for (cuda::Sm90Config c : tma_configs(o.problem)) {
       for (const int stages : {2, 3, 4, 5, 7}) {
         c.stages = stages;
         const cuda::Sm90Plan plan = cuda::sm90_plan_of(o.problem, device, c);
-        if (plan.blocks == 0 || plan.params.stages != stages) continue;
-        EXPECT_EQ(plan.params.tap_group, 0) << text;
+        if (plan.blocks == 0 || plan.params.tma.stages != stages) continue;
+        EXPECT_EQ(plan.params.tma.tap_group, 0) << text;
         ++ran;
         for (int i = 0; i < 4; ++i) {
           EXPECT_EQ(different(o.problem, run(o, device, c), expected), "") << text << ": " << cuda::text(c);

@@ -26,7 +26,7 @@ class TensorCores : public Gpu, public ::testing::WithParamInterface<const char*
   }
 };
 
-// Not a kernel's name: cuda.sm90.dense in every configuration in which x goes direct.
+// Not a kernel's name: cuda.sm90.dense in every configuration in which x comes by tensor copies.
 constexpr const char* kDirect = "cuda.sm90.dense direct";
 
 INSTANTIATE_TEST_SUITE_P(Kernels, TensorCores,
@@ -86,7 +86,7 @@ void expect_direct_right(const Value& x, const Value& w, const std::string& mode
         "n2 ci48 co40 l301 k5 s1 p2 d3 ", "n1 ci32 co33 l502 k7 s1 p0 "}) {
     Operands o(shape + mode);
     set(o, x, w);
-    for (const cuda::Sm90Config& c : direct_configs(o.problem)) {
+    for (const cuda::Sm90Config& c : tma_configs(o.problem)) {
       if (cuda::sm90_plan_of(o.problem, device, c).blocks == 0) continue;
       const std::vector<std::byte> y = run_once(*cuda::sm90_kernel(o.problem, device, c), o);
       expect_right(o, y);

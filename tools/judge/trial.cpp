@@ -7,6 +7,7 @@
 
 #include "core/nan.hpp"
 #include "judge/bound.hpp"
+#include "plan/maker.hpp"
 #include "reference/reference.hpp"
 
 namespace tconv::judge {
@@ -145,10 +146,12 @@ std::string Trial::untouched() {
 
 std::string Trial::place(int64_t index) const {
   const core::Problem& p = case_.problem;
-  if (p.operation != core::Operation::forward) return "output[" + std::to_string(index) + "]";
+  const auto* names = dynamic_cast<const plan::NamesMakers*>(plan_->kernel.get());
+  const std::string maker = names == nullptr ? "" : " (" + names->maker_of(index) + ")";
+  if (p.operation != core::Operation::forward) return "output[" + std::to_string(index) + "]" + maker;
   const int64_t lout = p.lout();
   return "output[" + std::to_string(index / (p.cout * lout)) + "," + std::to_string(index / lout % p.cout) +
-         "," + std::to_string(index % lout) + "]";
+         "," + std::to_string(index % lout) + "]" + maker;
 }
 
 double Trial::output_at(int64_t index) const {

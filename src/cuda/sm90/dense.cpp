@@ -9,6 +9,7 @@
 #include "cuda/sm80/tiling.hpp"
 #include "cuda/sm90/cost.hpp"
 #include "cuda/sm90/dense_plan.hpp"
+#include "plan/maker.hpp"
 
 namespace tconv::cuda {
 namespace {
@@ -41,7 +42,7 @@ void spread(Sm90PackParams& k, int64_t row_blocks, const core::DeviceInfo& devic
   while (row_blocks * k.parts < device.sm_count) {
     const int couts = static_cast<int>(ceil_div(k.part_couts, 2));
     if (couts == k.part_couts || couts * k.phases < 8) break;
-    if (ceil_div(k.block_couts, couts) > kSm90Marks) break;  // a byte of the row block's marks each
+    if (ceil_div(k.block_couts, couts) > kSm90RowMarks) break;  // a byte of the row block's marks each
     k.part_couts = couts;
     k.parts = static_cast<int>(ceil_div(k.block_couts, couts));
   }
@@ -55,11 +56,11 @@ void spread(Sm90PackParams& k, int64_t row_blocks, const core::DeviceInfo& devic
 // both: layouts, of float32.
 Sm90PackParams pack_params(const Sm90Plan& plan, const Problem& p, const WeightSteps& steps,
                            const core::DeviceInfo& device, const void* weight, void* packed, bool both) {
-  const Sm90Params& k = plan.params;
-  const Sm90Packing plain = sm90_packing(p, plan.mode, false), held = sm90_packing(p, plan.mode, both);
-  unsigned char *to = static_cast<unsigned char*>(packed), *to_held = to + plain.bytes;
-  auto slabs = [&](bool of_held) {
-    return static_cast<int>(ceil_div(k.cin_group, sm90_layout(plan.mode, of_held).slab()));
+  const Sm90StageParams& k = plan.params;
+  const Sm90Packing plain = sm90_packing(p, plan.mode, false), scaled = sm90_packing(p, plan.mode, both);
+  unsigned char *to = static_cast<unsigned char*>(packed), *to_scaled = to + plain.bytes;
+  auto slabs = [&](bool of_scaled) {
+    return static_cast<int>(ceil_div(k.sizes.cin_group, sm90_layout(plan.mode, of_scaled).slab()));
   };
   Sm90PackParams params{};
   params.weight = weight;
@@ -69,54 +70,54 @@ Sm90PackParams pack_params(const Sm90Plan& plan, const Problem& p, const WeightS
   params.slabs = slabs(false);
   params.channel_blocks = params.slabs * sm90_layout(plan.mode, false).slab() / 8;
   if (both) {
-    params.held = to_held;
-    params.held_marks = to_held + held.marks_at;
-    params.scales = reinterpret_cast<float*>(to_held + held.scales_at);
-    params.held_slabs = slabs(true);
-    params.channel_blocks = params.held_slabs * kSm90Blocks;
+    params.scaled = to_scaled;
+    params.scaled_marks = to_scaled + scaled.marks_at;
+    params.scales = reinterpret_cast<float*>(to_scaled + scaled.scales_at);
+    params.scaled_slabs = slabs(true);
+    params.channel_blocks = params.scaled_slabs * kSm90Blocks;
   }
-  params.cin_group = k.cin_group;
-  params.cout_group = k.cout_group;
-  params.k = k.k;
-  params.phases = k.phases;
-  params.taps = k.taps;
-  params.tap_stride = k.tap_stride;
-  params.row_blocks = k.row_blocks;
-  params.block_couts = k.block_couts;
-  spread(params, int64_t{k.groups} * k.row_blocks, device);
+  params.cin_group = k.sizes.cin_group;
+  params.cout_group = k.sizes.cout_group;
+  params.k = k.sizes.k;
+  params.phases = k.sizes.phases;
+  params.taps = k.sizes.taps;
+  params.tap_stride = k.sizes.tap_stride;
+  params.row_blocks = k.sizes.row_blocks;
+  params.block_couts = k.sizes.block_couts;
+  spread(params, int64_t{k.sizes.groups} * k.sizes.row_blocks, device);
   return params;
 }
 
 // A map of x of shape (group of channels, N), of which a dimension of one has any step. Or several, of all
 // rows whatever their sample: each of every row_classes-th one, from the 16-byte boundary at or before its
 // begin.
-Status set_x_maps(Sm90Params& k, const Problem& p, int channels) {
-  const int64_t element = static_cast<int64_t>(core::size_of(p.dtype)), row = k.x_step[1] * element;
-  const int element_bytes = static_cast<int>(element), classes = k.row_classes;
+Status set_x_maps(Sm90TmaParams& k, const Problem& p, int channels) {
+  const int64_t element = static_cast<int64_t>(core::size_of(p.dtype)), row = k.sizes.x_step[1] * element;
+  const int element_bytes = static_cast<int>(element), classes = k.source.row_classes;
   if (classes == 1) {
-    const int64_t sample = p.n > 1 ? k.x_step[0] * element : row;
-    return make_tensor_map({k.x,
+    const int64_t sample = p.n > 1 ? k.sizes.x_step[0] * element : row;
+    return make_tensor_map({k.operands.x,
                             element_bytes,
-                            {p.l, k.cin_group, p.groups, p.n},
-                            {row, row * k.cin_group, sample},
-                            {k.width, channels, 1, 1}},
-                           k.x_maps[0]);
+                            {p.l, k.sizes.cin_group, p.groups, p.n},
+                            {row, row * k.sizes.cin_group, sample},
+                            {k.source.width, channels, 1, 1}},
+                           k.source.maps[0]);
   }
-  const int64_t rows = (p.n - 1) * k.sample_rows + p.cin, step = row * classes;
+  const int64_t rows = (p.n - 1) * k.source.sample_rows + p.cin, step = row * classes;
   for (int m = 0; m < classes; ++m) {
     const int64_t behind = m * row % 16;
-    const Status made = make_tensor_map({static_cast<const std::byte*>(k.x) + m * row - behind,
+    const Status made = make_tensor_map({static_cast<const std::byte*>(k.operands.x) + m * row - behind,
                                          element_bytes,
                                          {p.l + behind / element, ceil_div(rows - m, int64_t{classes}), 1, 1},
                                          {step, step, step},
-                                         {k.width, channels / classes, 1, 1}},
-                                        k.x_maps[m]);
+                                         {k.source.width, channels / classes, 1, 1}},
+                                        k.source.maps[m]);
     if (!made.ok()) return made;
   }
   return {};
 }
 
-class Sm90Dense final : public plan::Kernel {
+class Sm90Dense final : public plan::Kernel, public plan::NamesMakers {
  public:
   Sm90Dense(const Problem& problem, const core::DeviceInfo& device, const Sm90Plan& plan)
       : asked_(problem),
@@ -125,7 +126,7 @@ class Sm90Dense final : public plan::Kernel {
         device_(device),
         plan_(plan),
         functions_(functions_of(plan_.mode)) {
-    if (plan_.config.held) second_ = sm90_second(plan_, problem_, device_);
+    if (plan_.config.scaled) second_ = sm90_second(plan_, problem_, device_);
     set_deep(plan_);
     set_deep(second_);
     plan_.cost.total += form_.planes_ms(device);
@@ -141,13 +142,14 @@ class Sm90Dense final : public plan::Kernel {
     return static_cast<std::size_t>(planes_at() + form_.planes_bytes);
   }
   std::string describe() const override { return cuda::describe(plan_, problem_) + words_of(form_); }
+  std::string maker_of(int64_t index) const override { return text(sm90_maker(plan_, index)); }
   double predicted_ms() const override { return plan_.cost.total; }
 
   Status pack(const void* weight, void* packed, const plan::RunContext& context) const override {
     const Launcher launcher(kSm90Dense.name, asked_, device_, context);
-    const bool both = sm90_holds(plan_.mode) && (plan_.config.held || !context.pack_once);
+    const bool both = sm90_scales(plan_.mode) && (plan_.config.scaled || !context.pack_once);
     const Sm90PackParams params = pack_params(plan_, problem_, form_.weights, device_, weight, packed, both);
-    const int64_t clusters = int64_t{plan_.params.groups} * params.row_blocks * params.parts;
+    const int64_t clusters = int64_t{plan_.params.sizes.groups} * params.row_blocks * params.parts;
     return launcher.run(functions_.pack, {clusters * params.cluster, kSm90PackThreads, 0, params.cluster},
                         params);
   }
@@ -159,8 +161,8 @@ class Sm90Dense final : public plan::Kernel {
     plan::Operands of_form = operands;
     status = form_input(form_, asked_, launcher, operands, context.workspace + planes_at(), of_form.x);
     if (status.ok()) status = launch(launcher, plan_, of_form, context, false);
-    if (status.ok() && plan_.config.held) status = launch(launcher, second_, of_form, context, true);
-    if (status.ok() && plan_.params.partial) {
+    if (status.ok() && plan_.config.scaled) status = launch(launcher, second_, of_form, context, true);
+    if (status.ok() && plan_.params.pass.partial) {
       status =
           sum_partial(launcher, plan_.mode, sm90_sum_params(plan_, problem_), problem_, operands, context);
     }
@@ -169,8 +171,8 @@ class Sm90Dense final : public plan::Kernel {
 
  private:
   void set_deep(Sm90Plan& plan) const {
-    plan.params.deep = form_.deep;
-    plan.params.ragged = plan.params.ragged || form_.deep.ragged;
+    plan.params.sizes.deep = form_.deep;
+    plan.params.sizes.ragged = plan.params.sizes.ragged || form_.deep.ragged;
   }
 
   // The workspace holds partial sums, then tile marks, then counters, then planes.
@@ -181,34 +183,41 @@ class Sm90Dense final : public plan::Kernel {
   // marked: only what the first launch marked.
   Status launch(const Launcher& launcher, const Sm90Plan& plan, const plan::Operands& operands,
                 const plan::RunContext& context, bool marked) const {
-    Sm90Params params = plan.params;
-    params.x = operands.x;
-    params.packed = static_cast<const unsigned char*>(operands.weight) + plan.packed_at;
-    params.bias = problem_.has_bias ? operands.bias : nullptr;
-    params.output = params.partial ? context.workspace : operands.output;
-    std::byte* const marks = context.workspace + plan_.partial_bytes;
-    params.tile_marks = reinterpret_cast<int*>(marks);
-    params.second = marked;
-    const Sm90Tile& tile = sm90_tile(plan.config);
-    Grid grid{plan.blocks, kSm90Threads, plan.shared_bytes};
-    if (tile.direct) {
-      const Sm90DirectTile direct_tile = sm90_direct_tile(plan, tile);
-      // Tensor copies need 16-byte boundaries; elements make the same stages.
-      params.by_elements = reinterpret_cast<uintptr_t>(params.x) % 16 != 0;
-      const Status made = params.by_elements ? Status() : set_x_maps(params, problem_, direct_tile.channels);
-      if (!made.ok()) return made;
-      grid.threads = 128 * (direct_tile.warpgroups + 1);
-      if (plan.counter_bytes > 0) params.counters = reinterpret_cast<int*>(marks + plan.tile_marks_bytes);
-      const auto bytes = static_cast<std::size_t>(plan.tile_marks_bytes + plan.counter_bytes);
-      const Status zeroed = bytes > 0 ? launcher.zero(marks, bytes) : Status();
-      if (!zeroed.ok()) return zeroed;
-    }
-    const Sm90Functions functions = !plan.config.held             ? functions_
+    const Sm90Operands of_run = {operands.x,
+                                 static_cast<const unsigned char*>(operands.weight) + plan.packed_at,
+                                 problem_.has_bias ? operands.bias : nullptr,
+                                 plan.params.pass.partial ? context.workspace : operands.output};
+    const Sm90TileMarks marks = {reinterpret_cast<int*>(context.workspace + plan_.partial_bytes), marked};
+    const Sm90Functions functions = !plan.config.scaled           ? functions_
                                     : plan.mode == Sm80Mode::ieee ? sm90_split()
-                                                                  : sm90_held();
-    return launcher.run(tile.direct ? functions.direct[tile.row_blocks - 1][params.tap_group]
-                                    : functions.tiles[static_cast<std::size_t>(plan.config.tile)],
-                        grid, params);
+                                                                  : sm90_scaled();
+    if (sm90_tile(plan.config).tma) return launch_tma(launcher, plan, of_run, marks, functions);
+    Sm90GatherParams params = gather_params(plan.params);
+    params.operands = of_run;
+    params.marks = marks;
+    return launcher.run(functions.gather[static_cast<std::size_t>(plan.config.tile)],
+                        {plan.blocks, kSm90Threads, plan.shared_bytes}, params);
+  }
+  Status launch_tma(const Launcher& launcher, const Sm90Plan& plan, const Sm90Operands& operands,
+                    const Sm90TileMarks& marks, const Sm90Functions& functions) const {
+    Sm90TmaParams params = tma_params(plan.params);
+    params.operands = operands;
+    params.marks = marks;
+    const Sm90Tile& tile = sm90_tile(plan.config);
+    const Sm90WarpgroupTile warpgroup_tile = sm90_warpgroup_tile(plan, tile);
+    // Tensor copies need 16-byte boundaries; elements make the same stages.
+    params.source.by_elements = reinterpret_cast<uintptr_t>(operands.x) % 16 != 0;
+    const Status made =
+        params.source.by_elements ? Status() : set_x_maps(params, problem_, warpgroup_tile.channels);
+    if (!made.ok()) return made;
+    const auto to_zero = reinterpret_cast<std::byte*>(marks.tiles);
+    if (plan.counter_bytes > 0)
+      params.tiles.counters = reinterpret_cast<int*>(to_zero + plan.tile_marks_bytes);
+    const auto bytes = static_cast<std::size_t>(plan.tile_marks_bytes + plan.counter_bytes);
+    const Status zeroed = bytes > 0 ? launcher.zero(to_zero, bytes) : Status();
+    if (!zeroed.ok()) return zeroed;
+    return launcher.run(functions.tma[tile.row_blocks - 1][params.source.tap_group],
+                        {plan.blocks, 128 * (warpgroup_tile.warpgroups + 1), plan.shared_bytes}, params);
   }
 
   Problem asked_;

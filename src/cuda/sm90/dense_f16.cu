@@ -1,4 +1,4 @@
-#include "cuda/sm90/dense.cuh"
+#include "cuda/sm90/transposed.cuh"
 
 namespace tconv::cuda {
 

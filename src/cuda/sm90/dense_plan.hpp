@@ -2,6 +2,7 @@
 // and options; no CUDA here.
 #pragma once
 
+#include <compare>
 #include <memory>
 #include <span>
 #include <string>
@@ -17,7 +18,7 @@ struct Sm90Config {
   int walkers = 0;  // blocks along the columns; 0: chosen
   int stages = 0;   // of x; 0: what fits
   bool resident = false;
-  bool held = false;  // float32 held in float16, of ieee in two parts; tiles beyond its range again
+  bool scaled = false;  // float32 as scaled float16, of ieee in two parts; tiles beyond its range again
   bool folded = false;
   bool aligned = false;  // columns begin at a multiple of 16 positions of x
   bool operator==(const Sm90Config&) const = default;
@@ -28,32 +29,48 @@ struct Sm90Cost {
   double tensor = 0, load = 0, l2 = 0, store = 0, dram = 0, launch = 0, total = 0;
 };
 
+// What a plan tells the stages, of either way that x takes; operands and marks come with a launch.
+struct Sm90StageParams {
+  Sm90Sizes sizes;
+  Sm90Columns columns;
+  Sm90Grid grid;
+  Sm90Weights weights;
+  Sm90GatherSource gather;  // where x is gathered
+  Sm90PassWriter pass;
+  Sm90TmaSource tma;  // where it comes by tensor copies
+  Sm90WarpgroupTiles tiles;
+  Sm90TileWriter writer;
+  int barriers;
+};
+Sm90GatherParams gather_params(const Sm90StageParams&);
+Sm90TmaParams tma_params(const Sm90StageParams&);
+
 struct Sm90Plan {
   Phases phases;
   Sm80Mode mode;
   Sm90Config config;
   Sm90Cost cost;
-  Sm90Params params;  // without pointers
+  Sm90StageParams params;
   std::size_t shared_bytes = 0;
   int64_t blocks = 0;                       // 0: does not fit
   int64_t packed_bytes = 0, packed_at = 0;  // of all layouts of the mode; where this one begins
   int64_t partial_bytes = 0, tile_marks_bytes = 0, counter_bytes = 0;
 };
 
-// Whether a mode has a layout held in float16 beside the other.
-inline bool sm90_holds(Sm80Mode mode) {
+// Whether a mode has a layout of scaled float16 beside the other.
+inline bool sm90_scales(Sm80Mode mode) {
   return mode == Sm80Mode::tf32 || mode == Sm80Mode::ieee;
 }
 
 std::span<const Sm90Tile> sm90_tiles();
 const Sm90Tile& sm90_tile(const Sm90Config&);
-bool sm90_has(Sm80Mode mode, bool held, int tile);
+bool sm90_has(Sm80Mode mode, bool scaled, int tile);
 
 // A row block of one layout's packed weights, and where what follows them lies.
 struct Sm90Packing {
   int64_t row_block_bytes, scales_at, marks_at, bytes;
 };
-Sm90Packing sm90_packing(const core::Problem&, Sm80Mode mode, bool held);
+Sm90Packing sm90_packing(const core::Problem&, Sm80Mode mode, bool scaled);
 
 // The whole plan of one configuration, with its predicted cost.
 Sm90Plan sm90_plan_of(const core::Problem&, const core::DeviceInfo&, const Sm90Config&);
@@ -61,7 +78,7 @@ Sm90Plan sm90_plan_of(const core::Problem&, const core::DeviceInfo&, const Sm90C
 Sm90Plan sm90_plan(const core::Problem&, const core::DeviceInfo&, bool batch_invariant);
 // Whether sm90_plan finds one, mostly without its search.
 bool sm90_fits(const core::Problem&, const core::DeviceInfo&, bool batch_invariant);
-// Of a plan that holds float32 in float16: the same tiles with operands in tf32, x through registers.
+// Of a plan with scaled float16: the same tiles with operands in tf32, x gathered.
 Sm90Plan sm90_second(const Sm90Plan&, const core::Problem&, const core::DeviceInfo&);
 // Of a plan with partial sums, without pointers.
 Sm80SumParams sm90_sum_params(const Sm90Plan&, const core::Problem&);
@@ -70,11 +87,24 @@ Sm80SumParams sm90_sum_params(const Sm90Plan&, const core::Problem&);
 std::unique_ptr<const plan::Kernel> sm90_kernel(const core::Problem&, const core::DeviceInfo&,
                                                 const Sm90Config&);
 
-// direct_plan.cpp: whether a laid out plan's x can go direct, and its places in shared memory; shared_bytes
-// is 0 where it does not fit.
-bool sm90_direct_takes(const Sm90Plan& plan, const core::Problem& problem);
-void sm90_set_direct(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit);
-Sm90DirectTile sm90_direct_tile(const Sm90Plan& plan, const Sm90Tile& tile);
+// gather_plan.cpp: the places of a laid out plan's stages in shared memory; shared_bytes is 0 where they do
+// not fit.
+void sm90_set_gather(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit);
+// tma_plan.cpp: whether a laid out plan's x can come by tensor copies, and its places likewise.
+bool sm90_tma_takes(const Sm90Plan& plan, const core::Problem& problem);
+void sm90_set_tma(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit);
+Sm90WarpgroupTile sm90_warpgroup_tile(const Sm90Plan& plan, const Sm90Tile& tile);
+
+// Who makes an output: block, its tile along the columns, and of a warpgroup warp, lane, product and register
+// of its sums.
+struct Sm90Maker {
+  bool has_taps = false, drawn = false;  // drawn: tiles go to any of the run's blocks, `block` the first
+  int64_t block = 0, tile = 0;
+  int warpgroup = 0, warp = 0, lane = 0, product = 0, index = 0;
+  auto operator<=>(const Sm90Maker&) const = default;
+};
+Sm90Maker sm90_maker(const Sm90Plan&, int64_t output);  // dense_maker.cpp
+std::string text(const Sm90Maker&);
 
 std::string describe(const Sm90Plan& plan, const core::Problem& problem);
 std::string text(const Sm90Config& config);

@@ -1,11 +1,11 @@
-#include "cuda/sm90/dense.cuh"
+#include "cuda/sm90/transposed.cuh"
 
 namespace tconv::cuda {
 
-// Only where x goes direct, and of one row block: its sums take the registers of a second one.
+// Only where x comes by tensor copies, and of one row block: its sums take the registers of a second one.
 Sm90Functions sm90_split() {
   Sm90Functions f{};
-  sm90::set_direct<sm90::HeldSplit, 1>(f);
+  sm90::set_tma<sm90::Fp16Split, 1>(f);
   return f;
 }
 

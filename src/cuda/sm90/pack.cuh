@@ -12,7 +12,7 @@
 // layout alone, where the run that follows needs no other.
 #pragma once
 
-#include "cuda/sm90/shape.cuh"
+#include "cuda/sm90/rings.cuh"
 
 namespace tconv::cuda::sm90 {
 
@@ -20,7 +20,7 @@ namespace tconv::cuda::sm90 {
 
 inline constexpr uint32_t kNothing = 0xffffffffu;
 
-// float32 has a second layout, held in float16.
+// float32 has a second layout, scaled to float16.
 template <class Mode>
 inline constexpr bool kBothLayouts = std::is_same_v<typename Mode::T, float>;
 
@@ -115,8 +115,9 @@ __device__ inline bool any_of_cluster(const Sm90PackParams& p, const PackShare& 
 // A mark of the block's part; the last part also says that there are no more.
 __device__ inline void mark(const PackShare& share, unsigned char* marks, bool marked) {
   const int thread = static_cast<int>(threadIdx.x);
-  if (share.rank != 0 || thread < share.part || thread >= (share.last ? kSm90Marks : share.part + 1)) return;
-  marks[share.row_block * kSm90Marks + thread] = marked && thread == share.part;
+  if (share.rank != 0 || thread < share.part || thread >= (share.last ? kSm90RowMarks : share.part + 1))
+    return;
+  marks[share.row_block * kSm90RowMarks + thread] = marked && thread == share.part;
 }
 
 // Tells the cluster's other blocks what this one saw.
@@ -141,7 +142,7 @@ __device__ inline bool set_scale(const Sm90PackParams& p, const PackShare& share
     most = max(most, looked.most[rank][thread]);
     least = min(least, looked.least[rank][thread]);
   }
-  const int exponent = held_exponent(most);
+  const int exponent = scale_exponent(most);
   const float unscale = __uint_as_float(static_cast<uint32_t>(exponent - 13) << 23), scale = 1 / unscale;
   scales[thread] = scale;
   if (share.rank == 0) p.scales[share.group * p.cout_group + share.cout + thread] = unscale;
@@ -149,18 +150,18 @@ __device__ inline bool set_scale(const Sm90PackParams& p, const PackShare& share
          (least != kNothing && __uint_as_float(least + 1u) * scale < 0x1p-14f);
 }
 
-// 8 weights in float16, and what that leaves of them (shape.cuh, HeldSplit).
-__device__ inline void hold_weights(const uint32_t (&v)[8], float scale, uint4& held, uint4& rest) {
+// 8 weights in float16, and what that leaves of them (arithmetic.cuh, Fp16Split).
+__device__ inline void scale_weights(const uint32_t (&v)[8], float scale, uint4& scaled, uint4& rest) {
   uint32_t pairs[4], rests[4];
 #pragma unroll
   for (int j = 0; j < 4; ++j) {
-    pairs[j] = held_pair(v[2 * j], v[2 * j + 1], scale);
+    pairs[j] = scaled_pair(v[2 * j], v[2 * j + 1], scale);
     const float2 taken = __half22float2(*reinterpret_cast<const __half2*>(&pairs[j]));
     const float low = fmaf(__uint_as_float(v[2 * j]), scale, -taken.x),
                 high = fmaf(__uint_as_float(v[2 * j + 1]), scale, -taken.y);
-    rests[j] = held_pair(__float_as_uint(low), __float_as_uint(high), HeldSplit::kUp);
+    rests[j] = scaled_pair(__float_as_uint(low), __float_as_uint(high), Fp16Split::kUp);
   }
-  held = {pairs[0], pairs[1], pairs[2], pairs[3]};
+  scaled = {pairs[0], pairs[1], pairs[2], pairs[3]};
   rest = {rests[0], rests[1], rests[2], rests[3]};
 }
 
@@ -198,13 +199,13 @@ __device__ inline bool store_units(const Sm90PackParams& p, int64_t row_block, i
     for (int q = 0; q < Mode::kParts; ++q) to[q * kBlockUnits] = parts[q];
   }
   if constexpr (kBothLayouts<Mode>) {
-    if (p.held == nullptr) return any;
-    const int64_t slab = row_block * p.held_slabs + block / kSm90Blocks;
-    uint4* to = static_cast<uint4*>(p.held) + (slab * p.taps + tap) * Mode::kParts * kBlockUnits +
+    if (p.scaled == nullptr) return any;
+    const int64_t slab = row_block * p.scaled_slabs + block / kSm90Blocks;
+    uint4* to = static_cast<uint4*>(p.scaled) + (slab * p.taps + tap) * Mode::kParts * kBlockUnits +
                 block % kSm90Blocks * kSm90Rows + row;
-    uint4 held, rest;
-    hold_weights(v, scale, held, rest);
-    to[0] = held;
+    uint4 scaled, rest;
+    scale_weights(v, scale, scaled, rest);
+    to[0] = scaled;
     if constexpr (Mode::kParts == 2) to[kBlockUnits] = rest;
   }
   return any;
@@ -218,7 +219,7 @@ __device__ inline bool store_rows(const Sm90PackParams& p, const PackShare& shar
   const int row = share.row + threadIdx.x - line * share.rows, inner = row / p.phases;
   const int phase = row - inner * p.phases, cout = inner - share.part * p.part_couts;
   const bool there = cout < share.couts;
-  const float scale = kBothLayouts<Mode> && p.held != nullptr && there ? scales[cout] : 1;
+  const float scale = kBothLayouts<Mode> && p.scaled != nullptr && there ? scales[cout] : 1;
   const Word* weight = static_cast<const Word*>(p.weight);
   const int slots = (share.end_block - share.first_block) * p.taps;
   bool any = false;
@@ -239,7 +240,7 @@ __device__ inline bool store_rows(const Sm90PackParams& p, const PackShare& shar
   return any;
 }
 
-// Of both layouts: scales, and the held one's marks, before anything is stored.
+// Of both layouts: scales, and the scaled one's marks, before anything is stored.
 __device__ inline void prepare(const Sm90PackParams& p, const PackShare& share, Looked& looked,
                                float* scales) {
   const bool infinite = __syncthreads_or(look(p, share, looked)) != 0;
@@ -247,7 +248,7 @@ __device__ inline void prepare(const Sm90PackParams& p, const PackShare& share, 
   tell(p, share, looked);
   const bool any = any_of_cluster<0>(p, share, looked, infinite);
   const bool out = __syncthreads_or(set_scale(p, share, looked, scales)) != 0;
-  mark(share, p.held_marks, any || out);
+  mark(share, p.scaled_marks, any || out);
 }
 
 #endif
@@ -259,7 +260,7 @@ __global__ void __launch_bounds__(kSm90PackThreads) pack_kernel(const __grid_con
   __shared__ float scales[kSm90Rows];
   const PackShare share(p);
   ptx::cluster_arrive();
-  const bool both = kBothLayouts<Mode> && p.held != nullptr;
+  const bool both = kBothLayouts<Mode> && p.scaled != nullptr;
   if constexpr (kBothLayouts<Mode>) {
     if (both) prepare(p, share, looked, scales);
   }

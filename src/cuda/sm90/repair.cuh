@@ -3,7 +3,7 @@
 // marks).
 #pragma once
 
-#include "cuda/sm90/shape.cuh"
+#include "cuda/sm90/rings.cuh"
 
 namespace tconv::cuda::sm90 {
 
@@ -12,30 +12,30 @@ namespace tconv::cuda::sm90 {
 // The split's share of one output, from x and the packed weights, in the order of the main loop. x is rounded
 // as the mode rounds it.
 template <class S>
-__device__ inline float sum_again(const Sm90Params& p, const Share& share, int row_block, int row, int64_t n,
-                                  int64_t u) {
+__device__ inline float sum_again(const typename S::Params& p, const Block& block, int row_block, int row,
+                                  int64_t n, int64_t u) {
   using Mode = typename S::Mode;
   using T = typename Mode::T;
-  const int phase = row % p.phases;
-  const T* x =
-      static_cast<const T*>(p.x) + n * p.x_step[0] + int64_t{share.group} * p.cin_group * p.x_step[1];
-  const unsigned char* weights = static_cast<const unsigned char*>(p.packed) +
-                                 (int64_t{share.group} * p.row_blocks + row_block) * p.row_block_bytes +
-                                 row * 16;
-  const bool last = phase + (p.taps - 1) * p.tap_stride < p.k;
+  const int phase = row % p.sizes.phases;
+  const T* x = static_cast<const T*>(p.operands.x) + n * p.sizes.x_step[0] +
+               int64_t{block.group} * p.sizes.cin_group * p.sizes.x_step[1];
+  const unsigned char* weights =
+      static_cast<const unsigned char*>(p.operands.packed) +
+      (int64_t{block.group} * p.sizes.row_blocks + row_block) * p.weights.row_block_bytes + row * 16;
+  const bool last = phase + (p.sizes.taps - 1) * p.sizes.tap_stride < p.sizes.k;
   float sum = 0;
-  for (int slab = share.first_slab; slab < share.end_slab; ++slab) {
-    const int channels = min(Mode::kSlab, p.cin_group - slab * Mode::kSlab);
-    for (int j = 0; j < p.taps - (last ? 0 : 1); ++j) {
-      const int64_t position = u - int64_t{j} * p.step;
-      if (position < 0 || position >= p.l) continue;
-      const unsigned char* block = weights + (int64_t{slab} * p.taps + j) * Mode::kParts * kSm90BlockBytes;
+  for (int slab = block.first_slab; slab < block.end_slab; ++slab) {
+    const int channels = min(Mode::kSlab, p.sizes.cin_group - slab * Mode::kSlab);
+    for (int j = 0; j < p.sizes.taps - (last ? 0 : 1); ++j) {
+      const int64_t position = u - int64_t{j} * p.sizes.step;
+      if (position < 0 || position >= p.sizes.l) continue;
+      const unsigned char* tap = weights + (int64_t{slab} * p.sizes.taps + j) * Mode::kParts * kSm90PartBytes;
       for (int c = 0; c < channels; ++c) {
-        if (!p.deep.has(slab * Mode::kSlab + c, j, position)) continue;
-        const T value = x[(int64_t{slab} * Mode::kSlab + c) * p.x_step[1] + position];
-        const unsigned char* at = block + c / Mode::kUnit * kSm90Rows * 16 + c % Mode::kUnit * sizeof(T);
+        if (!p.sizes.deep.has(slab * Mode::kSlab + c, j, position)) continue;
+        const T value = x[(int64_t{slab} * Mode::kSlab + c) * p.sizes.x_step[1] + position];
+        const unsigned char* at = tap + c / Mode::kUnit * kSm90Rows * 16 + c % Mode::kUnit * sizeof(T);
         float weight = widen(*reinterpret_cast<const T*>(at));
-        if constexpr (Mode::kParts == 2) weight += *reinterpret_cast<const float*>(at + kSm90BlockBytes);
+        if constexpr (Mode::kParts == 2) weight += *reinterpret_cast<const float*>(at + kSm90PartBytes);
         float operand = widen(value);
         if constexpr (std::is_same_v<Mode, Tf32>) {
           operand = __uint_as_float(sm80::to_tf32(__float_as_uint(operand)));

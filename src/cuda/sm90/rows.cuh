@@ -1,56 +1,83 @@
-// The epilogue's table of a block's rows: which output and which bias each is.
+// The writers' table of a block's packed rows: which output each is, and its epilogue.
 #pragma once
 
-#include "cuda/sm90/shape.cuh"
+#include "cuda/sm90/rings.cuh"
 
 namespace tconv::cuda::sm90 {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// A row of the block's tile, in shared memory.
-struct alignas(32) Row {
-  int offset;  // of its first output among the warpgroup's staged ones; -1: the row does not exist
-  int gap;     // outputs without taps that follow its own, up to the next phase's
-  int skew;    // its cout's first output: elements past a 16-byte boundary, where the first cout's is on one
-  float bias;
+// A packed row, in shared memory.
+struct alignas(16) Row {
+  int at;       // bytes from a pass's first staged output to its own
+  float bias;   // of its cout
   float scale;  // undoes the cout's
+  // Both are less than a staged row's elements. gap: outputs without taps that follow its own, up to the next
+  // phase's. skew: elements that its cout's first output is past a 16-byte boundary, where the first cout's
+  // is on one.
+  uint16_t gap, skew;
 };
 static_assert(sizeof(Row) == kSm90RowBytes);
 
-template <class S>
-inline constexpr int kTableRows = S::kRowBlocks* kSm90Rows;
+// The i-th of rows at a shared address.
+__device__ inline Row load_row(uint32_t rows, int i) {
+  const uint4 v = ptx::load_shared16(rows + i * static_cast<uint32_t>(sizeof(Row)));
+  return {static_cast<int>(v.x), __uint_as_float(v.y), __uint_as_float(v.z),
+          static_cast<uint16_t>(v.w & 0xffffu), static_cast<uint16_t>(v.w >> 16)};
+}
 
-// Once, by the threads that multiply, before a barrier: the table of rows and, where phases are skewed, for
-// each place modulo the stride its lead: its column is (place - lead) / stride.
+// What becomes of a row's sums: every output is stored through this. unscale: what undoes the tile's scale.
 template <class S>
-__device__ inline void prepare_rows(const Sm90Params& p, const Share& share, unsigned char* shared) {
-  using T = typename S::Mode::T;
-  constexpr int kVector = 16 / sizeof(T);
-  Row* rows = reinterpret_cast<Row*>(shared + p.shared_table);
-  int* leads = reinterpret_cast<int*>(rows + kTableRows<S>);
-  for (int i = threadIdx.x; i < kTableRows<S>; i += kSm90Consumers) {
-    const int row_block = share.run * S::kRowBlocks + i / kSm90Rows, row = i % kSm90Rows;
-    const int inner = row / p.phases, phase = row % p.phases, cout = row_block * p.block_couts + inner;
-    const bool there = row_block < p.row_blocks && inner < p.block_couts && cout < p.cout_group;
-    const int slot = phase * p.dilation % p.stride;
-    int next = p.stride;
-    for (int b = 0; b < p.phases; ++b) {
-      const int other = b * p.dilation % p.stride;
-      if (other > slot) next = min(next, other);
+using RowEpilogue =
+    Epilogue<typename S::Mode::T,
+             std::conditional_t<kIsScaled<typename S::Mode>, epilogue::Scaled<float>, epilogue::Unscaled>,
+             typename S::Activation>;
+template <class S>
+__device__ inline RowEpilogue<S> epilogue_of(const Row& row, float unscale) {
+  if constexpr (kIsScaled<typename S::Mode>) {
+    return {row.bias, {row.scale * unscale}};
+  } else {
+    return {row.bias};
+  }
+}
+
+template <class S>
+__device__ inline int gap_behind(const Sm90Sizes& s, int phase) {
+  if (!S::kMaySkew || !s.skewed)
+    return phase == s.phases - 1 ? s.stride - 1 - phase * s.dilation : s.dilation - 1;
+  const int slot = phase * s.dilation % s.stride;
+  int next = s.stride;
+  for (int b = 0; b < s.phases; ++b) {
+    const int other = b * s.dilation % s.stride;
+    if (other > slot) next = min(next, other);
+  }
+  return next - slot - 1;
+}
+
+// Once, by the threads that multiply, before a barrier. place(inner, phase, there): Row::at of a phase of the
+// inner-th cout of its row block.
+template <class S, class Place>
+__device__ inline void make_rows(const typename S::Params& p, const Block& block, unsigned char* shared,
+                                 Place place) {
+  Row* rows = reinterpret_cast<Row*>(shared + p.writer.shared_rows);
+  for (int i = threadIdx.x; i < S::kRowBlocks * kSm90Rows; i += S::kConsumers) {
+    const int row_block = block.run * S::kRowBlocks + i / kSm90Rows, row = i % kSm90Rows;
+    const int inner = row / p.sizes.phases, phase = row % p.sizes.phases;
+    const int cout = row_block * p.sizes.block_couts + inner;
+    const bool there =
+        row_block < p.sizes.row_blocks && inner < p.sizes.block_couts && cout < p.sizes.cout_group;
+    const int64_t channel = int64_t{block.group} * p.sizes.cout_group + cout;
+    Row r{place(inner, phase, there), 0, 1, static_cast<uint16_t>(gap_behind<S>(p.sizes, phase)), 0};
+    if (S::kMaySkew && !p.sizes.skewed) {
+      constexpr int kVector = 16 / sizeof(typename S::Mode::T);
+      r.skew = static_cast<uint16_t>(inner * (p.sizes.lout % kVector) % kVector);
     }
-    rows[i].offset = there ? inner * p.row_pitch + phase * p.dilation : -1;
-    rows[i].gap = next - slot - 1;
-    rows[i].skew = p.skewed ? 0 : static_cast<int>(inner * (p.lout % kVector) % kVector);
-    rows[i].bias = 0;
-    rows[i].scale = 1;
-    if (std::is_same_v<typename S::Mode, Held> && there) {
-      const float* scales =
-          reinterpret_cast<const float*>(static_cast<const unsigned char*>(p.packed) + p.scales_at);
-      rows[i].scale = scales[int64_t{share.group} * p.cout_group + cout];
+    if (kIsScaled<typename S::Mode> && there) {
+      const auto* packed = static_cast<const unsigned char*>(p.operands.packed);
+      r.scale = reinterpret_cast<const float*>(packed + p.weights.scales_at)[channel];
     }
-    if (there) rows[i].bias = load_bias_to_add<T>(p.bias, int64_t{share.group} * p.cout_group + cout);
-    if (!p.skewed || i >= p.phases) continue;  // rows 0 to phases-1 are one cout's
-    for (int r = 0; r < next - slot; ++r) leads[slot + r] = phase * p.dilation + r;
+    if (there) r.bias = load_bias_to_add<typename S::Mode::T>(p.operands.bias, channel);
+    rows[i] = r;
   }
 }
 

@@ -1,8 +1,7 @@
-// What the makers of operands know of a half tile: fragment.cuh's in registers, direct_units.cuh's in shared
-// memory.
+// What makers of operands know of a tile: its scale, and what they could not hold.
 #pragma once
 
-#include "cuda/sm90/shape.cuh"
+#include "cuda/sm90/rings.cuh"
 
 namespace tconv::cuda::sm90 {
 
@@ -18,7 +17,7 @@ class PlainTile {
 };
 
 // Of float32 in float16: its scale, and whether anything cannot be held.
-class HeldTile {
+class ScaledTile {
  public:
   // An infinite operand shows in every sum that it is in.
   template <class Sums>
@@ -44,7 +43,7 @@ class HeldTile {
   // The largest finite magnitude comes to lie in [2^11, 2^12): that leaves a factor of 16 above it and 2^25
   // below.
   __device__ void start(uint32_t most) {
-    const int exponent = held_exponent(most);
+    const int exponent = scale_exponent(most);
     scale_ = __uint_as_float(static_cast<uint32_t>(254 + 11 - exponent) << 23);
     unscale_ = __uint_as_float(static_cast<uint32_t>(exponent - 11) << 23);
     marked_ = false;

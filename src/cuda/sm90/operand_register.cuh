@@ -1,7 +1,7 @@
-// x from a raw stage to the registers that wgmma reads: a lane's positions of 16 channels.
+// RegisterOperand: x from a raw stage to the registers that wgmma reads, a lane's positions of 16 channels.
 #pragma once
 
-#include "cuda/sm90/held_tile.cuh"
+#include "cuda/sm90/fp16_scale.cuh"
 
 namespace tconv::cuda::sm90 {
 
@@ -89,7 +89,7 @@ class Reader : public PlainTile {
 
 // Of float32 in float16. Each warp has its own scale for a tile: the positions are rows of its sums.
 template <int Taps, int Own>
-class HeldReader : public HeldTile {
+class ScaledReader : public ScaledTile {
  public:
   using T = float;
 
@@ -125,14 +125,14 @@ class HeldReader : public HeldTile {
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
 #pragma unroll
-      for (int i = kFirst; i < raw.kWords; ++i) HeldTile::review(raw.words[c][i]);
+      for (int i = kFirst; i < raw.kWords; ++i) ScaledTile::review(raw.words[c][i]);
     }
   }
 };
 
 template <int Taps>
-class Reader<Held, Taps> : public HeldReader<Taps, 4> {
-  using Base = HeldReader<Taps, 4>;
+class Reader<Fp16Scaled, Taps> : public ScaledReader<Taps, 4> {
+  using Base = ScaledReader<Taps, 4>;
 
  public:
   __device__ void convert(Fragment<Taps>& f, const Raw<float, Taps, 4>& raw) {
@@ -149,6 +149,52 @@ class Reader<Held, Taps> : public HeldReader<Taps, 4> {
       }
     }
     if (Base::suspect(least)) this->review(raw);
+  }
+};
+
+// As Fragment, of a lane's 2 positions: one wgmma's rows a tap.
+template <int Taps>
+struct SplitFragment {
+  uint32_t hi[Taps][4], lo[Taps][4];
+};
+
+template <int Taps>
+class Reader<Fp16Split, Taps> : public ScaledReader<Taps, 2> {
+  using Base = ScaledReader<Taps, 2>;
+
+ public:
+  __device__ void convert(SplitFragment<Taps>& f, const Raw<float, Taps, 2>& raw) {
+    float v[4][Base::kPositions];
+    this->scale(v, raw);
+    uint32_t least = Base::kNothing;
+#pragma unroll
+    for (int i = 0; i < Taps; ++i) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int c = e / 2 * 2, at = i + e % 2;
+        f.hi[i][e] = Base::pair(v[c][at], v[c + 1][at]);
+        if (e % 2 == 1 && i < Taps - 1) continue;  // the next tap has it too
+        least = Base::least(f.hi[i][e], least);
+        rest(f.hi[i][e], v[c][at], v[c + 1][at]);
+      }
+    }
+    if (Base::suspect(least)) this->review(raw);
+#pragma unroll
+    for (int i = 0; i < Taps; ++i) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int c = e / 2 * 2, at = i + e % 2;
+        f.lo[i][e] = Base::pair(v[c][at], v[c + 1][at]);
+      }
+    }
+  }
+
+ private:
+  // What the pair leaves of both numbers, exactly.
+  __device__ static void rest(uint32_t pair, float& low, float& high) {
+    const float2 taken = __half22float2(*reinterpret_cast<const __half2*>(&pair));
+    low = (low - taken.x) * Fp16Split::kUp;
+    high = (high - taken.y) * Fp16Split::kUp;
   }
 };
 

@@ -1,46 +1,43 @@
-// Windows of float32 rows where the stride is 1: each row is staged as far behind 16 bytes as it lies in y,
-// so that a lane's vector of shared memory is a vector of y. (direct_store.cuh's other windows are staged
-// alike, and each vector is put together from two.)
+// WindowWriter: windows of float32 rows where the stride is 1. Each row is staged as far behind 16 bytes as
+// it lies in y, so that a lane's vector of shared memory is a vector of y. (TileWriter's other windows are
+// staged alike, and each vector is put together from two.)
 //
 //   for each 32 packed rows:
 //     stage 128 positions of each; wait for the warpgroup
 //     each warp stores 8 rows' vectors, loads first: a load takes 30 cycles; wait
 //
-// (H200, ms: n64 ci128 co128 l65536 k3 in tf32, each warp by itself 1.26, in the other windows 1.31, in these
-// 1.22; l65535 1.64 and 1.34 in these.)
-//
 // Rows 8 apart lie alike in y but for whole sectors, whatever its length: what a lane and a warp need to know
 // of rows is the same in all passes.
 #pragma once
 
-#include "cuda/sm90/direct_rows.cuh"
+#include "cuda/sm90/staged_rows.cuh"
 
 namespace tconv::cuda::sm90 {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
 template <class S>
-class ShiftedWindows : StagedRows<S> {
+class WindowWriter : StagedRows<S> {
  public:
   using Mode = typename S::Mode;
-  using Sums = DirectSums<S>;
+  using Sums = TileSums<S>;
   static constexpr bool kAble = sizeof(typename Mode::T) == 4 && S::kOwn == 4;
 
   // rows: shared address of the lane's first packed row; at: its first position.
-  __device__ ShiftedWindows(const StagedRows<S>& staged, uint32_t rows, int at)
+  __device__ WindowWriter(const StagedRows<S>& staged, uint32_t rows, int at)
       : StagedRows<S>(staged),
         rows_(rows),
-        pitch_(p_.row_pitch * 4),
-        step_(p_.lout * 4),
+        pitch_(p_.writer.row_pitch * 4),
+        step_(p_.sizes.lout * 4),
         own_(staged_ + lane_ % 4 * 2 * pitch_ + at * 4) {}
 
-  // Whether half tiles of rows like the one at this address are stored so.
+  // Whether tiles of rows like the one at this address are stored so.
   __device__ bool takes(uintptr_t row, int couts) const {
-    return p_.shifted && couts >= S::kRowBlocks * kSm90Rows && row % (kNeighbours ? 8 : 4) == 0 &&
+    return p_.writer.shifted && couts >= S::kRowBlocks * kSm90Rows && row % (kNeighbours ? 8 : 4) == 0 &&
            this->has_vectors();
   }
 
-  // row: of the run's first cout, from the half tile's first output on.
+  // row: of the run's first cout, from the tile's first output on.
   __device__ void store(const Sums& sums, uintptr_t row, float unscale) const {
     const uint32_t low = static_cast<uint32_t>(row), step = static_cast<uint32_t>(step_);
     const uint32_t first = low + lane_ % 4 * 2 * step;
@@ -72,7 +69,7 @@ class ShiftedWindows : StagedRows<S> {
       stage<Pass>(sums, j, 1, place.odd, unscale);
     }
     sync_warpgroup(warpgroup_);
-    if (lane_ < p_.row_vectors) copy(place);
+    if (lane_ < p_.writer.row_vectors) copy(place);
     sync_warpgroup(warpgroup_);
     place.to[0] += 32 * step_;
     place.to[1] += 32 * step_;
@@ -81,7 +78,7 @@ class ShiftedWindows : StagedRows<S> {
   template <int Pass>
   __device__ void stage(const Sums& sums, int j, int e, uint32_t to, float unscale) const {
     float v[4];
-    direct_outputs<S>(sums, rows_, Pass * 4 + j, e, unscale, v);
+    tile_outputs<S>(sums, rows_, Pass * 4 + j, e, unscale, v);
     to += 8 * j * pitch_;
     if constexpr (kNeighbours) {
       ptx::store_shared8(to, {element_bits(v[0]), element_bits(v[1])});

@@ -1,5 +1,5 @@
-// Outputs of direct.cuh from the registers of wgmma straight to y, where a lane has 4 neighbouring positions
-// and rows of y are aligned well enough (Sm90Params::straight). No shared memory, no waiting:
+// RegisterWriter: outputs from the registers of wgmma straight to y, where a lane has 4 neighbouring
+// positions and rows of y are aligned well enough (Sm90TileWriter::straight). No shared memory, no waiting:
 //
 //   for each 8 packed rows, of which a lane has rows 2t and 2t + 1, t = lane%4:
 //     stride 1:      4 outputs of a row
@@ -8,16 +8,11 @@
 // Rows whose outputs begin somewhere in a vector are late: a lane's vectors are then of its later outputs and
 // the next lane's first ones. Strides of 2 and more are taken where they begin half a stride before a vector,
 // as where padding is half the stride: the first half of a position's phases goes with the second half of the
-// position before.
-//
-// (H200, ms, staged in shared memory and straight: n64 ci128 co128 l65536 k3 in bf16 0.88 and 0.72; n16 ci128
-// co64 l55104 k4 s2 p1 in tf32 0.32 and 0.29, in bf16 0.22 and 0.20; n16 ci64 co64 l65536 k8 s4 p2 0.51 and
-// 0.45, 0.38 and 0.24; l32768 k16 s8 p4 0.49 and 0.42, 0.33 and 0.24. Late float32 rows of stride 1 are left
-// out: half of a warp's 128 bytes are then pieces of sectors, n64 ci128 co128 l65536 k3 in tf32 1.25
-// and 1.33.)
+// position before. Late float32 rows of stride 1 are left out: half of a warp's 128 bytes would be pieces of
+// sectors.
 #pragma once
 
-#include "cuda/sm90/direct_rows.cuh"
+#include "cuda/sm90/staged_rows.cuh"
 
 namespace tconv::cuda::sm90 {
 
@@ -36,31 +31,31 @@ __device__ inline void trade(uint32_t (&first)[N], uint32_t (&second)[N], bool h
 }
 
 template <class S>
-class StraightOutput {
+class RegisterWriter {
  public:
   using Mode = typename S::Mode;
   using T = typename Mode::T;
-  using Sums = DirectSums<S>;
+  using Sums = TileSums<S>;
   static constexpr bool kAble = S::kApart == 1 && S::kOwn == 4;
 
   // rows: shared address of the lane's first packed row.
-  __device__ StraightOutput(const Sm90Params& p, uint32_t rows, int lane)
-      : p_(p), rows_(rows), group_(lane / 4), turn_(lane % 4), step_(p.lout * kSize) {}
+  __device__ RegisterWriter(const Sm90TmaParams& p, uint32_t rows, int lane)
+      : p_(p), rows_(rows), group_(lane / 4), turn_(lane % 4), step_(p.sizes.lout * kSize) {}
 
   // Whether rows like the one at this address can be stored so.
   __device__ bool takes(uintptr_t row) const {
-    if (p_.straight == 0) return false;
-    if (p_.straight == 1) return row % (kSize == 4 ? 16 : 4) == 0;
+    if (p_.writer.straight == 0) return false;
+    if (p_.writer.straight == 1) return row % (kSize == 4 ? 16 : 4) == 0;
     return row % 16 == 0 || is_late(row);
   }
 
   // row: of the run's first cout, from the warp's first output on.
   __device__ void store(const Sums& sums, uintptr_t row, int couts, float unscale) const {
-    if (p_.straight == 2) {
+    if (p_.writer.straight == 2) {
       store_phases<2>(sums, row, couts, unscale);
-    } else if (p_.straight == 4) {
+    } else if (p_.writer.straight == 4) {
       store_phases<4>(sums, row, couts, unscale);
-    } else if (p_.straight == 8) {
+    } else if (p_.writer.straight == 8) {
       store_phases<8>(sums, row, couts, unscale);
     } else if constexpr (kSize == 4) {
       store_rows<false, false>(sums, row, couts, unscale);
@@ -83,7 +78,7 @@ class StraightOutput {
   static constexpr int kWords = kUnit / 4, kHalf = kWords / 2, kGroups = 8 * S::kRowBlocks;
 
   // Half a stride before a vector.
-  __device__ bool is_late(uintptr_t row) const { return (row + p_.straight / 2 * kSize) % 16 == 0; }
+  __device__ bool is_late(uintptr_t row) const { return (row + p_.writer.straight / 2 * kSize) % 16 == 0; }
 
   // Late: of even rows, of odd ones, which begin half a unit before one.
   template <bool Even, bool Odd>
@@ -93,9 +88,9 @@ class StraightOutput {
 #pragma unroll
     for (int j = 0; j < kGroups; ++j) {
       T v[4];
-      direct_outputs<S>(sums, rows_, j, 0, unscale, v);
+      tile_outputs<S>(sums, rows_, j, 0, unscale, v);
       store_row<Even>(to, v, left > 8 * j);
-      direct_outputs<S>(sums, rows_, j, 1, unscale, v);
+      tile_outputs<S>(sums, rows_, j, 1, unscale, v);
       store_row<Odd>(to + step_, v, left > 8 * j + 1);
       to += 8 * step_;
     }
@@ -160,8 +155,8 @@ class StraightOutput {
 #pragma unroll
     for (int j = 0; j < kGroups; ++j) {
       T a[4], b[4];
-      direct_outputs<S>(sums, rows_, j, 0, unscale, a);
-      direct_outputs<S>(sums, rows_, j, 1, unscale, b);
+      tile_outputs<S>(sums, rows_, j, 0, unscale, a);
+      tile_outputs<S>(sums, rows_, j, 1, unscale, b);
       store_pairs<Stride, Late>(to, a, b, left > 0);
       to += 8 / Stride * step_;
       left -= 8 / Stride;
@@ -287,7 +282,7 @@ class StraightOutput {
     }
   }
 
-  const Sm90Params& p_;
+  const Sm90TmaParams& p_;
   uint32_t rows_;
   int group_, turn_;
   int64_t step_;  // bytes from a cout's row to the next

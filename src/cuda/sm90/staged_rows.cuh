@@ -1,49 +1,14 @@
-// Packed rows of direct.cuh's epilogue: which output and which bias each is; and staged outputs on their way
-// to y.
+// Staged outputs of some couts on their way to y.
 #pragma once
 
-#include "cuda/sm90/shape.cuh"
+#include "cuda/sm90/rows.cuh"
+#include "cuda/sm90/tile_sums.cuh"
 
 namespace tconv::cuda::sm90 {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// A packed row, in shared memory.
-struct alignas(16) DirectRow {
-  // Bytes from a pass's first staged output to its own; of rows that do not exist behind all others: there
-  // several lanes write to one place, which nobody reads.
-  int at;
-  float bias;
-  float scale;  // undoes the cout's
-  int gap;      // outputs without taps that follow its own
-};
-
-// The i-th of rows at a shared address.
-__device__ inline DirectRow direct_row(uint32_t rows, int i) {
-  const uint4 v = ptx::load_shared16(rows + i * static_cast<uint32_t>(sizeof(DirectRow)));
-  return {static_cast<int>(v.x), __uint_as_float(v.y), __uint_as_float(v.z), static_cast<int>(v.w)};
-}
-
-// Of wgmma: which pair of a lane's positions, and as it has them, for all row blocks.
-template <class S>
-using DirectSums = float[S::kOwn / 2][S::kRowBlocks * 32];
-
-// A lane's sum of its position i, of packed row e of its two of the group-th 8. Positions that are 8 apart
-// take turns at the two wgmma.
-template <class S>
-__device__ inline float direct_sum(const DirectSums<S>& sums, int group, int i, int e) {
-  constexpr bool kNeighbours = S::kApart == 1;
-  const int m = kNeighbours ? i / 2 : i % (S::kOwn / 2), below = kNeighbours ? i % 2 : i / (S::kOwn / 2);
-  return sums[m][4 * group + below * 2 + e];
-}
-
-// What a sum becomes; a NaN only by element_bits and element_pair, one of which every store takes.
-template <class Mode>
-__device__ inline typename Mode::T direct_output(float sum, const DirectRow& row, float scale) {
-  using T = typename Mode::T;
-  if constexpr (kIsHeld<Mode>) return rounded<T>(fmaf(sum, scale, row.bias));
-  return rounded<T>(sum + row.bias);
-}
+// Bits of outputs that are rounded already; every store of one takes these, which make its NaN canonical.
 template <class T>
 __device__ inline uint32_t element_bits(T v) {
   if constexpr (sizeof(T) == 4) return __float_as_uint(canonical(v));
@@ -57,55 +22,17 @@ __device__ inline uint32_t element_pair(T low, T high) {
   return canonical_pair<T>(bits | static_cast<uint32_t>(*reinterpret_cast<const uint16_t*>(&high)) << 16);
 }
 
-// What a lane's sums of a packed row become; rows: of the lane's first one.
+// What a lane's sums of a packed row become, before the one NaN; rows: of the lane's first one.
 template <class S>
-__device__ inline void direct_outputs(const DirectSums<S>& sums, uint32_t rows, int group, int e,
-                                      float unscale, typename S::Mode::T (&v)[S::kOwn]) {
-  const DirectRow row = direct_row(rows, 8 * group + e);
-  const float scale = row.scale * unscale;
+__device__ inline void tile_outputs(const TileSums<S>& sums, uint32_t rows, int group, int e, float unscale,
+                                    typename S::Mode::T (&v)[S::kOwn]) {
+  const auto epilogue = epilogue_of<S>(load_row(rows, 8 * group + e), unscale);
 #pragma unroll
   for (int i = 0; i < S::kOwn; ++i) {
-    v[i] = direct_output<typename S::Mode>(direct_sum<S>(sums, group, i, e), row, scale);
+    v[i] = rounded<typename S::Mode::T>(epilogue.value(tile_sum<S>(sums, group, i, e)));
   }
 }
 
-// Once, by the threads that multiply, before a barrier.
-template <class S>
-__device__ inline void prepare_direct_rows(const Sm90Params& p, const Share& share, unsigned char* shared) {
-  using T = typename S::Mode::T;
-  DirectRow* rows = reinterpret_cast<DirectRow*>(shared + p.shared_table);
-  for (int i = threadIdx.x; i < S::kRowBlocks * kSm90Rows; i += S::kConsumers) {
-    const int row_block = share.run * S::kRowBlocks + i / kSm90Rows, row = i % kSm90Rows;
-    const int inner = row / p.phases, phase = row % p.phases, cout = row_block * p.block_couts + inner;
-    const bool there = row_block < p.row_blocks && inner < p.block_couts && cout < p.cout_group;
-    DirectRow r{};
-    r.at = (there ? inner % p.pass_couts * p.row_pitch + phase * p.dilation : p.pass_couts * p.row_pitch) *
-           static_cast<int>(sizeof(T));
-    r.gap = phase == p.phases - 1 ? p.stride - 1 - phase * p.dilation : p.dilation - 1;
-    r.scale = 1;
-    const int64_t channel = int64_t{share.group} * p.cout_group + cout;
-    if (kIsHeld<typename S::Mode> && there) {
-      r.scale =
-          reinterpret_cast<const float*>(static_cast<const unsigned char*>(p.packed) + p.scales_at)[channel];
-    }
-    if (there) r.bias = load_bias_to_add<T>(p.bias, channel);
-    rows[i] = r;
-  }
-}
-
-// What packing marked any of the row blocks with.
-template <class S>
-__device__ inline bool weights_marked(const Sm90Params& p, const Share& share) {
-  const uint64_t* marks =
-      reinterpret_cast<const uint64_t*>(static_cast<const unsigned char*>(p.packed) + p.marks_at);
-  uint64_t any = 0;
-#pragma unroll
-  for (int r = 0; r < S::kRowBlocks; ++r) {
-    const int block = share.run * S::kRowBlocks + r;
-    if (block < p.row_blocks) any |= marks[int64_t{share.group} * p.row_blocks + block];
-  }
-  return any != 0;
-}
 // Staged outputs of some couts, [cout][output] in shared memory, and their way to y: of a warp's 32
 // positions, or of a warpgroup's 128 (Sm90Params::windows).
 template <class S>
@@ -114,14 +41,15 @@ class StagedRows {
   using T = typename S::Mode::T;
   static constexpr int kSize = sizeof(T), kVector = 16 / kSize;
 
-  __device__ StagedRows(const Sm90Params& p, unsigned char* shared, int warp, int lane)
+  __device__ StagedRows(const Sm90TmaParams& p, unsigned char* shared, int warp, int lane)
       : p_(p), warpgroup_(warp / 4), lane_(lane), warp_(warp % 4) {
-    staged_ = ptx::shared_address(shared + p.shared_stage) + (p.windows ? warp / 4 : warp) * p.staged_bytes;
+    staged_ = ptx::shared_address(shared + p.writer.shared) +
+              (p.writer.windows ? warp / 4 : warp) * p.writer.staged_bytes;
   }
 
   // Of the threads whose sums are staged together.
   __device__ void sync() const {
-    if (p_.windows) {
+    if (p_.writer.windows) {
       sync_warpgroup(warpgroup_);
     } else {
       __syncwarp();
@@ -129,30 +57,32 @@ class StagedRows {
   }
 
   // Bytes from output `first` of a row of y to its window, which begins a multiple of window_bytes behind y's
-  // begin: which of two half tiles stores an output is then no matter of y's address. (Operands in two parts
-  // may differ in their last bits by a half tile's scale.)
+  // begin: which of two tiles stores an output is then no matter of y's address. (Operands in two parts
+  // may differ in their last bits by a tile's scale.)
   __device__ int before_window(uintptr_t row) const {
-    const auto begin = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(p_.output));
+    const auto begin = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(p_.operands.output));
     return static_cast<int>((begin - static_cast<uint32_t>(row)) &
-                            static_cast<uint32_t>(p_.window_bytes - 1));
+                            static_cast<uint32_t>(p_.writer.window_bytes - 1));
   }
   // Whether windows begin on vectors.
-  __device__ bool has_vectors() const { return reinterpret_cast<uintptr_t>(p_.output) % 16 == 0; }
+  __device__ bool has_vectors() const { return reinterpret_cast<uintptr_t>(p_.operands.output) % 16 == 0; }
 
   // Whether all that is staged of rows, from output `first` on, exists.
-  __device__ bool inside(int64_t first) const { return first >= 0 && first + p_.row_outputs <= p_.lout; }
+  __device__ bool inside(int64_t first) const {
+    return first >= 0 && first + p_.writer.row_outputs <= p_.sizes.lout;
+  }
 
-  // Whether a half tile's rows do not end like all others: some do not exist, or windows have no neighbour.
-  __device__ bool at_ends(int half_tile, int64_t first) const {
-    const bool at_end = half_tile == 0 || half_tile == static_cast<int>(p_.half_tiles.value) - 1;
-    return !inside(first) || (p_.windows && at_end);
+  // Whether a tile's rows do not end like all others: some do not exist, or windows have no neighbour.
+  __device__ bool at_ends(int tile, int64_t first) const {
+    const bool at_end = tile == 0 || tile == static_cast<int>(p_.tiles.per_sample.value) - 1;
+    return !inside(first) || (p_.writer.windows && at_end);
   }
 
   // Staged rows of some couts, from y's output `first` on.
-  __device__ void store_pass(T* y, int couts, int half_tile, int64_t first) const {
-    if (at_ends(half_tile, first) || (p_.windows && !has_vectors())) {
-      store_elements(y, couts, half_tile, first);
-    } else if (p_.windows) {
+  __device__ void store_pass(T* y, int couts, int tile, int64_t first) const {
+    if (at_ends(tile, first) || (p_.writer.windows && !has_vectors())) {
+      store_elements(y, couts, tile, first);
+    } else if (p_.writer.windows) {
       store_windows(y, couts);
     } else {
       store_rows(y, couts);
@@ -161,7 +91,7 @@ class StagedRows {
 
   // As many bytes a lane as all rows are aligned to.
   __device__ void store_rows(T* y, int couts) const {
-    const uint32_t odd = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(y) | p_.lout * kSize);
+    const uint32_t odd = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(y) | p_.sizes.lout * kSize);
     if (odd % 16 == 0) {
       store_rows<16>(y, couts);
     } else if (odd % 8 == 0) {
@@ -175,8 +105,8 @@ class StagedRows {
   // Rows of fewer lanes than a warp has go side by side.
   template <int Bytes>
   __device__ void store_rows(T* y, int couts) const {
-    const int lanes = p_.row_outputs * kSize / Bytes, row_bytes = p_.row_pitch * kSize;
-    const int64_t step = p_.lout * kSize;
+    const int lanes = p_.writer.row_outputs * kSize / Bytes, row_bytes = p_.writer.row_pitch * kSize;
+    const int64_t step = p_.sizes.lout * kSize;
     if (lanes <= 32 && (lanes & (lanes - 1)) == 0) {
       const int shift = __ffs(lanes) - 1, aside = 32 >> shift;
       const int row = lane_ >> shift, at = (lane_ & (lanes - 1)) * Bytes;
@@ -210,8 +140,8 @@ class StagedRows {
     // those.
 #pragma unroll 1
     for (int cout = warp_; cout < min(couts, kVector); cout += 4) {
-      const uintptr_t row = reinterpret_cast<uintptr_t>(y + cout * p_.lout);
-      const uint32_t from = staged_ + cout * p_.row_pitch * kSize;
+      const uintptr_t row = reinterpret_cast<uintptr_t>(y + cout * p_.sizes.lout);
+      const uint32_t from = staged_ + cout * p_.writer.row_pitch * kSize;
       const int rows = (couts - cout + kVector - 1) / kVector;
       switch (before_window(row) % 16 / kSize) {
         case 0:
@@ -244,8 +174,8 @@ class StagedRows {
   template <int Skip>
   __device__ void store_window(uintptr_t row, uint32_t from, int rows) const {
     if constexpr (Skip < kVector) {
-      const int64_t step = p_.lout * 16;
-      const int from_step = p_.row_pitch * 16, vectors = p_.row_vectors;
+      const int64_t step = p_.sizes.lout * 16;
+      const int from_step = p_.writer.row_pitch * 16, vectors = p_.writer.row_vectors;
       from += lane_ * 16;
       if (vectors <= 32) {
         // Two rows side by side where they are short.
@@ -300,35 +230,36 @@ class StagedRows {
     return {v[0], v[1], v[2], v[3]};
   }
 
-  // Of a window in a sample's first or last half tile: also what lies before the first one, and behind the
+  // Of a window in a sample's first or last tile: also what lies before the first one, and behind the
   // last.
-  __device__ void window_of(const T* row, int half_tile, int& from, int& to) const {
+  __device__ void window_of(const T* row, int tile, int& from, int& to) const {
     from = 0;
-    to = p_.row_outputs;
-    if (!p_.windows) return;
+    to = p_.writer.row_outputs;
+    if (!p_.writer.windows) return;
     const int window = before_window(reinterpret_cast<uintptr_t>(row)) / kSize;
-    if (half_tile > 0) from = window;
-    if (half_tile < static_cast<int>(p_.half_tiles.value) - 1) to = window + p_.half_step * p_.stride;
+    if (tile > 0) from = window;
+    if (tile < static_cast<int>(p_.tiles.per_sample.value) - 1) to = window + p_.tiles.step * p_.sizes.stride;
   }
   // At a sample's ends.
-  __device__ void store_elements(T* y, int couts, int half_tile, int64_t first) const {
+  __device__ void store_elements(T* y, int couts, int tile, int64_t first) const {
     for (int cout = 0; cout < couts; ++cout) {
-      T* row = y + cout * p_.lout;
+      T* row = y + cout * p_.sizes.lout;
       int from, to;
-      window_of(row, half_tile, from, to);
-      for (int e = from + (p_.windows ? warp_ * 32 : 0) + lane_; e < to; e += p_.windows ? 128 : 32) {
-        if (first + e >= 0 && first + e < p_.lout) row[e] = staged(cout, e);
+      window_of(row, tile, from, to);
+      for (int e = from + (p_.writer.windows ? warp_ * 32 : 0) + lane_; e < to;
+           e += p_.writer.windows ? 128 : 32) {
+        if (first + e >= 0 && first + e < p_.sizes.lout) row[e] = staged(cout, e);
       }
     }
   }
   __device__ T staged(int cout, int e) const {
-    const uint32_t from = staged_ + (cout * p_.row_pitch + e) * kSize;
+    const uint32_t from = staged_ + (cout * p_.writer.row_pitch + e) * kSize;
     if constexpr (kSize == 4) return __uint_as_float(ptx::load_shared4(from));
     const uint16_t v = static_cast<uint16_t>(ptx::load_shared2(from));
     return *reinterpret_cast<const T*>(&v);
   }
 
-  const Sm90Params& p_;
+  const Sm90TmaParams& p_;
   int warpgroup_, lane_, warp_;  // warp_: of the warpgroup
   uint32_t staged_;
 };

@@ -1,37 +1,56 @@
-// The warps that load x into the ring of stages.
+// GatherSource: x, element by element through the registers of seven warps, into one ring of stages. It makes
+// operands on the way: rounds, splits or scales each element once.
 #pragma once
 
-#include "cuda/sm90/shape.cuh"
+#include "cuda/sm90/rings.cuh"
 
 namespace tconv::cuda::sm90 {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
+// Which stage: tile of columns, slab of channels, group of taps; in the order of the loops.
+struct Cursor {
+  ColumnTiles tiles;
+  int slab, group = 0;
+
+  __device__ Cursor(const Sm90GatherParams& p, const Block& block)
+      : tiles(p, block), slab(block.first_slab) {}
+  __device__ void advance(const Sm90GatherParams& p, const Block& block) {
+    if (++group < p.source.tap_groups) return;
+    group = 0;
+    if (++slab < block.end_slab) return;
+    slab = block.first_slab;
+    tiles.next(p, block);
+  }
+  __device__ bool starts_tile(const Block& block) const { return group == 0 && slab == block.first_slab; }
+};
+
 // A stage is 4 channel blocks of `width` positions. A warp takes pieces of it in turn: one block's 32 (of
 // 16-bit types 64) positions each, or at the end 8 of all blocks. The chain of a warp's instructions is what
 // a stage takes, so the usual case, whole slabs and positions of one sample, has few of them.
 template <class S>
-class Input {
+class GatherSource {
  public:
   using Mode = typename S::Mode;
   using T = typename Mode::T;
   using Word = typename Mode::Word;
 
-  __device__ Input(const Sm90Params& p, const Share& share, unsigned char* shared)
+  __device__ GatherSource(const Sm90GatherParams& p, const Block& block, unsigned char* shared)
       : p_(p),
-        group_(static_cast<const T*>(p.x) + int64_t{share.group} * p.cin_group * p.x_step[1]),
+        group_(static_cast<const T*>(p.operands.x) +
+               int64_t{block.group} * p.sizes.cin_group * p.sizes.x_step[1]),
         shared_(shared),
         warp_((threadIdx.x - kSm90Consumers) / 32),
-        full_(p.width / kPiece * kSm90Blocks) {}
+        full_(p.source.width / kPiece * kSm90Blocks) {}
 
   // Loads are queued before the wait for an empty stage: they are on their way meanwhile.
-  __device__ void run(const Share& share, const Barriers& barriers) {
-    const int rest = p_.width % kPiece, pieces = full_ + (rest + kTail - 1) / kTail;
+  __device__ void run(const Block& block, const Rings<S>& rings) {
+    const int rest = p_.source.width % kPiece, pieces = full_ + (rest + kTail - 1) / kTail;
     const uint32_t shared = ptx::shared_address(shared_);
-    Place stage;
-    for (Cursor c(p_, share); c.tile < p_.column_tiles; c.advance(p_, share)) {
+    RingPlace stage;
+    for (Cursor c(p_, block); c.tiles.there(p_); c.advance(p_, block)) {
       aim(c);
-      const uint32_t to = shared + stage.at * p_.stage_bytes;
+      const uint32_t to = shared + stage.at * p_.source.stage_bytes;
       for (int first = warp_; first < pieces; first += kRounds * kWarps) {
         uint32_t batch[kRounds][Mode::kUnit];
         if (plain_ && whole_) {
@@ -41,22 +60,22 @@ class Input {
         } else {
           load_some(batch, first, pieces);
         }
-        if constexpr (kHeld) {
-          if (first == warp_ && c.starts_tile(share)) choose_scale(batch, first, pieces);
+        if constexpr (kScaled) {
+          if (first == warp_ && c.starts_tile(block)) choose_scale(batch, first, pieces);
         }
-        if (first == warp_) ptx::barrier_wait(barriers.x_empty(stage.at), stage.parity ^ 1);
+        if (first == warp_) ptx::barrier_wait(rings.empty(0, stage.at), stage.parity ^ 1);
         store(batch, to, first, pieces);
       }
       ptx::fence_async();
-      if constexpr (Mode::kParts == 2 || kHeld) tell(stage.at);
+      if constexpr (Mode::kParts == 2 || kScaled) tell(stage.at);
       __syncwarp();
-      if (threadIdx.x % 32 == 0) ptx::barrier_arrive(barriers.x_full(stage.at));
-      stage.advance(p_.stages);
+      if (threadIdx.x % 32 == 0) ptx::barrier_arrive(rings.full(0, stage.at));
+      stage.advance(p_.source.stages);
     }
   }
 
  private:
-  static constexpr bool kHeld = std::is_same_v<Mode, Held>;
+  static constexpr bool kScaled = std::is_same_v<Mode, Fp16Scaled>;
   static constexpr int kWarps = kSm90Producers / 32;
   // A lane loads one position, or two of a 16-bit type as one word: half the loads, half the registers.
   static constexpr int kPositions = sizeof(T) == 2 ? 2 : 1;
@@ -72,22 +91,23 @@ class Input {
   static_assert(S::kColumns / kPiece * kSm90Blocks >= kWarps);
 
   __device__ void aim(const Cursor& c) {
-    const int back = p_.step * c.group * p_.tap_group + p_.halo;
+    const int back = p_.sizes.step * c.group * p_.source.tap_group + p_.source.halo;
     channel_ = c.slab * Mode::kSlab;
-    start_ = c.tile * S::kColumns - back;
+    start_ = c.tiles.tile * S::kColumns - back;
     from_ = group_;
     plain_ = whole_ = false;
-    if (p_.folded) return;
-    const int n = static_cast<int>(p_.sample_tiles.divide(c.tile));
-    start_ += static_cast<int>(p_.first_u) - n * static_cast<int>(p_.sample_tiles.value) * S::kColumns;
-    from_ += int64_t{n} * p_.x_step[0];
-    const int length = static_cast<int>(p_.l);
-    plain_ = channel_ + Mode::kSlab <= p_.cin_group && p_.x_step[1] < (1 << 24);
-    whole_ = start_ >= 0 && start_ + p_.width + kTail <= length;
+    if (p_.columns.folded) return;
+    const int n = static_cast<int>(p_.columns.sample_tiles.divide(c.tiles.tile));
+    start_ += static_cast<int>(p_.columns.first_u) -
+              n * static_cast<int>(p_.columns.sample_tiles.value) * S::kColumns;
+    from_ += int64_t{n} * p_.sizes.x_step[0];
+    const int length = static_cast<int>(p_.sizes.l);
+    plain_ = channel_ + Mode::kSlab <= p_.sizes.cin_group && p_.sizes.x_step[1] < (1 << 24);
+    whole_ = start_ >= 0 && start_ + p_.source.width + kTail <= length;
     if constexpr (kPositions == 2) {
       // Every pair is a word, and the last position has its pair.
-      const uintptr_t odd = reinterpret_cast<uintptr_t>(from_ + start_) / 2 | p_.x_step[1] | start_;
-      plain_ = plain_ && odd % 2 == 0 && (length % 2 == 0 || start_ + p_.width < length);
+      const uintptr_t odd = reinterpret_cast<uintptr_t>(from_ + start_) / 2 | p_.sizes.x_step[1] | start_;
+      plain_ = plain_ && odd % 2 == 0 && (length % 2 == 0 || start_ + p_.source.width < length);
     }
   }
 
@@ -106,9 +126,9 @@ class Input {
   template <bool Whole>
   __device__ void load(Batch& batch, int first, int pieces) const {
     // Addresses are one base and offsets of 32 bits: two instructions a load.
-    uint64_t base = reinterpret_cast<uint64_t>(from_ + channel_ * p_.x_step[1] + start_);
+    uint64_t base = reinterpret_cast<uint64_t>(from_ + channel_ * p_.sizes.x_step[1] + start_);
     asm("" : "+l"(base));
-    const uint32_t step = static_cast<uint32_t>(p_.x_step[1]) * sizeof(T);
+    const uint32_t step = static_cast<uint32_t>(p_.sizes.x_step[1]) * sizeof(T);
 #pragma unroll
     for (int r = 0; r < kRounds; ++r) {
       const int piece = first + r * kWarps;
@@ -116,7 +136,7 @@ class Input {
       int block, slot;
       find(piece, block, slot);
       uint32_t offset = block * Mode::kUnit * step + slot * static_cast<uint32_t>(sizeof(T));
-      if (!Whole && static_cast<uint32_t>(start_ + slot) >= static_cast<uint32_t>(p_.l)) {
+      if (!Whole && static_cast<uint32_t>(start_ + slot) >= static_cast<uint32_t>(p_.sizes.l)) {
 #pragma unroll
         for (int j = 0; j < Mode::kUnit; ++j) batch[r][j] = 0;
       } else {
@@ -141,11 +161,11 @@ class Input {
 #pragma unroll
       for (int q = 0; q < kPositions; ++q) {
         const T* from = nullptr;
-        const bool inside = locate(start_ + slot + q, channel, from) && slot + q < p_.width;
+        const bool inside = locate(start_ + slot + q, channel, from) && slot + q < p_.source.width;
 #pragma unroll
         for (int j = 0; j < Mode::kUnit; ++j) {
-          const uint32_t value = inside && channel + j < p_.cin_group
-                                     ? __ldg(reinterpret_cast<const Word*>(from + j * p_.x_step[1]))
+          const uint32_t value = inside && channel + j < p_.sizes.cin_group
+                                     ? __ldg(reinterpret_cast<const Word*>(from + j * p_.sizes.x_step[1]))
                                      : Word(0);
           batch[r][j] = q == 0 ? value : batch[r][j] | value << 16;
         }
@@ -157,15 +177,16 @@ class Input {
   __device__ bool locate(int position, int channel, const T*& from) const {
     const T* sample = from_;
     bool inside = true;
-    if (p_.folded) {
-      const int n = position < 0 ? p_.samples
-                                 : static_cast<int>(p_.sample_pitch.divide(static_cast<uint32_t>(position)));
-      inside = n < p_.samples;
-      position += static_cast<int>(p_.first_u) - n * p_.sample_columns;
-      sample += int64_t{n} * p_.x_step[0];
+    if (p_.columns.folded) {
+      const int n = position < 0
+                        ? p_.sizes.samples
+                        : static_cast<int>(p_.columns.sample_pitch.divide(static_cast<uint32_t>(position)));
+      inside = n < p_.sizes.samples;
+      position += static_cast<int>(p_.columns.first_u) - n * p_.columns.sample_columns;
+      sample += int64_t{n} * p_.sizes.x_step[0];
     }
-    from = sample + channel * p_.x_step[1] + position;
-    return inside && static_cast<uint32_t>(position) < static_cast<uint32_t>(p_.l);
+    from = sample + channel * p_.sizes.x_step[1] + position;
+    return inside && static_cast<uint32_t>(position) < static_cast<uint32_t>(p_.sizes.l);
   }
 
   __device__ void store(const Batch& batch, uint32_t stage, int first, int pieces) {
@@ -175,8 +196,8 @@ class Input {
       if (piece >= pieces) break;
       int block, slot;
       find(piece, block, slot);
-      if (slot >= p_.width) break;
-      const uint32_t to = stage + (block * p_.x_pitch + slot) * 16;
+      if (slot >= p_.source.width) break;
+      const uint32_t to = stage + (block * p_.source.pitch + slot) * 16;
       if constexpr (kPositions == 2) {
         const uint32_t(&v)[8] = batch[r];
 #pragma unroll
@@ -185,7 +206,7 @@ class Input {
           ptx::store_shared16(to + q * 16, {__byte_perm(v[0], v[1], which), __byte_perm(v[2], v[3], which),
                                             __byte_perm(v[4], v[5], which), __byte_perm(v[6], v[7], which)});
         }
-      } else if constexpr (kHeld) {
+      } else if constexpr (kScaled) {
         ptx::store_shared16(to, hold(batch[r]));
       } else {
         uint4 parts[Mode::kParts];
@@ -193,7 +214,7 @@ class Input {
         if constexpr (Mode::kParts == 2) mark_ = mark_ || Mode::too_small(batch[r]);
 #pragma unroll
         for (int q = 0; q < Mode::kParts; ++q) {
-          ptx::store_shared16(to + q * kSm90Blocks * p_.x_pitch * 16, parts[q]);
+          ptx::store_shared16(to + q * kSm90Blocks * p_.source.pitch * 16, parts[q]);
         }
       }
     }
@@ -213,12 +234,12 @@ class Input {
     }
     most = __reduce_max_sync(0xffffffffu, most);
     turn_ ^= 1;
-    volatile uint32_t* agreed = reinterpret_cast<uint32_t*>(shared_ + p_.shared_scale) + 8 * turn_;
+    volatile uint32_t* agreed = reinterpret_cast<uint32_t*>(shared_ + p_.source.shared_scale) + 8 * turn_;
     if (threadIdx.x % 32 == 0) agreed[warp_] = most;
     sync_warps(NamedBarrier::scale, kSm90Producers);
 #pragma unroll
     for (int w = 0; w < kWarps; ++w) most = max(most, agreed[w]);
-    const int exponent = held_exponent(most);
+    const int exponent = scale_exponent(most);
     scale_ = __uint_as_float(static_cast<uint32_t>(254 + 11 - exponent) << 23);
     unscale_ = __uint_as_float(static_cast<uint32_t>(exponent - 11) << 23);
     low_ = 2u * (static_cast<uint32_t>(exponent - 11 - 14) << 23);
@@ -235,10 +256,10 @@ class Input {
       for (int j = 0; j < 8; ++j) mark_ = mark_ || (2u * v[j] != 0 && 2u * v[j] - low_ > range_);
     }
     uint4 unit;
-    unit.x = held_pair(v[0], v[1], scale_);
-    unit.y = held_pair(v[2], v[3], scale_);
-    unit.z = held_pair(v[4], v[5], scale_);
-    unit.w = held_pair(v[6], v[7], scale_);
+    unit.x = scaled_pair(v[0], v[1], scale_);
+    unit.y = scaled_pair(v[2], v[3], scale_);
+    unit.z = scaled_pair(v[4], v[5], scale_);
+    unit.w = scaled_pair(v[6], v[7], scale_);
     return unit;
   }
 
@@ -247,13 +268,13 @@ class Input {
     const bool marked = __any_sync(0xffffffffu, mark_);
     mark_ = false;
     if (threadIdx.x % 32 != 0) return;
-    shared_[p_.shared_small + 8 * stage + warp_] = marked;
-    if constexpr (kHeld) {
-      if (warp_ == 0) reinterpret_cast<float*>(shared_ + p_.shared_scale)[16 + stage] = unscale_;
+    shared_[p_.source.shared_marks + 8 * stage + warp_] = marked;
+    if constexpr (kScaled) {
+      if (warp_ == 0) reinterpret_cast<float*>(shared_ + p_.source.shared_scale)[16 + stage] = unscale_;
     }
   }
 
-  const Sm90Params& p_;
+  const Sm90GatherParams& p_;
   const T* group_;
   unsigned char* shared_;
   int warp_, full_;          // pieces of one block

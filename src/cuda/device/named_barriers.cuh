@@ -1,0 +1,24 @@
+// Barriers of some of a block's warps, by number: one list, so that no two uses share one. 0 is
+// __syncthreads'.
+#pragma once
+
+#include "cuda/device/ptx/sm90.cuh"
+
+namespace tconv::cuda {
+
+enum class NamedBarrier : int {
+  warpgroup = 1,  // of the three that may multiply, one each: 1, 2, 3
+  rows = 4,       // the writer's table of rows is there
+  scale = 5       // warps that load have agreed on a scale
+};
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+__device__ inline void sync_warps(NamedBarrier barrier, int threads) {
+  ptx::named_barrier(static_cast<int>(barrier), threads);
+}
+__device__ inline void sync_warpgroup(int warpgroup) {
+  ptx::named_barrier(static_cast<int>(NamedBarrier::warpgroup) + warpgroup, 128);
+}
+#endif
+
+}  // namespace tconv::cuda

@@ -1,0 +1,28 @@
+// A ring of places in shared memory, filled by some warps of a block and read by others.
+//
+// Each place has two barriers (mbarriers), full and empty. The side that fills waits for empty, writes and
+// arrives at full; the side that reads waits for full, reads and arrives at empty. A barrier goes through
+// phases that a wait can tell apart by their parity alone: a place's turn in the ring gives it. Who fills a
+// ring for the first time waits for the other parity, which is over from the start.
+//
+// Hazard: an arrival at empty says that the reads are over, and a load that is merely issued is not. Release
+// a place behind the first use of what was read of it, and behind __syncwarp() where a lane does it for its
+// warp.
+#pragma once
+
+#include <cstdint>
+
+namespace tconv::cuda {
+
+struct RingPlace {
+  int at = 0;
+  uint32_t parity = 0;
+
+  __device__ void advance(int size) {
+    if (++at < size) return;
+    at = 0;
+    parity ^= 1;
+  }
+};
+
+}  // namespace tconv::cuda

@@ -1,0 +1,64 @@
+// Arithmetic of this family beside that of sm80/modes.cuh: float32 scaled to float16.
+#pragma once
+
+#include "cuda/device/ptx/sm90.cuh"
+#include "cuda/sm80/modes.cuh"
+#include "cuda/sm90/dense.hpp"
+
+namespace tconv::cuda::sm90 {
+
+using sm80::Bf16;
+using sm80::F16;
+using sm80::Ieee;
+using sm80::Tf32;
+
+// tf32 with its 10 mantissa bits held in float16, at twice the rate. A power of two for each tile of x and
+// another for each cout keep operands in float16's normal range; a tile that holds a number outside of it is
+// marked, and computed by Tf32 in a second launch.
+struct Fp16Scaled {
+  using T = float;
+  using Sum = float;
+  using Word = uint32_t;
+  static constexpr int kParts = 1, kUnit = 8, kDepth = 16, kSlab = 32;
+};
+
+// ieee float32 in two parts of float16, of 11 bits each: v*scale = hi + lo/2^11 up to 2^-22 of it. Scales and
+// marks as of Fp16Scaled; marked tiles are computed by Ieee. Only where x comes by tensor copies.
+struct Fp16Split {
+  using T = float;
+  using Sum = float;
+  using Word = uint32_t;
+  static constexpr int kParts = 2, kUnit = 8, kDepth = 16, kSlab = 32;
+  static constexpr float kUp = 0x1p11f, kDown = 0x1p-11f;
+};
+
+template <class Mode>
+inline constexpr bool kIsScaled = std::is_same_v<Mode, Fp16Scaled> || std::is_same_v<Mode, Fp16Split>;
+
+// Two numbers times a power of two, in float16.
+__device__ inline uint32_t scaled_pair(uint32_t left, uint32_t right, float scale) {
+  const __half2 both = __floats2half2_rn(__uint_as_float(left) * scale, __uint_as_float(right) * scale);
+  return *reinterpret_cast<const uint32_t*>(&both);
+}
+
+// Of magnitudes' bits: the exponent that a scale is chosen by, kept where scale and 1/scale are normal, and
+// so are the limits.
+__device__ inline int scale_exponent(uint32_t most) {
+  return most == 0 ? 127 : min(max(static_cast<int>(most >> 23), 67), 187);
+}
+
+// Of a number's bits, 0 where it is not finite.
+__device__ inline uint32_t finite_magnitude(uint32_t bits) {
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  return magnitude < sm80::kInfBits ? magnitude : 0u;
+}
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+// How wgmma reads the operands.
+template <class Mode>
+inline constexpr ptx::Operand kOperand = std::is_same_v<Mode, F16> || kIsScaled<Mode> ? ptx::Operand::f16
+                                         : std::is_same_v<Mode, Bf16>                 ? ptx::Operand::bf16
+                                                                                      : ptx::Operand::tf32;
+#endif
+
+}  // namespace tconv::cuda::sm90

@@ -1,0 +1,85 @@
+// Of the plan of cuda.sm90.dense: the stages where x is gathered, and their places in shared memory.
+#include <algorithm>
+
+#include "core/polyphase.hpp"
+#include "cuda/sm80/tiling.hpp"
+#include "cuda/sm90/cost.hpp"
+
+namespace tconv::cuda {
+namespace {
+
+using core::ceil_div;
+
+constexpr int kMaxHalo = 128;  // positions of a stage before its columns
+constexpr int kMinStages = 3, kMinSlots = 4, kMaxSlots = 12;
+
+// How the writer stages a warpgroup's outputs.
+void set_writer(Sm90Plan& plan, const Sm90Tile& tile) {
+  Sm90StageParams& k = plan.params;
+  const int element = sm90_layout(plan.mode, plan.config.scaled).element, vector = 16 / element;
+  const int pass = sm90_pass(tile, element);
+  const int reach = (k.sizes.phases - 1) * k.sizes.dilation;
+  k.pass.span = pass * k.sizes.stride + (k.sizes.skewed ? reach : 0);
+  k.pass.row_vectors = pass * k.sizes.stride / vector;
+  k.pass.row_turn = 128 / k.pass.row_vectors;
+  k.pass.row_rest = 128 % k.pass.row_vectors;
+  k.pass.vectors_div = Divisor::of(static_cast<uint32_t>(k.pass.row_vectors));
+  k.pass.span_div = Divisor::of(static_cast<uint32_t>(k.pass.span));
+  // 8 words modulo 32 from row to row, as far as one phase a cout goes: 4 lanes a row, two columns each.
+  k.pass.row_pitch = round_up(k.pass.span + vector, 2 * vector);
+  if (k.sizes.phases == 1 && k.pass.row_pitch % 64 == 0) k.pass.row_pitch += 2 * vector;
+}
+
+// Places in shared memory, in order: x, weights, staged outputs, tables, barriers; as many stages as fit.
+void set_shared(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit) {
+  Sm90StageParams& k = plan.params;
+  const Sm90Layout layout = sm90_layout(plan.mode, plan.config.scaled);
+  k.gather.tap_group = static_cast<int>(std::min<int64_t>(k.sizes.taps, kMaxHalo / k.sizes.step + 1));
+  k.gather.tap_groups = static_cast<int>(ceil_div(k.sizes.taps, k.gather.tap_group));
+  k.gather.halo =
+      round_up(k.sizes.step * (k.gather.tap_group - 1), 2);  // even, so that 16-bit types load pairs
+  k.gather.width = tile.columns() + k.gather.halo;
+  k.gather.pitch = round_up(k.gather.width, 8);
+  const int64_t stage = int64_t{layout.parts} * kSm90Blocks * k.gather.pitch * 16;
+  k.gather.stage_bytes = static_cast<int>(stage);
+  const int64_t slot = int64_t{tile.row_blocks} * layout.parts * kSm90PartBytes;
+  const int64_t staging =
+      k.pass.partial ? 0
+                     : round_up<int64_t>(2LL * k.sizes.block_couts * k.pass.row_pitch * layout.element, 128);
+  const int64_t table = round_up<int64_t>(
+      kSm90RowBytes * kSm90Rows * tile.row_blocks + (k.sizes.skewed ? 4 * k.sizes.stride : 0), 16);
+  const int64_t all_taps =
+      std::min<int64_t>(k.grid.slabs, ceil_div(k.grid.units, k.grid.splits) * k.grid.unit_slabs) *
+      k.sizes.taps;
+  const int64_t rest = limit - staging - table - 8 * kSm90MaxStages - kSm90ScaleBytes - 128;
+  auto stages_with = [&](int64_t slots) { return (rest - slots * (slot + 16)) / (stage + 16); };
+
+  k.weights.resident = plan.config.resident;
+  int64_t slots = all_taps;
+  if (!k.weights.resident) {
+    slots = std::clamp<int64_t>(2 * k.gather.tap_group, kMinSlots, kMaxSlots);
+    while (slots > kMinSlots && stages_with(slots) < kMinStages) --slots;
+  }
+  int64_t stages = std::min<int64_t>(stages_with(slots), kSm90MaxStages);
+  if (plan.config.stages > 0) stages = std::min<int64_t>(stages, plan.config.stages);
+  plan.shared_bytes = 0;
+  if (stages < 2) return;  // a stage is released only when the next one is being multiplied
+  k.gather.stages = static_cast<int>(stages);
+  k.weights.slots = static_cast<int>(slots);
+  k.weights.shared = round_up(static_cast<int>(stages * stage), 128);
+  k.pass.shared = static_cast<int>(k.weights.shared + slots * slot);
+  k.pass.shared_rows = static_cast<int>(k.pass.shared + staging);
+  k.gather.shared_marks = static_cast<int>(k.pass.shared_rows + table);
+  k.gather.shared_scale = k.gather.shared_marks + 8 * kSm90MaxStages;
+  k.barriers = k.gather.shared_scale + kSm90ScaleBytes;
+  plan.shared_bytes = static_cast<std::size_t>(k.barriers + 16 * (stages + slots));
+}
+
+}  // namespace
+
+void sm90_set_gather(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit) {
+  set_writer(plan, tile);
+  set_shared(plan, tile, limit);
+}
+
+}  // namespace tconv::cuda

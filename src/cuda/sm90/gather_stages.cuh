@@ -1,0 +1,53 @@
+// The stages where x is gathered, element by element: samples of any layout, folded, split; skewed phases.
+#pragma once
+
+#include "cuda/sm90/kernel.cuh"
+#include "cuda/sm90/product_gathered.cuh"
+#include "cuda/sm90/source_gather.cuh"
+#include "cuda/sm90/source_packed.cuh"
+#include "cuda/sm90/writer_pass.cuh"
+
+namespace tconv::cuda::sm90 {
+
+template <class S>
+struct GatherStages {
+  using Shape = S;
+  using Params = Sm90GatherParams;
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  using Product = GatheredProduct<S>;
+  using Writer = PassWriter<S>;
+
+  __device__ static Arrivals arrivals(const Params&) {
+    return {kSm90Gatherers, kSm90Consumers / 32, S::kRowBlocks, kSm90Consumers / 32};
+  }
+  // Whether a second launch has nothing to do here: so mostly, and then it must cost nothing.
+  __device__ static bool idle(const Params& p, const Block& block) {
+    if (!p.marks.only) return false;
+    const int* marks = block.marks(p);
+    int any = 0;
+    for (int tile = block.walker + threadIdx.x * p.grid.walkers; tile < p.columns.column_tiles;
+         tile += kSm90Threads * p.grid.walkers) {
+      any |= marks[2 * tile] | marks[2 * tile + 1];
+    }
+    return __syncthreads_or(any) == 0;
+  }
+  __device__ static void prepare(const Params& p, unsigned char* shared) {
+    if (threadIdx.x >= 2 * kSm90MaxStages) return;
+    reinterpret_cast<int*>(shared + p.source.shared_marks)[threadIdx.x] = 0;
+  }
+  __device__ static void bring(const Params& p, const Block& block, const Rings<S>& rings,
+                               unsigned char* shared, int warp) {
+    if (warp < kSm90Gatherers) {
+      GatherSource<S>(p, block, shared).run(block, rings);
+    } else if (const int lane = threadIdx.x % 32; lane < S::kRowBlocks) {
+      PackedSource<S>(p, block, shared, lane).template run<ColumnTiles>(rings);
+    }
+  }
+  __device__ static void prepare_rows(const Params& p, const Block& block, unsigned char* shared) {
+    Writer::prepare_rows(p, block, shared);
+  }
+#endif
+};
+
+}  // namespace tconv::cuda::sm90

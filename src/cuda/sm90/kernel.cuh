@@ -1,0 +1,110 @@
+// The kernel of every way that cuda.sm90.dense takes: persistent, an SM a block, its warps in two roles.
+//
+//   warps that bring   x, by a Source, into a ring of stages; weights, by PackedSource, into a ring of slots
+//   warpgroups that multiply, for each of their tiles:   sums = Product(stages, slots);   Writer stores sums
+//
+// A set of stages W says what each is; the concepts below say what they owe each other. (gather_stages.cuh
+// and tma_stages.cuh have the sets there are; params.hpp has what the host tells each stage.)
+//
+//   W::Shape     numbers: Mode, kThreads, kConsumers (threads that multiply), kConsumer and kProducer (the
+//                registers of a thread of either role), kRings (of x), kRowBlocks
+//   W::Params    what the host says: an aggregate of one struct a stage
+//   arrivals()   how many arrive at the barriers of each ring
+//   idle()       true: there is nothing to do here
+//   prepare()    before the first barrier of the block, by all threads: what rings need in shared memory
+//   bring()      the part of one warp that brings: from the first tile to the last
+//   prepare_rows()  the writer's table of rows, by the threads that multiply
+//   Product      next(): the next tile of this warpgroup, or -1. run(sums, tile): its sums, retired: no wgmma
+//                is under way, and every stage and slot that was read is released. seen(): what the writer
+//                must know beside sums. finish(): nothing is on its way to shared memory any more
+//   Writer       made anew for each tile: what it knows would else take registers from the sums.
+//                store(sums, tile, seen): scale, bias, round and store; repairs what is no product
+#pragma once
+
+#include <concepts>
+
+#include "cuda/sm90/rings.cuh"
+
+namespace tconv::cuda::sm90 {
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+template <class P>
+concept TellsStages = requires(const P& p) {
+  p.operands.x;
+  p.sizes.stride;
+  p.grid.walkers;
+  p.weights.slots;
+  p.source.stages;
+  p.writer.shared_rows;
+  { p.barriers } -> std::convertible_to<int>;
+};
+
+template <class S>
+concept TileShape = TellsStages<typename S::Params> && requires {
+  typename S::Mode::T;
+} && S::kConsumers % 128 == 0 && S::kThreads % 128 == 0 &&
+    S::kConsumers < S::kThreads&& S::kConsumer % 8 == 0 && S::kProducer % 8 == 0 && S::kProducer >= 24 &&
+    S::kConsumers* S::kConsumer + (S::kThreads - S::kConsumers) * S::kProducer <= 64 * 1024;
+
+template <class P, class Shape>
+concept TileProducts = requires(P product, typename P::Sums sums, int tile) {
+  { product.next() } -> std::same_as<int>;
+  product.run(sums, tile);
+  product.seen();
+  product.finish();
+};
+
+template <class O, class P>
+concept TileWriters = requires(O writer, P product, typename P::Sums sums, int tile) {
+  writer.store(sums, tile, product.seen());
+};
+
+template <class W>
+concept Stages = TileShape<typename W::Shape> && TileProducts<typename W::Product, typename W::Shape> &&
+    TileWriters<typename W::Writer, typename W::Product> &&
+    requires(const typename W::Params& p, const Block& block, const Rings<typename W::Shape>& rings,
+             unsigned char* shared, int warp) {
+  { W::arrivals(p) } -> std::same_as<Arrivals>;
+  { W::idle(p, block) } -> std::same_as<bool>;
+  W::prepare(p, shared);
+  W::bring(p, block, rings, shared, warp);
+  W::prepare_rows(p, block, shared);
+};
+
+#endif
+
+template <class W>
+__global__ void __launch_bounds__(W::Shape::kThreads, 1)
+    kernel(const __grid_constant__ typename W::Params p) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  static_assert(Stages<W>);
+  using S = typename W::Shape;
+  extern __shared__ __align__(128) unsigned char shared[];
+  const Block block(p);
+  if (W::idle(p, block)) return;
+  const Rings<S> rings(p, shared);
+  if (threadIdx.x == 0) rings.init(W::arrivals(p));
+  W::prepare(p, shared);
+  __syncthreads();
+  if (threadIdx.x >= S::kConsumers) {
+    ptx::fewer_registers<S::kProducer>();
+    W::bring(p, block, rings, shared, (threadIdx.x - S::kConsumers) / 32);
+    return;
+  }
+  ptx::more_registers<S::kConsumer>();
+  W::prepare_rows(p, block, shared);
+  sync_warps(NamedBarrier::rows, S::kConsumers);
+  // The same in all lanes, which the compiler then knows: descriptors stay in uniform registers.
+  const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
+  typename W::Product product(p, block, rings, shared, warp, lane);
+  for (int tile = product.next(); tile >= 0; tile = product.next()) {
+    typename W::Product::Sums sums;
+    product.run(sums, tile);
+    typename W::Writer(p, block, shared, warp, lane).store(sums, tile, product.seen());
+  }
+  product.finish();
+#endif
+}
+
+}  // namespace tconv::cuda::sm90

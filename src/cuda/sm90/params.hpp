@@ -1,0 +1,223 @@
+// Numbers of cuda.sm90.dense's stages, and what a launch tells each of them: one struct a stage, of which the
+// kernel takes an aggregate (Sm90GatherParams, Sm90TmaParams). Sizes in dense.hpp's terms.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/device/divisor.hpp"
+#include "cuda/device/weight_steps.hpp"
+
+namespace tconv::cuda {
+
+inline constexpr int kSm90Rows = 64;       // of a row block: wgmma's
+inline constexpr int kSm90Blocks = 4;      // 16-byte channel blocks of a slab: two steps of wgmma's depth
+inline constexpr int kSm90Unit = 32;       // channels: splits cut between them
+inline constexpr int kSm90MaxStages = 16;  // of a ring of x
+inline constexpr int kSm90RowMarks = 8;    // bytes of a packed row block that say what its weights hold
+inline constexpr int kSm90PartBytes =
+    kSm90Blocks * kSm90Rows * 16;  // of a tap's packed weights of a row block
+
+// Where x is gathered: threads that multiply, in two warpgroups; that bring x, in seven warps, beside the one
+// that brings weights.
+inline constexpr int kSm90Consumers = 256, kSm90Producers = 224, kSm90Threads = 512;
+inline constexpr int kSm90Gatherers = kSm90Producers / 32;
+inline constexpr int kSm90PassBytes = 256;  // of columns that a warpgroup stages at once on their way to y
+inline constexpr int kSm90RowBytes = 16;    // of the writers' table of rows
+inline constexpr int kSm90ScaleBytes = 4 * (16 + kSm90MaxStages);  // what the gathering warps agree on
+static_assert(kSm90Gatherers <= 8 && kSm90RowMarks == 8);  // a byte each of a stage's, of a row block's marks
+
+// Where x comes by tensor copies.
+inline constexpr int kSm90MarkedColumns = 256;  // of the tiles that it marks for the second launch
+inline constexpr int kSm90MaxTapGroup = 4;      // taps that share a lane's registers
+inline constexpr int kSm90MaxSplitGroup = 3;    // of split operands
+inline constexpr int kSm90MaxRowClasses = 8;    // of rows of x, by how far behind 16 bytes they begin
+
+// A block's tile: row blocks side by side, and columns. Where x is gathered, each of two warpgroups has one
+// row block and n columns.
+struct Sm90Tile {
+  const char* name;
+  int row_blocks, n;
+  bool tma;  // x comes by tensor copies
+  constexpr int columns() const { return n * 2 / row_blocks; }
+};
+
+inline constexpr Sm90Tile kSm90Tiles[] = {{"128x256", 2, 256, false}, {"64x512", 1, 256, false},
+                                          {"128x128", 2, 128, false}, {"64x256", 1, 128, false},
+                                          {"64x128", 1, 64, false},   {"128x256", 2, 256, true},
+                                          {"64x256", 1, 128, true}};
+inline constexpr int kSm90GatherTiles = 5;  // the first ones
+inline constexpr int kSm90SmallestTile = 4;
+
+// The positions that one warpgroup computes at once, of all of its block's row blocks, where x comes by
+// tensor copies. A lane has few of them where it has three sets of sums; three warpgroups multiply where a
+// thread needs few registers (n16 ci32 co64 l131072 k3 s2 d2 in tf32: 0.48 ms with two, 0.40 with three).
+struct Sm90WarpgroupTile {
+  int own;         // positions of a lane
+  int warpgroups;  // of a block, that multiply
+  int channels;    // of a stage: a slab or half of one
+  constexpr int warp_positions() const { return 8 * own; }
+  constexpr int positions() const { return 4 * warp_positions(); }
+};
+constexpr Sm90WarpgroupTile sm90_warpgroup_tile(int row_blocks, int tap_group, int parts, int element) {
+  return {parts == 2 ? 2 : 4, row_blocks == 1 && tap_group < 4 ? 3 : 2,
+          tap_group > 0 && row_blocks == 1 && (parts == 2 || element == 2) ? 32 : 16};
+}
+
+struct Sm90Operands {
+  const void* x;
+  const void* packed;
+  const void* bias;  // null: none
+  void* output;      // y, or the partial sums
+};
+
+// The problem in its polyphase form (cuda/device/phases.hpp).
+struct Sm90Sizes {
+  int64_t x_step[2];  // sample, channel
+  int64_t l, lout, cout;
+  DeepTaps deep;  // of a strided product
+  int samples, cin_group, cout_group, groups;
+  int stride, dilation, padding;
+  int phases, taps, step, tap_stride, k;
+  int block_couts, row_blocks;  // couts of a row block; row blocks of a group
+  bool skewed;                  // phases lie more than a stride apart: rows have ragged ends
+  bool ragged;                  // some phases lack the last tap
+  Divisor stride_div;
+};
+
+// Column c of sample n is u = first_u + c, for c in [0, sample_columns).
+struct Sm90Columns {
+  int64_t first_u;
+  int sample_columns;  // apart from the next sample's: whole tiles, or folded a sample and its gap
+  bool folded;
+  int column_tiles;
+  Divisor sample_tiles;  // column tiles of one sample, where not folded
+  Divisor sample_pitch;  // sample_columns, where folded
+  int64_t partial_columns;
+};
+
+// What blocks of threads share out: row blocks, columns, slabs.
+struct Sm90Grid {
+  int slabs, splits;
+  int units, unit_slabs;  // splits are whole units of 32 channels, in every mode; slabs of a unit
+  int row_runs;           // blocks that share a group's row blocks
+  int walkers;            // blocks that share columns
+};
+
+// Tiles that the first launch could not compute in float16: two ints each, as each has two warpgroups.
+struct Sm90TileMarks {
+  int* tiles;  // null: none can be
+  bool only;   // the second launch: only what is marked
+};
+
+// Packed weights, and their ring in shared memory.
+struct Sm90Weights {
+  int64_t row_block_bytes;
+  int64_t marks_at;   // row blocks with weights that are not finite, or that the mode cannot hold
+  int64_t scales_at;  // where operands are scaled: 1/scale of each cout
+  int slots;          // of the ring: a tap's weights of a slab where x is gathered, else a slab's
+  bool resident;      // everything has a slot
+  int shared;         // where the ring is, in bytes
+};
+
+// GatherSource: stages of operands, made of single elements of x.
+struct Sm90GatherSource {
+  int tap_group, tap_groups;  // taps that share a stage
+  int halo;                   // positions of a stage before its columns
+  int width, pitch;           // positions of a stage, and units from a channel block to the next
+  int stages, stage_bytes;
+  int shared_marks, shared_scale;  // what its warps tell of each stage
+};
+
+// What a tensor copy knows of x (cuda/host/tensor_map.hpp).
+struct alignas(64) TensorMap {
+  unsigned char opaque[128];
+};
+
+// TmaSource: stages of raw rows, [channel][position], a ring a warpgroup.
+struct Sm90TmaSource {
+  TensorMap maps[kSm90MaxRowClasses];
+  int row_classes;          // maps
+  int sample_rows;          // where there are several: rows of x from a sample to the next
+  int class_turn;           // elements that a channel's row begins later behind 16 bytes than the last one
+  int region_bytes;         // of a stage, for each map
+  bool by_elements;         // x does not begin on 16 bytes: no tensor copies, but the same stages
+  int tap_group;            // taps whose operands share a lane's registers; 0: operands in shared memory
+  int halo;                 // positions of a stage before the tile's
+  int width, pitch;         // positions of a row; bytes from row to row
+  int stages, stage_bytes;  // of a warpgroup's ring
+  int shared_tiles;         // which tile each stage is of
+};
+
+// The tiles of warpgroups along the columns.
+struct Sm90WarpgroupTiles {
+  int* counters;       // of tiles that have been taken, for each group and run of row blocks; null: by turns
+  int step;            // positions from a tile to the next
+  int rounds;          // tiles, by as many as there are warpgroups that multiply
+  Divisor per_sample;  // tiles
+};
+
+// PassWriter: of a warpgroup's staged columns, elements from a cout's row to the next; vectors of a row.
+struct Sm90PassWriter {
+  bool partial;  // sums go to the workspace
+  int row_pitch;
+  int row_vectors, row_turn, row_rest;  // 128 vectors on: so many rows, and vectors
+  Divisor vectors_div;
+  int span;  // elements of a staged row, where skewed
+  Divisor span_div;
+  int shared, shared_rows;  // staged outputs; the table of rows
+};
+
+// RegisterWriter, WindowWriter, StagedWriter: which of them, and how they stage.
+struct Sm90TileWriter {
+  int straight;                // the stride, where outputs may go from registers to y; else 0
+  bool shifted;                // windows are staged as they lie in y
+  bool windows;                // a warpgroup stages its outputs together, else each warp its own
+  int pass_rows, pass_couts;   // staged at once
+  int row_outputs, row_pitch;  // staged together, of a cout; elements from a cout's row to the next
+  int row_vectors;             // of a window
+  int staged_bytes;
+  int window_bytes;         // windows of y begin on multiples of this
+  int shared, shared_rows;  // staged outputs; the table of rows
+};
+
+struct Sm90GatherParams {
+  Sm90Operands operands;
+  Sm90Sizes sizes;
+  Sm90Columns columns;
+  Sm90Grid grid;
+  Sm90TileMarks marks;
+  Sm90Weights weights;
+  Sm90GatherSource source;
+  Sm90PassWriter writer;
+  int barriers;  // byte offset in shared memory
+};
+
+struct Sm90TmaParams {
+  Sm90Operands operands;
+  Sm90Sizes sizes;
+  Sm90Columns columns;
+  Sm90Grid grid;
+  Sm90TileMarks marks;
+  Sm90Weights weights;
+  Sm90TmaSource source;
+  Sm90WarpgroupTiles tiles;
+  Sm90TileWriter writer;
+  int barriers;
+};
+
+inline constexpr int kSm90PackThreads = 256, kSm90PackCluster = 8;  // blocks of a cluster at most
+
+struct Sm90PackParams {
+  const void* weight;
+  void *packed, *scaled;  // of float32: both layouts, or scaled null
+  unsigned char *marks, *scaled_marks;
+  float* scales;
+  WeightSteps steps;
+  int cin_group, cout_group, k;
+  int phases, taps, tap_stride, slabs, scaled_slabs, row_blocks, block_couts;
+  int channel_blocks;     // of 8, as many as the slabs have
+  int parts, part_couts;  // of a row block: packed apart, by `cluster` blocks of threads each
+  int cluster;
+};
+
+}  // namespace tconv::cuda

@@ -1,0 +1,160 @@
+// A pass of PassWriter: staged outputs of some columns, [cout][output] in shared memory, each row shifted so
+// that its 16-byte vectors are y's, and their way to y.
+#pragma once
+
+#include "cuda/device/wgmma_accumulator.hpp"
+#include "cuda/sm90/rows.cuh"
+
+namespace tconv::cuda::sm90 {
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+template <class S>
+class PassRows {
+ protected:
+  using T = typename S::Mode::T;
+  static constexpr int kVector = 16 / sizeof(T);
+  static constexpr int kPass =
+      S::kN < kSm90PassBytes / static_cast<int>(sizeof(T)) ? S::kN : kSm90PassBytes / sizeof(T);
+  static constexpr int kLeadsAt = S::kRowBlocks * kSm90Rows * static_cast<int>(sizeof(Row) / sizeof(int));
+
+  __device__ PassRows(const Sm90GatherParams& p, unsigned char* shared, int row_block)
+      : p_(p), thread_(threadIdx.x % 128), warpgroup_(threadIdx.x / 128) {
+    staged_ = reinterpret_cast<T*>(shared + p.writer.shared) +
+              warpgroup_ * p.sizes.block_couts * p.writer.row_pitch;
+    rows_ = reinterpret_cast<const Row*>(shared + p.writer.shared_rows) +
+            (S::kRowBlocks == 2 ? warpgroup_ : 0) * kSm90Rows;
+    leads_ = reinterpret_cast<const int*>(shared + p.writer.shared_rows) + kLeadsAt;
+    const int first_cout = row_block * p.sizes.block_couts;
+    couts_ = row_block < p.sizes.row_blocks ? min(p.sizes.block_couts, p.sizes.cout_group - first_cout) : 0;
+  }
+
+  __device__ void sync() const { sync_warpgroup(warpgroup_); }
+
+  // Of a thread in the usual case, in which it keeps its vector and rows that it takes begin alike: where
+  // that goes, of the first pass, and whence it comes.
+  struct Lane {
+    bool usual, head;  // head: shared with the outputs before the tile
+    uintptr_t to;
+    const T* from;
+  };
+  // A row's own thread keeps what lies behind the pass's last vector: the next pass begins with it.
+  __device__ void take_carry(uint4& carry) const {
+    if (thread_ >= couts_) return;
+    const T* row = staged_ + thread_ * p_.writer.row_pitch + p_.writer.row_vectors * kVector;
+    carry = *reinterpret_cast<const uint4*>(row);
+  }
+  __device__ void put_carry(int shift, const uint4& carry) const {
+    if (thread_ >= couts_ || p_.sizes.skewed) return;
+    shift = (shift + rows_[thread_ * p_.sizes.phases].skew) % kVector;
+    T* row = staged_ + thread_ * p_.writer.row_pitch;
+    const T* from = reinterpret_cast<const T*>(&carry);
+#pragma unroll
+    for (int e = 0; e < kVector - 1; ++e) {
+      if (e < shift) row[e] = from[e];
+    }
+  }
+
+  __device__ Lane lane_at(const T* first) const {
+    const int cout = static_cast<int>(p_.writer.vectors_div.divide(thread_)),
+              v = thread_ - cout * p_.writer.row_vectors;
+    const uintptr_t row = reinterpret_cast<uintptr_t>(first + cout * p_.sizes.lout);
+    return {p_.writer.row_rest == 0 && couts_ == p_.sizes.block_couts &&
+                p_.writer.row_turn * p_.sizes.lout % kVector == 0 && !p_.sizes.skewed,
+            v == 0 && row % 16 != 0, (row & ~uintptr_t{15}) + v * 16,
+            staged_ + cout * p_.writer.row_pitch + v * kVector};
+  }
+  template <bool First>
+  __device__ void store_usual(const Lane& lane) const {
+    if (First && lane.head) return;
+    const uintptr_t step = p_.writer.row_turn * p_.sizes.lout * sizeof(T);
+    const int from_step = p_.writer.row_turn * p_.writer.row_pitch;
+    uintptr_t to = lane.to;
+    const T* from = lane.from;
+#pragma unroll 4
+    for (int cout = 0; cout < p_.sizes.block_couts; cout += p_.writer.row_turn) {
+      ptx::store_global16(to, *reinterpret_cast<const uint4*>(from));
+      to += step;
+      from += from_step;
+    }
+  }
+
+  // Vector v of a row goes to the row's first 16-byte boundary at or before output o, plus v. Threads take
+  // vectors in turn, 128 apart: row_turn rows and row_rest vectors further.
+  template <bool First>
+  __device__ void store_vectors(T* y, int64_t o, bool inside) const {
+    const int vectors = p_.writer.row_vectors;
+    int cout = static_cast<int>(p_.writer.vectors_div.divide(thread_)), v = thread_ - cout * vectors;
+    const T* from = staged_ + cout * p_.writer.row_pitch + v * kVector;
+    uintptr_t row = reinterpret_cast<uintptr_t>(y + cout * p_.sizes.lout + o);
+    const uintptr_t row_step = p_.sizes.lout * sizeof(T), turn_step = p_.writer.row_turn * row_step;
+    const int from_turn = p_.writer.row_turn * p_.writer.row_pitch + p_.writer.row_rest * kVector;
+#pragma unroll 1
+    for (; cout < couts_; cout += p_.writer.row_turn) {
+      const uintptr_t to = (row & ~uintptr_t{15}) + v * 16;
+      if (!(First && v == 0 && row % 16 != 0)) {
+        if (inside) {
+          ptx::store_global16(to, *reinterpret_cast<const uint4*>(from));
+        } else {
+          const int64_t at = o + v * kVector - static_cast<int>(row % 16 / sizeof(T));
+          store_some(reinterpret_cast<T*>(to), from, at);
+        }
+      }
+      row += turn_step;
+      from += from_turn;
+      v += p_.writer.row_rest;
+      if (v >= vectors) {
+        v -= vectors;
+        ++cout;
+        row += row_step;
+        from += p_.writer.row_pitch - vectors * kVector;
+      }
+    }
+  }
+
+  // The elements of a vector that are outputs.
+  __device__ void store_some(T* to, const T* from, int64_t at) const {
+#pragma unroll 1
+    for (int e = 0; e < kVector; ++e) {
+      if (at + e >= 0 && at + e < p_.sizes.lout) to[e] = from[e];
+    }
+  }
+
+  // What hangs over at a tile's ends: a row's own thread stores it.
+  template <bool First, bool Last>
+  __device__ void store_ends(T* y, int64_t o, int shift) const {
+    if (thread_ >= couts_) return;
+    shift = (shift + rows_[thread_ * p_.sizes.phases].skew) % kVector;
+    if (shift == 0) return;
+    const T* from = staged_ + thread_ * p_.writer.row_pitch;
+    T* to = y + thread_ * p_.sizes.lout + o - shift;
+    const int64_t left = shift - o, right = p_.sizes.lout - o + shift;  // outputs are elements [left, right)
+    const int tail = p_.writer.row_vectors * kVector;
+#pragma unroll
+    for (int e = 0; e < kVector; ++e) {
+      if (First && e >= shift && e >= left && e < right) to[e] = from[e];
+      if (Last && e < shift && tail + e >= left && tail + e < right) to[tail + e] = from[tail + e];
+    }
+  }
+
+  __device__ void store_elements(T* y, int64_t first) const {
+    for (int i = thread_; i < couts_ * p_.writer.span; i += 128) {
+      const int cout = static_cast<int>(p_.writer.span_div.divide(i)), e = i - cout * p_.writer.span;
+      const int turn = static_cast<int>(p_.sizes.stride_div.divide(e));
+      const int column = e - leads_[e - turn * p_.sizes.stride];  // times the stride
+      const int64_t o = first + e;
+      if (column < 0 || column >= kPass * p_.sizes.stride || o < 0 || o >= p_.sizes.lout) continue;
+      y[cout * p_.sizes.lout + o] = staged_[cout * p_.writer.row_pitch + e];
+    }
+  }
+
+  const Sm90GatherParams& p_;
+  int thread_, warpgroup_, couts_;
+  T* staged_;
+  const Row* rows_;
+  const int* leads_;
+};
+
+#endif
+
+}  // namespace tconv::cuda::sm90

@@ -1,0 +1,170 @@
+// GatheredProduct: one tile's sums, where x is gathered: packed rows are the rows of wgmma, positions its
+// columns, and both operands lie in shared memory.
+#pragma once
+
+#include "cuda/device/wgmma_accumulator.hpp"
+#include "cuda/sm90/rings.cuh"
+
+namespace tconv::cuda::sm90 {
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+// Of a tile: whether an operand was too small to split, or out of float16's range; and what undoes x's scale.
+struct Seen {
+  bool marked = false;
+  float unscale = 1;
+};
+
+template <class S>
+class GatheredProduct {
+ public:
+  using Mode = typename S::Mode;
+  using Sums = float[S::kN / 2];
+
+  __device__ GatheredProduct(const Sm90GatherParams& p, const Block& block, const Rings<S>& rings,
+                             unsigned char* shared, int /*warp*/, int /*lane*/)
+      : p_(p),
+        block_(block),
+        rings_(rings),
+        tiles_(p, block),
+        marks_(reinterpret_cast<const unsigned long long*>(shared + p.source.shared_marks)),
+        unscales_(reinterpret_cast<const float*>(shared + p.source.shared_scale) + 16) {
+    // The same in all lanes, which the compiler then knows: descriptors stay in uniform registers.
+    const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
+    const int row_block = S::kRowBlocks == 2 ? warpgroup : 0, column = S::kRowBlocks == 2 ? 0 : warpgroup;
+    weights_ = ptx::matrix_descriptor(
+        ptx::shared_address(shared + p.weights.shared) + row_block * Mode::kParts * kSm90PartBytes,
+        kSm90Rows * 16, 128);
+    x_ = ptx::matrix_descriptor(ptx::shared_address(shared) + column * S::kN * 16, p.source.pitch * 16, 128);
+  }
+
+  __device__ int next() {
+    if (!first_) tiles_.next(p_, block_);
+    first_ = false;
+    return tiles_.there(p_) ? tiles_.tile : -1;
+  }
+  __device__ void finish() const {}
+  __device__ void run(Sums& sums, int /*tile*/) { seen_ = sums_of_tile(sums); }
+  __device__ const Seen& seen() const { return seen_; }
+
+ private:
+  // A slot or a stage is released when the wgmma after its last one have
+  // been issued and its own are over. (A wait that is not in every turn of the loop makes ptxas serialise all
+  // wgmma, C7520.) Returns what the loading warps saw in it.
+  __device__ Seen sums_of_tile(Sums& sums) {
+    if (p_.weights.resident) slot_ = RingPlace();  // a split's tile may have fewer taps than there are slots
+    if constexpr (Mode::kParts == 2) return promoted(sums);
+    Seen seen;
+    unsigned long long marked = 0;
+    int accumulate = 0, used_stage = -1, used_slot = -1;
+    for (int slab = block_.first_slab; slab < block_.end_slab; ++slab) {
+      for (int group = 0; group < p_.source.tap_groups; ++group) {
+        const int taps = min(p_.source.tap_group, p_.sizes.taps - group * p_.source.tap_group);
+        ptx::barrier_wait(rings_.full(0, stage_.at), stage_.parity);
+        if constexpr (std::is_same_v<Mode, Fp16Scaled>) {
+          if (leader_) {
+            marked |= marks_[stage_.at];
+            seen.unscale = unscales_[stage_.at];
+          }
+        }
+        uint64_t b = x_ + static_cast<uint32_t>((stage_.at * p_.source.stage_bytes >> 4) + p_.source.halo);
+        for (int i = 0; i < taps; ++i) {
+          wait_weights();
+          const uint64_t a = weights_ + static_cast<uint32_t>(slot_.at * S::kSlotBytes >> 4);
+          ptx::wgmma_fence();
+#pragma unroll
+          for (int h = 0; h < S::kN / kWide; ++h) {
+            auto& part = *reinterpret_cast<float(*)[kWide / 2]>(&sums[h * kWide / 2]);
+            ptx::wgmma<kOperand<Mode>, kWide>(part, a, b + h * kWide, accumulate);
+            ptx::wgmma<kOperand<Mode>, kWide>(part, a + kStepA, b + h * kWide + 2 * p_.source.pitch, 1);
+          }
+          accumulate = 1;
+          b -= p_.sizes.step;
+          ptx::wgmma_commit();
+          ptx::wgmma_wait<1>();
+          release(used_stage, used_slot);
+          used_stage = i == taps - 1 ? stage_.at : -1;
+          used_slot = slot_.at;
+          slot_.advance(p_.weights.slots);
+        }
+        stage_.advance(p_.source.stages);
+      }
+    }
+    weights_there_ = p_.weights.resident;
+    ptx::wgmma_wait<0>(sums);
+    release(used_stage, used_slot);
+    if constexpr (std::is_same_v<Mode, Fp16Scaled>) {
+      seen.unscale = __shfl_sync(0xffffffffu, seen.unscale, 0);
+      seen.marked = __shfl_sync(0xffffffffu, marked != 0, 0);
+    }
+    return seen;
+  }
+
+  static constexpr int kWide = S::kN < 128 ? S::kN : 128;
+  static constexpr int kStepA = 2 * kSm90Rows;  // 16-byte units from a step's weights to the next step's
+
+  __device__ void wait_weights() const {
+    if (!weights_there_) ptx::barrier_wait(rings_.weights_full(slot_.at), slot_.parity);
+  }
+  __device__ void release(int stage, int slot) const {
+    if (!leader_) return;
+    if (stage >= 0) ptx::barrier_arrive(rings_.empty(0, stage));
+    if (slot >= 0 && !p_.weights.resident) ptx::barrier_arrive(rings_.weights_empty(slot));
+  }
+
+  // Split operands: a tap's products in fresh sums, the small ones first, which are then added up in float32.
+  __device__ Seen promoted(Sums& total) {
+    unsigned long long marked = 0;
+#pragma unroll
+    for (int i = 0; i < S::kN / 2; ++i) total[i] = 0;
+    Sums sums;
+    for (int slab = block_.first_slab; slab < block_.end_slab; ++slab) {
+      for (int group = 0; group < p_.source.tap_groups; ++group) {
+        const int taps = min(p_.source.tap_group, p_.sizes.taps - group * p_.source.tap_group);
+        ptx::barrier_wait(rings_.full(0, stage_.at), stage_.parity);
+        if (leader_) marked |= marks_[stage_.at];
+        for (int i = 0; i < taps; ++i) {
+          wait_weights();
+          const uint64_t a = weights_ + (slot_.at * S::kSlotBytes >> 4);
+          const uint64_t b = x_ + (stage_.at * p_.source.stage_bytes >> 4) +
+                             static_cast<uint32_t>(p_.source.halo - p_.sizes.step * i);
+          const uint64_t a_lo = a + (kSm90PartBytes >> 4), b_lo = b + kSm90Blocks * p_.source.pitch;
+          ptx::wgmma_fence();
+          ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a_lo, b, 0);
+          ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a, b_lo, 1);
+          ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a_lo + kStepA, b + 2 * p_.source.pitch, 1);
+          ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a + kStepA, b_lo + 2 * p_.source.pitch, 1);
+          ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a, b, 1);
+          ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a + kStepA, b + 2 * p_.source.pitch, 1);
+          ptx::wgmma_commit();
+          ptx::wgmma_wait<0>(sums);
+          release(i == taps - 1 ? stage_.at : -1, slot_.at);
+          slot_.advance(p_.weights.slots);
+#pragma unroll
+          for (int k = 0; k < S::kN / 2; ++k) total[k] += sums[k];
+        }
+        stage_.advance(p_.source.stages);
+      }
+    }
+    weights_there_ = p_.weights.resident;
+    return {__shfl_sync(0xffffffffu, marked != 0, 0) != 0, 1};
+  }
+
+  const Sm90GatherParams& p_;
+  const Block& block_;
+  Rings<S> rings_;
+  ColumnTiles tiles_;
+  bool first_ = true;
+  Seen seen_;
+  uint64_t weights_, x_;
+  const unsigned long long* marks_;  // of each stage, a byte a warp that loads
+  const float* unscales_;            // of each stage: what undoes its tile's scale
+  RingPlace stage_, slot_;
+  bool weights_there_ = false;  // all of them, for good
+  // Of a warp: the lane that releases a stage, and so the one that reads what lies beside it.
+  const bool leader_ = threadIdx.x % 32 == 0;
+};
+
+#endif
+
+}  // namespace tconv::cuda::sm90

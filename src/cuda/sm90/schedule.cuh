@@ -1,0 +1,107 @@
+// Which part of the work a block of threads has, and in which order it takes tiles.
+#pragma once
+
+#include "cuda/sm90/params.hpp"
+
+namespace tconv::cuda::sm90 {
+
+// What the block of threads is at: its group's row blocks, its split's slabs.
+struct Block {
+  int walker, run, group, split;
+  int first_slab, end_slab;
+
+  template <class Params>
+  __device__ explicit Block(const Params& p) {
+    int place = blockIdx.x;
+    walker = place % p.grid.walkers;
+    place /= p.grid.walkers;
+    run = place % p.grid.row_runs;
+    place /= p.grid.row_runs;
+    group = place % p.sizes.groups;
+    split = place / p.sizes.groups;
+    first_slab = p.grid.unit_slabs * static_cast<int>(int64_t{p.grid.units} * split / p.grid.splits);
+    end_slab = min(p.grid.slabs,
+                   p.grid.unit_slabs * static_cast<int>(int64_t{p.grid.units} * (split + 1) / p.grid.splits));
+  }
+
+  // Marks of the block's tiles, where there are any: two each.
+  template <class Params>
+  __device__ int* marks(const Params& p) const {
+    return p.marks.tiles +
+           ((int64_t{split} * p.sizes.groups + group) * p.grid.row_runs + run) * 2 * p.columns.column_tiles;
+  }
+};
+
+// A block's tiles of columns: every walkers-th one, of a second launch the marked ones of them.
+class ColumnTiles {
+ public:
+  __device__ ColumnTiles(const Sm90GatherParams& p, const Block& block)
+      : tile(first_from(p, block, block.walker)) {}
+  __device__ bool there(const Sm90GatherParams& p) const { return tile < p.columns.column_tiles; }
+  __device__ void next(const Sm90GatherParams& p, const Block& block) {
+    tile = first_from(p, block, tile + p.grid.walkers);
+  }
+
+  int tile;
+
+ private:
+  __device__ static int first_from(const Sm90GatherParams& p, const Block& block, int tile) {
+    if (!p.marks.only) return tile;
+    const int* marked = block.marks(p);
+    while (tile < p.columns.column_tiles && (marked[2 * tile] | marked[2 * tile + 1]) == 0) {
+      tile += p.grid.walkers;
+    }
+    return tile;
+  }
+};
+
+// Where a warpgroup's tile lies.
+struct ColumnPlace {
+  int n, at;   // sample; which of its tiles
+  int column;  // of its sample's, the tile's first
+};
+__device__ inline ColumnPlace place_of(const Sm90TmaParams& p, int tile) {
+  const int n = static_cast<int>(p.tiles.per_sample.divide(tile));
+  const int at = tile - n * static_cast<int>(p.tiles.per_sample.value);
+  return {n, at, at * p.tiles.step};
+}
+
+// Rounds of warpgroup tiles, one for each warpgroup, where those go by turns.
+struct TileRounds {
+  int round;
+
+  __device__ TileRounds(const Sm90TmaParams&, const Block& block) : round(block.walker) {}
+  __device__ bool there(const Sm90TmaParams& p) const { return round < p.tiles.rounds; }
+  __device__ void next(const Sm90TmaParams& p, const Block&) { round += p.grid.walkers; }
+};
+
+// The tiles of a warpgroup, in order. Where they go by turns, all warpgroups have as many: the last ones may
+// be of a sample that does not exist, of zeros.
+template <class S>
+class WarpgroupTiles {
+ public:
+  // takes: whether this lane takes them.
+  __device__ WarpgroupTiles(const Sm90TmaParams& p, const Block& block, int warpgroup, bool takes = true)
+      : counter_(p.tiles.counters == nullptr || !takes
+                     ? nullptr
+                     : p.tiles.counters + block.group * p.grid.row_runs + block.run),
+        end_(p.tiles.counters == nullptr ? S::kWarpgroups * p.tiles.rounds
+                                         : p.sizes.samples * static_cast<int>(p.tiles.per_sample.value)),
+        step_(S::kWarpgroups * p.grid.walkers),
+        next_(S::kWarpgroups * block.walker + warpgroup) {
+    if (counter_ != nullptr) next_ = atomicAdd(counter_, 1);
+  }
+  // -1: no more. Drawn one ahead: its latency is hidden.
+  __device__ int take() {
+    const int now = next_;
+    if (now >= end_) return -1;
+    next_ = counter_ != nullptr ? atomicAdd(counter_, 1) : now + step_;
+    return now;
+  }
+
+ private:
+  int* counter_;
+  int end_, step_, next_;
+};
+
+}  // namespace tconv::cuda::sm90

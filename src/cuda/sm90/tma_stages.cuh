@@ -1,0 +1,65 @@
+// The stages where x comes by tensor copies. Positions are the rows of wgmma, packed weights its columns:
+//
+//   for each group, run of row blocks, and, as they are free, tile of 128 positions:         one warpgroup
+//     for each 16 channels (of 16-bit types and split operands 32):                           one raw stage
+//       1 lane has boxes of x copied, 128 + halo positions, zeros where there is no x
+//       operands are made of them: in registers, or, for any taps and rows, in shared memory
+//       for each tap j:  sums[u][row] += x[u - j][channels] * packed[row][channels, j]        wgmma
+//     y[n, cout, stride*u + a*dilation - padding] = sums[u][cout, a] + bias[cout]
+//
+// Split operands: tiles of 64 positions, 2 a lane, one row block, three sets of sums.
+//
+// A lane has 4 neighbouring positions u, as rows 8 apart of two wgmma: the operands of neighbouring taps are
+// then the same registers in another order. Where all weights fit in shared memory, the two or three
+// warpgroups of a block go from tile to tile apart from each other, and one multiplies while another stores;
+// else they take neighbouring tiles together and share a ring of slabs.
+//
+// A stage's rows are no longer than they must be: L2 is asked for 64 bytes at a time.
+#pragma once
+
+#include "cuda/sm90/kernel.cuh"
+#include "cuda/sm90/main_loop.cuh"
+#include "cuda/sm90/source_packed.cuh"
+#include "cuda/sm90/source_tma.cuh"
+#include "cuda/sm90/writer_tile.cuh"
+
+namespace tconv::cuda::sm90 {
+
+template <class S>
+struct TmaStages {
+  using Shape = S;
+  using Params = Sm90TmaParams;
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  using Product = TileLoop<S>;
+  using Writer = TileWriter<S>;
+
+  // Of a warp that loads elements one by one all lanes arrive, as they do where they read them.
+  __device__ static Arrivals arrivals(const Params& p) {
+    const int lanes = p.source.by_elements ? 32 : 1;
+    return {lanes, S::kReaders * lanes, S::kRowBlocks, S::kConsumers / 32};
+  }
+  __device__ static bool idle(const Params&, const Block&) {
+    return false;
+  }
+  __device__ static void prepare(const Params&, unsigned char*) {}
+  __device__ static void bring(const Params& p, const Block& block, const Rings<S>& rings,
+                               unsigned char* shared, int warp) {
+    if (p.source.by_elements && warp < S::kWarpgroups) {
+      ElementSource<S>(p, block, shared, warp).run(rings);
+      return;
+    }
+    if (threadIdx.x % 32 != 0) return;
+    if (warp < S::kWarpgroups) {
+      TmaSource<S>(p, block, shared, warp).run(rings);
+    } else if (warp - S::kWarpgroups < S::kRowBlocks) {
+      PackedSource<S>(p, block, shared, warp - S::kWarpgroups).template run<TileRounds>(rings);
+    }
+  }
+  __device__ static void prepare_rows(const Params& p, const Block& block, unsigned char* shared) {
+    Writer::prepare_rows(p, block, shared);
+  }
+#endif
+};
+
+}  // namespace tconv::cuda::sm90

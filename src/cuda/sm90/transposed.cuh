@@ -1,0 +1,40 @@
+// The kernels of cuda.sm90.dense, as its plans name them.
+#pragma once
+
+#include "cuda/sm90/gather_stages.cuh"
+#include "cuda/sm90/pack.cuh"
+#include "cuda/sm90/tma_stages.cuh"
+
+namespace tconv::cuda::sm90 {
+
+template <class Mode, int RowBlocks, int Group = 0>
+void set_tma(Sm90Functions& f) {
+  f.tma[RowBlocks - 1][Group] = kernel<TmaStages<TmaShape<Mode, RowBlocks, Group>>>;
+  constexpr int kMost = Mode::kParts == 2 ? kSm90MaxSplitGroup : kSm90MaxTapGroup;
+  if constexpr (Group < kMost) set_tma<Mode, RowBlocks, Group + 1>(f);
+}
+
+template <class Mode, int Tile = 0>
+void set_gather(Sm90Functions& f) {
+  constexpr Sm90Tile kTile = kSm90Tiles[Tile];
+  // What is split or scaled takes the registers of 256 columns a warpgroup for a second set of sums, or for x
+  // on its way.
+  if constexpr (kTile.n < 256 || (Mode::kParts == 1 && !kIsScaled<Mode>)) {
+    f.gather[Tile] = kernel<GatherStages<GatherShape<Mode, kTile.row_blocks, kTile.n>>>;
+  }
+  if constexpr (Tile + 1 < kSm90GatherTiles) set_gather<Mode, Tile + 1>(f);
+}
+
+template <class Mode>
+Sm90Functions functions_of() {
+  Sm90Functions f{};
+  set_gather<Mode>(f);
+  if constexpr (kIsScaled<Mode> || sizeof(typename Mode::T) == 2) {
+    set_tma<Mode, 1>(f);
+    set_tma<Mode, 2>(f);
+  }
+  if constexpr (!kIsScaled<Mode>) f.pack = pack_kernel<Mode>;
+  return f;
+}
+
+}  // namespace tconv::cuda::sm90

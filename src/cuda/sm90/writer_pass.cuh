@@ -1,0 +1,250 @@
+// PassWriter: where x is gathered, a warpgroup's sums become rows of y, or partial sums in the workspace.
+//
+// A warpgroup holds whole couts with all their phases, so its share of a cout's row of y is one run of
+// outputs. It stages some columns at a time as [cout][output] in shared memory, residues interleaved and
+// bias where an output has no taps, each row shifted so that its 16-byte vectors are y's, and stores vectors.
+// What a pass leaves over of its last vector begins the next pass; single elements remain at a tile's ends.
+// Phases that lie more than a stride apart leave ragged ends in every pass: those rows are stored by
+// elements.
+#pragma once
+
+#include "cuda/sm90/pass_rows.cuh"
+#include "cuda/sm90/repair.cuh"
+
+namespace tconv::cuda::sm90 {
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+template <class S>
+class PassWriter : PassRows<S> {
+ public:
+  using Mode = typename S::Mode;
+  using T = typename Mode::T;
+  using Sums = float[S::kN / 2];
+  static constexpr bool kScaled = std::is_same_v<Mode, Fp16Scaled>;
+  using PassRows<S>::kVector, PassRows<S>::kPass, PassRows<S>::kLeadsAt;
+
+  // The table of rows and, where phases are skewed, for each place modulo the stride its lead: its column is
+  // (place - lead) / stride.
+  __device__ static void prepare_rows(const Sm90GatherParams& p, const Block& block, unsigned char* shared) {
+    make_rows<S>(p, block, shared, [&p](int inner, int phase, bool there) {
+      return there ? (inner * p.writer.row_pitch + phase * p.sizes.dilation) * static_cast<int>(sizeof(T))
+                   : -1;
+    });
+    if (!p.sizes.skewed || static_cast<int>(threadIdx.x) >= p.sizes.phases) return;
+    const int phase = threadIdx.x, lead = phase * p.sizes.dilation, slot = lead % p.sizes.stride;
+    int* leads = reinterpret_cast<int*>(shared + p.writer.shared_rows) + kLeadsAt;
+    const int gap = gap_behind<S>(p.sizes, phase);
+    for (int r = 0; r <= gap; ++r) leads[slot + r] = lead + r;
+  }
+
+  __device__ PassWriter(const Sm90GatherParams& p, const Block& block, unsigned char* shared, int /*warp*/,
+                        int /*lane*/)
+      : PassRows<S>(p, shared, row_block_of(block)), block_(block), row_block_(row_block_of(block)) {
+    first_column_ = S::kRowBlocks == 2 ? 0 : warpgroup_ * S::kN;
+    channel_ = int64_t{block.group} * p.sizes.cout_group + row_block_ * p.sizes.block_couts;
+  }
+
+  __device__ void store(Sums& sums, int tile, const Seen& seen) {
+    unscale_ = seen.unscale;
+    if constexpr (kScaled) {
+      if (thread_ == 0) block_.marks(p_)[2 * tile + warpgroup_] = seen.marked || marks() != 0;
+    }
+    if (p_.writer.partial) {
+      store_partial(sums, tile, seen.marked);
+      return;
+    }
+    const int n = static_cast<int>(p_.columns.sample_tiles.divide(tile));
+    const int64_t u = p_.columns.first_u +
+                      int64_t{tile - n * static_cast<int>(p_.columns.sample_tiles.value)} * S::kColumns +
+                      first_column_;
+    // y at the sample's and the row block's first cout, and the output of the first column's phase 0.
+    T* y = static_cast<T*>(p_.operands.output) + (int64_t{n} * p_.sizes.cout + channel_) * p_.sizes.lout;
+    const int64_t first = u * p_.sizes.stride - p_.sizes.padding;
+    // Elements from the last 16-byte boundary to the first cout's first output.
+    const int shift =
+        p_.sizes.skewed ? 0 : static_cast<int>(reinterpret_cast<uintptr_t>(y + first) / sizeof(T) % kVector);
+    uint4 carry{};
+    store_passes(sums, y, first, shift, carry, this->lane_at(y + first));
+    if constexpr (kScaled) return;
+    const bool again = Mode::kParts == 2 && (seen.marked || marks() != 0);
+    if (!p_.sizes.ragged && !again && marks() == 0) return;
+    sync();  // others store this thread's sums
+    if (again || any_nan(sums)) repair(y, n, u, again);
+  }
+
+ private:
+  using Registers = WgmmaAccumulator<S::kN>;
+  using Lane = typename PassRows<S>::Lane;
+
+  __device__ static int row_block_of(const Block& block) {
+    return block.run * S::kRowBlocks + (S::kRowBlocks == 2 ? threadIdx.x / 128 : 0);
+  }
+  // Of the row block: the thread's rows, of registers i and, half, i + 2.
+  __device__ int row_of(int half) const {
+    return thread_ / 32 * Registers::kRows + Registers::row(thread_ % 32, 2 * half);
+  }
+
+  // What packing marked the row block with.
+  __device__ uint64_t marks() const {
+    static_assert(kSm90RowMarks == sizeof(uint64_t));
+    if (row_block_ >= p_.sizes.row_blocks) return 0;
+    const int64_t block = int64_t{block_.group} * p_.sizes.row_blocks + row_block_;
+    return reinterpret_cast<const uint64_t*>(static_cast<const unsigned char*>(p_.operands.packed) +
+                                             p_.weights.marks_at)[block];
+  }
+  // The passes are unrolled: a pass's sums are registers.
+  template <int Pass = 0>
+  __device__ void store_passes(Sums& sums, T* y, int64_t first, int shift, uint4& carry, Lane lane) const {
+    constexpr bool kFirst = Pass == 0, kLast = Pass == S::kN / kPass - 1;
+    const int64_t o = first + int64_t{Pass} * kPass * p_.sizes.stride;
+    sync();
+    if constexpr (!kFirst) this->put_carry(shift, carry);
+    stage<Pass>(sums, 0, shift);
+    stage<Pass>(sums, 1, shift);
+    sync();
+    if (p_.sizes.skewed) {
+      this->store_elements(y, o);
+    } else {
+      if constexpr (!kLast) this->take_carry(carry);
+      const bool inside = o >= kVector && o + int64_t{kPass} * p_.sizes.stride <= p_.sizes.lout;
+      if (inside && lane.usual) {
+        this->template store_usual<kFirst>(lane);
+      } else {
+        this->template store_vectors<kFirst>(y, o, inside);
+      }
+      if constexpr (kFirst || kLast) this->template store_ends<kFirst, kLast>(y, o, shift);
+    }
+    lane.to += kPass * sizeof(T) * p_.sizes.stride;
+    if constexpr (!kLast) store_passes<Pass + 1>(sums, y, first, shift, carry, lane);
+  }
+
+  template <int Pass>
+  __device__ void stage(const Sums& sums, int half, int shift) const {
+    const Row row = rows_[row_of(half)];
+    if (row.at < 0) return;
+    const auto epilogue = epilogue_of<S>(row, unscale_);
+    shift += row.skew;
+    constexpr int kChunks = kPass / 8, kFrom = Pass * kChunks * 4;
+    const int stride = p_.sizes.stride;
+    T* at = staged_ + row.at / static_cast<int>(sizeof(T)) + shift % kVector +
+            Registers::column(thread_ % 32, 0) * stride;
+    if (stride == 1 && __all_sync(__activemask(), shift % 2 == 0)) {
+#pragma unroll
+      for (int j = 0; j < kChunks; ++j) {
+        store_pair(at + 8 * j, value(sums, kFrom + 4 * j, half, epilogue),
+                   value(sums, kFrom + 4 * j + 1, half, epilogue));
+      }
+      return;
+    }
+    if (stride == 1) {
+#pragma unroll
+      for (int j = 0; j < kChunks; ++j) {
+        at[8 * j] = value(sums, kFrom + 4 * j, half, epilogue);
+        at[8 * j + 1] = value(sums, kFrom + 4 * j + 1, half, epilogue);
+      }
+      return;
+    }
+    T* pair = at;
+#pragma unroll
+    for (int j = 0; j < kChunks; ++j) {
+      pair[0] = value(sums, kFrom + 4 * j, half, epilogue);
+      pair[stride] = value(sums, kFrom + 4 * j + 1, half, epilogue);
+      pair += 8 * stride;
+    }
+    if (row.gap == 0) return;
+    const T nothing = epilogue.alone();
+    for (int g = 1; g <= row.gap; ++g) {
+#pragma unroll
+      for (int j = 0; j < kChunks; ++j) {
+        at[8 * j * stride + g] = nothing;
+        at[(8 * j + 1) * stride + g] = nothing;
+      }
+    }
+  }
+  // Two neighbours, the first at an even place.
+  __device__ static void store_pair(T* at, T left, T right) {
+    struct alignas(2 * sizeof(T)) Pair {
+      T left, right;
+    };
+    *reinterpret_cast<Pair*>(at) = {left, right};
+  }
+  // half is a constant wherever this is inlined.
+  __device__ static T value(const Sums& sums, int i, int half, const RowEpilogue<S>& epilogue) {
+    return epilogue(half == 0 ? sums[i] : sums[i + 2]);
+  }
+
+  // Partial sums: [split][row][column], every column of the tile.
+  __device__ void store_partial(Sums& sums, int tile, bool marked) const {
+    if (row_block_ >= p_.sizes.row_blocks) return;
+    const int64_t all_rows = int64_t{p_.sizes.groups} * p_.sizes.row_blocks * kSm90Rows;
+    const int64_t row = int64_t{block_.split} * all_rows +
+                        (int64_t{block_.group} * p_.sizes.row_blocks + row_block_) * kSm90Rows;
+    const int64_t first_column = int64_t{tile} * S::kColumns + first_column_;
+    const int64_t column = first_column + Registers::column(thread_ % 32, 0);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float* to = static_cast<float*>(p_.operands.output) +
+                  (row + row_of(half)) * p_.columns.partial_columns + column;
+      const float scale = rows_[row_of(half)].scale;
+#pragma unroll
+      for (int j = 0; j < S::kN / 8; ++j) {
+        float2 pair{sums[4 * j + 2 * half], sums[4 * j + 2 * half + 1]};
+        if constexpr (kScaled) {
+          pair.x = pair.x * scale * unscale_;
+          pair.y = pair.y * scale * unscale_;
+        }
+        *reinterpret_cast<float2*>(to + 8 * j) = pair;
+      }
+    }
+    if constexpr (kScaled) return;
+    const bool again = Mode::kParts == 2 && (marked || marks() != 0);
+    if (again || ((p_.sizes.ragged || marks() != 0) && any_nan(sums)))
+      repair_partial(row, first_column, again);
+  }
+
+  __device__ TilePlace place_of_register(int i) const {
+    const TilePlace of_warp = Registers::place({thread_ % 32, i});
+    return {thread_ / 32 * Registers::kRows + of_warp.row, of_warp.column};
+  }
+  // The thread's own outputs: those that are NaN, or all.
+  __device__ void repair(T* y, int n, int64_t u, bool again) const {
+#pragma unroll 1
+    for (int i = 0; i < S::kN / 2; ++i) {
+      const auto [row, at] = place_of_register(i);
+      const int cout = row / p_.sizes.phases;
+      const int64_t column = u + at;
+      const int64_t o =
+          column * p_.sizes.stride + int64_t{row % p_.sizes.phases} * p_.sizes.dilation - p_.sizes.padding;
+      if (cout >= couts_ || o < 0 || o >= p_.sizes.lout) continue;
+      T* to = y + cout * p_.sizes.lout + o;
+      const float now = widen(*to);
+      if (now == now && !again) continue;
+      *to = epilogue_of<S>(rows_[row], 1)(sum_again<S>(p_, block_, row_block_, row, n, column));
+    }
+  }
+  __device__ void repair_partial(int64_t first_row, int64_t first_column, bool again) const {
+#pragma unroll 1
+    for (int i = 0; i < S::kN / 2; ++i) {
+      const auto [row, at] = place_of_register(i);
+      const int64_t column = first_column + at, n = column / p_.columns.sample_columns;
+      float* to =
+          static_cast<float*>(p_.operands.output) + (first_row + row) * p_.columns.partial_columns + column;
+      if ((*to == *to && !again) || n >= p_.sizes.samples || row / p_.sizes.phases >= couts_) continue;
+      *to = sum_again<S>(p_, block_, row_block_, row, n,
+                         column - n * p_.columns.sample_columns + p_.columns.first_u);
+    }
+  }
+
+  using PassRows<S>::p_, PassRows<S>::thread_, PassRows<S>::warpgroup_, PassRows<S>::couts_;
+  using PassRows<S>::staged_, PassRows<S>::rows_, PassRows<S>::sync;
+
+  const Block& block_;
+  int row_block_, first_column_;
+  float unscale_ = 1;
+  int64_t channel_;  // of y, of the row block's first cout
+};
+
+#endif
+
+}  // namespace tconv::cuda::sm90
