@@ -7,6 +7,6 @@ before = model(mel)  # on PyTorch
 
 import tconv  # noqa: E402
 
-tconv.patch(model)  # every ConvTranspose1d, in place: the same parameters, state_dict, hooks
+tconv.patch(model)  # every ConvTranspose1d and Conv1d, in place: the same parameters, state_dict, hooks
 after = model(mel)  # on tconv
 torch.testing.assert_close(after, before)

@@ -57,7 +57,7 @@ def worker(rank: int, port: int, folder: str) -> None:
     for name in ("theirs", "ours"):
         model = build()
         if name == "ours":
-            assert tconv.patch(model) == 2
+            tconv.patch(model)
         losses = ten_steps(model, rank)
         if rank == 0:
             weights = torch.cat([p.detach().flatten() for p in model.parameters()])

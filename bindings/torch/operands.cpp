@@ -2,140 +2,216 @@
 
 #include <torch/csrc/stable/ops.h>
 
-#include <atomic>
-#include <stdexcept>
+#include <limits>
 #include <string>
 
 namespace tconv::torch_binding {
 namespace {
 
-std::atomic<PrecisionQuery> g_precision_query{nullptr};
-
-[[noreturn]] void refuse(const std::string& message) {
-  throw std::runtime_error("conv_transpose1d: " + message);
+void check_weight(const View& weight) {
+  if (weight.dim == 3) return;
+  refuse("weight has shape " + weight.shape() +
+         ": it must be (in_channels, out_channels/groups, kernel_size)");
 }
 
-struct View {
-  explicit View(const Tensor& t) : sizes(t.sizes()), strides(t.strides()), dim(t.dim()) {
-    TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(t.get(), &dtype));
-    TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(t.get(), &device_type));
-    TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_index(t.get(), &device_index));
-  }
-  std::string shape() const {
-    std::string text = "[";
-    for (int64_t i = 0; i < dim; ++i) text += (i == 0 ? "" : ", ") + std::to_string(sizes[i]);
-    return text + "]";
-  }
-  torch::headeronly::IntHeaderOnlyArrayRef sizes, strides;
-  int64_t dim;
-  int32_t dtype = 0, device_type = 0, device_index = 0;
-};
-
-int32_t dtype_of(const View& input) {
-  static const int32_t f32 = aoti_torch_dtype_float32(), f64 = aoti_torch_dtype_float64(),
-                       f16 = aoti_torch_dtype_float16(), bf16 = aoti_torch_dtype_bfloat16();
-  if (input.dtype == f32) return TCONV_F32;
-  if (input.dtype == f64) return TCONV_F64;
-  if (input.dtype == f16) return TCONV_F16;
-  if (input.dtype == bf16) return TCONV_BF16;
-  refuse("input has an unsupported dtype: it must be float32, float64, float16 or bfloat16");
+void check_channels(const View& moving, const View& weight, int64_t expected) {
+  if (moving.channels() == expected) return;
+  refuse("input has " + std::to_string(moving.channels()) + " channels (shape " + moving.shape() +
+         "): weight of shape " + weight.shape() + " needs " + std::to_string(expected));
 }
 
-void check_same(const char* name, const View& tensor, const View& input) {
-  if (tensor.dtype != input.dtype)
-    refuse(std::string(name) + " has another dtype than input: they must be equal");
-  if (tensor.device_type != input.device_type || tensor.device_index != input.device_index) {
-    refuse(std::string(name) + " is on another device than input: all must be on one");
-  }
+void check_bias(const View& bias, const View& weight, int64_t groups, int64_t channels) {
+  if (bias.dim == 1 && bias.sizes[0] == channels) return;
+  refuse("bias has shape " + bias.shape() + ": weight of shape " + weight.shape() + " and groups " +
+         std::to_string(groups) + " need [" + std::to_string(channels) + "]");
 }
 
-void check_shapes(const View& input, const View& weight, const View* bias, int64_t groups) {
-  if (input.dim != 2 && input.dim != 3) {
-    refuse("input has shape " + input.shape() +
-           ": it must be (batch, channels, length) or (channels, length)");
-  }
-  if (weight.dim != 3) {
-    refuse("weight has shape " + weight.shape() +
-           ": it must be (in_channels, out_channels/groups, kernel_size)");
-  }
-  const int64_t cin = input.sizes[input.dim - 2];
-  if (cin != weight.sizes[0]) {
-    refuse("input has " + std::to_string(cin) + " channels (shape " + input.shape() + "): weight of shape " +
-           weight.shape() + " needs " + std::to_string(weight.sizes[0]));
-  }
-  if (bias == nullptr) return;
-  int64_t cout = 0;
-  if (__builtin_mul_overflow(weight.sizes[1], groups, &cout) || bias->dim != 1 || bias->sizes[0] != cout) {
-    refuse("bias has shape " + bias->shape() + ": weight of shape " + weight.shape() + " and groups " +
-           std::to_string(groups) + " need [" + std::to_string(cout) + "]");
-  }
-}
-
-int32_t resolve(Precision precision, int32_t dtype, bool cuda) {
-  if (dtype != TCONV_F32 || !cuda) return TCONV_IEEE;
-  if (precision != Precision::ambient) return static_cast<int32_t>(precision);
-  const PrecisionQuery query = g_precision_query.load(std::memory_order_relaxed);
-  return query != nullptr && query() == 1 ? TCONV_TF32 : TCONV_IEEE;
-}
-
-void set_sizes(tconv_problem& p, const View& input, const View& weight, const Settings& s) {
-  const bool batched = input.dim == 3;
-  p.n = batched ? input.sizes[0] : 1;
-  p.cin = weight.sizes[0];
-  p.l = input.sizes[input.dim - 1];
-  p.k = weight.sizes[2];
+void set_numbers(tconv_problem& p, const Settings& s) {
   p.stride = s.stride;
   p.padding = s.padding;
   p.output_padding = s.output_padding;
   p.dilation = s.dilation;
   p.groups = s.groups;
-  if (__builtin_mul_overflow(weight.sizes[1], s.groups, &p.cout)) {
-    refuse("groups is " + std::to_string(s.groups) + ": out_channels overflows 63 bits");
-  }
 }
 
-void set_strides(tconv_problem& p, const Tensor& input, const View& view) {
-  if (input.is_contiguous()) return;
+void set_strides(int64_t (&steps)[3], const View& view) {
+  steps[0] = view.batched() ? view.strides[0] : 0;
+  steps[1] = view.strides[view.dim - 2];
+  steps[2] = view.strides[view.dim - 1];
+}
+
+void set_y(tconv_problem& p, const Tensor& tensor, const View& view) {
+  if (tensor.is_contiguous()) return;
+  p.y_strided = 1;
+  set_strides(p.y_stride, view);
+}
+
+void set_x(tconv_problem& p, const Tensor& tensor, const View& view) {
+  if (tensor.is_contiguous()) return;
   p.x_contiguous = 0;
-  const bool batched = view.dim == 3;
-  p.x_stride[0] = batched ? view.strides[0] : 0;
-  p.x_stride[1] = view.strides[view.dim - 2];
-  p.x_stride[2] = view.strides[view.dim - 1];
+  set_strides(p.x_stride, view);
+}
+
+void clear_steps(tconv_problem& p) {
+  p.x_contiguous = 1;
+  p.y_strided = 0;
+  for (int64_t& step : p.x_stride) step = 0;
+  for (int64_t& step : p.y_stride) step = 0;
+}
+
+// What y's length has beyond the least that x's length gives.
+int64_t output_padding_of(const tconv_problem& p, int64_t y_length) {
+  const __int128 least = static_cast<__int128>(p.l - 1) * p.stride - 2 * static_cast<__int128>(p.padding) +
+                         static_cast<__int128>(p.dilation) * (p.k - 1) + 1;
+  const __int128 rest = y_length - least;
+  if (rest < 0 || rest > std::numeric_limits<int64_t>::max()) {
+    refuse("length is " + std::to_string(p.l) + ": it does not belong to an input of length " +
+           std::to_string(y_length));
+  }
+  return static_cast<int64_t>(rest);
+}
+
+Tensor dense(const Tensor& tensor) {
+  return tensor.is_contiguous() ? tensor : torch::stable::contiguous(tensor);
+}
+
+Operands with_weight(const Tensor& moving, const View& view, const Tensor& weight,
+                     const std::optional<Tensor>& bias, const PlanKey& key) {
+  return {moving,         dense(weight), bias ? std::optional<Tensor>(dense(*bias)) : std::nullopt,
+          view.batched(), view.dtype,    key};
 }
 
 }  // namespace
 
-Operands check_operands(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
-                        const Settings& settings) {
-  static const int32_t cuda_type = aoti_torch_device_type_cuda();
-  const View x(input), w(weight);
-  const std::optional<View> b = bias ? std::optional<View>(*bias) : std::nullopt;
-  const int32_t dtype = dtype_of(x);
-  check_same("weight", w, x);
-  if (b) check_same("bias", *b, x);
-  check_shapes(x, w, b ? &*b : nullptr, settings.groups);
+Operands transposed_operands(const Tensor& x, const Tensor& weight, const std::optional<Tensor>& bias,
+                             const Settings& settings) {
+  const View input(x), w(weight);
+  PlanKey key = key_of("input", input, settings.precision);
+  check_same("weight", w, "input", input);
+  check_dimensions("input", input);
+  check_weight(w);
+  check_channels(input, w, w.sizes[0]);
+  tconv_problem& p = key.problem;
+  p.n = input.batch();
+  p.cin = w.sizes[0];
+  p.cout = product("out_channels", w.sizes[1], settings.groups);
+  p.l = input.length();
+  p.k = w.sizes[2];
+  set_numbers(p, settings);
+  set_x(p, x, input);
+  if (bias) {
+    const View b(*bias);
+    check_same("bias", b, "input", input);
+    check_bias(b, w, settings.groups, p.cout);
+    p.has_bias = 1;
+  }
+  return with_weight(x, input, weight, bias, key);
+}
 
-  const bool cuda = x.device_type == cuda_type;
-  PlanKey key{};
-  tconv_problem_init(&key.problem);
-  key.problem.dtype = dtype;
-  key.problem.precision = resolve(settings.precision, dtype, cuda);
-  key.problem.has_bias = bias ? 1 : 0;
-  set_sizes(key.problem, x, w, settings);
-  set_strides(key.problem, input, x);
-  key.device = cuda ? TCONV_CUDA : TCONV_CPU;
-  key.device_index = cuda ? x.device_index : 0;
-  key.threads = cuda ? 0 : torch::stable::get_num_threads();
-  return {input,
-          weight.is_contiguous() ? weight : torch::stable::contiguous(weight),
-          !bias || bias->is_contiguous() ? bias : std::optional<Tensor>(torch::stable::contiguous(*bias)),
-          x.dim == 3,
-          x.dtype,
-          key};
+Operands strided_operands(const Tensor& y, const Tensor& weight, const std::optional<Tensor>& bias,
+                          int64_t length, const Settings& settings) {
+  const View input(y), w(weight);
+  PlanKey key = key_of("input", input, settings.precision);
+  check_same("weight", w, "input", input);
+  check_dimensions("input", input);
+  check_weight(w);
+  tconv_problem& p = key.problem;
+  p.operation = TCONV_STRIDED;
+  p.n = input.batch();
+  p.cin = w.sizes[0];
+  p.cout = product("in_channels", w.sizes[1], settings.groups);
+  check_channels(input, w, p.cout);
+  p.l = length;
+  p.k = w.sizes[2];
+  set_numbers(p, settings);
+  p.output_padding = output_padding_of(p, input.length());
+  set_y(p, y, input);
+  if (bias) {
+    const View b(*bias);
+    check_same("bias", b, "input", input);
+    check_bias(b, w, settings.groups, p.cin);
+    p.has_bias = 1;
+  }
+  return with_weight(y, input, weight, bias, key);
+}
+
+Operands without_bias_and_steps(const Operands& operands) {
+  Operands simple = operands;
+  clear_steps(simple.key.problem);
+  simple.key.problem.has_bias = 0;
+  simple.bias.reset();
+  simple.moving = dense(operands.moving);
+  return simple;
+}
+
+WeightOperands without_steps(const WeightOperands& operands) {
+  WeightOperands simple = operands;
+  clear_steps(simple.key.problem);
+  simple.x = dense(operands.x);
+  simple.y = dense(operands.y);
+  return simple;
+}
+
+BiasOperands without_steps(const BiasOperands& operands) {
+  BiasOperands simple = operands;
+  clear_steps(simple.key.problem);
+  simple.grad = dense(operands.grad);
+  return simple;
+}
+
+WeightOperands weight_operands(const Tensor& x, const Tensor& y, int64_t kernel_size,
+                               const Settings& settings) {
+  const View input(x), other(y);
+  PlanKey key = key_of("input", input, settings.precision);
+  check_same("grad", other, "input", input);
+  check_dimensions("input", input);
+  check_dimensions("grad", other);
+  if (input.dim != other.dim || input.batch() != other.batch()) {
+    refuse("grad has shape " + other.shape() + " and input " + input.shape() + ": they must have one batch");
+  }
+  tconv_problem& p = key.problem;
+  p.operation = TCONV_GRAD_WEIGHT;
+  p.n = input.batch();
+  p.cin = input.channels();
+  p.cout = other.channels();
+  p.l = input.length();
+  p.k = kernel_size;
+  set_numbers(p, settings);
+  p.output_padding = output_padding_of(p, other.length());
+  set_x(p, x, input);
+  set_y(p, y, other);
+  return {x, y, input.dtype, key};
+}
+
+BiasOperands bias_operands(const Tensor& grad) {
+  const View y(grad);
+  PlanKey key = key_of("grad", y, static_cast<int64_t>(Precision::ieee));
+  check_dimensions("grad", y);
+  tconv_problem& p = key.problem;
+  p.operation = TCONV_GRAD_BIAS;
+  p.n = y.batch();
+  p.cin = 1;
+  p.cout = y.channels();
+  p.l = y.length();
+  p.k = 1;
+  set_y(p, grad, y);
+  return {grad, y.dtype, key};
+}
+
+int64_t conv1d_length(const Tensor& input, const Tensor& weight, int64_t stride, int64_t padding,
+                      int64_t dilation) {
+  const View x(input), w(weight);
+  check_dimensions("input", x);
+  check_weight(w);
+  if (stride < 1) refuse("stride is " + std::to_string(stride) + ": it must be 1 or more");
+  if (padding < 0) refuse("padding is " + std::to_string(padding) + ": it must be 0 or more");
+  const __int128 reach = static_cast<__int128>(dilation) * (w.sizes[2] - 1) + 1;
+  const __int128 room = x.length() + 2 * static_cast<__int128>(padding) - reach;
+  if (room < 0) {
+    refuse("input has shape " + x.shape() + ": with padding " + std::to_string(padding) +
+           " it is shorter than the kernel");
+  }
+  return static_cast<int64_t>(room / stride) + 1;
 }
 
 }  // namespace tconv::torch_binding
-
-void tconv_torch_set_precision_query(tconv::torch_binding::PrecisionQuery query) {
-  tconv::torch_binding::g_precision_query.store(query);
-}

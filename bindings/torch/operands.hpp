@@ -1,44 +1,57 @@
-// From the arguments of an operator to a problem and the pointers that a plan runs on. Everything is checked
-// here, before memory is touched; a refusal is a std::runtime_error (Python's RuntimeError) that names the
-// argument, its value and the rule.
+// From the arguments of an operator to a problem and the tensors that a plan runs on. Everything is checked
+// here, before memory is touched.
 #pragma once
-
-#include <torch/csrc/stable/library.h>
-#include <torch/csrc/stable/tensor.h>
 
 #include <optional>
 
-#include "plan_cache.hpp"
+#include "views.hpp"
 
 namespace tconv::torch_binding {
 
-using torch::stable::Tensor;
-
-enum class Precision : int64_t { ieee = 0, tf32 = 1, ambient = 2 };  // ambient: as PyTorch is set now
-
-// The numbers of conv_transpose1d.
+// The numbers of an operator, in the order of its schema. precision: of Precision.
 struct Settings {
-  int64_t stride, padding, output_padding, groups, dilation;
-  Precision precision;
+  int64_t stride, padding, output_padding, groups, dilation, precision;
 };
 
+// Of the products that read a weight: transposed (moving: x) and strided (moving: y).
 struct Operands {
-  Tensor input;                // (n, cin, l) or (cin, l), any strides
+  Tensor moving;               // (n, channels, length) or (channels, length), any strides
   Tensor weight;               // (cin, cout/groups, k), contiguous
-  std::optional<Tensor> bias;  // (cout), contiguous
+  std::optional<Tensor> bias;  // contiguous
   bool batched;
   int32_t dtype;  // PyTorch's number
   PlanKey key;
 };
 
-Operands check_operands(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
-                        const Settings& settings);
+// settings.output_padding says which of the lengths that give y's is x's.
+Operands transposed_operands(const Tensor& x, const Tensor& weight, const std::optional<Tensor>& bias,
+                             const Settings& settings);
+// length: of x, the output. settings.output_padding is not read: the lengths say it.
+Operands strided_operands(const Tensor& y, const Tensor& weight, const std::optional<Tensor>& bias,
+                          int64_t length, const Settings& settings);
 
-// Python's answer to "which float32 mode is set now", for Precision::ambient: 0 ieee, 1 tf32.
-using PrecisionQuery = int (*)();
+// The strided product without bias and with y contiguous, which more kernels take; the caller adds the bias.
+Operands without_bias_and_steps(const Operands& operands);
+
+struct WeightOperands {
+  Tensor x, y;  // any strides
+  int32_t dtype;
+  PlanKey key;
+};
+WeightOperands without_steps(const WeightOperands& operands);
+WeightOperands weight_operands(const Tensor& x, const Tensor& y, int64_t kernel_size,
+                               const Settings& settings);
+
+struct BiasOperands {
+  Tensor grad;
+  int32_t dtype;
+  PlanKey key;
+};
+BiasOperands bias_operands(const Tensor& grad);
+BiasOperands without_steps(const BiasOperands& operands);
+
+// Length of conv1d's output.
+int64_t conv1d_length(const Tensor& input, const Tensor& weight, int64_t stride, int64_t padding,
+                      int64_t dilation);
 
 }  // namespace tconv::torch_binding
-
-// Called once by the Python package. Without a query Precision::ambient is ieee.
-extern "C" __attribute__((visibility("default"))) void tconv_torch_set_precision_query(
-    tconv::torch_binding::PrecisionQuery query);

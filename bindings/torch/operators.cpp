@@ -1,132 +1,192 @@
 // The operators of namespace tconv. Python's torch.ops.tconv.* reach them through PyTorch's dispatcher.
 //
-//   conv_transpose1d   what users and exported graphs call; Python registers its gradient, autocast and vmap
-//   forward            the same without a gradient: a call that needs none is spared the Python of autograd
-//   pack               weights in the layout that the plan reads, and that layout's id (0: raw weights)
-//   forward_packed     forward with packed weights. Where the plan reads another layout than packed_id,
-//   nothing
-//                      is computed: the result is an empty tensor and the id that is needed
-//   explain            the plan of a problem, in words
-//   cache_use          plans kept, the bytes that they hold, packed layouts among them
-//   build_info         what the library holds
-#include <torch/csrc/stable/accelerator.h>
+//   conv_transpose1d, conv1d   what users and exported graphs call; Python registers gradient, autocast and
+//   vmap forward                    conv_transpose1d without a gradient: the transposed product strided the
+//   strided product: conv1d, and the input gradient of conv_transpose1d weight                     the weight
+//   product: both weight gradients bias                       the sum over batch and length: both bias
+//   gradients pack, strided_pack         weights in the layout that the plan reads, and that layout's id (0:
+//   raw weights) forward_packed, strided_packed
+//                              with packed weights. Where the plan reads another layout than packed_id,
+//                              nothing is computed: the result is an empty tensor and the id that is needed
+//   explain                    the plan of a problem, in words
+//   cache_use                  plans kept, the bytes that they hold, packed layouts among them
+//   build_info                 what the library holds
 #include <torch/csrc/stable/ops.h>
 
-#include <stdexcept>
+#include <memory>
 #include <string>
 #include <tuple>
+#include <utility>
 
+#include "launch.hpp"
 #include "operands.hpp"
-
-// In libtorch_cuda.so, hence absent in a PyTorch without CUDA.
-extern "C" __attribute__((weak)) AOTITorchError aoti_torch_get_current_cuda_stream(int32_t device_index,
-                                                                                   void** ret_stream);
+#include "pytorch_convolution.hpp"
 
 namespace tconv::torch_binding {
 namespace {
 
-using torch::stable::accelerator::DeviceGuard;
+using OptionalTensor = std::optional<Tensor>;
 
-// A dense tensor of this dtype on the device of the plan.
-Tensor allocate(const char* what, const PlanKey& key, int32_t dtype, int64_t dim, const int64_t* sizes) {
-  static const int32_t cpu = aoti_torch_device_type_cpu(), cuda = aoti_torch_device_type_cuda();
-  int64_t strides[3];
-  int64_t elements = 1;
-  for (int64_t i = dim - 1; i >= 0; --i) {
-    strides[i] = elements;
-    elements *= sizes[i] > 0 ? sizes[i] : 1;
-  }
-  AtenTensorHandle handle = nullptr;
-  const bool on_cuda = key.device == TCONV_CUDA;
-  if (aoti_torch_empty_strided(dim, sizes, strides, dtype, on_cuda ? cuda : cpu, key.device_index, &handle) !=
-      TORCH_SUCCESS) {
-    throw std::runtime_error(
-        std::string("conv_transpose1d: out of memory: PyTorch's allocator refused the ") + what + " of " +
-        std::to_string(elements) + " elements");
-  }
-  return Tensor(handle);
-}
+// --- products that read a weight --------------------------------------------------------------------------
 
-Tensor allocate_bytes(const char* what, const PlanKey& key, std::size_t bytes) {
-  static const int32_t uint8 = aoti_torch_dtype_uint8();
-  const int64_t size = static_cast<int64_t>(bytes);
-  return allocate(what, key, uint8, 1, &size);
-}
-
-// Room for the alignment that PyTorch's CPU allocator does not give.
-std::size_t padded(std::size_t bytes) {
-  return bytes + TCONV_BUFFER_ALIGNMENT - 1;
-}
-void* aligned(void* pointer) {
-  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
-  return reinterpret_cast<void*>((address + TCONV_BUFFER_ALIGNMENT - 1) / TCONV_BUFFER_ALIGNMENT *
-                                 TCONV_BUFFER_ALIGNMENT);
-}
-
-// The current device and stream of a CUDA call; nothing on the CPU.
-class Queue {
- public:
-  explicit Queue(const PlanKey& key) {
-    if (key.device != TCONV_CUDA) return;
-    if (aoti_torch_get_current_cuda_stream == nullptr) {
-      throw std::runtime_error("conv_transpose1d: input is on a CUDA device, but this PyTorch has no CUDA");
-    }
-    guard_.emplace(key.device_index);
-    TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(key.device_index, &stream_));
-  }
-  void* stream() const { return stream_; }
-
- private:
-  std::optional<DeviceGuard> guard_;
-  void* stream_ = nullptr;
-};
-
-Tensor output_of(const Operands& o, int64_t lout) {
-  const int64_t sizes[] = {o.key.problem.n, o.key.problem.cout, lout};
+Tensor output_of(const Operands& o, int64_t channels, int64_t length) {
+  const int64_t sizes[] = {o.key.problem.n, channels, length};
   return o.batched ? allocate("output", o.key, o.dtype, 3, sizes)
                    : allocate("output", o.key, o.dtype, 2, sizes + 1);
 }
 
 // packed is null where the weights are raw.
-Tensor run(const Operands& o, const CachedPlan& cached, const void* packed) {
-  const Queue queue(o.key);
-  Tensor output = output_of(o, cached.lout);
-  tconv_arguments a;
+void set_weights(tconv_arguments& a, const Operands& o, const void* packed) {
   tconv_arguments_init(&a);
-  a.x = o.input.data_ptr();
   a.weight = packed == nullptr ? o.weight.data_ptr() : nullptr;
   a.packed_weight = packed;
   a.bias = o.bias ? o.bias->data_ptr() : nullptr;
+}
+
+Tensor run_transposed(const Operands& o, const CachedPlan& cached, const void* packed) {
+  Tensor output = output_of(o, o.key.problem.cout, cached.lout);
+  tconv_arguments a;
+  set_weights(a, o, packed);
+  a.x = o.moving.data_ptr();
   a.output = output.data_ptr();
-  a.workspace_bytes = packed == nullptr ? cached.workspace_raw : cached.workspace_packed;
-  a.stream = queue.stream();
-  // A tiny problem's workspace is on the stack: an allocation would cost as much as its arithmetic.
-  alignas(TCONV_BUFFER_ALIGNMENT) std::byte small[4096];
-  if (o.key.device == TCONV_CPU && a.workspace_bytes <= sizeof(small)) {
-    a.workspace = small;
-    cached.plan.run(a);
-    return output;
-  }
-  std::optional<Tensor> workspace;
-  if (a.workspace_bytes > 0) {
-    workspace = allocate_bytes("workspace", o.key, padded(a.workspace_bytes));
-    a.workspace = aligned(workspace->data_ptr());
-  }
-  cached.plan.run(a);
+  launch(o.key, cached, a);
   return output;
 }
 
-Tensor forward(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, int64_t stride,
-               int64_t padding, int64_t output_padding, int64_t groups, int64_t dilation, int64_t precision) {
-  if (precision < 0 || precision > 2) {
-    throw std::runtime_error("conv_transpose1d: precision is " + std::to_string(precision) +
-                             ": must be 0 (ieee), 1 (tf32) or 2 (as PyTorch is set)");
-  }
-  const Operands operands =
-      check_operands(input, weight, bias,
-                     {stride, padding, output_padding, groups, dilation, static_cast<Precision>(precision)});
-  return run(operands, *plan_for(operands.key), nullptr);
+// What runs for a strided product. Where its plan is a GPU's slow path, a bias that PyTorch adds behind it,
+// or a copy of y, may let a fast kernel do it.
+struct StridedPlan {
+  Operands operands;
+  std::shared_ptr<const CachedPlan> cached;
+  std::optional<Tensor> bias_after = std::nullopt;
+};
+
+StridedPlan plan_strided(const Operands& o) {
+  auto cached = plan_for(o.key);
+  if (!cached->slow_path || !(o.bias || o.key.problem.y_strided)) return {o, std::move(cached)};
+  Operands simple = without_bias_and_steps(o);
+  auto other = plan_for(simple.key);
+  if (other->slow_path) return {o, std::move(cached)};
+  return {std::move(simple), std::move(other), o.bias};
 }
+
+Tensor run_strided(const StridedPlan& plan, const void* packed) {
+  const Operands& o = plan.operands;
+  if (plan.cached->slow_path) return pytorch_strided(o.key, o.moving, o.weight, o.bias);
+  Tensor output = output_of(o, o.key.problem.cin, o.key.problem.l);
+  tconv_arguments a;
+  set_weights(a, o, packed);
+  a.grad_output = o.moving.data_ptr();
+  a.output = output.data_ptr();
+  launch(o.key, *plan.cached, a);
+  if (!plan.bias_after) return output;
+  return torch::stable::subtract(output, torch::stable::unsqueeze(*plan.bias_after, 1), -1.0);
+}
+
+// With packed weights: run(address or null) where the plan reads that layout.
+template <class Run>
+std::tuple<Tensor, int64_t> run_packed(const Operands& o, const CachedPlan& cached, const Tensor& packed,
+                                       int64_t packed_id, const Run& run) {
+  if (cached.packed_id() == 0) return {run(nullptr), packed_id};
+  if (cached.packed_id() != packed_id) return {allocate_bytes("answer", o.key, 0), cached.packed_id()};
+  return {run(packed_address(cached, packed)), packed_id};
+}
+
+Tensor forward(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, int64_t stride,
+               int64_t padding, int64_t output_padding, int64_t groups, int64_t dilation, int64_t precision) {
+  const Operands o = transposed_operands(input, weight, bias,
+                                         {stride, padding, output_padding, groups, dilation, precision});
+  return run_transposed(o, *plan_for(o.key), nullptr);
+}
+
+std::tuple<Tensor, int64_t> pack(const Tensor& input, const Tensor& weight, const OptionalTensor& bias,
+                                 int64_t stride, int64_t padding, int64_t output_padding, int64_t groups,
+                                 int64_t dilation, int64_t precision) {
+  const Operands o = transposed_operands(input, weight, bias,
+                                         {stride, padding, output_padding, groups, dilation, precision});
+  return pack_weight(o.key, *plan_for(o.key), o.weight);
+}
+
+std::tuple<Tensor, int64_t> forward_packed(const Tensor& input, const Tensor& weight,
+                                           const OptionalTensor& bias, int64_t stride, int64_t padding,
+                                           int64_t output_padding, int64_t groups, int64_t dilation,
+                                           int64_t precision, const Tensor& packed, int64_t packed_id) {
+  const Operands o = transposed_operands(input, weight, bias,
+                                         {stride, padding, output_padding, groups, dilation, precision});
+  const auto cached = plan_for(o.key);
+  return run_packed(o, *cached, packed, packed_id,
+                    [&](const void* address) { return run_transposed(o, *cached, address); });
+}
+
+Tensor strided(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, int64_t length,
+               int64_t stride, int64_t padding, int64_t groups, int64_t dilation, int64_t precision) {
+  return run_strided(plan_strided(strided_operands(input, weight, bias, length,
+                                                   {stride, padding, 0, groups, dilation, precision})),
+                     nullptr);
+}
+
+std::tuple<Tensor, int64_t> strided_pack(const Tensor& input, const Tensor& weight,
+                                         const OptionalTensor& bias, int64_t length, int64_t stride,
+                                         int64_t padding, int64_t groups, int64_t dilation,
+                                         int64_t precision) {
+  const StridedPlan plan = plan_strided(
+      strided_operands(input, weight, bias, length, {stride, padding, 0, groups, dilation, precision}));
+  return pack_weight(plan.operands.key, *plan.cached, plan.operands.weight);
+}
+
+std::tuple<Tensor, int64_t> strided_packed(const Tensor& input, const Tensor& weight,
+                                           const OptionalTensor& bias, int64_t length, int64_t stride,
+                                           int64_t padding, int64_t groups, int64_t dilation,
+                                           int64_t precision, const Tensor& packed, int64_t packed_id) {
+  const StridedPlan plan = plan_strided(
+      strided_operands(input, weight, bias, length, {stride, padding, 0, groups, dilation, precision}));
+  return run_packed(plan.operands, *plan.cached, packed, packed_id,
+                    [&](const void* address) { return run_strided(plan, address); });
+}
+
+// --- gradients of weight and bias -------------------------------------------------------------------------
+
+Tensor weight(const Tensor& input, const Tensor& grad, int64_t kernel_size, int64_t stride, int64_t padding,
+              int64_t groups, int64_t dilation, int64_t precision) {
+  WeightOperands o =
+      weight_operands(input, grad, kernel_size, {stride, padding, 0, groups, dilation, precision});
+  auto cached = plan_for(o.key);
+  if (cached->slow_path) {  // faster kernels may take copies
+    o = without_steps(o);
+    cached = plan_for(o.key);
+  }
+  if (cached->slow_path) return pytorch_weight(o.key, o.x, o.y);
+  const tconv_problem& p = o.key.problem;
+  const int64_t sizes[] = {p.cin, p.cout / p.groups, p.k};
+  Tensor output = allocate("gradient of the weight", o.key, o.dtype, 3, sizes);
+  tconv_arguments a;
+  tconv_arguments_init(&a);
+  a.x = o.x.data_ptr();
+  a.grad_output = o.y.data_ptr();
+  a.output = output.data_ptr();
+  launch(o.key, *cached, a);
+  return output;
+}
+
+Tensor bias(const Tensor& grad) {
+  BiasOperands o = bias_operands(grad);
+  if (o.key.problem.l == 0) return pytorch_bias(o.grad);  // a problem has a position
+  auto cached = plan_for(o.key);
+  if (cached->slow_path) {
+    o = without_steps(o);
+    cached = plan_for(o.key);
+  }
+  if (cached->slow_path) return pytorch_bias(o.grad);
+  Tensor output = allocate("gradient of the bias", o.key, o.dtype, 1, &o.key.problem.cout);
+  tconv_arguments a;
+  tconv_arguments_init(&a);
+  a.grad_output = o.grad.data_ptr();
+  a.output = output.data_ptr();
+  launch(o.key, *cached, a);
+  return output;
+}
+
+// --- what users call --------------------------------------------------------------------------------------
 
 // TORCH_BOX's own conversion to std::string leaks one string a call in PyTorch 2.10 and 2.11; the handle is
 // taken as it is and freed here.
@@ -140,50 +200,25 @@ std::string take(StringHandle handle) {
   return text;
 }
 
-Precision precision_of(const std::string& word) {
-  if (word == "ieee") return Precision::ieee;
-  if (word == "tf32") return Precision::tf32;
-  if (word == "auto") return Precision::ambient;
-  throw std::runtime_error("conv_transpose1d: precision is '" + word + "': must be 'ieee', 'tf32' or 'auto'");
+int64_t number_of(const std::string& word) {
+  if (word == "ieee") return static_cast<int64_t>(Precision::ieee);
+  if (word == "tf32") return static_cast<int64_t>(Precision::tf32);
+  if (word == "auto") return static_cast<int64_t>(Precision::ambient);
+  refuse("precision is '" + word + "': must be 'ieee', 'tf32' or 'auto'");
 }
 
-Tensor conv_transpose1d(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
-                        int64_t stride, int64_t padding, int64_t output_padding, int64_t groups,
-                        int64_t dilation, StringHandle precision) {
+Tensor conv_transpose1d(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, int64_t stride,
+                        int64_t padding, int64_t output_padding, int64_t groups, int64_t dilation,
+                        StringHandle precision) {
   return forward(input, weight, bias, stride, padding, output_padding, groups, dilation,
-                 static_cast<int64_t>(precision_of(take(precision))));
+                 number_of(take(precision)));
 }
 
-std::tuple<Tensor, int64_t> pack(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
-                                 int64_t stride, int64_t padding, int64_t output_padding, int64_t groups,
-                                 int64_t dilation, int64_t precision) {
-  const Operands o =
-      check_operands(input, weight, bias,
-                     {stride, padding, output_padding, groups, dilation, static_cast<Precision>(precision)});
-  const auto cached = plan_for(o.key);
-  if (cached->packed_id() == 0) return {allocate_bytes("packed weights", o.key, 0), 0};
-  const Queue queue(o.key);
-  Tensor packed = allocate_bytes("packed weights", o.key, padded(cached->packed_bytes));
-  cached->plan.pack(o.weight.data_ptr(),
-                    {static_cast<std::byte*>(aligned(packed.data_ptr())), cached->packed_bytes},
-                    queue.stream());
-  return {packed, cached->packed_id()};
-}
-
-std::tuple<Tensor, int64_t> forward_packed(const Tensor& input, const Tensor& weight,
-                                           const std::optional<Tensor>& bias, int64_t stride, int64_t padding,
-                                           int64_t output_padding, int64_t groups, int64_t dilation,
-                                           int64_t precision, const Tensor& packed, int64_t packed_id) {
-  const Operands o =
-      check_operands(input, weight, bias,
-                     {stride, padding, output_padding, groups, dilation, static_cast<Precision>(precision)});
-  const auto cached = plan_for(o.key);
-  if (cached->packed_id() == 0) return {run(o, *cached, nullptr), packed_id};
-  if (cached->packed_id() != packed_id) return {allocate_bytes("answer", o.key, 0), cached->packed_id()};
-  if (packed.numel() < static_cast<int64_t>(padded(cached->packed_bytes))) {
-    throw std::runtime_error("conv_transpose1d: packed is too small for its packed_id");
-  }
-  return {run(o, *cached, aligned(packed.data_ptr())), packed_id};
+Tensor conv1d(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, int64_t stride,
+              int64_t padding, int64_t dilation, int64_t groups, StringHandle precision) {
+  const int64_t number = number_of(take(precision));
+  const int64_t length = conv1d_length(input, weight, stride, padding, dilation);
+  return strided(input, weight, bias, length, stride, padding, groups, dilation, number);
 }
 
 // device: "cpu", "cuda:<index>", or the name of a GPU that need not be there ("h200").
@@ -212,21 +247,29 @@ std::string build_info() {
 }  // namespace
 }  // namespace tconv::torch_binding
 
+// The numbers of every operator but the lengths are plain: PyTorch compiles anew where they change.
+#define TCONV_TRANSPOSED                                                                         \
+  "(Tensor input, Tensor weight, Tensor? bias, int stride, int padding, SymInt output_padding, " \
+  "int groups, int dilation, "
+#define TCONV_STRIDED                                                                                \
+  "(Tensor input, Tensor weight, Tensor? bias, SymInt length, int stride, int padding, int groups, " \
+  "int dilation, int precision"
+
 STABLE_TORCH_LIBRARY(tconv, m) {
+  m.def("conv_transpose1d" TCONV_TRANSPOSED "str precision) -> Tensor");
   m.def(
-      "conv_transpose1d(Tensor input, Tensor weight, Tensor? bias, int stride, int padding, int "
-      "output_padding, "
-      "int groups, int dilation, str precision) -> Tensor");
+      "conv1d(Tensor input, Tensor weight, Tensor? bias, int stride, int padding, int dilation, int groups, "
+      "str precision) -> Tensor");
+  m.def("forward" TCONV_TRANSPOSED "int precision) -> Tensor");
+  m.def("pack" TCONV_TRANSPOSED "int precision) -> (Tensor, int)");
+  m.def("forward_packed" TCONV_TRANSPOSED "int precision, Tensor packed, int packed_id) -> (Tensor, int)");
+  m.def("strided" TCONV_STRIDED ") -> Tensor");
+  m.def("strided_pack" TCONV_STRIDED ") -> (Tensor, int)");
+  m.def("strided_packed" TCONV_STRIDED ", Tensor packed, int packed_id) -> (Tensor, int)");
   m.def(
-      "forward(Tensor input, Tensor weight, Tensor? bias, int stride, int padding, int output_padding, "
-      "int groups, int dilation, int precision) -> Tensor");
-  m.def(
-      "pack(Tensor input, Tensor weight, Tensor? bias, int stride, int padding, int output_padding, "
-      "int groups, int dilation, int precision) -> (Tensor, int)");
-  m.def(
-      "forward_packed(Tensor input, Tensor weight, Tensor? bias, int stride, int padding, int "
-      "output_padding, "
-      "int groups, int dilation, int precision, Tensor packed, int packed_id) -> (Tensor, int)");
+      "weight(Tensor input, Tensor grad, int kernel_size, int stride, int padding, int groups, int dilation, "
+      "int precision) -> Tensor");
+  m.def("bias(Tensor grad) -> Tensor");
   m.def("explain(str problem, str device, int threads) -> str");
   m.def("cache_use() -> (int, int, int)");
   m.def("build_info() -> str");
@@ -236,9 +279,15 @@ namespace {
 
 void register_kernels(torch::stable::detail::StableLibrary& m) {
   m.impl("conv_transpose1d", TORCH_BOX(&tconv::torch_binding::conv_transpose1d));
+  m.impl("conv1d", TORCH_BOX(&tconv::torch_binding::conv1d));
   m.impl("forward", TORCH_BOX(&tconv::torch_binding::forward));
   m.impl("pack", TORCH_BOX(&tconv::torch_binding::pack));
   m.impl("forward_packed", TORCH_BOX(&tconv::torch_binding::forward_packed));
+  m.impl("strided", TORCH_BOX(&tconv::torch_binding::strided));
+  m.impl("strided_pack", TORCH_BOX(&tconv::torch_binding::strided_pack));
+  m.impl("strided_packed", TORCH_BOX(&tconv::torch_binding::strided_packed));
+  m.impl("weight", TORCH_BOX(&tconv::torch_binding::weight));
+  m.impl("bias", TORCH_BOX(&tconv::torch_binding::bias));
 }
 
 }  // namespace

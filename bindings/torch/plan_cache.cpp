@@ -127,6 +127,14 @@ tconv::Plan make_plan(const PlanKey& key) {
 
 }  // namespace
 
+namespace {
+
+bool is_slow(std::string_view kernel) {
+  return kernel == "cuda.simt.plain" || kernel.starts_with("reference");
+}
+
+}  // namespace
+
 bool PlanKey::operator==(const PlanKey& other) const {
   return std::memcmp(this, &other, sizeof(*this)) == 0;
 }
@@ -137,6 +145,7 @@ CachedPlan::CachedPlan(const PlanKey& key, tconv::Plan made)
       packed_bytes(plan.packed_bytes()),
       workspace_raw(plan.workspace_bytes(false)),
       workspace_packed(plan.workspace_bytes(true)),
+      slow_path(key.device == TCONV_CUDA && is_slow(plan.kernel())),
       // The entry, its nodes in the list and in the index, its layout's in theirs.
       bytes(plan.host_bytes() + sizeof(CachedPlan) + 3 * sizeof(key) + 2 * plan.pack_key().size() + 512) {}
 

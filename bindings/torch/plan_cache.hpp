@@ -39,6 +39,7 @@ struct CachedPlan {
   std::size_t packed_bytes;      // 0: the kernel reads raw weights
   std::size_t workspace_raw;     // with raw weights
   std::size_t workspace_packed;  // with packed ones
+  bool slow_path;                // of a GPU: PyTorch's own kernel is faster
   std::size_t bytes;             // of memory that the entry holds
   std::shared_ptr<const Layout> layout;
 

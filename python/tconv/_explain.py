@@ -2,42 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from tconv import _rules
+from tconv import _functional, _rules
 from tconv._functional import precision
 from tconv._library import backend
 
 _WORDS = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16"}
 
 
-def explain(module_or_input: nn.ConvTranspose1d | Tensor, *args: Any, device: str | None = None, **kwargs: Any) -> str:
-    """The plan in words: the kernel, its configuration, and why each kernel before it in the list refused.
+class _Passes(NamedTuple):
+    """A kind of layer: its words for the text of a problem, forward first, and its numbers in order."""
 
-    explain(layer, input) for an nn.ConvTranspose1d or tconv.ConvTranspose1d, where input is a tensor or a
-    shape; explain(input, weight, bias=None, stride=1, ...) as conv_transpose1d is called. Nothing is computed.
+    words: tuple[str, ...]
+    numbers: tuple[str, ...]
+
+
+_TRANSPOSED = _Passes(
+    ("", "gx ", "gw ", "gb "), ("stride", "padding", "output_padding", "groups", "dilation")
+)
+_CONV1D = _Passes(
+    ("conv1d ", "conv1d_gx ", "conv1d_gw ", "conv1d_gb "), ("stride", "padding", "dilation", "groups")
+)
+
+
+def explain(what: nn.Module | Callable[..., Any] | Tensor, *args: Any, device: str | None = None, **kwargs: Any) -> str:
+    """The plan in words: the kernel, its configuration, why each kernel before it in the list refused, and which
+    kernels compute the gradients.
+
+    explain(layer, input) for an nn.ConvTranspose1d, an nn.Conv1d or tconv's own, where input is a tensor or a shape;
+    explain(tconv.conv1d, input, weight, bias=None, stride=1, ...) as conv1d is called, and conv_transpose1d likewise,
+    whose name may be left out. Nothing is computed.
     `device` plans for another device: "cpu", "cuda:0", or a GPU that need not be there, such as "h200".
     """
-    if isinstance(module_or_input, nn.ConvTranspose1d):
-        return _explain_layer(module_or_input, device, *args, **kwargs)
-    return _explain_call(device, module_or_input, *args, **kwargs)
+    if isinstance(what, (nn.ConvTranspose1d, nn.Conv1d)):
+        return _explain_layer(what, device, *args, **kwargs)
+    if what is _functional.conv1d:
+        return _explain_conv1d(device, *args, **kwargs)
+    if what is _functional.conv_transpose1d:
+        return _explain_transposed(device, *args, **kwargs)
+    return _explain_transposed(device, what, *args, **kwargs)
 
 
-def _explain_layer(layer: nn.ConvTranspose1d, device: str | None, input: Tensor | Sequence[int]) -> str:
+def _explain_layer(layer: Any, device: str | None, input: Tensor | Sequence[int]) -> str:
+    weight, bias = layer.weight, layer.bias
     if not isinstance(input, Tensor):
-        input = torch.empty(tuple(input), dtype=layer.weight.dtype, device="meta")
-        device = device or str(layer.weight.device)
-        weight, bias = _on_meta(layer.weight), _on_meta(layer.bias)
+        input = torch.empty(tuple(input), dtype=weight.dtype, device="meta")
+        device = device or str(weight.device)
+        weight, bias = _on_meta(weight), _on_meta(bias)
+    if isinstance(layer, nn.ConvTranspose1d):
+        text = _explain_transposed(
+            device, input, weight, bias, layer.stride, layer.padding, layer.output_padding, layer.groups,
+            layer.dilation,
+        )  # fmt: skip
     else:
-        weight, bias = layer.weight, layer.bias
-    text = _explain_call(
-        device, input, weight, bias, layer.stride, layer.padding, layer.output_padding, layer.groups,
-        layer.dilation,
-    )  # fmt: skip
+        padding = layer.padding
+        if layer.padding_mode != "zeros":
+            input, padding = _padded(input, sum(layer._reversed_padding_repeated_twice)), 0
+        text = _explain_conv1d(device, input, weight, bias, layer.stride, padding, layer.dilation, layer.groups)
     if layer.__dict__.get("_tconv_packed") is not None:
         text += "weights  prepacked: packed once for each state of the weight\n"
     return text
@@ -47,7 +73,11 @@ def _on_meta(tensor: Tensor | None) -> Any:
     return None if tensor is None else tensor.detach().to("meta")
 
 
-def _explain_call(
+def _padded(input: Tensor, more: int) -> Tensor:
+    return input.new_empty((*input.shape[:-1], input.shape[-1] + more), device="meta")
+
+
+def _explain_transposed(
     device: str | None,
     input: Tensor,
     weight: Tensor,
@@ -58,17 +88,65 @@ def _explain_call(
     groups: int = 1,
     dilation: Any = 1,
 ) -> str:
-    given = {"stride": stride, "padding": padding, "output_padding": output_padding, "groups": groups,
-             "dilation": dilation}  # fmt: skip
-    numbers = [_rules.single(value, name) for name, value in given.items()]
-    _rules._check_types(input, weight, bias)
-    _rules.output_shape(input, weight, bias, *numbers)
     where = _device_word(device, input)
-    text = _problem_text(input, weight, bias, numbers)
+    numbers = _rules.numbers((stride, padding, output_padding, groups, dilation))
+    _rules.check_types("conv_transpose1d", input, weight, bias)
+    _rules.output_shape(input, weight, bias, *numbers)
+    return _explain(_TRANSPOSED, where, input, weight, bias, numbers)
+
+
+def _explain_conv1d(
+    device: str | None,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> str:
+    where = _device_word(device, input)
+    if isinstance(padding, str):
+        input, padding = _rules.padded_by_name(input, weight, padding, stride, dilation)
+    numbers = _rules.conv1d_numbers((stride, padding, dilation, groups))
+    _rules.check_types("conv1d", input, weight, bias)
+    _rules.conv1d_shape(input, weight, bias, *numbers)
+    return _explain(_CONV1D, where, input, weight, bias, numbers)
+
+
+def _explain(
+    passes: _Passes, where: str, input: Tensor, weight: Tensor, bias: Tensor | None, numbers: Sequence[int]
+) -> str:
+    text = _problem_text(passes, input, weight, bias, numbers)
     if where != "cpu" and input.dtype is torch.float32:
         text += f" {precision('cuda')}"
     threads = torch.get_num_threads() if where == "cpu" else 0
-    return backend.explain(text, where, threads) + f"gradient {_gradient_words(where, input.dtype)}\n"
+    explained = backend.explain(passes.words[0] + text + _strides_word(input), where, threads)
+    if passes is _CONV1D and where != "cpu" and _is_slow(_kernel_of(explained)):
+        simple = backend.explain(passes.words[0] + text.replace(" bias", ""), where, threads)
+        if _is_slow(_kernel_of(simple)):
+            explained += "slow path: PyTorch's own convolution runs in its place\n"
+        else:  # as the backends do
+            explained = simple + "around it  a copy of an input with gaps, and the bias added behind\n"
+    rows = [(passes.words[1], "input"), (passes.words[2], "weight")]
+    rows += [] if bias is None else [(passes.words[3], "bias")]
+    return explained + "".join(_gradient_line(where, threads, word + text, name) for word, name in rows)
+
+
+def _gradient_line(where: str, threads: int, text: str, name: str) -> str:
+    kernel = _kernel_of(backend.explain(text, where, threads))
+    if where != "cpu" and _is_slow(kernel):
+        kernel = f"PyTorch's own, for {kernel} is the slow path here"
+    return f"gradient   of {name}: {kernel}\n"
+
+
+def _kernel_of(explained: str) -> str:
+    line = next(line for line in explained.splitlines() if line.startswith("kernel"))
+    return line.split()[1].rstrip(":")
+
+
+def _is_slow(kernel: str) -> bool:
+    return kernel == "cuda.simt.plain" or kernel.startswith("reference")
 
 
 def _device_word(device: str | None, input: Tensor) -> str:
@@ -79,23 +157,24 @@ def _device_word(device: str | None, input: Tensor) -> str:
     return "cuda:0" if device == "cuda" else device
 
 
-def _problem_text(input: Tensor, weight: Tensor, bias: Tensor | None, numbers: Sequence[int]) -> str:
-    stride, padding, output_padding, groups, dilation = numbers
+def _problem_text(
+    passes: _Passes, input: Tensor, weight: Tensor, bias: Tensor | None, numbers: Sequence[int]
+) -> str:
+    given = dict(zip(passes.numbers, numbers, strict=True))
+    outer, inner = weight.shape[0], weight.shape[1] * given["groups"]
+    cin, cout = (outer, inner) if passes is _TRANSPOSED else (inner, outer)
     n = input.shape[0] if input.dim() == 3 else 1
     words = [
-        f"n{n} ci{weight.shape[0]} co{weight.shape[1] * groups} l{input.shape[-1]} k{weight.shape[2]}",
-        f"s{stride} p{padding} op{output_padding} d{dilation} g{groups}",
+        f"n{n} ci{cin} co{cout} l{input.shape[-1]} k{weight.shape[2]} s{given['stride']} p{given['padding']}",
+        f"op{given.get('output_padding', 0)} d{given['dilation']} g{given['groups']}",
+        *([] if bias is None else ["bias"]),
+        _WORDS[input.dtype],
     ]
-    if bias is not None:
-        words.append("bias")
-    if not input.is_contiguous():
-        steps = input.stride() if input.dim() == 3 else (0, *input.stride())
-        words.append(f"xs{steps[0]},{steps[1]},{steps[2]}")
-    return " ".join([*words, _WORDS[input.dtype]])
+    return " ".join(words)
 
 
-def _gradient_words(where: str, dtype: torch.dtype) -> str:
-    text = "PyTorch's convolution_backward"
-    if where == "cpu" and dtype in (torch.float16, torch.bfloat16):
-        text += ", computed in float32 and rounded once"
-    return text
+def _strides_word(input: Tensor) -> str:
+    if input.is_contiguous():
+        return ""
+    steps = input.stride() if input.dim() == 3 else (0, *input.stride())
+    return f" xs{steps[0]},{steps[1]},{steps[2]}"

@@ -1,4 +1,4 @@
-"""tconv.conv_transpose1d and the float32 mode."""
+"""tconv.conv_transpose1d, tconv.conv1d and the float32 mode."""
 
 from __future__ import annotations
 
@@ -18,9 +18,13 @@ _IntOrOne = int | list[int] | tuple[int, ...]
 
 _float32 = torch.float32
 _single = _rules.single
-_with_gradient = torch.ops.tconv.conv_transpose1d.default
+_transposed_op = torch.ops.tconv.conv_transpose1d.default
+_conv1d_op = torch.ops.tconv.conv1d.default
 _forward = backend.forward
-_eager = _operators.Eager.apply
+_strided = backend.strided
+_recorded_transposed = _operators.recorded_transposed
+_recorded_conv1d = _operators.recorded_conv1d
+_MODES = ("ieee", "tf32", "auto")
 
 
 def precision(device: torch.device | str = "cuda") -> str:
@@ -64,9 +68,7 @@ def conv_transpose1d(
     if type(dilation) is not int:
         dilation = _single(dilation, "dilation")
     if is_compiling():  # one operator in graphs, which resolves the float32 mode when it runs
-        return _with_gradient(
-            input, weight, bias, stride, padding, output_padding, groups, dilation, "auto"
-        )
+        return _transposed_op(input, weight, bias, stride, padding, output_padding, groups, dilation, "auto")
     try:
         recorded = traced()
         mode = 2 if recorded else _ambient_precision() if input.is_cuda and input.dtype is _float32 else 0
@@ -74,19 +76,16 @@ def conv_transpose1d(
             return _operators.transformed(
                 input, weight, bias, stride, padding, output_padding, groups, dilation, mode
             )
-        if recorded:
-            return _with_gradient(
-                input, weight, bias, stride, padding, output_padding, groups, dilation, "auto"
+        if recorded or _autocast_enabled():
+            return _transposed_op(
+                input, weight, bias, stride, padding, output_padding, groups, dilation, _MODES[mode]
             )
         if _is_grad_enabled() and (
             input.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
         ):
-            if _autocast_enabled():
-                return _with_gradient(
-                    input, weight, bias, stride, padding, output_padding, groups, dilation,
-                    "tf32" if mode else "ieee",
-                )  # fmt: skip
-            return _eager(input, weight, bias, stride, padding, output_padding, groups, dilation, mode)
+            return _recorded_transposed(  # type: ignore[no-any-return]
+                input, weight, bias, (stride, padding, output_padding, groups, dilation, mode)
+            )
         return _forward(input, weight, bias, stride, padding, output_padding, groups, dilation, mode)
     except Exception as error:
         if not isinstance(input, Tensor) and has_torch_function((input,)):  # torch.fx's stand-ins
@@ -96,3 +95,53 @@ def conv_transpose1d(
         raise _rules.refusal(
             error, input, weight, bias, stride, padding, output_padding, groups, dilation
         ) from None
+
+
+def conv1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: _IntOrOne = 1,
+    padding: _IntOrOne | str = 0,
+    dilation: _IntOrOne = 1,
+    groups: int = 1,
+) -> Tensor:
+    """1-D convolution: arguments and meaning of torch.nn.functional.conv1d.
+
+    input (N, Cin, L) or (Cin, L), weight (Cout, Cin/groups, K), bias (Cout); padding a number, 'same' or 'valid'.
+    The result is contiguous: (N, Cout, Lout) with Lout = (L + 2*padding - dilation*(K-1) - 1) // stride + 1.
+    """
+    if type(padding) is not int:
+        if isinstance(padding, str):
+            input, padding = _rules.padded_by_name(input, weight, padding, stride, dilation)
+        else:
+            padding = _single(padding, "padding", "conv1d")
+    if type(stride) is not int:
+        stride = _single(stride, "stride", "conv1d")
+    if type(dilation) is not int:
+        dilation = _single(dilation, "dilation", "conv1d")
+    if type(groups) is not int:
+        groups = _single(groups, "groups", "conv1d")
+    if is_compiling():
+        return _conv1d_op(input, weight, bias, stride, padding, dilation, groups, "auto")
+    try:
+        recorded = traced()
+        mode = 2 if recorded else _ambient_precision() if input.is_cuda and input.dtype is _float32 else 0
+        if forward_ad._current_level >= 0 or _transforms_active():
+            return _operators.transformed_conv1d(input, weight, bias, stride, padding, dilation, groups, mode)
+        if recorded or _autocast_enabled():
+            return _conv1d_op(input, weight, bias, stride, padding, dilation, groups, _MODES[mode])
+        length = (input.shape[-1] + 2 * padding - dilation * (weight.shape[-1] - 1) - 1) // stride + 1
+        if _is_grad_enabled() and (
+            input.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
+        ):
+            return _recorded_conv1d(  # type: ignore[no-any-return]
+                input, weight, bias, length, (stride, padding, dilation, groups, mode)
+            )
+        return _strided(input, weight, bias, length, stride, padding, groups, dilation, mode)
+    except Exception as error:
+        if not isinstance(input, Tensor) and has_torch_function((input,)):
+            return handle_torch_function(  # type: ignore[no-any-return]
+                conv1d, (input,), input, weight, bias, stride, padding, dilation, groups
+            )
+        raise _rules.conv1d_refusal(error, input, weight, bias, stride, padding, dilation, groups) from None

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from tconv import _gradients, _pytorch, _rules
+from tconv import _batching, _gradients, _pytorch, _rules
+from tconv._gradients import Call, conv1d_call
 from tconv._library import backend  # the operators exist once it is loaded
 
-_op = torch.ops.tconv.conv_transpose1d.default
+_transposed_op = torch.ops.tconv.conv_transpose1d.default
+_conv1d_op = torch.ops.tconv.conv1d.default
 _forward = backend.forward
-_MODES = ("ieee", "tf32", "auto")  # the int of `forward` indexes this
+_strided = backend.strided
+_MODES = ("ieee", "tf32", "auto")  # the int of a product's precision indexes this
 
 _FUNCTIONALIZE = torch._C._functorch.TransformType.Functionalize
 
@@ -23,143 +25,229 @@ _library_handle = backend.operators
 # --- meta and fake tensors --------------------------------------------------------------------------------
 
 
-def _conv_transpose1d_fake(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    stride: int,
-    padding: int,
-    output_padding: int,
-    groups: int,
-    dilation: int,
-    precision: str,
+def _transposed_fake(input: Tensor, weight: Tensor, bias: Tensor | None, *numbers: Any) -> Tensor:
+    return input.new_empty(_rules.output_shape(input, weight, bias, *numbers[:5]))
+
+
+def _conv1d_fake(input: Tensor, weight: Tensor, bias: Tensor | None, *numbers: Any) -> Tensor:
+    return input.new_empty(_rules.conv1d_shape(input, weight, bias, *numbers[:4]))
+
+
+def _strided_fake(input: Tensor, weight: Tensor, bias: Tensor | None, length: int, *numbers: Any) -> Tensor:
+    return input.new_empty((*input.shape[:-2], weight.shape[0], length))
+
+
+def _weight_fake(
+    input: Tensor, grad: Tensor, kernel_size: int, stride: int, padding: int, groups: int, *numbers: Any
 ) -> Tensor:
-    return input.new_empty(
-        _rules.output_shape(input, weight, bias, stride, padding, output_padding, groups, dilation)
-    )
+    return input.new_empty((input.shape[-2], grad.shape[-2] // groups, kernel_size))
 
 
-def _forward_fake(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    stride: int,
-    padding: int,
-    output_padding: int,
-    groups: int,
-    dilation: int,
-    precision: int,
-) -> Tensor:
-    return input.new_empty(
-        _rules.output_shape(input, weight, bias, stride, padding, output_padding, groups, dilation)
-    )
+def _bias_fake(grad: Tensor) -> Tensor:
+    return grad.new_empty(grad.shape[-2])
 
 
-_pytorch.register_fake(_library_handle, "conv_transpose1d", _conv_transpose1d_fake)
-_pytorch.register_fake(_library_handle, "forward", _forward_fake)
+for _name, _fake in (
+    ("conv_transpose1d", _transposed_fake),
+    ("conv1d", _conv1d_fake),
+    ("forward", _transposed_fake),
+    ("strided", _strided_fake),
+    ("weight", _weight_fake),
+    ("bias", _bias_fake),
+):
+    _pytorch.register_fake(_library_handle, _name, _fake)
+for _name in ("forward", "strided", "weight", "bias"):
+    _pytorch.register_no_autograd(_library_handle, _name)
 
 
-# --- gradient ---------------------------------------------------------------------------------------------
+# --- gradients: what both kinds of layer save and compute -------------------------------------------------
 
 
-def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    input, weight, bias, stride, padding, output_padding, groups, dilation, precision = inputs
-    # The gradient of the input reads the weight alone, and the other way round.
-    needs_input, needs_weight = ctx.needs_input_grad[:2]
-    ctx.save_for_backward(input if needs_weight else None, weight if needs_input else None)
+def _save(ctx: Any, input: Tensor, weight: Tensor) -> None:
+    """The gradient of the input reads the weight alone, and the other way round."""
+    needs = ctx.needs_input_grad
+    ctx.save_for_backward(input if needs[1] else None, weight if needs[0] else None)
     ctx.lengths = (input.shape[-1], weight.shape[-1])
-    ctx.output_shape = output.shape
-    mode = _MODES.index(precision) if isinstance(precision, str) else precision
-    ctx.call = _gradients.Call(stride, padding, output_padding, groups, dilation, mode)
 
 
-def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    (input, weight), (length, kernel_size) = ctx.saved_tensors, ctx.lengths
-    needs_input, needs_weight, needs_bias = ctx.needs_input_grad[:3]
+def _transposed_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    (input, weight), (length, kernel_size), call = ctx.saved_tensors, ctx.lengths, ctx.call
+    needs = ctx.needs_input_grad
     return (
-        _gradients.InputGradient.apply(grad, weight, ctx.call, length) if needs_input else None,
-        _gradients.WeightGradient.apply(grad, input, ctx.call, kernel_size) if needs_weight else None,
-        _gradients.bias_gradient(grad) if needs_bias else None,
-        *[None] * 6,
+        _gradients.strided_product(grad, weight, call, length) if needs[0] else None,
+        _gradients.weight_product(grad, input, call, kernel_size) if needs[1] else None,
+        _gradients.bias_gradient(grad) if needs[2] else None,
     )
 
 
-_pytorch.register_autograd(_library_handle, "conv_transpose1d", _backward, _setup_context)
+def _conv1d_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """A strided product of the input, which is y of the transposed convolution."""
+    (input, weight), (length, kernel_size) = ctx.saved_tensors, ctx.lengths
+    stride, padding, dilation, groups, mode = ctx.call
+    call = conv1d_call(length, grad.shape[-1], kernel_size, stride, padding, dilation, groups, mode)
+    needs = ctx.needs_input_grad
+    return (
+        _gradients.transposed(grad, weight, call) if needs[0] else None,
+        _gradients.weight_product(input, grad, call, kernel_size) if needs[1] else None,
+        _gradients.bias_gradient(grad) if needs[2] else None,
+    )
 
 
-class Eager(torch.autograd.Function):
-    """The same gradient for an eager call. Through the registration above a call costs four times as much
-    (61 against 15 us where F.conv_transpose1d takes 11); it stays for compiled and exported graphs and for
-    torch.func."""
+# --- eager calls ------------------------------------------------------------------------------------------
+# Through the registration below a call costs four times as much: that one is for compiled and exported graphs
+# and for torch.func. torch.autograd.Function.apply asks in Python whether a transform is active, which the
+# callers have asked already, so they take the apply that is in C++.
 
+
+class _RecordedTransposed(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, *call: Any) -> Tensor:  # type: ignore[override]
-        output: Tensor = _forward(*call)
-        _setup_context(ctx, call, output)
-        return output
+    def forward(ctx: Any, input: Tensor, weight: Tensor, bias: Tensor | None, call: Any) -> Tensor:  # type: ignore[override]
+        _save(ctx, input, weight)
+        ctx.call = call
+        return _forward(input, weight, bias, *call)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        return _backward(ctx, grad)
+        ctx.call = Call(*ctx.call)
+        return (*_transposed_backward(ctx, grad), None)
+
+
+class _RecordedConv1d(torch.autograd.Function):
+    @staticmethod
+    def forward(  # type: ignore[override]
+        ctx: Any, input: Tensor, weight: Tensor, bias: Tensor | None, length: int, call: Any
+    ) -> Tensor:
+        _save(ctx, input, weight)
+        ctx.call = call
+        stride, padding, dilation, groups, mode = call
+        return _strided(input, weight, bias, length, stride, padding, groups, dilation, mode)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        return (*_conv1d_backward(ctx, grad), None, None)
+
+
+# (input, weight, bias, (stride, padding, output_padding, groups, dilation, mode))
+recorded_transposed = super(torch.autograd.Function, _RecordedTransposed).apply
+# (input, weight, bias, length, (stride, padding, dilation, groups, mode))
+recorded_conv1d = super(torch.autograd.Function, _RecordedConv1d).apply
+
+
+# --- compiled and exported graphs -------------------------------------------------------------------------
+
+
+def _transposed_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    input, weight, _, *numbers, precision = inputs
+    _save(ctx, input, weight)
+    ctx.call = Call(*numbers, precision if isinstance(precision, int) else _MODES.index(precision))
+
+
+def _conv1d_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    input, weight, _, *numbers, precision = inputs
+    _save(ctx, input, weight)
+    ctx.call = (*numbers, _MODES.index(precision))
+
+
+_pytorch.register_autograd(
+    _library_handle,
+    "conv_transpose1d",
+    lambda ctx, grad: (*_transposed_backward(ctx, grad), *[None] * 6),
+    _transposed_context,
+)
+_pytorch.register_autograd(
+    _library_handle, "conv1d", lambda ctx, grad: (*_conv1d_backward(ctx, grad), *[None] * 5), _conv1d_context
+)
+
+
+# --- torch.func and forward mode --------------------------------------------------------------------------
 
 
 class Transformed(torch.autograd.Function):
-    """The same again for torch.func's transforms, nested in any order, and for forward-mode gradients; the
-    registration above does not take nested ones. The operation is linear in each of its operands."""
+    """conv_transpose1d for torch.func's transforms, nested in any order, and for forward-mode gradients; the
+    registration above does not take nested ones. The operation is linear in each of its operands. (conv1d is
+    _gradients.Strided.)"""
 
     @staticmethod
     def forward(*call: Any) -> Tensor:  # type: ignore[override]
-        output: Tensor = _op(*call[:-1], _MODES[call[-1]])
+        output: Tensor = _transposed_op(*call[:-1], _MODES[call[-1]])
         return output
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        _setup_context(ctx, inputs, output)
+        _transposed_context(ctx, inputs, output)
         ctx.save_for_forward(inputs[0], inputs[1])
         ctx.rest = inputs[3:]
+        ctx.output_shape = output.shape
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        return _backward(ctx, grad)
+        return (*_transposed_backward(ctx, grad), *[None] * 6)
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Tensor | None:  # type: ignore[override]
         (input, weight), (d_input, d_weight, d_bias) = ctx.saved_tensors, tangents[:3]
-        result = None
+        parts = []
         if d_input is not None:
-            result = transformed(d_input, weight, None, *ctx.rest)
+            parts.append(transformed(d_input, weight, None, *ctx.rest))
         if d_weight is not None:
-            change = transformed(input, d_weight, None, *ctx.rest)
-            result = change if result is None else result + change
+            parts.append(transformed(input, d_weight, None, *ctx.rest))
         if d_bias is not None:
-            result = d_bias[:, None].expand(ctx.output_shape) if result is None else result + d_bias[:, None]
-        return result
+            parts.append(d_bias[:, None].expand(ctx.output_shape))
+        return sum(parts[1:], parts[0]) if parts else None
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], *call: Any) -> tuple[Tensor, int]:
-        return _vmap(info, in_dims, *call)
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], input: Tensor, weight: Tensor, bias: Tensor | None,
+        stride: int, padding: int, output_padding: int, groups: int, dilation: int, mode: int,
+    ) -> tuple[Tensor, int]:  # fmt: skip
+        def run(input: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> Tensor:
+            return transformed(input, weight, bias, stride, padding, output_padding, groups, dilation, mode)
+
+        return _batching.transposed(run, info.batch_size, in_dims, input, weight, bias, groups)
+
+
+def _functionalizing() -> bool:
+    """Inside torch.func.functionalize, innermost: it takes operators alone."""
+    return (
+        _pytorch.transforms_active()
+        and torch._C._functorch.peek_interpreter_stack().key() == _FUNCTIONALIZE
+    )
+
+
+def _in_transform() -> bool:
+    return _pytorch.transforms_active() or torch.autograd.forward_ad._current_level >= 0
 
 
 def transformed(*call: Any) -> Tensor:
     """A call inside a transform: input, weight, bias, five numbers, the mode's number."""
-    in_transform = _pytorch.transforms_active()
-    if in_transform and torch._C._functorch.peek_interpreter_stack().key() == _FUNCTIONALIZE:
-        return _op(*call[:-1], _MODES[call[-1]])  # type: ignore[no-any-return]
-    if in_transform or torch.autograd.forward_ad._current_level >= 0:
+    if _in_transform() and not _functionalizing():
         _pytorch.prepare_transform()
         return Transformed.apply(*call)  # type: ignore[no-any-return]
-    return _op(*call[:-1], _MODES[call[-1]])  # type: ignore[no-any-return]
+    return _transposed_op(*call[:-1], _MODES[call[-1]])  # type: ignore[no-any-return]
 
 
-def _transposed(input: Tensor, weight: Tensor, call: _gradients.Call) -> Tensor:
+def transformed_conv1d(
+    input: Tensor, weight: Tensor, bias: Tensor | None,
+    stride: int, padding: int, dilation: int, groups: int, mode: int,
+) -> Tensor:  # fmt: skip
+    if not _in_transform() or _functionalizing():
+        return _conv1d_op(input, weight, bias, stride, padding, dilation, groups, _MODES[mode])  # type: ignore[no-any-return]
+    _pytorch.prepare_transform()
+    _rules.conv1d_shape(input, weight, bias, stride, padding, dilation, groups)
+    sizes = (input.shape[-1], weight.shape[-1])
+    length = _rules.conv1d_length(*sizes, stride, padding, dilation)
+    call = conv1d_call(sizes[0], length, sizes[1], stride, padding, dilation, groups, mode)
+    return _gradients.Strided.apply(input, weight, bias, call, length)  # type: ignore[no-any-return]
+
+
+def _transposed(input: Tensor, weight: Tensor, call: Call) -> Tensor:
+    if not _gradients.recorded():
+        return _forward(input, weight, None, *call)
     with _pytorch.without_autocast():  # in a backward, operands have the dtypes that the call had
         return transformed(input, weight, None, *call)
 
 
 _gradients.transposed = _transposed
-
-
-_pytorch.register_no_autograd(_library_handle, "forward")
 
 
 # --- autocast ---------------------------------------------------------------------------------------------
@@ -182,71 +270,34 @@ def _register_autocast(name: str, device: str, key: str) -> None:
     _library_handle.impl(name, kernel, key)
 
 
-for _each in ("conv_transpose1d", "forward"):
-    _register_autocast(_each, "cpu", "AutocastCPU")
-    _register_autocast(_each, "cuda", "AutocastCUDA")
+for _name in ("conv_transpose1d", "conv1d", "forward"):
+    _register_autocast(_name, "cpu", "AutocastCPU")
+    _register_autocast(_name, "cuda", "AutocastCUDA")
 
 
-# --- vmap -------------------------------------------------------------------------------------------------
+# --- vmap over the operators themselves -------------------------------------------------------------------
+# Called below the transform, where an autograd.Function finds no level to stand on.
 
 
-def _vmap(
-    info: Any,
-    in_dims: tuple[int | None, ...],
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    stride: int,
-    padding: int,
-    output_padding: int,
-    groups: int,
-    dilation: int,
-    precision: str | int,
-    run: Callable[..., Tensor] = transformed,
-) -> tuple[Tensor, int]:
-    """One call for the whole batch: a batched input alone goes into N, batched weights into the channels."""
-    x_dim, w_dim, b_dim = in_dims[:3]
-    mode = _MODES.index(precision) if isinstance(precision, str) else precision
-    size = info.batch_size
-    x = input if x_dim is None else input.movedim(x_dim, 0)
-    unbatched = x.dim() - (x_dim is not None) == 2
-    if unbatched:
-        x = x.unsqueeze(-3)
+def _vmap_of_transposed(info: Any, in_dims: Any, *call: Any) -> tuple[Tensor, int]:
+    input, weight, bias, stride, padding, output_padding, groups, dilation, precision = call
+    word = precision if isinstance(precision, str) else _MODES[precision]
 
-    if w_dim is None and b_dim is None:
-        n = x.shape[1]
-        y = run(x.flatten(0, 1), weight, bias, stride, padding, output_padding, groups, dilation, mode)
-        y = y.unflatten(0, (size, n))
-        return (y.squeeze(1) if unbatched else y), 0
+    def run(input: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> Tensor:
+        return _transposed_op(input, weight, bias, stride, padding, output_padding, groups, dilation, word)  # type: ignore[no-any-return]
 
-    w = weight.expand(size, *weight.shape) if w_dim is None else weight.movedim(w_dim, 0)
-    b = bias
-    if bias is not None:
-        b = bias.expand(size, *bias.shape) if b_dim is None else bias.movedim(b_dim, 0)
-    cin, cout_g, k = w.shape[1:]
-    if x_dim is None:
-        # The input is shared: the batch multiplies the outputs of each group, (groups, size, cout/groups).
-        w = w.movedim(0, 1).reshape(cin, size * cout_g, k)
-        if b is not None:
-            b = b.unflatten(1, (groups, cout_g)).movedim(0, 1).reshape(-1)
-        y = run(x, w, b, stride, padding, output_padding, groups, dilation, mode)
-        y = y.unflatten(1, (groups, size, cout_g)).movedim(2, 0).flatten(2, 3)
-    else:
-        # Each example has its own weights: more groups.
-        x = x.movedim(0, 1).flatten(1, 2)
-        b = None if b is None else b.reshape(-1)
-        y = run(
-            x, w.reshape(size * cin, cout_g, k), b, stride, padding, output_padding, groups * size,
-            dilation, mode,
-        )  # fmt: skip
-        y = y.unflatten(1, (size, groups * cout_g)).movedim(1, 0)
-    return (y.squeeze(1) if unbatched else y), 0
+    return _batching.transposed(run, info.batch_size, in_dims, input, weight, bias, groups)
 
 
-def _vmap_of_operator(*arguments: Any) -> tuple[Tensor, int]:
-    """Called below the transform, where an autograd.Function finds no level to stand on."""
-    return _vmap(*arguments, run=lambda *call: _op(*call[:-1], _MODES[call[-1]]))
+def _vmap_of_conv1d(info: Any, in_dims: Any, *call: Any) -> tuple[Tensor, int]:
+    input, weight, bias, stride, padding, dilation, groups, precision = call
+
+    def run(input: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> Tensor:
+        return _conv1d_op(input, weight, bias, stride, padding, dilation, groups, precision)  # type: ignore[no-any-return]
+
+    return _batching.strided(run, info.batch_size, in_dims, input, weight, bias, groups)
 
 
-_pytorch.register_vmap(_library_handle, "conv_transpose1d", _vmap_of_operator)
-_pytorch.register_vmap(_library_handle, "forward", _vmap_of_operator)
+_pytorch.register_vmap(_library_handle, "conv_transpose1d", _vmap_of_transposed)
+_pytorch.register_vmap(_library_handle, "forward", _vmap_of_transposed)
+_pytorch.register_vmap(_library_handle, "conv1d", _vmap_of_conv1d)

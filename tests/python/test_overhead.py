@@ -37,17 +37,24 @@ def test_inference_calls_cost_no_more_than_pytorchs(tiny, device, capsys):
     theirs, ours = nn.ConvTranspose1d(2, 2, 3, device=device), tconv.ConvTranspose1d(2, 2, 3, device=device)
     packed = tconv.ConvTranspose1d(2, 2, 3, device=device)
     tconv.prepack(packed)
+    their_conv, our_conv = nn.Conv1d(2, 2, 3, device=device), tconv.Conv1d(2, 2, 3, device=device)
     calls = {
         "F.conv_transpose1d": lambda: F.conv_transpose1d(x, w, b, 1, 0, 0, 1, 1),
         "tconv.conv_transpose1d": lambda: tconv.conv_transpose1d(x, w, b, 1, 0, 0, 1, 1),
         "nn.ConvTranspose1d": lambda: theirs(x),
         "tconv.ConvTranspose1d": lambda: ours(x),
         "prepacked": lambda: packed(x),
+        "F.conv1d": lambda: F.conv1d(x, w, b, 1, 0, 1, 1),
+        "tconv.conv1d": lambda: tconv.conv1d(x, w, b, 1, 0, 1, 1),
+        "nn.Conv1d": lambda: their_conv(x),
+        "tconv.Conv1d": lambda: our_conv(x),
     }
     rivals = [
         ("tconv.conv_transpose1d", "F.conv_transpose1d"),
         ("tconv.ConvTranspose1d", "nn.ConvTranspose1d"),
         ("prepacked", "nn.ConvTranspose1d"),
+        ("tconv.conv1d", "F.conv1d"),
+        ("tconv.Conv1d", "nn.Conv1d"),
     ]
     for _ in range(4):  # a busy machine may disturb one measurement, not all
         took = microseconds(calls)
@@ -59,18 +66,37 @@ def test_inference_calls_cost_no_more_than_pytorchs(tiny, device, capsys):
     raise AssertionError(took)
 
 
-def test_calls_that_record_a_gradient_are_printed(tiny, capsys):
+def test_calls_that_record_a_gradient_cost_little_more(tiny, capsys):
     x, w, b = tiny
     w.requires_grad_()
-    call = torch.ops.tconv.conv_transpose1d.default
     calls = {
         "F.conv_transpose1d, recording": lambda: F.conv_transpose1d(x, w, b, 1, 0, 0, 1, 1),
         "tconv.conv_transpose1d, recording": lambda: tconv.conv_transpose1d(x, w, b, 1, 0, 0, 1, 1),
-        "its operator, recording": lambda: call(x, w, b, 1, 0, 0, 1, 1, "ieee"),
+        "F.conv1d, recording": lambda: F.conv1d(x, w, b, 1, 0, 1, 1),
+        "tconv.conv1d, recording": lambda: tconv.conv1d(x, w, b, 1, 0, 1, 1),
     }
-    took = microseconds(calls, rounds=3)
-    report(took, capsys)
-    assert took["tconv.conv_transpose1d, recording"] < took["its operator, recording"]
+    limit = 1.5 if backend.name == "binding" else 2.5
+    for _ in range(4):
+        took = microseconds(calls, rounds=5)
+        report(took, capsys)
+        if all(took[f"tconv.{f}, recording"] <= limit * took[f"F.{f}, recording"] for f in ("conv1d", "conv_transpose1d")):
+            return
+    raise AssertionError(took)
+
+
+def test_training_steps_are_printed(tiny, capsys):
+    """Forward and backward, of which nothing is promised: cuDNN's and oneDNN's own cost differs by version."""
+    x, w, b = (t.requires_grad_() for t in tiny)
+    calls = {
+        name: lambda f=f: torch.autograd.grad(f(x, w, b).sum(), (x, w, b))
+        for name, f in {
+            "F.conv_transpose1d": F.conv_transpose1d, "tconv.conv_transpose1d": tconv.conv_transpose1d,
+            "F.conv1d": F.conv1d, "tconv.conv1d": tconv.conv1d,
+        }.items()
+    }  # fmt: skip
+    took = microseconds(calls, rounds=3, repeats=500)
+    report({f"{name}, forward and backward": value for name, value in took.items()}, capsys)
+    assert took["tconv.conv1d"] < 3 * took["F.conv1d"]
 
 
 def report(took, capsys):

@@ -122,7 +122,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
-@pytest.mark.parametrize("where", ["_forward_packed", "_pack"])
+@pytest.mark.parametrize("where", ["run", "pack"])
 def test_a_prepacked_call_is_not_tried_again_after_a_fault(fault, where, device, monkeypatch):
     ours = layer(device, packed=False)
     tconv.prepack(ours)
@@ -133,10 +133,10 @@ def test_a_prepacked_call_is_not_tried_again_after_a_fault(fault, where, device,
     def again(*_):
         raise AssertionError("tried again")
 
-    if where == "_pack":  # whether or not this device's kernel packs: another layout is wanted
-        monkeypatch.setattr(_packing, "_forward_packed", lambda *_: (None, 1))
-    monkeypatch.setattr(_packing, where, fail)
-    monkeypatch.setattr(_packing, "conv_transpose1d", again)
+    kind = _packing._TRANSPOSED._replace(call=again)
+    if where == "pack":  # whether or not this device's kernel packs: another layout is wanted
+        kind = kind._replace(run=lambda *_: (None, 1))
+    monkeypatch.setattr(_packing, "_TRANSPOSED", kind._replace(**{where: fail}))
     with torch.no_grad(), pytest.raises(RuntimeError) as raised:
         ours(torch.randn(2, 16, 9, device=device))
     assert str(raised.value) == str(fault)
@@ -144,7 +144,7 @@ def test_a_prepacked_call_is_not_tried_again_after_a_fault(fault, where, device,
 
 def test_a_prepacked_call_out_of_memory(device, monkeypatch, capfd):
     ours = layer(device, packed=True)
-    monkeypatch.setattr(_packing, "conv_transpose1d", None)
+    monkeypatch.setattr(_packing, "_TRANSPOSED", _packing._TRANSPOSED._replace(call=None))
     x = torch.zeros(1, 1, 1, device=device).expand(1 << 18, 16, 1 << 20)  # 32 TB of output
     with torch.no_grad(), pytest.raises(RuntimeError, match="out of memory"):
         ours(x)

@@ -106,7 +106,8 @@ def test_prepacked_and_patched_models_compile(device):
     torch._dynamo.reset()
     ours, theirs = decoders(device)
     tconv.unpatch(ours)
-    assert tconv.patch(ours) == 2 and tconv.prepack(ours) == 2
+    layers = tconv.patch(ours)
+    assert layers.conv_transpose1d == 2 and tconv.prepack(ours) == layers
     x = torch.randn(2, 6, 20, device=device)
     with torch.no_grad():
         close(torch.compile(ours, fullgraph=True, backend="aot_eager")(x), theirs(x))

@@ -55,6 +55,33 @@ class Backend(Protocol):
         """forward with packed weights. Where the plan reads another layout than packed_id, nothing is computed:
         the result is an empty tensor and the id that is needed."""
 
+    def strided(
+        self, input: Tensor, weight: Tensor, bias: Tensor | None,
+        length: int, stride: int, padding: int, groups: int, dilation: int, mode: int, /,
+    ) -> Tensor:  # fmt: skip
+        """The strided product, of this length: conv1d, and conv_transpose1d's input gradient. weight has the layout
+        of either, (Cout of conv1d, Cin/groups, K)."""
+
+    def strided_pack(
+        self, input: Tensor, weight: Tensor, bias: Tensor | None,
+        length: int, stride: int, padding: int, groups: int, dilation: int, mode: int, /,
+    ) -> tuple[Tensor, int]: ...  # fmt: skip
+
+    def strided_packed(
+        self, input: Tensor, weight: Tensor, bias: Tensor | None,
+        length: int, stride: int, padding: int, groups: int, dilation: int, mode: int,
+        packed: Tensor, packed_id: int, /,
+    ) -> tuple[Tensor, int]: ...  # fmt: skip
+
+    def weight(
+        self, input: Tensor, grad: Tensor,
+        kernel_size: int, stride: int, padding: int, groups: int, dilation: int, mode: int, /,
+    ) -> Tensor:  # fmt: skip
+        """The weight product of a conv_transpose1d's input and of the gradient of its output."""
+
+    def bias(self, grad: Tensor, /) -> Tensor:
+        """The sum over batch and length."""
+
     def explain(self, problem: str, device: str, threads: int, /) -> str: ...
 
     def build_info(self) -> str: ...

@@ -29,6 +29,11 @@ class Binding:
         self.forward: Callable[..., Any] = ops.forward.default
         self.pack: Callable[..., Any] = ops.pack.default
         self.forward_packed: Callable[..., Any] = ops.forward_packed.default
+        self.strided: Callable[..., Any] = ops.strided.default
+        self.strided_pack: Callable[..., Any] = ops.strided_pack.default
+        self.strided_packed: Callable[..., Any] = ops.strided_packed.default
+        self.weight: Callable[..., Any] = ops.weight.default
+        self.bias: Callable[..., Any] = ops.bias.default
         self.explain: Callable[..., str] = ops.explain.default
         self.build_info: Callable[..., str] = ops.build_info.default
         self.cache_use: Callable[..., tuple[int, int, int]] = ops.cache_use.default

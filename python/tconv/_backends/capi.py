@@ -8,6 +8,7 @@ from pathlib import Path
 
 BUFFER_ALIGNMENT = 256
 CPU, CUDA = 0, 1
+GRAD_WEIGHT, GRAD_BIAS, STRIDED = 2, 3, 4  # tconv_operation
 OUT_OF_MEMORY = 4  # tconv_status
 
 
@@ -17,7 +18,8 @@ class Problem(ctypes.Structure):
         ("has_bias", c_int32), ("x_contiguous", c_int32),
         ("n", c_int64), ("cin", c_int64), ("cout", c_int64), ("l", c_int64), ("k", c_int64),
         ("stride", c_int64), ("padding", c_int64), ("output_padding", c_int64), ("dilation", c_int64),
-        ("groups", c_int64), ("x_stride", c_int64 * 3),
+        ("groups", c_int64), ("x_stride", c_int64 * 3), ("y_strided", c_int32), ("reserved", c_int32),
+        ("y_stride", c_int64 * 3),
     ]  # fmt: skip
 
 
@@ -45,6 +47,7 @@ _FUNCTIONS = {
     "tconv_output_length": (c_int, [POINTER(Problem), POINTER(c_int64)]),
     "tconv_plan_create": (c_int, [POINTER(Problem), POINTER(PlanOptions), POINTER(c_void_p)]),
     "tconv_plan_destroy": (None, [c_void_p]),
+    "tconv_plan_kernel": (c_char_p, [c_void_p]),
     "tconv_plan_explain": (c_char_p, [c_void_p]),
     "tconv_plan_packed_bytes": (c_size_t, [c_void_p]),
     "tconv_plan_workspace_bytes": (c_size_t, [c_void_p, c_int]),
@@ -116,6 +119,12 @@ class Plan:
         self.pack_key = calls.tconv_plan_pack_key(self.handle).decode()
         self.workspace_raw = calls.tconv_plan_workspace_bytes(self.handle, 0)
         self.workspace_packed = calls.tconv_plan_workspace_bytes(self.handle, 1)
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether its kernel is one that takes every problem, simply."""
+        kernel = self._calls.tconv_plan_kernel(self.handle).decode()
+        return kernel == "cuda.simt.plain" or kernel.startswith("reference")  # type: ignore[no-any-return]
 
     def explain(self) -> str:
         return self._calls.tconv_plan_explain(self.handle).decode()  # type: ignore[no-any-return]

@@ -9,25 +9,18 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from tconv._backends import library_folder, openmp, plans
+from tconv import _rules
+from tconv._backends import library_folder, openmp, plans, problems, pytorch_convolution
 from tconv._backends.capi import ARGUMENTS_SIZE, BUFFER_ALIGNMENT, Library, Plan, PlanOptions
+from tconv._backends.schemas import SCHEMAS
 from tconv._pytorch import autocast_enabled, convolution_precision, traced, transforms_active
 
-_SCHEMA = (
-    "(Tensor input, Tensor weight, Tensor? bias, int stride, int padding, int output_padding, int groups, "
-    "int dilation, {})"
-)
-_DEFINITIONS = {
-    "conv_transpose1d": "str precision) -> Tensor",
-    "forward": "int precision) -> Tensor",
-    "pack": "int precision) -> (Tensor, int)",
-    "forward_packed": "int precision, Tensor packed, int packed_id) -> (Tensor, int)",
-}
 _MODES = {"ieee": 0, "tf32": 1, "auto": 2}
 _pack_arguments = struct.Struct("@IPPPPPPPNP").pack  # a tconv_arguments, in a fifth of the time of the ctypes one
 _SMALL = 1 << 16  # bytes of workspace that a thread keeps: allocating costs as much as so small a problem
@@ -65,21 +58,60 @@ def _direct(input: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
     )
 
 
+def _way(kernel: Callable[..., Any], operator: Callable[..., Any]) -> Callable[..., Any]:
+    def call(input: Tensor, weight: Tensor, bias: Tensor | None, *rest: Any) -> Any:
+        if _direct(input, weight, bias):
+            return kernel(input, weight, bias, *rest)
+        return operator(input, weight, bias, *rest)
+
+    return call
+
+
+def _steps(tensor: Tensor) -> tuple[int, ...] | None:
+    return None if tensor.is_contiguous() else tensor.stride()
+
+
+def _seen(tensor: Tensor) -> tuple[Any, ...]:
+    return tensor.shape, tensor.dtype, tensor.device
+
+
+def _address(tensor: Tensor | None) -> int:
+    return 0 if tensor is None else tensor.data_ptr()
+
+
+def _dense(tensor: Tensor | None) -> Tensor | None:
+    return tensor if tensor is None or tensor.is_contiguous() else tensor.contiguous()
+
+
+def _plus(result: Tensor, bias: Tensor | None) -> Tensor:
+    return result if bias is None else result.add_(bias[:, None])
+
+
 def _resolved(mode: int, input: Tensor) -> int:
     if mode not in (0, 1, 2):
         raise RuntimeError(
-            f"conv_transpose1d: precision is {mode}: must be 0 (ieee), 1 (tf32) or 2 (as PyTorch is set)"
+            f"tconv: precision is {mode}: must be 0 (ieee), 1 (tf32) or 2 (as PyTorch is set)"
         )
     if not input.is_cuda or input.dtype is not _float32:
         return 0
     return int(convolution_precision() == "tf32") if mode == 2 else mode
 
 
+def _mode_of(word: str) -> int:
+    if word not in _MODES:
+        raise RuntimeError(f"tconv: precision is {word!r}: must be 'ieee', 'tf32' or 'auto'")
+    return _MODES[word]
+
+
+def _threads(tensor: Tensor) -> int:
+    return 0 if tensor.is_cuda else _get_num_threads()
+
+
 def _out_of_memory(error: RuntimeError, shape: tuple[int, ...], workspace: int) -> RuntimeError:
     if "out of memory" in str(error):  # CUDA's allocator says it, and what is taken
         return error
     return RuntimeError(
-        "conv_transpose1d: out of memory: PyTorch's allocator refused the output of shape "
+        "tconv: out of memory: PyTorch's allocator refused the output of shape "
         f"{list(shape)} or its workspace of {workspace} bytes: {error}"
     )
 
@@ -97,26 +129,26 @@ class Ctypes:
         self._scratch = _Scratch()
         self.operators = self._define()
         ops = torch.ops.tconv
-        self._forward_op = ops.forward.default
-        self._pack_op = ops.pack.default
-        self._forward_packed_op = ops.forward_packed.default
+        self.forward = _way(self._forward, ops.forward.default)
+        self.pack = _way(self._pack, ops.pack.default)
+        self.forward_packed = _way(self._forward_packed, ops.forward_packed.default)
+        self.strided = _way(self._strided, ops.strided.default)
+        self.strided_pack = _way(self._strided_pack, ops.strided_pack.default)
+        self.strided_packed = _way(self._strided_packed, ops.strided_packed.default)
+        self._weight_op = ops.weight.default
+        self._bias_op = ops.bias.default
 
     # --- what the package calls ---------------------------------------------------------------------------
 
-    def forward(self, input: Tensor, weight: Tensor, bias: Tensor | None, *rest: Any) -> Tensor:
-        if _direct(input, weight, bias):
-            return self._forward(input, weight, bias, *rest)
-        return self._forward_op(input, weight, bias, *rest)  # type: ignore[no-any-return]
+    def weight(self, input: Tensor, grad: Tensor, *rest: Any) -> Tensor:
+        if _direct(input, grad, None):
+            return self._weight(input, grad, *rest)
+        return self._weight_op(input, grad, *rest)  # type: ignore[no-any-return]
 
-    def pack(self, input: Tensor, weight: Tensor, bias: Tensor | None, *rest: Any) -> tuple[Tensor, int]:
-        if _direct(input, weight, bias):
-            return self._pack(input, weight, bias, *rest)
-        return self._pack_op(input, weight, bias, *rest)  # type: ignore[no-any-return]
-
-    def forward_packed(self, input: Tensor, weight: Tensor, bias: Tensor | None, *rest: Any) -> tuple[Tensor, int]:
-        if _direct(input, weight, bias):
-            return self._forward_packed(input, weight, bias, *rest)
-        return self._forward_packed_op(input, weight, bias, *rest)  # type: ignore[no-any-return]
+    def bias(self, grad: Tensor) -> Tensor:
+        if _direct(grad, grad, None):
+            return self._bias(grad)
+        return self._bias_op(grad)  # type: ignore[no-any-return]
 
     def explain(self, problem: str, device: str, threads: int) -> str:
         """device: "cpu", "cuda:<index>", or the name of a GPU that need not be there."""
@@ -136,23 +168,118 @@ class Ctypes:
 
     # --- kernels: dense tensors on the CPU or on CUDA -----------------------------------------------------
 
-    def _forward(
-        self, input: Tensor, weight: Tensor, bias: Tensor | None,
-        stride: int, padding: int, output_padding: int, groups: int, dilation: int, mode: int,
-    ) -> Tensor:  # fmt: skip
-        plan = self._plan(input, weight, bias, stride, padding, output_padding, groups, dilation, mode)
-        return self._run(plan, input, weight, bias, None)
+    def _forward(self, input: Tensor, weight: Tensor, bias: Tensor | None, *numbers: int) -> Tensor:
+        plan = self._plan_with_weight(problems.transposed, input, weight, bias, numbers)
+        return self._run_transposed(plan, input, weight, bias, None)
 
     def _conv_transpose1d(self, *call: Any) -> Tensor:
-        word = call[-1]
-        if word not in _MODES:
-            raise RuntimeError(
-                f"conv_transpose1d: precision is {word!r}: must be 'ieee', 'tf32' or 'auto'"
-            )
-        return self._forward(*call[:-1], _MODES[word])
+        return self._forward(*call[:-1], _mode_of(call[-1]))
 
-    def _pack(self, input: Tensor, weight: Tensor, bias: Tensor | None, *rest: int) -> tuple[Tensor, int]:
-        plan = self._plan(input, weight, bias, *rest)
+    def _strided(self, input: Tensor, weight: Tensor, bias: Tensor | None, *numbers: int) -> Tensor:
+        plan, input, given, after = self._plan_strided(input, weight, bias, numbers)
+        return _plus(self._run_strided(plan, input, weight, given, None, numbers), after)
+
+    def _conv1d(
+        self, input: Tensor, weight: Tensor, bias: Tensor | None,
+        stride: int, padding: int, dilation: int, groups: int, word: str,
+    ) -> Tensor:  # fmt: skip
+        length = _rules.conv1d_shape(input, weight, bias, stride, padding, dilation, groups)[-1]
+        return self._strided(input, weight, bias, length, stride, padding, groups, dilation, _mode_of(word))
+
+    def _pack(self, input: Tensor, weight: Tensor, bias: Tensor | None, *numbers: int) -> tuple[Tensor, int]:
+        return self._packed(self._plan_with_weight(problems.transposed, input, weight, bias, numbers), weight)
+
+    def _strided_pack(
+        self, input: Tensor, weight: Tensor, bias: Tensor | None, *numbers: int
+    ) -> tuple[Tensor, int]:
+        return self._packed(self._plan_strided(input, weight, bias, numbers)[0], weight)
+
+    def _forward_packed(
+        self, input: Tensor, weight: Tensor, bias: Tensor | None, *rest: Any
+    ) -> tuple[Tensor, int]:
+        *numbers, packed, packed_id = rest
+        plan = self._plan_with_weight(problems.transposed, input, weight, bias, numbers)
+        return self._run_packed(self._run_transposed, plan, input, weight, bias, packed, packed_id)
+
+    def _strided_packed(
+        self, input: Tensor, weight: Tensor, bias: Tensor | None, *rest: Any
+    ) -> tuple[Tensor, int]:
+        *numbers, packed, packed_id = rest
+        plan, input, given, after = self._plan_strided(input, weight, bias, numbers)
+        result, layout = self._run_packed(
+            self._run_strided, plan, input, weight, given, packed, packed_id, numbers
+        )
+        return (_plus(result, after) if layout == packed_id else result), layout
+
+    def _weight(self, input: Tensor, grad: Tensor, *numbers: int) -> Tensor:
+        *rest, mode = numbers
+        mode = _resolved(mode, input) if mode else 0
+        plan = self._plan_weight(input, grad, mode, rest)
+        if plan.slow:  # faster kernels may take copies
+            input, grad = input.contiguous(), grad.contiguous()
+            plan = self._plan_weight(input, grad, mode, rest)
+        if plan.slow:
+            return pytorch_convolution.weight(input, grad, plan.output_padding, *rest)
+        return self._run(plan, input, x=input.data_ptr(), grad=grad.data_ptr())
+
+    def _bias(self, grad: Tensor) -> Tensor:
+        if grad.shape[-1] == 0:  # a problem has a position
+            return pytorch_convolution.bias(grad)
+        plan = self._find(problems.bias, grad.device, 0, _threads(grad), _seen(grad), _steps(grad))
+        if plan.slow:
+            grad = grad.contiguous()
+            plan = self._find(problems.bias, grad.device, 0, _threads(grad), _seen(grad), None)
+        return pytorch_convolution.bias(grad) if plan.slow else self._run(plan, grad, grad=grad.data_ptr())
+
+    # --- what they are made of ----------------------------------------------------------------------------
+
+    def _plan_with_weight(
+        self, product: Any, input: Tensor, weight: Tensor, bias: Tensor | None, numbers: Sequence[int]
+    ) -> plans.CachedPlan:
+        *rest, mode = numbers
+        mode = _resolved(mode, input) if mode else 0
+        return self._find(
+            product, input.device, mode, _threads(input), _seen(input), _steps(input), _seen(weight),
+            None if bias is None else _seen(bias), *rest,
+        )  # fmt: skip
+
+    def _plan_weight(self, input: Tensor, grad: Tensor, mode: int, rest: Sequence[int]) -> plans.CachedPlan:
+        return self._find(  # type: ignore[no-any-return]
+            problems.weight, input.device, mode, _threads(input), _seen(input), _steps(input), _seen(grad),
+            _steps(grad), *rest,
+        )  # fmt: skip
+
+    def _plan_strided(
+        self, input: Tensor, weight: Tensor, bias: Tensor | None, numbers: Sequence[int]
+    ) -> tuple[plans.CachedPlan, Tensor, Tensor | None, Tensor | None]:
+        """Plan, input, the bias that goes into it and the one that is added behind. Where a plan is a GPU's slow path,
+        an added bias, or a copy of the input, may let a fast kernel do it."""
+        plan = self._plan_with_weight(problems.strided, input, weight, bias, numbers)
+        if plan.slow and not (bias is None and input.is_contiguous()):
+            simple = input.contiguous()
+            other = self._plan_with_weight(problems.strided, simple, weight, None, numbers)
+            if not other.slow:
+                return other, simple, None, bias
+        return plan, input, bias, None
+
+    def _run_transposed(
+        self, plan: plans.CachedPlan, input: Tensor, weight: Tensor, bias: Tensor | None, packed: Tensor | None
+    ) -> Tensor:
+        raw = None if packed is not None else _dense(weight)
+        bias = _dense(bias)
+        return self._run(plan, input, _address(input), _address(raw), packed, _address(bias))
+
+    def _run_strided(
+        self, plan: plans.CachedPlan, input: Tensor, weight: Tensor, bias: Tensor | None, packed: Tensor | None,
+        numbers: Sequence[int],
+    ) -> Tensor:  # fmt: skip
+        if plan.slow:
+            return pytorch_convolution.strided(input, weight, bias, *numbers[:5])
+        raw = None if packed is not None else _dense(weight)
+        bias = _dense(bias)
+        return self._run(plan, input, 0, _address(raw), packed, _address(bias), _address(input))
+
+    def _packed(self, plan: plans.CachedPlan, weight: Tensor) -> tuple[Tensor, int]:
         if plan.packed_id == 0:
             return weight.new_empty(0, dtype=_uint8), 0
         packed = weight.new_empty(plan.packed_bytes + BUFFER_ALIGNMENT - 1, dtype=_uint8)
@@ -165,66 +292,48 @@ class Ctypes:
         )  # fmt: skip
         return packed, plan.packed_id
 
-    def _forward_packed(
-        self, input: Tensor, weight: Tensor, bias: Tensor | None,
-        stride: int, padding: int, output_padding: int, groups: int, dilation: int, mode: int,
-        packed: Tensor, packed_id: int,
+    def _run_packed(
+        self, run: Any, plan: plans.CachedPlan, input: Tensor, weight: Tensor, bias: Tensor | None, packed: Tensor,
+        packed_id: int, *rest: Any,
     ) -> tuple[Tensor, int]:  # fmt: skip
-        plan = self._plan(input, weight, bias, stride, padding, output_padding, groups, dilation, mode)
         if plan.packed_id == 0:
-            return self._run(plan, input, weight, bias, None), packed_id
+            return run(plan, input, weight, bias, None, *rest), packed_id
         if plan.packed_id != packed_id:
             return weight.new_empty(0, dtype=_uint8), plan.packed_id
         if packed.numel() < plan.packed_bytes + BUFFER_ALIGNMENT - 1:
-            raise RuntimeError("conv_transpose1d: packed is too small for its packed_id")
-        return self._run(plan, input, weight, bias, packed), packed_id
-
-    def _plan(
-        self, input: Tensor, weight: Tensor, bias: Tensor | None,
-        stride: int, padding: int, output_padding: int, groups: int, dilation: int, mode: int,
-    ) -> plans.CachedPlan:  # fmt: skip
-        if mode:
-            mode = _resolved(mode, input)
-        return self._find(
-            input.shape, input.dtype, input.device, None if input.is_contiguous() else input.stride(),
-            weight.shape, weight.dtype, weight.device,
-            *((None, None, None) if bias is None else (bias.shape, bias.dtype, bias.device)),
-            stride, padding, output_padding, groups, dilation, mode,
-            0 if input.is_cuda else _get_num_threads(),
-        )  # fmt: skip
+            raise RuntimeError("tconv: packed is too small for its packed_id")
+        return run(plan, input, weight, bias, packed, *rest), packed_id
 
     def _run(
-        self, plan: plans.CachedPlan, input: Tensor, weight: Tensor, bias: Tensor | None, packed: Tensor | None
-    ) -> Tensor:
+        self, plan: plans.CachedPlan, like: Tensor, x: int = 0, weight: int = 0, packed: Tensor | None = None,
+        bias: int = 0, grad: int = 0,
+    ) -> Tensor:  # fmt: skip
+        """On addresses, whose tensors the caller keeps; `like` says where the output goes."""
         size = plan.workspace_raw if packed is None else plan.workspace_packed
-        cuda = input.is_cuda
+        cuda = like.is_cuda
         try:
-            output = input.new_empty(plan.output_shape)
+            output = like.new_empty(plan.output_shape)
             if size > _SMALL or (cuda and size):
                 # Freed on return: the allocator gives it again only to work that is queued behind this call.
-                memory = input.new_empty(size + BUFFER_ALIGNMENT - 1, dtype=_uint8)
+                memory = like.new_empty(size + BUFFER_ALIGNMENT - 1, dtype=_uint8)
                 workspace = _aligned(memory.data_ptr())
             else:
                 workspace = self._scratch.address
         except RuntimeError as error:
             raise _out_of_memory(error, plan.output_shape, size) from None
-        if packed is None and not weight.is_contiguous():
-            weight = weight.contiguous()
-        if bias is not None and not bias.is_contiguous():
-            bias = bias.contiguous()
         status = self._run_plan(
             plan.handle,
             _pack_arguments(
                 ARGUMENTS_SIZE,
-                input.data_ptr(),
-                weight.data_ptr() if packed is None else 0,
+                x,
+                weight,
                 0 if packed is None else _aligned(packed.data_ptr()),
-                0 if bias is None else bias.data_ptr(),
-                0,
+                bias,
+                grad,
                 output.data_ptr(),
                 workspace,
                 size,
-                _current_stream(input.device.index) if cuda else 0,
+                _current_stream(like.device.index) if cuda else 0,
             ),
         )
         if status:
@@ -235,14 +344,8 @@ class Ctypes:
 
     def _define(self) -> torch.library.Library:
         library = torch.library.Library("tconv", "DEF")
-        kernels = {
-            "conv_transpose1d": self._conv_transpose1d,
-            "forward": self._forward,
-            "pack": self._pack,
-            "forward_packed": self._forward_packed,
-        }
-        for name, end in _DEFINITIONS.items():
-            library.define(name + _SCHEMA.format(end[: end.index(")")]) + end[end.index(")") + 1 :])
+        for name, schema in SCHEMAS.items():
+            library.define(name + schema)
             for key in ("CPU", "CUDA"):
-                library.impl(name, kernels[name], key)
+                library.impl(name, getattr(self, f"_{name}"), key)
         return library

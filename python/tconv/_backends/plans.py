@@ -13,32 +13,17 @@ import itertools
 import os
 import threading
 from collections import OrderedDict
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any
 from weakref import WeakValueDictionary
 
 import torch
 
-from tconv import _rules
-from tconv._backends.capi import CPU, CUDA, Error, Library, Plan, PlanOptions, Problem
+from tconv._backends.capi import CPU, CUDA, Library, Plan, PlanOptions
+from tconv._backends.problems import Asked
 
 _CAPACITY = 16 << 20  # bytes; a plan takes about 6 kB, a vocoder has under ten layers, a server meets many lengths
 _ENTRY = 2048  # of them: Python's objects for an entry
-_DTYPES = {torch.float32: 0, torch.float64: 1, torch.float16: 2, torch.bfloat16: 3}  # tconv_dtype
-_MAX = 2**63 - 1
-
-
-class Operand(NamedTuple):
-    """A tensor without its memory, for the rules."""
-
-    shape: torch.Size
-    dtype: torch.dtype
-    device: torch.device
-    layout: torch.layout = torch.strided  # of others PyTorch gives no address, so that none gets further
-    is_nested: bool = False
-    is_quantized: bool = False
-
-    def dim(self) -> int:
-        return len(self.shape)
 
 
 class Layout:
@@ -55,6 +40,8 @@ class CachedPlan(Plan):
     """A plan with what Python computes once for it."""
 
     output_shape: tuple[int, ...]
+    output_padding: int
+    slow = False  # on a GPU, where PyTorch's own kernel is faster
     layout: Layout | None = None
     packed_id = 0  # 0: the kernel reads raw weights; equal ids mean interchangeable packed buffers
     recent = False  # found again since the cache looked at it last
@@ -78,7 +65,7 @@ class PlanCache:
 
     def _clear(self) -> None:
         self._lock = threading.Lock()
-        self._plans: OrderedDict[tuple[object, ...], CachedPlan] = OrderedDict()
+        self._plans: OrderedDict[tuple[Any, ...], CachedPlan] = OrderedDict()
         self._layouts: WeakValueDictionary[str, Layout] = WeakValueDictionary()
         self._bytes = 0
 
@@ -92,15 +79,15 @@ class PlanCache:
         with self._lock:
             return len(self._plans), self._bytes, len(self._layouts)
 
-    def find(self, *key: object) -> CachedPlan:
-        """The arguments of _make. Raises what the rules and the library refuse."""
+    def find(self, *key: Any) -> CachedPlan:
+        """The product's function of problems.py, then its arguments. Raises what the rules and the library refuse."""
         plan = self._plans.get(key)
         if plan is None:
-            return self._keep(key, self._make(*key))  # type: ignore[arg-type]
+            return self._keep(key, self._make(*key))
         plan.recent = True
         return plan
 
-    def _keep(self, key: tuple[object, ...], made: CachedPlan) -> CachedPlan:
+    def _keep(self, key: tuple[Any, ...], made: CachedPlan) -> CachedPlan:
         gone = []  # destroyed after the lock is free
         with self._lock:
             kept = self._plans.get(key)
@@ -124,45 +111,19 @@ class PlanCache:
         return made
 
     def _make(
-        self,
-        x: torch.Size, x_dtype: torch.dtype, x_device: torch.device, steps: tuple[int, ...] | None,
-        w: torch.Size, w_dtype: torch.dtype, w_device: torch.device,
-        b: torch.Size | None, b_dtype: torch.dtype | None, b_device: torch.device | None,
-        stride: int, padding: int, output_padding: int, groups: int, dilation: int, mode: int, threads: int,
-    ) -> CachedPlan:  # fmt: skip
-        """steps: of a non-contiguous input."""
-        input, weight = Operand(x, x_dtype, x_device), Operand(w, w_dtype, w_device)
-        bias = None if b is None else Operand(b, b_dtype, b_device)  # type: ignore[arg-type]
-        numbers = (stride, padding, output_padding, groups, dilation)
-        shape = _rules.output_shape(input, weight, bias, *numbers)  # type: ignore[arg-type]
-        problem = _problem(input, weight, steps, numbers)
-        problem.has_bias = bias is not None
+        self, product: Callable[..., Asked], device: torch.device, mode: int, threads: int, *call: Any
+    ) -> CachedPlan:
+        problem, shape = product(*call)
         problem.precision = mode
         options = PlanOptions(threads=threads)
-        if x_device.type == "cuda":
-            options.device, options.device_index = CUDA, x_device.index
+        if device.type == "cuda":
+            options.device, options.device_index = CUDA, device.index
         else:
             options.device = CPU
             if threads > 1 and self._parallel_for is not None:
                 options.parallel_for, options.executor_context = self._parallel_for, threads
         plan = CachedPlan(self._library, problem, options)
         plan.output_shape = tuple(shape)
+        plan.slow = device.type == "cuda" and plan.is_slow
+        plan.output_padding = problem.output_padding
         return plan
-
-
-def _problem(x: Operand, w: Operand, steps: tuple[int, ...] | None, numbers: tuple[int, ...]) -> Problem:
-    stride, padding, output_padding, groups, dilation = numbers
-    batched = len(x.shape) == 3
-    values = {
-        "dtype": _DTYPES[x.dtype], "x_contiguous": int(steps is None),
-        "n": x.shape[0] if batched else 1, "cin": w.shape[0], "cout": w.shape[1] * groups, "l": x.shape[-1],
-        "k": w.shape[2], "stride": stride, "padding": padding, "output_padding": output_padding,
-        "dilation": dilation, "groups": groups,
-    }  # fmt: skip
-    for name, value in values.items():  # ctypes cuts larger numbers silently
-        if value > _MAX:
-            raise Error(f"conv_transpose1d: {name} is {value}: it overflows 63 bits")
-    problem = Problem(**values)
-    if steps is not None:
-        problem.x_stride[:] = steps if batched else (0, *steps)
-    return problem
