@@ -116,7 +116,32 @@ def model(result):
     return "\n\n".join(parts)
 
 
-VIEWS = {"torch_cpu": cpu, "torch_cuda": cuda, "random_large": random_large, "model": model}
+def decoders(result):
+    rows = []
+    for row in result["rows"]:
+        times = row["ms"]
+        where = f"{row['batch']}x{row['frames']}" + (f", {row['threads']} threads" if row["threads"] else "")
+        compiled = f"{row['gain_compiled']:.2f}x" if "gain_compiled" in row else "-"
+        kinds = row.get("by_kind", {}).get("patched")
+        share = f"{kinds['convolution']:.0%}" if kinds else "-"
+        rows.append([row["decoder"], where, row["arithmetic"], row["pass"] + (", graph" if row["graph"] else ""),
+                     f"{times['eager']['median_ms']:.2f}", f"{times['patched']['median_ms']:.2f}", f"{row['gain']:.2f}x",
+                     f"{row['target']:.1f}x", compiled, share])
+    return table(["decoder", "size", "arithmetic", "", "PyTorch ms", "patched ms", "gain", "target", "gain compiled",
+                  "convolutions, of patched"], rows)
+
+
+def conv_passes(result):
+    rows = []
+    for word, means in result["summary"].items():
+        for which, mean in means.items():
+            rows.append([word, which, str(mean["rows"]), f"{mean['geomean']:.2f}x", f"{mean['minimum']:.2f}x",
+                         str(mean["behind"])])
+    return table(["arithmetic", "pass", "layers", "faster than PyTorch (geomean)", "slowest layer", "layers behind"],
+                 rows)
+
+
+VIEWS = {"decoders": decoders, "conv_passes": conv_passes, "torch_cpu": cpu, "torch_cuda": cuda, "random_large": random_large, "model": model}
 
 
 def rendered(name):

@@ -1,0 +1,255 @@
+"""Whole decoders with random weights: PyTorch, tconv.patch, torch.compile, and both.
+
+For each decoder: milliseconds of a forward pass and of a training step (forward, backward of a mean square, Adam),
+eager and compiled, patched and not, in rounds that take turns; the ratio to the same without tconv, beside its target;
+and where the time goes: convolutions, layout changes, elementwise work, the rest. PyTorch runs with
+cudnn.benchmark. --batch 1 asks whether any decoder is slower at batch 1, --graph in a CUDA graph.
+
+    python benchmarks/compare/decoders.py --device cuda --dtype tf32 bf16
+    python benchmarks/compare/decoders.py --device cpu --threads 1 2 --batch 1 --frames 50
+"""
+
+import argparse
+import copy
+import datetime
+import json
+import math
+import platform
+import statistics
+import sys
+import time
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+import tconv
+from decoder_models import DECODERS
+
+KINDS = {
+    "convolution": ("tconv", "conv", "cudnn", "implicit", "xmma", "cutlass", "wgrad", "dgrad", "winograd", "fft",
+                    "gradinput", "gradweight"),
+    "layout": ("nchw", "nhwc", "transpose", "permute", "copy", "contiguous", "clone", "pad", "cat", "reorder"),
+    "elementwise": ("elementwise", "triton_poi", "pointwise", "foreach", "multi_tensor", "aten::add", "aten::mul",
+                    "aten::sin", "aten::tanh", "leaky", "elu", "aten::div", "aten::pow", "aten::reciprocal", "fill"),
+}  # fmt: skip
+
+
+def kind_of(name):
+    """Of a kernel or operator, by its name; the first kind that fits."""
+    name = name.lower()
+    if "nchwtonhwc" in name or "nhwctonchw" in name:  # cuDNN's, around its kernels
+        return "layout"
+    return next((kind for kind, parts in KINDS.items() if any(part in name for part in parts)), "other")
+
+
+def by_kind(function, device):
+    """Share of the time of one call, by kind of kernel."""
+    activities = [ProfilerActivity.CUDA if device == "cuda" else ProfilerActivity.CPU]
+    with profile(activities=activities) as recorded:
+        function()
+        synchronise(device)
+    times = dict.fromkeys([*KINDS, "other"], 0.0)
+    for event in recorded.key_averages():
+        taken = event.self_device_time_total if device == "cuda" else event.self_cpu_time_total
+        times[kind_of(event.key)] += taken
+    whole = sum(times.values()) or 1.0
+    return {kind: taken / whole for kind, taken in times.items()}
+
+
+def synchronise(device):
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+class Case:
+    """A decoder in one way to run it: patched or not, compiled or not, a forward pass or a training step."""
+
+    def __init__(self, model, x, patched, compiled, training, graph):
+        self.x, self.training = x, training
+        self.model = copy.deepcopy(model)
+        if patched:
+            tconv.patch(self.model)
+            if not training:
+                tconv.prepack(self.model)
+        self.run = torch.compile(self.model) if compiled else self.model
+        if training:
+            self.optimiser = torch.optim.Adam(self.model.parameters(), lr=1e-5, fused=x.is_cuda)
+        self.graph = self.captured() if graph else None
+
+    def captured(self):
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                self.forward()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.kept = self.forward()
+        return graph
+
+    @torch.no_grad()
+    def forward(self):
+        return self.run(self.x)
+
+    def step(self):
+        self.optimiser.zero_grad(set_to_none=True)
+        self.run(self.x).float().square().mean().backward()
+        self.optimiser.step()
+
+    def __call__(self):
+        if self.graph is not None:
+            self.graph.replay()
+        elif self.training:
+            self.step()
+        else:
+            self.forward()
+
+
+def in_turns(cases, device, seconds, least=3):
+    """Milliseconds: median, least, and the interquartile range over the median."""
+    for case in cases.values():
+        case()
+        case()
+    synchronise(device)
+    times = {name: [] for name in cases}
+    end = time.perf_counter() + seconds
+    while len(next(iter(times.values()))) < least or time.perf_counter() < end:
+        for name, case in cases.items():
+            start = time.perf_counter()
+            case()
+            synchronise(device)
+            times[name].append((time.perf_counter() - start) * 1e3)
+    return {name: summary(values) for name, values in times.items()}
+
+
+def summary(values):
+    median = statistics.median(values)
+    quartiles = statistics.quantiles(values, n=4) if len(values) > 2 else [median] * 3
+    return {"median_ms": median, "min_ms": min(values), "spread": (quartiles[2] - quartiles[0]) / median,
+            "rounds": len(values)}
+
+
+def set_arithmetic(word, device):
+    """The model's dtype. tf32 and ieee are PyTorch's setting for convolutions, which tconv follows."""
+    torch.backends.cudnn.allow_tf32 = word == "tf32"
+    torch.backends.cuda.matmul.allow_tf32 = word == "tf32"
+    return {"bf16": torch.bfloat16, "f16": torch.float16, "f64": torch.float64}.get(word, torch.float32)
+
+
+def measure(decoder, options, word, training, threads):
+    """A row: each way's time, the gain of patching, and how far the results are apart."""
+    torch.manual_seed(0)
+    device = options.device
+    dtype = set_arithmetic(word, device)
+    model = decoder.model().to(device=device, dtype=dtype).train(training)
+    batch, frames = options.batch or decoder.batch, options.frames or decoder.frames
+    x = (torch.randn(batch, decoder.channels, frames) * 0.5).to(device=device, dtype=dtype)
+    ways = {"eager": (False, False), "patched": (True, False)}
+    if options.compile:
+        ways |= {"compiled": (False, True), "both": (True, True)}
+    cases = {name: Case(model, x, *way, training, options.graph and not training) for name, way in ways.items()}
+    row = {"decoder": decoder.name, "batch": batch, "frames": frames, "arithmetic": word, "threads": threads,
+           "pass": "training step" if training else "inference", "graph": bool(options.graph and not training)}
+    if not training:
+        ours, theirs = cases["patched"].forward().float(), cases["eager"].forward().float()
+        row["difference"] = ((ours - theirs).norm() / theirs.norm()).item()
+    row["ms"] = in_turns(cases, device, options.seconds)
+    row["gain"] = row["ms"]["eager"]["median_ms"] / row["ms"]["patched"]["median_ms"]
+    if options.compile:
+        row["gain_compiled"] = row["ms"]["compiled"]["median_ms"] / row["ms"]["both"]["median_ms"]
+    row["target"] = target_of(decoder, row, device)
+    if not options.no_profile and not row["graph"]:
+        row["by_kind"] = {name: by_kind(cases[name], device) for name in cases}
+    return row
+
+
+def target_of(decoder, row, device):
+    if device == "cpu" or row["batch"] != decoder.batch or row["graph"]:
+        return 1.0
+    if row["pass"] == "training step":
+        return 1.8 if row["arithmetic"] in ("tf32", "bf16") else 1.0
+    return {"tf32": decoder.target[0], "bf16": decoder.target[1]}.get(row["arithmetic"]) or 1.0
+
+
+def line(row):
+    times = " ".join(f"{name} {value['median_ms']:.2f}" for name, value in row["ms"].items())
+    text = (f"{row['gain']:5.2f}x of {row['target']:.1f}x  {row['decoder']:<9} {row['batch']}x{row['frames']} "
+            f"{row['arithmetic']:<5} {row['pass']:<13} ms: {times}")
+    if row["graph"]:
+        text += "  in a graph"
+    if row["threads"]:
+        text += f"  {row['threads']} threads"
+    if "gain_compiled" in row:
+        text += f"  compiled {row['gain_compiled']:.2f}x"
+    if "difference" in row:
+        text += f"  differs by {row['difference']:.1e}"
+    spread = max(value["spread"] for value in row["ms"].values())
+    lines = [text + f"  spread {spread:.2f}"]
+    for name, kinds in row.get("by_kind", {}).items():
+        shares = ", ".join(f"{kind} {share:.0%}" for kind, share in kinds.items())
+        lines.append(f"        {name:<9} {shares}")
+    return "\n".join(lines)
+
+
+def machine(device):
+    if device == "cuda":
+        return torch.cuda.get_device_name()
+    with open("/proc/cpuinfo") as file:
+        return next((each.split(":")[1].strip() for each in file if each.startswith("model name")), "unknown")
+
+
+def write(options, rows):
+    if not options.json:
+        return
+    gains = [row["gain"] for row in rows]
+    result = {"benchmark": "decoders", "date": datetime.date.today().isoformat(), "machine": machine(options.device),
+              "versions": {"tconv": tconv.build_info(), "torch": torch.__version__,
+                           "python": platform.python_version()},
+              "geomean": math.exp(sum(map(math.log, gains)) / len(gains)),
+              "minimum": min(gains), "rows": rows}
+    with open(options.json, "w") as file:
+        json.dump(result, file, indent=1)
+        file.write("\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--match", default="", help="only decoders whose name has this")
+    parser.add_argument("--dtype", nargs="+", default=["f32"], choices=["f32", "tf32", "ieee", "bf16", "f16", "f64"],
+                        help="arithmetic; f32 and ieee are the same")
+    parser.add_argument("--pass", dest="passes", nargs="+", default=["inference", "training"],
+                        choices=["inference", "training"])
+    parser.add_argument("--compile", action="store_true", help="torch.compile too, patched and not")
+    parser.add_argument("--graph", action="store_true", help="inference replayed from a CUDA graph")
+    parser.add_argument("--batch", type=int, default=0, help="for all; 0: each one's own")
+    parser.add_argument("--frames", type=int, default=0, help="for all; 0: each one's own")
+    parser.add_argument("--threads", type=int, nargs="+", default=[0], help="on a CPU; 0: as PyTorch has them")
+    parser.add_argument("--seconds", type=float, default=3.0, help="measuring time of a row")
+    parser.add_argument("--no-profile", action="store_true", help="without the time by kind of kernel")
+    parser.add_argument("--json", help="write the results here")
+    options = parser.parse_args()
+
+    torch.backends.cudnn.benchmark = True
+    print(f"{machine(options.device)}; {tconv.build_info()}")
+    rows = []
+    for decoder in DECODERS:
+        if options.match.lower() not in decoder.name.lower():
+            continue
+        for word in options.dtype:
+            for each in options.passes:
+                for threads in options.threads:
+                    if threads:
+                        torch.set_num_threads(threads)
+                    rows.append(measure(decoder, options, word, each == "training", threads))
+                    write(options, rows)  # row by row: a run that is stopped keeps its rows
+                    print(line(rows[-1]), flush=True)
+                    if options.device == "cuda":
+                        torch.cuda.empty_cache()
+    behind = [row for row in rows if row["gain"] < row["target"]]
+    print(f"{len(rows)} rows, {len(rows) - len(behind)} at their target or beyond")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
