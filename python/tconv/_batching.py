@@ -66,7 +66,14 @@ def _shared_input(
 
 
 def _own_weights(
-    run: Run, size: int, x_dim: int | None, input: Tensor, weight: Tensor, bias: Tensor | None, groups: int, channels: int
+    run: Run,
+    size: int,
+    x_dim: int | None,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    groups: int,
+    channels: int,
 ) -> tuple[Tensor, int]:
     unbatched = input.dim() == 3
     x = to_groups(input, x_dim, size)

@@ -5,8 +5,8 @@
     w = W(y, x)     weight: both weight gradients
 
 They are the three ways to contract one trilinear form, so each one's derivatives are the other two. A double
-backward is therefore made of the same kernels. transposed(), strided_product() and weight_product() choose between a call that is
-to be differentiated and the bare product.
+backward is therefore made of the same kernels. transposed(), strided_product() and weight_product() choose between a
+call that is to be differentiated and the bare product.
 """
 
 from __future__ import annotations
@@ -180,6 +180,8 @@ class Weight(torch.autograd.Function):
         info: Any, in_dims: Any, grad: Tensor, input: Tensor, call: Call, kernel_size: int
     ) -> tuple[Tensor, int]:
         size = info.batch_size
-        grad, input = (_batching.to_groups(t, dim, size) for t, dim in zip((grad, input), in_dims[:2], strict=True))
+        grad, input = (
+            _batching.to_groups(t, dim, size) for t, dim in zip((grad, input), in_dims[:2], strict=True)
+        )
         call = call._replace(groups=call.groups * size)
         return Weight.apply(grad, input, call, kernel_size).unflatten(0, (size, input.shape[1] // size)), 0

@@ -208,10 +208,7 @@ class Transformed(torch.autograd.Function):
 
 def _functionalizing() -> bool:
     """Inside torch.func.functionalize, innermost: it takes operators alone."""
-    return (
-        _pytorch.transforms_active()
-        and torch._C._functorch.peek_interpreter_stack().key() == _FUNCTIONALIZE
-    )
+    return _pytorch.transforms_active() and torch._C._functorch.peek_interpreter_stack().key() == _FUNCTIONALIZE
 
 
 def _in_transform() -> bool:

@@ -171,8 +171,10 @@ def conv1d_shape(
     lout = conv1d_length(input.shape[-1], weight.shape[2], stride, padding, dilation)
     check(
         lout >= 1,
-        lambda: f"{who}: input has length {input.shape[-1]}: with padding {padding} it is shorter than the kernel, "
-        f"which reaches over {dilation * (weight.shape[2] - 1) + 1}",
+        lambda: (
+            f"{who}: input has length {input.shape[-1]}: with padding {padding} it is shorter than the kernel, "
+            f"which reaches over {dilation * (weight.shape[2] - 1) + 1}"
+        ),
     )
     return (*input.shape[:-2], weight.shape[0], lout)
 

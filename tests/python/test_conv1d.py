@@ -283,6 +283,7 @@ def test_vmap_is_a_loop(shape, unbatched, batched, device):
     expected = torch.stack([run(*each(i)) for i in range(3)])
     torch.testing.assert_close(torch.vmap(run, tuple(dims))(*call), expected)
     if VERSION >= (2, 5):
+
         def operator(x, w, b):
             return torch.ops.tconv.conv1d(x, w, b, *numbers(shape), "ieee")
 
@@ -318,6 +319,7 @@ def test_forward_mode_and_higher_order(device):
     every = (0, 1, 2)
     for a, b in zip(torch.func.jacfwd(ours, every)(*call), torch.func.jacrev(theirs, every)(*call), strict=True):
         torch.testing.assert_close(a, b)
+
     def loss(conv):
         return lambda *t: conv(*t).pow(3).sum()
 
@@ -362,7 +364,9 @@ def test_compiled_with_gradients_and_new_lengths(stride, device):
         y, expected = compiled(x, w), F.conv1d(x, w, None, stride, 2).tanh()
         loose = {"rtol": 1e-2, "atol": 1e-2} if device == "cuda" else {"rtol": 1e-4, "atol": 1e-5}
         torch.testing.assert_close(y, expected, **loose)
-        for a, b in zip(torch.autograd.grad(y.sum(), (x, w)), torch.autograd.grad(expected.sum(), (x, w)), strict=True):
+        for a, b in zip(
+            torch.autograd.grad(y.sum(), (x, w)), torch.autograd.grad(expected.sum(), (x, w)), strict=True
+        ):
             torch.testing.assert_close(a, b, **loose)
     assert counter.frame_count <= stride  # what the division leaves is part of a graph
 

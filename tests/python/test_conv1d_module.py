@@ -53,7 +53,9 @@ def test_a_drop_in(options, device):
             close(y, expected)
             grad = torch.randn_like(y)
             given = torch.autograd.grad(y, [leaf, *layer.parameters()], grad)
-            for a, b in zip(given, torch.autograd.grad(expected, [other, *theirs.parameters()], grad), strict=True):
+            for a, b in zip(
+                given, torch.autograd.grad(expected, [other, *theirs.parameters()], grad), strict=True
+            ):
                 close(a, b)
     assert tconv.prepack(ours) == 1
     with torch.no_grad():
@@ -143,7 +145,13 @@ def test_subclasses():
     with pytest.warns(UserWarning, match="left 5 of the layers") as warned:
         assert tconv.patch(model) == 1
     text = str(warned[0].message)
-    for reason in ("a forward of its own", "a _conv_forward of its own", "replaced on the instance", "complex64", "lazy"):
+    for reason in (
+        "a forward of its own",
+        "a _conv_forward of its own",
+        "replaced on the instance",
+        "complex64",
+        "lazy",
+    ):
         assert reason in text
     assert isinstance(model[0], Plain) and isinstance(model[0], tconv.Conv1d)
     again = pickle.loads(pickle.dumps(model[0]))
@@ -157,7 +165,10 @@ def test_subclasses():
 
 
 def test_prepacked_weights_follow_every_visible_change(device):
-    ours, theirs = tconv.Conv1d(16, 24, 5, padding=2, device=device), nn.Conv1d(16, 24, 5, padding=2, device=device)
+    ours, theirs = (
+        tconv.Conv1d(16, 24, 5, padding=2, device=device),
+        nn.Conv1d(16, 24, 5, padding=2, device=device),
+    )
     assert tconv.prepack(ours) == 1
     x = torch.randn(2, 16, 40, device=device)
     with torch.no_grad():

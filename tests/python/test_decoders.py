@@ -54,7 +54,16 @@ def without_weight_norm(model):
 def layers(model):
     kinds = (nn.Conv1d, nn.ConvTranspose1d)
     return Counter(
-        (type(m).__name__, m.in_channels, m.out_channels, m.kernel_size, m.stride, m.dilation, m.groups, m.bias is None)
+        (
+            type(m).__name__,
+            m.in_channels,
+            m.out_channels,
+            m.kernel_size,
+            m.stride,
+            m.dilation,
+            m.groups,
+            m.bias is None,
+        )
         for m in model.modules()
         if isinstance(m, kinds)
     )
@@ -68,12 +77,12 @@ def test_layers_and_parameters(name, theirs):
     with torch.device("meta"):
         ours, theirs = decoder.model(), [without_weight_norm(part) for part in theirs()]
     assert layers(ours) == sum((layers(part) for part in theirs), Counter())
-    assert sum(p.numel() for p in ours.parameters()) == sum(p.numel() for part in theirs for p in part.parameters())
+    assert sum(p.numel() for p in ours.parameters()) == sum(
+        p.numel() for part in theirs for p in part.parameters()
+    )
 
 
-@pytest.mark.parametrize(
-    "name, millions, length", [("BigVGAN", 112.4, 256 * 12), ("Vocos", 13.5, 256 * 11)]
-)
+@pytest.mark.parametrize("name, millions, length", [("BigVGAN", 112.4, 256 * 12), ("Vocos", 13.5, 256 * 11)])
 def test_published_sizes(name, millions, length):
     """Of those that transformers does not have."""
     decoder = next(each for each in decoder_models.DECODERS if each.name == name)

@@ -87,7 +87,9 @@ def weight(
 def bias(y: Seen, steps: Steps) -> Asked:
     grad = Operand(*y)
     if grad.dim() not in (2, 3):
-        raise Error(f"bias: grad has shape {list(y[0])}: it must be (batch, channels, length) or (channels, length)")
+        raise Error(
+            f"bias: grad has shape {list(y[0])}: it must be (batch, channels, length) or (channels, length)"
+        )
     problem = _problem(
         operation=GRAD_BIAS, dtype=_DTYPES[grad.dtype], n=_batch(grad), cin=1, cout=grad.shape[-2], l=grad.shape[-1],
         k=1, stride=1, padding=0, output_padding=0, dilation=1, groups=1,
@@ -123,9 +125,7 @@ def _three(steps: tuple[int, ...]) -> tuple[int, ...]:
     return steps if len(steps) == 3 else (0, *steps)
 
 
-def _output_padding(
-    y: Operand, length: int, kernel_size: int, stride: int, padding: int, dilation: int
-) -> int:
+def _output_padding(y: Operand, length: int, kernel_size: int, stride: int, padding: int, dilation: int) -> int:
     """What y's length has beyond the least that x's length gives."""
     rest = y.shape[-1] - ((length - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + 1)
     if rest < 0:

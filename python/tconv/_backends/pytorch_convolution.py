@@ -7,7 +7,14 @@ from torch import Tensor
 
 
 def strided(
-    input: Tensor, weight: Tensor, bias: Tensor | None, length: int, stride: int, padding: int, groups: int, dilation: int
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    length: int,
+    stride: int,
+    padding: int,
+    groups: int,
+    dilation: int,
 ) -> Tensor:
     y = dense(input if input.dim() == 3 else input[None])
     x = torch.ops.aten.convolution.default(
@@ -18,7 +25,14 @@ def strided(
 
 
 def weight(
-    input: Tensor, grad: Tensor, output_padding: int, kernel_size: int, stride: int, padding: int, groups: int, dilation: int
+    input: Tensor,
+    grad: Tensor,
+    output_padding: int,
+    kernel_size: int,
+    stride: int,
+    padding: int,
+    groups: int,
+    dilation: int,
 ) -> Tensor:
     x, y = (dense(t if t.dim() == 3 else t[None]) for t in (input, grad))
     unread = x.new_empty(x.shape[1], y.shape[1] // groups, kernel_size)
