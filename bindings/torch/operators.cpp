@@ -70,8 +70,17 @@ StridedPlan plan_strided(const Operands& o) {
   return {std::move(simple), std::move(other), o.bias};
 }
 
+// y has no elements, and so no address: x is its bias, or zeros.
+Tensor strided_of_nothing(const Operands& o) {
+  const tconv_problem& p = o.key.problem;
+  const Tensor zeros = o.batched ? torch::stable::new_zeros(o.moving, {p.n, p.cin, p.l})
+                                 : torch::stable::new_zeros(o.moving, {p.cin, p.l});
+  return o.bias ? torch::stable::subtract(zeros, torch::stable::unsqueeze(*o.bias, 1), -1.0) : zeros;
+}
+
 Tensor run_strided(const StridedPlan& plan, const void* packed) {
   const Operands& o = plan.operands;
+  if (o.moving.numel() == 0 && o.key.device == TCONV_CUDA) return strided_of_nothing(o);
   if (plan.cached->slow_path) return pytorch_strided(o.key, o.moving, o.weight, o.bias);
   Tensor output = output_of(o, o.key.problem.cin, o.key.problem.l);
   tconv_arguments a;
@@ -155,8 +164,11 @@ Tensor weight(const Tensor& input, const Tensor& grad, int64_t kernel_size, int6
     o = without_steps(o);
     cached = plan_for(o.key);
   }
-  if (cached->slow_path) return pytorch_weight(o.key, o.x, o.y);
   const tconv_problem& p = o.key.problem;
+  if (o.x.numel() == 0 || o.y.numel() == 0) {  // which have no address
+    return torch::stable::new_zeros(o.x, {p.cin, p.cout / p.groups, p.k});
+  }
+  if (cached->slow_path) return pytorch_weight(o.key, o.x, o.y);
   const int64_t sizes[] = {p.cin, p.cout / p.groups, p.k};
   Tensor output = allocate("gradient of the weight", o.key, o.dtype, 3, sizes);
   tconv_arguments a;
@@ -170,7 +182,7 @@ Tensor weight(const Tensor& input, const Tensor& grad, int64_t kernel_size, int6
 
 Tensor bias(const Tensor& grad) {
   BiasOperands o = bias_operands(grad);
-  if (o.key.problem.l == 0) return pytorch_bias(o.grad);  // a problem has a position
+  if (o.grad.numel() == 0) return pytorch_bias(o.grad);  // no address, and a problem has a position
   auto cached = plan_for(o.key);
   if (cached->slow_path) {
     o = without_steps(o);

@@ -218,12 +218,14 @@ class Ctypes:
         if plan.slow:  # faster kernels may take copies
             input, grad = input.contiguous(), grad.contiguous()
             plan = self._plan_weight(input, grad, mode, rest)
+        if input.numel() == 0 or grad.numel() == 0:  # which have no address
+            return input.new_zeros(plan.output_shape)
         if plan.slow:
             return pytorch_convolution.weight(input, grad, plan.output_padding, *rest)
         return self._run(plan, input, x=input.data_ptr(), grad=grad.data_ptr())
 
     def _bias(self, grad: Tensor) -> Tensor:
-        if grad.shape[-1] == 0:  # a problem has a position
+        if grad.numel() == 0:  # no address, and a problem has a position
             return pytorch_convolution.bias(grad)
         plan = self._find(problems.bias, grad.device, 0, _threads(grad), _seen(grad), _steps(grad))
         if plan.slow:
@@ -273,6 +275,8 @@ class Ctypes:
         self, plan: plans.CachedPlan, input: Tensor, weight: Tensor, bias: Tensor | None, packed: Tensor | None,
         numbers: Sequence[int],
     ) -> Tensor:  # fmt: skip
+        if input.numel() == 0 and input.is_cuda:  # no address: the output is its bias, or zeros
+            return _plus(input.new_zeros(plan.output_shape), bias)
         if plan.slow:
             return pytorch_convolution.strided(input, weight, bias, *numbers[:5])
         raw = None if packed is not None else _dense(weight)
