@@ -1,18 +1,48 @@
-# Headers, library, CMake package and pkg-config file.
+# Headers, libraries, CMake package, pkg-config file and licences. Components: library (shared), static, program, python.
 include(CMakePackageConfigHelpers)
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/tconv)
 
 install(TARGETS tconv EXPORT tconv_targets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library
         RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT library)
+install(EXPORT tconv_targets NAMESPACE tconv:: FILE tconvTargets.cmake DESTINATION ${package} COMPONENT library)
+# A file of its own: who links the shared library needs none of the static one's dependencies.
+install(TARGETS tconv_static EXPORT tconv_static_targets
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT static)
+install(EXPORT tconv_static_targets NAMESPACE tconv:: FILE tconvStaticTargets.cmake
+        DESTINATION ${package} COMPONENT static)
 install(FILES include/tconv/tconv.h include/tconv/tconv.hpp
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tconv COMPONENT library)
-install(EXPORT tconv_targets NAMESPACE tconv:: FILE tconvTargets.cmake
-        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tconv COMPONENT library)
+install(FILES LICENSE python/licences/third-party.txt DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT library)
+
 configure_package_config_file(cmake/tconvConfig.cmake.in ${PROJECT_BINARY_DIR}/tconvConfig.cmake
-                              INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tconv)
+                              INSTALL_DESTINATION ${package})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/tconvConfigVersion.cmake
                                  COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/tconvConfig.cmake ${PROJECT_BINARY_DIR}/tconvConfigVersion.cmake
-        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tconv COMPONENT library)
+        DESTINATION ${package} COMPONENT library)
+
+# Relative to the file itself wherever the folders are, so that an installed tree may be moved and `cmake --install
+# --prefix` may name another prefix. An absolute libdir or includedir stays where it is.
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+  set(TCONV_PC_PREFIX ${CMAKE_INSTALL_PREFIX})
+  set(TCONV_PC_LIBDIR ${CMAKE_INSTALL_LIBDIR})
+else()
+  file(RELATIVE_PATH up /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+  string(REGEX REPLACE "/$" "" up "${up}")
+  set(TCONV_PC_PREFIX "\${pcfiledir}/${up}")
+  set(TCONV_PC_LIBDIR "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
+endif()
+if(IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
+  set(TCONV_PC_INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR})
+else()
+  set(TCONV_PC_INCLUDEDIR "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
+endif()
+# What a program needs beside libtconv.a (pkg-config --static).
+set(TCONV_PC_PRIVATE -lhwy -lstdc++ -lm -lpthread)
+if(TCONV_WITH_CUDA)
+  list(APPEND TCONV_PC_PRIVATE -L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -lrt -ldl)
+endif()
+list(JOIN TCONV_PC_PRIVATE " " TCONV_PC_PRIVATE)
 configure_file(cmake/tconv.pc.in ${PROJECT_BINARY_DIR}/tconv.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/tconv.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)

@@ -45,21 +45,30 @@ function(tconv_cpu_kernel_folders)
   endforeach()
 endfunction()
 
-# The shared library that users link, and the static one that the tools and tests look into.
+# The shared library, the static one, and tconv_internal: the static one with src/ in sight, for tools and tests.
 function(tconv_library)
   get_property(targets GLOBAL PROPERTY TCONV_OBJECT_TARGETS)
   set(objects "")
   foreach(target ${targets})
     list(APPEND objects $<TARGET_OBJECTS:${target}>)
   endforeach()
+  set(public_headers $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
-  add_library(tconv_internal STATIC ${objects})
-  target_link_libraries(tconv_internal PUBLIC tconv_flags hwy::hwy Threads::Threads ${TCONV_CUDA_LIBRARIES})
+  add_library(tconv_static STATIC ${objects})
+  add_library(tconv::static ALIAS tconv_static)
+  set_target_properties(tconv_static PROPERTIES OUTPUT_NAME tconv EXPORT_NAME static)
+  target_include_directories(tconv_static PUBLIC ${public_headers})
+  target_link_libraries(tconv_static PRIVATE $<BUILD_INTERFACE:tconv_sanitize> hwy::hwy Threads::Threads
+                                             ${TCONV_CUDA_LIBRARIES})
+  set_target_properties(tconv_static PROPERTIES LINKER_LANGUAGE CXX)
+
+  add_library(tconv_internal INTERFACE)
+  target_link_libraries(tconv_internal INTERFACE tconv_static tconv_flags hwy::hwy Threads::Threads
+                                                 ${TCONV_CUDA_LIBRARIES})
 
   add_library(tconv SHARED ${objects})
   add_library(tconv::tconv ALIAS tconv)
-  target_include_directories(tconv PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
-                                          $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_include_directories(tconv PUBLIC ${public_headers})
   target_link_libraries(tconv PRIVATE $<BUILD_INTERFACE:tconv_sanitize> hwy::hwy Threads::Threads ${TCONV_CUDA_LIBRARIES})
   target_link_options(tconv PRIVATE -Wl,-z,nodelete)  # detached pool threads outlive a dlclose
   set_target_properties(tconv PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${TCONV_ABI})

@@ -24,7 +24,7 @@ import numpy as np
 import picture
 
 ROOT = Path(__file__).resolve().parents[1]
-TCONV = ROOT / "build" / "release" / "tconv"
+TCONV = ROOT / "build" / "program" / "tconv"
 RECORDING = Path("/usr/share/sounds/alsa/Front_Center.wav")  # Debian's alsa-utils: a voice, 48 kHz
 SEED_PROBLEMS = ("n1 ci128 co128 l65536 k3 s1 p0 f32", "n1 ci32 co64 l131072 k5 s1 p0 d3 f32",
                  "n1 ci32 co64 l131072 k3 s2 p1 d2 f32")

@@ -1,7 +1,7 @@
 // The library's own threads: throughput with 1, 2, 4 and 8 calling threads, the cost of a run that has
 // nothing to do, how fast a sleeping worker begins, and the CPU that an idle process uses.
 //
-//   cmake --preset cpu -DTCONV_BENCHMARKS=ON && cmake --build --preset cpu --target bench_threads
+//   cmake --preset cpu && cmake --build --preset cpu --target bench_threads
 //   build/cpu/benchmarks/bench_threads --benchmark_out=benchmarks/results/threads.json
 #include <benchmark/benchmark.h>
 #include <time.h>

@@ -1,7 +1,7 @@
 """What differs between the versions of PyTorch, from 2.0 on: each difference under one name.
 
 A name that says what is wanted stands here, and the version decides what it is. Other modules ask for no
-version and try no attribute. docs/compatibility.md says what each version can do.
+version and try no attribute. docs/generated/compatibility.md says what each version can do.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def test_inference_calls_cost_no_more_than_pytorchs(tiny, device, capsys):
     for _ in range(4):  # a busy machine may disturb one measurement, not all
         took = microseconds(calls)
         report(took, capsys)
-        # Half as much again in Python, through ctypes: docs/compatibility.md has the numbers.
+        # Half as much again in Python, through ctypes: docs/generated/compatibility.md has the numbers.
         limit = 1.0 if backend.name == "binding" else 1.5
         if all(took[ours] <= limit * took[theirs] for ours, theirs in rivals):
             return

@@ -50,7 +50,7 @@ echo "$@ with $TCONV_LIBRARY_DIR and $PYTHONPATH" >{self.path}/called''')
         return result, result.stdout.splitlines()[-1] if result.stdout else ""
 
     def status(self):
-        return (self.path / "docs/gpu-status.md").read_text()
+        return (self.path / "docs/generated/gpu-status.md").read_text()
 
     def test_everything_in_one_sum_and_one_file(self):
         result, last = self.run_script()
@@ -63,7 +63,7 @@ echo "$@ with $TCONV_LIBRARY_DIR and $PYTHONPATH" >{self.path}/called''')
         self.assertIn("-m pytest", called)
         self.assertIn("--device cuda", called)
         self.assertIn(f"with {self.path}/build/release-torch and {self.path}/python", called)
-        self.assertEqual([p.name for p in (self.path / "docs").iterdir()], ["gpu-status.md"])
+        self.assertEqual([p.name for p in (self.path / "docs/generated").iterdir()], ["gpu-status.md"])
 
     def test_a_missing_pytorch_is_a_failure_in_words(self):
         self.python(has_torch=False)

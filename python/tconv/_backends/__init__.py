@@ -16,6 +16,7 @@ threads with either (openmp.py); where those cannot be had from ctypes, on tconv
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Protocol
 
@@ -93,7 +94,11 @@ class Backend(Protocol):
 def library_folder() -> Path:
     """In the wheel beside this package; TCONV_LIBRARY_DIR names another folder, such as a build's."""
     folder = os.environ.get("TCONV_LIBRARY_DIR")
-    return Path(folder) if folder else Path(__file__).parents[1] / "lib"
+    if folder:
+        return Path(folder)
+    # An editable install has the sources in one folder of the package and what was built in another.
+    folders = [Path(path) / "lib" for path in sys.modules["tconv"].__path__]
+    return next((folder for folder in folders if folder.is_dir()), folders[0])
 
 
 def load() -> tuple[Backend, str]:
