@@ -55,7 +55,7 @@ function(tconv_cuda_folders)
   string(REPLACE ";" " " targets "${targets}")
   set_source_files_properties(src/cuda/host/entries.cpp PROPERTIES COMPILE_DEFINITIONS
                               "TCONV_CUDA_TARGETS=\"${targets}\"")
-  foreach(folder host simt sm80 sm90)
+  foreach(folder host plan simt sm80 sm90)
     file(GLOB sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
          ${PROJECT_SOURCE_DIR}/src/cuda/${folder}/*.cpp ${PROJECT_SOURCE_DIR}/src/cuda/${folder}/*.cu)
     if(sources)

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/device_info.hpp"
 #include "core/executor.hpp"
@@ -38,6 +39,11 @@ struct RunContext {
   bool pack_once = false;          // pack(): only this kernel's own next run reads what it writes
 };
 
+// One stage of a kernel on an element's way, e.g. {"source", "x by tensor copies, 4 slots of 16 channels"}.
+struct StageLine {
+  std::string stage, words;
+};
+
 // A kernel configured for one problem. Immutable, hence safe from many threads at once. Constructors compute
 // the configuration (tile sizes, splits, residue tables); run() only launches.
 class Kernel {
@@ -50,6 +56,11 @@ class Kernel {
   // What its tables take of the heap, where they grow with the problem; less than 4 kB need not be told.
   virtual std::size_t table_bytes() const { return 0; }
   virtual std::string describe() const = 0;  // the configuration in words, one line, for explain
+  // Its stages in the order of the data, for explain; empty: describe() says it all.
+  virtual std::vector<StageLine> stages() const { return {}; }
+  // Which part of the machine makes an element of the output: block, tile, warp, lane, register. Empty: it
+  // does not say.
+  virtual std::string where(int64_t element) const;
   // Milliseconds that run() takes with packed weights by the kernel's cost model; 0: it has none.
   virtual double predicted_ms() const { return 0; }
   virtual core::Status pack(const void* weight, void* packed, const RunContext& context) const;

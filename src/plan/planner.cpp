@@ -134,6 +134,10 @@ Status Kernel::pack(const void*, void*, const RunContext&) const {
   return {Code::unsupported, "this kernel reads raw weights: there is nothing to pack"};
 }
 
+std::string Kernel::where(int64_t) const {
+  return "";
+}
+
 const std::string& kernel_of_environment() {
   static const std::string name = [] {
     const char* value = std::getenv(kVariable);
@@ -202,6 +206,7 @@ std::string explain(const Plan& plan) {
   out += std::string("kernel   ") + plan.entry->name +
          (plan.options.force_kernel.empty() ? "" : " (forced)") + ": " + plan.entry->summary + "\n";
   out += "config   " + plan.kernel->describe() + "\n";
+  for (const StageLine& line : plan.kernel->stages()) out += "  " + line.stage + ": " + line.words + "\n";
   if (!plan.note.empty()) out += "note     " + plan.note + "\n";
   for (const Refused& r : plan.refused) {
     out += std::string("refused  ") + r.entry->name + ": " + r.reason + "\n";

@@ -37,7 +37,7 @@ TEST(Sm80Plan, RefusesInWords) {
 void expect_sound(const Sm80Plan& plan, const core::Problem& p, const core::DeviceInfo& d) {
   const std::string what = text(p) + " on " + d.name + ": " + describe(plan, p);
   const Sm80Params& k = plan.params;
-  const Sm80Tile& tile = sm80_tiles()[static_cast<std::size_t>(plan.config.tile)];
+  const Sm80Tile& tile = kSm80Tiles[plan.config.tile];
   ASSERT_GT(plan.blocks, 0) << what;
   EXPECT_LE(static_cast<int64_t>(plan.shared_bytes), d.shared_per_block) << what;
   EXPECT_EQ(plan.blocks, int64_t{k.walkers} * k.row_blocks * k.groups * k.splits) << what;
@@ -46,7 +46,7 @@ void expect_sound(const Sm80Plan& plan, const core::Problem& p, const core::Devi
   EXPECT_EQ(k.x_pitch % 8, 4) << what;
   EXPECT_GE(k.x_pitch, k.width) << what;
   EXPECT_LE(k.halo, 1 << k.halo_shift) << what;
-  EXPECT_LE(kSm80Blocks << k.halo_shift, std::max(tile.threads, kSm80Blocks)) << what;  // one thread a unit
+  EXPECT_LE(kSm80Blocks << k.halo_shift, std::max(tile.threads(), kSm80Blocks)) << what;  // one thread a unit
   EXPECT_TRUE(k.tap_group == 1 || k.taps % k.tap_group != 1) << what;
   EXPECT_EQ(k.partial, k.folded || k.splits > 1) << what;
   EXPECT_EQ(k.partial, plan.partial_bytes > 0) << what;
@@ -90,7 +90,7 @@ TEST(Sm80Plan, BatchInvariantSplitDoesNotDependOnN) {
 TEST(Sm80Plan, LargeProblemsTakeTheLargeTile) {
   const core::Problem p = core::parse("n64 ci128 co128 l65536 k3 s1 p0 f32 tf32").value();
   const Sm80Plan plan = sm80_plan(p, device("h200"), false);
-  EXPECT_STREQ(sm80_tiles()[static_cast<std::size_t>(plan.config.tile)].name, "128x128") << describe(plan, p);
+  EXPECT_STREQ(kSm80Tiles[plan.config.tile].name, "128x128") << describe(plan, p);
   EXPECT_EQ(plan.config.splits, 1);
 }
 

@@ -18,7 +18,7 @@ TEST_F(Sm80, ConfigurationsAgree) {
     const core::Problem& p = o.problem;
     std::vector<std::byte> first[9];
     for (int tile = 0; tile < 3; ++tile) {
-      if (!cuda::sm80_has(cuda::sm80_mode(p), tile)) continue;
+      if (!cuda::sm80_has(cuda::arithmetic_of(p), tile)) continue;
       for (int variant = 0; variant < 48; ++variant) {
         cuda::Sm80Config c;
         c.tile = tile;
@@ -26,9 +26,9 @@ TEST_F(Sm80, ConfigurationsAgree) {
         c.resident = variant / 2 % 2 == 1;
         c.folded = variant / 4 % 2 == 1;
         c.walkers = variant / 8 % 3;
-        c.pass_columns = cuda::sm80_tiles()[static_cast<std::size_t>(tile)].columns / (variant < 24 ? 1 : 2);
+        c.pass_columns = cuda::kSm80Tiles[tile].columns() / (variant < 24 ? 1 : 2);
         c.tap_group = cuda::sm80_tap_group(p, tile);
-        const bool whole = c.pass_columns >= cuda::sm80_tiles()[static_cast<std::size_t>(tile)].warp_columns;
+        const bool whole = c.pass_columns >= cuda::kSm80Tiles[tile].warp_columns();
         const cuda::Sm80Plan plan = cuda::sm80_plan_of(p, device, c);
         if (!whole || plan.blocks == 0 || c.splits > plan.params.slabs ||
             c.walkers > plan.params.column_tiles)

@@ -8,6 +8,7 @@ Verdict judge(Case& problem_case, const Subject& subject) {
   verdict.failure = trial.run(subject);
   verdict.right = verdict.failure.empty();
   if (!verdict.right) verdict.failure = std::string(name_of(problem_case.fill)) + ": " + verdict.failure;
+  verdict.where = trial.where();
   verdict.kernel = trial.kernel();
   verdict.sampled = problem_case.sampled;
   verdict.fill = problem_case.fill;

@@ -20,7 +20,8 @@ struct Verdict {
   std::string kernel;   // that ran; empty where none did
   std::string failure;  // one line, empty where right
   bool sampled = false;
-  std::optional<Fill> fill = {};  // the data that failed, or the last; nothing where none were made
+  std::vector<std::string> where = {};  // who made the first wrong elements, where the kernel says
+  std::optional<Fill> fill = {};        // the data that failed, or the last; nothing where none were made
 };
 
 Verdict judge(Case& problem_case, const Subject& subject);

@@ -7,13 +7,14 @@
 
 #include "core/nan.hpp"
 #include "judge/bound.hpp"
-#include "plan/maker.hpp"
 #include "reference/reference.hpp"
 
 namespace tconv::judge {
 namespace {
 
 using core::Status;
+
+constexpr std::size_t kMostPlaces = 8;  // wrong elements whose makers are named
 
 std::string said(const char* what, const Status& status) {
   return status.ok() ? "" : std::string(what) + ": " + status.message();
@@ -146,12 +147,10 @@ std::string Trial::untouched() {
 
 std::string Trial::place(int64_t index) const {
   const core::Problem& p = case_.problem;
-  const auto* names = dynamic_cast<const plan::NamesMakers*>(plan_->kernel.get());
-  const std::string maker = names == nullptr ? "" : " (" + names->maker_of(index) + ")";
-  if (p.operation != core::Operation::forward) return "output[" + std::to_string(index) + "]" + maker;
+  if (p.operation != core::Operation::forward) return "output[" + std::to_string(index) + "]";
   const int64_t lout = p.lout();
   return "output[" + std::to_string(index / (p.cout * lout)) + "," + std::to_string(index / lout % p.cout) +
-         "," + std::to_string(index % lout) + "]" + maker;
+         "," + std::to_string(index % lout) + "]";
 }
 
 double Trial::output_at(int64_t index) const {
@@ -191,7 +190,12 @@ std::string Trial::judge_values() {
   for (int64_t i = 0; i < truth.count(); ++i) {
     const Exact exact = truth.at(i);
     const double got = output_at(truth.index(i));
-    if (right(got, exact, bound) || wrong++ > 0) continue;
+    if (right(got, exact, bound)) continue;
+    if (where_.size() < kMostPlaces) {
+      const std::string maker = plan_->kernel->where(truth.index(i));
+      if (!maker.empty()) where_.push_back(place(truth.index(i)) + ": " + maker);
+    }
+    if (wrong++ > 0) continue;
     first = place(truth.index(i)) + " is " + number(got) + ", float64 says " + number(exact.value) +
             (case_.fill == Fill::integers ? ", exactly" : ", within " + number(bound.of(exact)));
   }

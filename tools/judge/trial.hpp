@@ -22,6 +22,8 @@ class Trial {
   // One line that says what is wrong first; empty where everything is right.
   std::string run(const Subject& subject);
   const std::string& kernel() const { return kernel_; }
+  // Of the first wrong elements: their place, and which part of the machine made them.
+  const std::vector<std::string>& where() const { return where_; }
 
  private:
   std::string make_plan(int run, const Subject& subject);
@@ -45,6 +47,7 @@ class Trial {
   Case& case_;
   std::optional<plan::Plan> plan_;
   std::string kernel_;
+  std::vector<std::string> where_;
   std::optional<Guarded> output_, workspace_, packed_;
   std::vector<std::byte> bits_;  // the output of run 0, or nothing where that is large
   uint64_t bits_checksum_ = 0;

@@ -26,6 +26,7 @@ constexpr const char* kExamples =
     "  tconv check --file tests/shapes/smoke.txt --kernel cpu.dense,cpu.short --where-supported\n"
     "  tconv check --random 1000 --seed 7 --first 5000 --data special,integers --kernel all --stop\n"
     "  tconv bench --random-large 20 --list | tconv check --file - --device cuda --memory 4096\n"
+    "  tconv check \"n1 ci64 co64 l100 k4 s2 p1 f16\" --device cuda --kernel cuda.sm80.dense --where\n"
     "  tconv check --random 50 --simd SSE4 --json";
 
 struct CheckArguments {
@@ -35,7 +36,7 @@ struct CheckArguments {
   uint64_t seed = 1;
   int threads = 0;
   int64_t memory_mib = 0;
-  bool json = false, where_supported = false, stop = false;
+  bool json = false, where_supported = false, where = false, stop = false;
 };
 
 using judge::Fill;
@@ -198,11 +199,22 @@ class Check {
     Json failure = Json::object();
     failure.set("problem", text(problem)).set("kernel", kernel).set("failure", v.failure);
     failure.set("seed", a_.seed).set("number", number).set("data", v.fill ? Json(word_of(*v.fill)) : Json());
+    if (a_.where) {
+      Json where = Json::array();
+      for (const std::string& line : v.where) where.push(line);
+      failure.set("where", where);
+    }
     failures_.push(failure.set("command", command));
     if (a_.json) return;
     progress_.clear();
     fmt::print("{}: {}: {}; again: {}\n", text(problem), kernel, v.failure, command);
+    if (a_.where) print_where(v);
     flush_output();
+  }
+
+  static void print_where(const judge::Verdict& v) {
+    for (const std::string& line : v.where) fmt::print("  {}\n", line);
+    if (v.where.empty()) fmt::print("  where: {} does not say\n", v.kernel.empty() ? "no kernel" : v.kernel);
   }
 
   void print_text() const {
@@ -264,6 +276,8 @@ Command check_command(CLI::App& app) {
   constexpr uint64_t kMostMib = (uint64_t{1} << 43) - 1;
   add_whole(*sub, "--memory", a->memory_mib, 0, kMostMib,
             "MiB that one problem may take; 0, the default: half of what is free");
+  sub->add_flag("--where", a->where,
+                "Of the first wrong elements: the block, tile, warp, lane and register that made them");
   sub->add_flag("--stop", a->stop, "Stop at the first wrong problem");
   add_json(*sub, a->json);
   sub->footer(kExamples);

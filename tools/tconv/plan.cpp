@@ -46,6 +46,7 @@ void print_text(const plan::Plan& p, const core::Work& work, const Rates& rates,
   fmt::print("kernel     {}{}: {}\n", p.entry->name, p.options.force_kernel.empty() ? "" : " (forced)",
              p.entry->summary);
   fmt::print("config     {}\n", p.kernel->describe());
+  for (const plan::StageLine& line : p.kernel->stages()) fmt::print("  {:<9}{}\n", line.stage, line.words);
   const double predicted = p.kernel->predicted_ms();
   if (predicted > 0) fmt::print("predicted  {}, by the kernel's cost model\n", duration(predicted * 1e-3));
   fmt::print("memory     packed weights {} bytes, workspace {} bytes (raw weights: {})\n",
@@ -68,6 +69,9 @@ void print_json(const plan::Plan& p, const core::Work& work, const Rates& rates,
   result.set("flops", work.flops).set("bytes", work.bytes).set("device", p.device.name);
   result.set("threads", p.options.threads).set("floor", floor_json).set("kernel", p.entry->name);
   result.set("forced", !p.options.force_kernel.empty()).set("config", p.kernel->describe());
+  Json stages = Json::object();
+  for (const plan::StageLine& line : p.kernel->stages()) stages.set(line.stage, line.words);
+  result.set("stages", stages);
   const double predicted = p.kernel->predicted_ms();
   result.set("predicted_ms", predicted > 0 ? Json(predicted) : Json());
   result.set("packed_bytes", static_cast<uint64_t>(plan::buffer_bytes(p.kernel->packed_bytes())));

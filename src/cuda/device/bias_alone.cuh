@@ -25,12 +25,12 @@ template <class T>
 __global__ void __launch_bounds__(kBiasAloneThreads)
     bias_alone_kernel(const __grid_constant__ BiasAloneParams p) {
   for (int64_t co = blockIdx.x; co < p.cout; co += gridDim.x) {
-    const Accumulator<T> bias = load_bias<T>(p.bias, co);
-    if (bias != 0 || !signbit(bias)) continue;
+    const Epilogue<T> finish = epilogue_of<T>(p.bias, co);
+    if (finish.bias != 0 || !signbit(finish.bias)) continue;
     for (int64_t n = 0; n < p.n; ++n) {
       T* row = static_cast<T*>(p.y) + (n * p.cout + co) * p.lout;
       for (int64_t o = threadIdx.x; o < p.lout; o += kBiasAloneThreads) {
-        if (!has_product(p, o + p.padding)) row[o] = narrow<T>(bias);
+        if (!has_product(p, o + p.padding)) row[o] = finish.alone();
       }
     }
   }

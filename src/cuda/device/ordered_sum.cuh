@@ -32,9 +32,16 @@ concept SumPlace = requires(const P place, uint32_t e) {
 // at[0] + at[split_size] + ..., kAhead loads under way. Total: float64 where many parts are added.
 template <int kAhead, class Total, class Part>
 __device__ __forceinline__ Total sum_in_order(const Part* at, int64_t split_size, int splits) {
-  Total sum = at[0];
-#pragma unroll kAhead
-  for (int split = 1; split < splits; ++split) sum += at[split * split_size];
+  Total sum = 0;
+  int split = 0;
+  for (; split + kAhead <= splits; split += kAhead) {
+    Part parts[kAhead];
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) parts[i] = at[(split + i) * split_size];
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) sum += parts[i];
+  }
+  for (; split < splits; ++split) sum += at[split * split_size];
   return sum;
 }
 

@@ -42,6 +42,19 @@ Divisor divisor(int64_t value) {
 
 }  // namespace
 
+FlatSumParams flat_sum_params(const core::Problem& problem, const plan::Operands& operands,
+                              const void* workspace, int splits) {
+  FlatSumParams params{};
+  params.partial = workspace;
+  params.bias = problem.has_bias ? operands.bias : nullptr;
+  params.output = operands.output;
+  params.split_size = params.elements = problem.y_elements();
+  params.splits = splits;
+  params.lout = problem.lout();
+  params.cout = problem.cout;
+  return params;
+}
+
 core::Status sum_partials(const Launcher& launcher, DType dtype, Parts parts, FlatSumParams params) {
   const int64_t chunk = chunk_of(params.elements);
   params.chunk = static_cast<int>(chunk);
@@ -50,7 +63,11 @@ core::Status sum_partials(const Launcher& launcher, DType dtype, Parts parts, Fl
   return launcher.run(function, {ceil_div(params.elements, chunk), kSumThreads}, params);
 }
 
-core::Status sum_partials(const Launcher& launcher, const core::Problem& problem, PhaseSumParams params) {
+core::Status sum_partials(const Launcher& launcher, const core::Problem& problem,
+                          const plan::Operands& operands, const void* workspace, PhaseSumParams params) {
+  params.partial = workspace;
+  params.bias = problem.has_bias ? operands.bias : nullptr;
+  params.output = operands.output;
   const int64_t rows = problem.n * problem.cout, lout = std::max<int64_t>(1, problem.lout());
   const int64_t chunk = chunk_of(rows * lout);
   const int64_t chunks = ceil_div(lout, chunk), chunk_rows = std::max<int64_t>(1, chunk / lout);
@@ -64,6 +81,19 @@ core::Status sum_partials(const Launcher& launcher, const core::Problem& problem
   params.block_couts_div = divisor(params.block_couts);
   return launcher.run(function_of<PhasePlace>(problem.dtype),
                       {ceil_div(rows, chunk_rows) * chunks, kSumThreads}, params);
+}
+
+SumPosition sum_position(int64_t elements, int64_t element) {
+  const int64_t chunk = chunk_of(elements);
+  const int inside = static_cast<int>(element % chunk);
+  return {element / chunk, inside % kSumThreads, inside / kSumThreads};
+}
+
+SumPosition sum_position(int64_t rows, int64_t lout, int64_t row, int64_t o) {
+  const int64_t chunk = chunk_of(rows * lout), chunk_rows = std::max<int64_t>(1, chunk / lout);
+  const int64_t chunks = ceil_div(lout, chunk), e = row % chunk_rows * lout + o;
+  const int inside = static_cast<int>(e % chunk);
+  return {row / chunk_rows * chunks + e / chunk, inside % kSumThreads, inside / kSumThreads};
 }
 
 }  // namespace tconv::cuda

@@ -9,11 +9,27 @@ namespace tconv::cuda {
 // What partial sums are held in, and added in: what the dtype is summed in, or float64.
 enum class Parts { accumulator, float64 };
 
+// Of a forward problem whose partial sums, as many as y has elements a split, lie in the workspace.
+FlatSumParams flat_sum_params(const core::Problem& problem, const plan::Operands& operands,
+                              const void* workspace, int splits);
+
 // y (n, cout, lout) = bias + its partial sums, which lie as y does. Without a bias: any tensor of as many
 // elements. Sets the chunk.
 core::Status sum_partials(const Launcher& launcher, core::DType dtype, Parts parts, FlatSumParams params);
 
-// Of partial sums in rows (cout, phase) of the polyphase form. Sets the chunks and the divisors of rows.
-core::Status sum_partials(const Launcher& launcher, const core::Problem& problem, PhaseSumParams params);
+// Of partial sums in the workspace, in rows (cout, phase) of the polyphase form. params: without pointers,
+// chunks and the divisors of rows.
+core::Status sum_partials(const Launcher& launcher, const core::Problem& problem,
+                          const plan::Operands& operands, const void* workspace, PhaseSumParams params);
+
+// Who adds up an output: of partial sums that lie as `elements` outputs do, and of those of row (n, cout) of
+// so many.
+struct SumPosition {
+  int64_t block;
+  int thread, index;  // its index-th
+  bool operator==(const SumPosition&) const = default;
+};
+SumPosition sum_position(int64_t elements, int64_t element);
+SumPosition sum_position(int64_t rows, int64_t lout, int64_t row, int64_t o);
 
 }  // namespace tconv::cuda

@@ -7,6 +7,7 @@
 #include "core/reach.hpp"
 #include "cuda/host/bias_alone.hpp"
 #include "cuda/host/launch.hpp"
+#include "cuda/host/ordered_sum.hpp"
 #include "cuda/host/phases.hpp"
 #include "cuda/simt/dense_plan.hpp"
 #include "cuda/simt/problem_class.hpp"
@@ -63,6 +64,8 @@ class DenseKernel final : public plan::Kernel {
   }
 
   std::string describe() const override { return cuda::describe(plan_, problem_); }
+  std::vector<plan::StageLine> stages() const override { return cuda::stages(plan_, problem_); }
+  std::string where(int64_t element) const override { return cuda::where(plan_, problem_, element); }
 
   Status pack(const void* weight, void* packed, const plan::RunContext& context) const override {
     const Launcher launcher(kSimtDense.name, problem_, device_, context);
@@ -112,18 +115,14 @@ class DenseKernel final : public plan::Kernel {
     params.bias = problem_.has_bias && !split ? operands.bias : nullptr;
     params.output = split ? context.workspace : operands.output;
     const auto tile = static_cast<std::size_t>(plan_.tile);
-    const int threads = dense_tiles(problem_.dtype)[tile].threads;
+    const int threads = dense_tiles(problem_.dtype)[tile].threads();
     return launcher.run(functions_.tiles[tile], {plan_.blocks(problem_), threads}, params);
   }
 
   Status sum(const Launcher& launcher, const plan::Operands& operands,
              const plan::RunContext& context) const {
-    const int64_t elements = problem_.y_elements();
-    const DenseSumParams params{context.workspace, problem_.has_bias ? operands.bias : nullptr,
-                                operands.output,   plan_.splits,
-                                elements,          problem_.lout(),
-                                problem_.cout};
-    return launcher.run(functions_.sum, {blocks_for(elements), kThreads}, params);
+    return sum_partials(launcher, problem_.dtype, Parts::accumulator,
+                        flat_sum_params(problem_, operands, context.workspace, plan_.splits));
   }
 
   DenseParams shape() const {

@@ -23,7 +23,10 @@
 
 #include "cuda/device/divisor.hpp"
 #include "cuda/device/phases.hpp"
-#include "plan/kernel_entry.hpp"
+
+namespace tconv::plan {
+struct KernelEntry;
+}
 
 namespace tconv::cuda {
 
@@ -74,13 +77,6 @@ struct DensePackParams {
   int64_t tap_stride, cin, cin_group, cout_group, k;
 };
 
-struct DenseSumParams {  // y = bias + sums of the splits
-  const void* sums;
-  const void* bias;
-  void* output;
-  int64_t splits, elements, lout, cout;
-};
-
 struct DenseFillParams {  // y = bias, before skewed phases with gaps write theirs
   const void* bias;
   void* output;
@@ -90,7 +86,6 @@ struct DenseFillParams {  // y = bias, before skewed phases with gaps write thei
 struct DenseFunctions {
   void (*tiles[4])(DenseParams);  // by index into the type's list of tiles
   void (*pack)(DensePackParams);
-  void (*sum)(DenseSumParams);
   void (*fill)(DenseFillParams);
 };
 

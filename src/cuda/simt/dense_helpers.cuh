@@ -1,4 +1,4 @@
-// The small kernels around dense_kernel: packing, the sum of the splits, the fill of skewed outputs.
+// The small kernels around dense_kernel: packing, the fill of skewed outputs.
 #pragma once
 
 #include "cuda/device/divide.cuh"
@@ -40,21 +40,9 @@ __global__ void dense_pack_kernel(const __grid_constant__ DensePackParams p) {
 }
 
 template <class T>
-__global__ void dense_sum_kernel(const __grid_constant__ DenseSumParams p) {
-  using Sum = Accumulator<T>;
-  const Sum* sums = static_cast<const Sum*>(p.sums);
-  for (int64_t i = grid_index(); i < p.elements; i += grid_step()) {
-    Sum sum = sums[i];
-    for (int64_t split = 1; split < p.splits; ++split) sum += sums[split * p.elements + i];
-    if (p.bias != nullptr) sum += load_bias<T>(p.bias, divide(i, p.lout) % p.cout);
-    static_cast<T*>(p.output)[i] = narrow<T>(sum);
-  }
-}
-
-template <class T>
 __global__ void dense_fill_kernel(const __grid_constant__ DenseFillParams p) {
   for (int64_t i = grid_index(); i < p.elements; i += grid_step()) {
-    static_cast<T*>(p.output)[i] = narrow<T>(load_bias<T>(p.bias, divide(i, p.lout) % p.cout));
+    static_cast<T*>(p.output)[i] = epilogue_of<T>(p.bias, divide(i, p.lout) % p.cout).alone();
   }
 }
 

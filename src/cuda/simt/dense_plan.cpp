@@ -12,14 +12,18 @@ using core::ceil_div;
 
 constexpr int kSplits[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
 
-// Clock cycles before any product and of a second pass, and bytes a cycle of the splits' sums: as fitted
-// (dense_tiles.hpp).
-constexpr double kStartCycles = 11'600, kSumCycles = 2'050, kBytesPerCycle = 1'135;
+// What all tiles have alike, fitted with their own rates (dense_tiles.hpp).
+struct LaunchRates {
+  double start;  // cycles before any product
+  double sum;    // of the pass that adds the splits' sums
+  double bytes;  // of these sums a cycle
+};
+constexpr LaunchRates kLaunchRates = {.start = 11'600, .sum = 2'050, .bytes = 1'135};
 
 double cycles_of(const DensePlan& plan, const DenseTile& tile, const core::Problem& p,
                  const core::DeviceInfo& device) {
   const double lanes = p.dtype == core::DType::f64 ? 64 : 128;
-  const double rate = lanes * tile.full;
+  const double rate = lanes * tile.rates.full;
   double slabs = 0;  // of all blocks of a row of tiles
   for (const DenseClass& k : plan.classes) {
     slabs += static_cast<double>(ceil_div(k.slabs, plan.splits)) * static_cast<double>(k.column_tiles);
@@ -27,12 +31,13 @@ double cycles_of(const DensePlan& plan, const DenseTile& tile, const core::Probl
   const double products = static_cast<double>(tile.rows) * tile.columns * kSlabChannels * slabs /
                           static_cast<double>(plan.column_tiles);
   const double blocks_per_sm = static_cast<double>(ceil_div(plan.blocks(p), std::max(1, device.sm_count)));
-  const double alone = kStartCycles + products / (rate * tile.lone);
-  const double shared = kStartCycles + blocks_per_sm * (products / rate + tile.cycles);
+  const double alone = kLaunchRates.start + products / (rate * tile.rates.lone);
+  const double shared = kLaunchRates.start + blocks_per_sm * (products / rate + tile.rates.cycles);
   double cycles = std::max(alone, shared);
   if (plan.splits > 1) {
     const double element = p.dtype == core::DType::f64 ? 8 : 4;
-    cycles += kSumCycles + 2.0 * plan.splits * static_cast<double>(p.y_elements()) * element / kBytesPerCycle;
+    cycles += kLaunchRates.sum +
+              2.0 * plan.splits * static_cast<double>(p.y_elements()) * element / kLaunchRates.bytes;
   }
   return cycles;
 }

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 
+#include "cuda/plan/report.hpp"
 #include "cuda/simt/dense.hpp"
 #include "cuda/simt/dense_tiles.hpp"
 
@@ -28,5 +29,9 @@ std::span<const DenseTile> dense_tiles(core::DType dtype);
 DensePlan plan_dense(const core::Problem& problem, const core::DeviceInfo& device, bool batch_invariant);
 
 std::string describe(const DensePlan& plan, const core::Problem& problem);
+std::vector<plan::StageLine> stages(const DensePlan& plan, const core::Problem& problem);
+// Who holds an output that has a phase, and who makes an element of y, in words.
+Holder holder_of(const DensePlan& plan, const core::Problem& problem, const OutputPlace& place);
+std::string where(const DensePlan& plan, const core::Problem& problem, int64_t element);
 
 }  // namespace tconv::cuda

@@ -45,7 +45,7 @@ class DenseRepair {
     Out* to = y + (n * p_.cout + cout) * p_.lout + o;
     const Sum now = widen(*to);
     if (now == now) return;
-    *to = narrow<Out>(sum(n, u, column) + load_bias<Out>(p_.bias, cout));
+    *to = epilogue_of<Out>(p_.bias, cout)(sum(n, u, column));
   }
 
  private:

@@ -1,11 +1,11 @@
 // The epilogue of cuda.simt.dense: columns of sums that lie staged in shared memory become pieces of y.
 //
-// A column is (cout, phase) and y wants the phases interleaved: the outputs of position u are stride*u -
-// padding
-// + slot, slot a for phase a, slots from phases.count on bias alone. Where all phases of a channel are
-// staged, its outputs over the tile's positions are one run of memory: stored 16 bytes at a time from the
-// first aligned address on, whatever the row's alignment. Else (more phases than columns staged, two classes,
-// or skewed phases) outputs are stored one by one, phases fastest.
+// A column is (cout, phase) and y wants the phases interleaved. The outputs of position u are
+//   stride*u - padding + slot
+// slot a for phase a, slots from phases.count on bias alone. Where all phases of a channel are staged, its
+// outputs over the tile's positions are one run of memory: stored 16 bytes at a time from the first aligned
+// address on, whatever the row's alignment. Else (more phases than columns staged, two classes, or skewed
+// phases) outputs are stored one by one, phases fastest.
 #pragma once
 
 #include "cuda/device/divide.cuh"
@@ -62,11 +62,6 @@ class DenseStore {
     return staged_[column * Rows + staged_row<Sum>(row, column)];
   }
 
-  template <class Out>
-  __device__ Sum bias_of(int64_t cout) const {
-    return load_bias<Out>(p_.bias, cout);
-  }
-
   // `channels` channels from `channel` on, whose columns begin at staged column `column`. A run is one
   // channel of one sample. Samples are shared out to groups of warps, and the 16-byte pieces of a sample's
   // runs, which are equally long, to the group's threads.
@@ -109,14 +104,15 @@ class DenseStore {
       Out* out = y + c * p_.lout;
       const int i = static_cast<int>(v) * kVector - misalignment(out);
       store_piece(out, i, length, skip, row, column + static_cast<int>(c) * k_.phases,
-                  bias_of<Out>(cout + c));
+                  epilogue_of<Out>(p_.bias, cout + c));
     }
   }
 
   // Outputs [i, i + a vector) of a run, those of them that exist. The address of the vector is aligned; where
   // the staged sums are too, they are read as a vector.
   template <class Out>
-  __device__ void store_piece(Out* out, int i, int length, int skip, int row, int column, Sum bias) const {
+  __device__ void store_piece(Out* out, int i, int length, int skip, int row, int column,
+                              const Epilogue<Out>& finish) const {
     constexpr int kVector = Vector16<Out>::kSize;
     const int stride = static_cast<int>(p_.stride.value), phases = k_.phases;
     const uint32_t t = skip + (i < 0 ? 0 : i);
@@ -128,21 +124,21 @@ class DenseStore {
       const auto sums =
           *reinterpret_cast<const Vector16<Sum>*>(staged_ + column * Rows + staged_row<Sum>(m, column));
 #pragma unroll
-      for (int e = 0; e < kVector; ++e) values.v[e] = narrow<Out>(sums.v[e % (16 / sizeof(Sum))] + bias);
+      for (int e = 0; e < kVector; ++e) values.v[e] = finish(sums.v[e % (16 / sizeof(Sum))]);
       *reinterpret_cast<Vector16<Out>*>(out + i) = values;
       return;
     }
 #pragma unroll
     for (int e = 0; e < kVector; ++e) {
-      Sum value = bias;
+      Sum value = finish.value_alone();
       if (i + e >= 0 && i + e < length) {
-        if (slot < phases) value += sum_at(column + slot, m);  // without taps the bias, bit for bit
+        if (slot < phases) value = finish.value(sum_at(column + slot, m));
         if (++slot == stride) {
           slot = 0;
           ++m;
         }
       }
-      values.v[e] = narrow<Out>(value);
+      values.v[e] = DeviceRounding<Out>::round(value);
     }
     if (i >= 0 && i + kVector <= length) {
       *reinterpret_cast<Vector16<Out>*>(out + i) = values;
@@ -178,9 +174,10 @@ class DenseStore {
             p_.phases.stride * (p_.phases.first + u) + (first + slot) * apart - p_.phases.padding;
         if (o < 0 || o >= p_.lout) continue;
         const int64_t cout = group_ * p_.cout_group + channel + d;
-        Sum value = bias_of<Out>(cout);
-        if (slot < phases) value += sum_at(column + d * phases + slot, row);
-        y[(n * p_.cout + cout) * p_.lout + o] = narrow<Out>(value);
+        const Epilogue<Out> finish = epilogue_of<Out>(p_.bias, cout);
+        Sum value = finish.value_alone();
+        if (slot < phases) value = finish.value(sum_at(column + d * phases + slot, row));
+        y[(n * p_.cout + cout) * p_.lout + o] = DeviceRounding<Out>::round(value);
       }
       c += now;
     }

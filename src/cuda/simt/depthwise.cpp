@@ -5,6 +5,8 @@
 #include "core/polyphase.hpp"
 #include "cuda/host/bias_alone.hpp"
 #include "cuda/host/launch.hpp"
+#include "cuda/host/phases.hpp"
+#include "cuda/plan/report.hpp"
 #include "cuda/simt/problem_class.hpp"
 
 namespace tconv::cuda {
@@ -71,12 +73,39 @@ DepthwiseConfig plan_depthwise(const Problem& p, const DeviceInfo& device) {
   return c;
 }
 
+// depthwise_part and run_phase, backwards, where y begins on 32 bytes.
+Holder holder_of(const DepthwiseConfig& c, const Problem& p, const OutputPlace& at) {
+  const int64_t line = at.n * p.cout + at.cout, past = line * p.lout() % c.sector;
+  const int64_t window = c.threads * c.run * c.runs, e = at.o + past;
+  const int64_t tile = line * c.parts + e / (window * c.windows), run = e % window / c.run;
+  return {tile % std::min(p.n * p.cout * c.parts, kMaxBlocks), static_cast<int>(run % c.threads),
+          "part " + std::to_string(tile) + ", window " + std::to_string(e / window % c.windows) + ", run " +
+              std::to_string(run / c.threads) + ", sum[" + std::to_string(e % c.run) + "]"};
+}
+
 class DepthwiseKernel final : public plan::Kernel {
  public:
   DepthwiseKernel(const Problem& problem, const DeviceInfo& device)
       : problem_(problem), device_(device), config_(plan_depthwise(problem, device)) {}
 
   std::string describe() const override { return config_.text() + tf32_words(problem_); }
+  std::vector<plan::StageLine> stages() const override {
+    const DepthwiseConfig& c = config_;
+    return {{"schedule", "a block " + std::to_string(c.windows) + " neighbouring windows of a row, " +
+                             std::to_string(c.parts) + " blocks a row"},
+            {"source", c.by_words ? "x in words of 4 bytes, the next window's under way in registers"
+                                  : "x element by element, any strides"},
+            {"weights", "raw, a channel's in shared memory"},
+            {"operand", "widened to float32 on its way to shared memory"},
+            {"product", "fused multiply-adds that begin at the bias, a thread " + std::to_string(c.runs) +
+                            " runs of " + std::to_string(c.run) + " outputs"},
+            epilogue_line(problem_),
+            {"writer", "from registers, 16-byte vectors; a row's ends element by element"}};
+  }
+  std::string where(int64_t element) const override {
+    const OutputPlace at = output_place(problem_, phases_of(problem_), element);
+    return text(at) + "; " + text(holder_of(config_, problem_, at)) + ", where y begins on 32 bytes";
+  }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
     const Launcher launcher(kSimtDepthwise.name, problem_, device_, context);

@@ -3,8 +3,12 @@
 
 #include <cstdint>
 
+#include "core/problem.hpp"
 #include "cuda/device/divisor.hpp"
-#include "plan/kernel_entry.hpp"
+
+namespace tconv::plan {
+struct KernelEntry;
+}
 
 namespace tconv::cuda {
 

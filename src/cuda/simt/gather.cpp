@@ -6,6 +6,8 @@
 #include "core/polyphase.hpp"
 #include "cuda/host/bias_alone.hpp"
 #include "cuda/host/launch.hpp"
+#include "cuda/host/phases.hpp"
+#include "cuda/plan/report.hpp"
 #include "cuda/simt/problem_class.hpp"
 
 namespace tconv::cuda {
@@ -34,6 +36,24 @@ struct GatherConfig {
   }
 };
 
+int64_t tiles_of(const GatherConfig& c, const Problem& p) {
+  return c.q_tiles * c.residue_chunks * c.co_blocks * p.groups * p.n;
+}
+
+// gather_kernel's place of a thread, backwards.
+Holder holder_of(const GatherConfig& c, const Problem& p, const OutputPlace& at) {
+  const int64_t reach = at.o + p.padding, r = reach % p.stride, q = reach / p.stride - c.q_first;
+  const int64_t in_q = q % (c.q_step * c.p);
+  int64_t tile = at.n * p.groups + at.group;
+  tile = tile * c.co_blocks + at.inner / c.co;
+  tile = tile * c.q_tiles + q / (c.q_step * c.p);
+  tile = tile * c.residue_chunks + r / c.residues;
+  return {tile % std::min(tiles_of(c, p), kMaxBlocks),
+          static_cast<int>(in_q % c.q_step * c.residues + r % c.residues),
+          "tile " + std::to_string(tile) + ", sum[" + std::to_string(in_q / c.q_step) + "][" +
+              std::to_string(at.inner % c.co) + "]"};
+}
+
 GatherConfig plan_gather(const Problem& problem) {
   GatherConfig c;
   c.q_first = problem.padding / problem.stride;
@@ -56,6 +76,19 @@ class GatherKernel final : public plan::Kernel {
       : problem_(problem), device_(device), config_(plan_gather(problem)) {}
 
   std::string describe() const override { return config_.text() + tf32_words(problem_); }
+  std::vector<plan::StageLine> stages() const override {
+    return {{"schedule", "a block a tile of " + std::to_string(tiles_of(config_, problem_))},
+            {"source", "x from L1 to registers, a load a product and thread, any strides"},
+            {"weights", "raw, from L1"},
+            {"product", "multiply-adds, a thread " + std::to_string(config_.p) + " positions x " +
+                            std::to_string(config_.co) + " cout"},
+            epilogue_line(problem_),
+            {"writer", "from registers, element by element, residues side by side"}};
+  }
+  std::string where(int64_t element) const override {
+    const OutputPlace at = output_place(problem_, phases_of(problem_), element);
+    return text(at) + "; " + text(holder_of(config_, problem_, at));
+  }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
     const Launcher launcher(kSimtGather.name, problem_, device_, context);
@@ -83,7 +116,7 @@ class GatherKernel final : public plan::Kernel {
     a.inverse = core::inverse_modulo(p.dilation / a.common, p.stride / a.common);
     a.q_first = config_.q_first, a.residues = config_.residues, a.q_step = config_.q_step;
     a.q_tiles = config_.q_tiles, a.residue_chunks = config_.residue_chunks, a.co_blocks = config_.co_blocks;
-    a.tiles = a.q_tiles * a.residue_chunks * a.co_blocks * p.groups * p.n;
+    a.tiles = tiles_of(config_, p);
     return a;
   }
 

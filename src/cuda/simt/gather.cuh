@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(256) gather_kernel(const GatherParams a) {
       if (o < 0 || o >= a.lout) continue;
 #pragma unroll
       for (int c = 0; c < kCo; ++c) {
-        if (c < co_live) row[c * a.lout + o] = narrow<T>(sum[i][c]);
+        if (c < co_live) row[c * a.lout + o] = epilogue_of<T>(a.bias, channel + c).begun(sum[i][c]);
       }
     }
   }

@@ -3,7 +3,11 @@
 
 #include <cstdint>
 
-#include "plan/kernel_entry.hpp"
+#include "core/problem.hpp"
+
+namespace tconv::plan {
+struct KernelEntry;
+}
 
 namespace tconv::cuda {
 

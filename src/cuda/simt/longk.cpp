@@ -5,7 +5,8 @@
 #include "core/polyphase.hpp"
 #include "cuda/host/bias_alone.hpp"
 #include "cuda/host/launch.hpp"
-#include "cuda/simt/narrow.hpp"
+#include "cuda/host/ordered_sum.hpp"
+#include "cuda/simt/narrow_plan.hpp"
 #include "cuda/simt/problem_class.hpp"
 
 namespace tconv::cuda {
@@ -31,6 +32,8 @@ class LongkKernel final : public plan::Kernel {
   }
 
   std::string describe() const override { return config_.text() + tf32_words(problem_); }
+  std::vector<plan::StageLine> stages() const override { return simt::stages(config_, problem_); }
+  std::string where(int64_t element) const override { return simt::where(config_, problem_, element); }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
     const Launcher launcher(kSimtLongk.name, problem_, device_, context);
@@ -45,17 +48,9 @@ class LongkKernel final : public plan::Kernel {
  private:
   Status sum(const Launcher& launcher, const plan::Operands& operands,
              const plan::RunContext& context) const {
-    SumParams a{};
-    a.partial = context.workspace;
-    a.bias = problem_.has_bias ? operands.bias : nullptr;
-    a.y = operands.output;
-    a.elements = problem_.y_elements();
-    a.lout = problem_.lout();
-    a.cout = problem_.cout;
-    a.splits = static_cast<int32_t>(config_.splits);
-    constexpr int kThreads = 256;
-    const int64_t blocks = std::min<int64_t>(core::ceil_div(a.elements, kThreads), 1 << 20);
-    return launcher.run(sum_partials_function(problem_.dtype), {blocks, kThreads}, a);
+    return sum_partials(
+        launcher, problem_.dtype, Parts::accumulator,
+        flat_sum_params(problem_, operands, context.workspace, static_cast<int>(config_.splits)));
   }
 
   Problem problem_;

@@ -6,13 +6,14 @@
 #include <string>
 
 #include "cuda/device/divisor.hpp"
-#include "plan/kernel_entry.hpp"
+
+namespace tconv::plan {
+struct KernelEntry;
+}
 
 namespace tconv::cuda {
 
 extern const plan::KernelEntry kSimtNarrow;
-
-class Launcher;
 
 namespace simt {
 
@@ -38,7 +39,7 @@ struct NarrowParams {
   bool direct;  // one residue block that is the whole stride: threads store what they hold
   // narrow_ring.cuh alone:
   bool keep;            // all tiles have the same weights, which stay in shared memory
-  bool turned;          // the padding is half the stride, modulo the stride: see store_ring_direct
+  bool turned;          // the padding is half the stride, modulo the stride: see store_direct
   int32_t ring_offset;  // bytes of shared memory before the warps' rings
 };
 
@@ -81,36 +82,6 @@ std::span<const NarrowCompiled> narrow_f32();
 std::span<const NarrowCompiled> narrow_f16();
 std::span<const NarrowCompiled> narrow_bf16();
 std::span<const NarrowCompiled> narrow_f64();
-
-// How the work is cut. Printable and comparable; a pure function of problem, device and splitting.
-struct NarrowConfig {
-  NarrowTileShape shape{1, 1, 4};
-  bool ring = false;  // see NarrowCompiled
-  int q_warps = 1, r_warps = 1, slice_warps = 1;
-  int residues = 1;  // a block
-  int64_t residue_groups = 1, co_blocks = 1, q_tiles = 1;
-  int64_t q_first = 0;
-  int64_t taps = 1;  // ceil(K/stride)
-  int64_t splits = 1, cin_per_split = 1;
-  int64_t chunk = 1;  // channels whose weights lie in shared memory at a time
-  int64_t shared_bytes = 0, ring_offset = 0;
-  bool direct = false, keep = false;  // see NarrowParams
-  int64_t blocks = 1;                 // that run at once on the device
-  bool operator==(const NarrowConfig&) const = default;
-  int threads() const { return 32 * q_warps * r_warps * slice_warps; }
-  std::string text() const;
-};
-
-// Why the kernel cannot take a problem; empty where it can.
-std::string narrow_refusal(const core::Problem& problem, const core::DeviceInfo& device);
-
-// splits 1 unless may_split, then as many as the device needs to be full.
-NarrowConfig plan_narrow(const core::Problem& problem, const core::DeviceInfo& device, bool batch_invariant,
-                         bool may_split);
-
-// Queues the kernel; partial is null where config.splits is 1.
-core::Status launch_narrow(const Launcher& launcher, const core::Problem& problem, const NarrowConfig& config,
-                           const plan::Operands& operands, void* partial);
 
 }  // namespace simt
 }  // namespace tconv::cuda

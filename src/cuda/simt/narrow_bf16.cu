@@ -1,3 +1,4 @@
+#include "cuda/simt/narrow.cuh"
 #include "cuda/simt/narrow_ring.cuh"
 
 namespace tconv::cuda::simt {

@@ -45,7 +45,7 @@ __device__ __forceinline__ void repair_outputs(const NarrowParams& a, const Ring
     Out* to = y + narrow_line(tile, co, channel, a) + o;
     const Accumulator<T> now = widen(*to);
     if (now == now) continue;
-    *to = narrow<Out>(ring_sum_again<T>(a, tile, co, residue, q) + load_bias<Out>(bias, channel));
+    *to = epilogue_of<Out>(bias, channel)(ring_sum_again<T>(a, tile, co, residue, q));
   }
 }
 

@@ -1,7 +1,7 @@
 // Tiles of narrow_ring.cuh at their begin and end: weights are filled in, slices are added, sums are stored.
 #pragma once
 
-#include "cuda/simt/narrow.cuh"
+#include "cuda/simt/narrow_store.cuh"
 
 namespace tconv::cuda::simt {
 
@@ -75,36 +75,14 @@ __device__ __forceinline__ void add_ring_slices(Sum (&sum)[kP][kN], Sum* buffer,
   }
 }
 
-// kN neighbours in pieces of 16, 8 or 4 bytes, the widest that kN makes; one by one where the address allows
-// no such piece (the same for all lanes of a warp).
-template <class T, int kN>
-__device__ __forceinline__ void store_pieces(T* to, const T (&values)[kN]) {
-  constexpr int kBytes = kN * sizeof(T);
-  using Piece =
-      std::conditional_t<kBytes % 16 == 0, uint4, std::conditional_t<kBytes % 8 == 0, uint2, uint32_t>>;
-  if constexpr (kBytes % 4 == 0 && sizeof(Piece) > sizeof(T)) {
-    if (reinterpret_cast<uintptr_t>(to) % sizeof(Piece) == 0) {
-      alignas(16) T v[kN];
-#pragma unroll
-      for (int i = 0; i < kN; ++i) v[i] = values[i];
-#pragma unroll
-      for (int i = 0; i < kBytes / static_cast<int>(sizeof(Piece)); ++i) {
-        reinterpret_cast<Piece*>(to)[i] = reinterpret_cast<const Piece*>(v)[i];
-      }
-      return;
-    }
-  }
-#pragma unroll
-  for (int i = 0; i < kN; ++i) to[i] = values[i];
-}
-
 // Sums of one warp straight to Out (y, or the partial sums): the block's kR residues are the stride, so a
 // thread holds kR neighbours and a warp 32*kR. With a padding of half the stride, as is usual, a thread's
 // neighbours straddle the places where aligned stores begin: it then stores its upper half and the lower half
 // of the next Q, which the next lane holds.
 template <class Out, class Sum, int kCo, int kR, int kP>
 __device__ __forceinline__ void store_ring_direct(Out* row, const Sum (&sum)[kP][kCo * kR], int c, int64_t q,
-                                                  int lane, Sum bias, const NarrowParams& a) {
+                                                  int lane, const Epilogue<Out>& finish,
+                                                  const NarrowParams& a) {
   constexpr int kHalf = kR / 2, kMost = 1 << 30;
   const bool turned = (kR == 2 || kR % 4 == 0) && a.turned;
   // Offsets from this thread's first neighbour; those in [begin, end) lie in the row.
@@ -124,7 +102,7 @@ __device__ __forceinline__ void store_ring_direct(Out* row, const Sum (&sum)[kP]
     if (turned) {
 #pragma unroll
       for (int r = 0; r < kHalf; ++r) {
-        if (i == 0 && lane == 0 && r >= begin && r < end) to[r] = narrow<Out>(v[r] + bias);
+        if (i == 0 && lane == 0 && r >= begin && r < end) to[r] = finish(v[r]);
         lower[r] = __shfl_sync(~0u, v[r], (lane + 1) & 31);
         v[r] = v[(r + kHalf) % kR];
         v[(r + kHalf) % kR] = lane == 31 && i + 1 < kP ? above[r] : lower[r];
@@ -136,12 +114,12 @@ __device__ __forceinline__ void store_ring_direct(Out* row, const Sum (&sum)[kP]
     if (count == kR && at >= begin && at + kR <= end) {
       Out out[kR];
 #pragma unroll
-      for (int r = 0; r < kR; ++r) out[r] = narrow<Out>(v[r] + bias);
-      store_pieces<Out, kR>(to + at, out);
+      for (int r = 0; r < kR; ++r) out[r] = finish(v[r]);
+      store_vectors<Out, kR>(to + at, out);
     } else {
 #pragma unroll
       for (int r = 0; r < kR; ++r) {
-        if (r < count && at + r >= begin && at + r < end) to[at + r] = narrow<Out>(v[r] + bias);
+        if (r < count && at + r >= begin && at + r < end) to[at + r] = finish(v[r]);
       }
     }
   }
@@ -162,17 +140,17 @@ __device__ __forceinline__ void store_ring_tile(Out* to, const void* bias_of, co
       if (tile.co + c >= a.cout_per_group) break;
       int64_t channel;
       Out* row = to + narrow_line(tile, tile.co + c, channel, a);
-      const Sum bias = load_bias<Out>(bias_of, channel);
-      store_ring_direct<Out, Sum, kCo, kR, kP>(row, sum, c, q, me.lane, bias, a);
+      const Epilogue<Out> finish = epilogue_of<Out>(bias_of, channel);
+      store_ring_direct<Out, Sum, kCo, kR, kP>(row, sum, c, q, me.lane, finish, a);
     }
     return;
   }
   for (int c = 0; c < kCo && tile.co + c < a.cout_per_group; ++c) {
     int64_t channel;
     Out* row = to + narrow_line(tile, tile.co + c, channel, a);
-    const Sum bias = load_bias<Out>(bias_of, channel);
+    const Epilogue<Out> finish = epilogue_of<Out>(bias_of, channel);
     stage_sums<Sum, kCo, kR, kP>(stage, sum, c, pitch, me);
-    write_row(row, stage, pitch, q_block, bias, tile, a);
+    write_row(row, stage, pitch, q_block, finish, tile, a);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/polyphase.hpp"
 #include "cuda/host/launch.hpp"
+#include "cuda/host/ordered_sum.hpp"
 
 namespace tconv::cuda {
 namespace {
@@ -81,7 +82,12 @@ class PlainKernel final : public plan::Kernel {
     if (shape_.splits > 1) params.parts = reinterpret_cast<double*>(context.workspace);
     status = launch(launcher, params);
     if (!status.ok() || shape_.splits == 1) return status;
-    return launcher.run(functions_.sum, {blocks_for(shape_.elements), kPlainThreads}, params);
+    FlatSumParams sums{};
+    sums.partial = params.parts;
+    sums.output = params.output;
+    sums.split_size = sums.elements = params.elements;
+    sums.splits = static_cast<int>(params.splits);
+    return sum_partials(launcher, problem_.dtype, Parts::float64, sums);
   }
 
  private:

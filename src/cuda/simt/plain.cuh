@@ -69,9 +69,8 @@ __global__ void plain_forward_kernel(const __grid_constant__ PlainParams p) {
         if (left > 1) k += p.tap_stride;
       }
     }
-    const double bias = load_bias<T>(p.bias, co);
-    // Without products the bias, -0.0 included.
-    static_cast<T*>(p.output)[e] = narrow_double<T>(any ? sum.total() + bias : bias);
+    const WideEpilogue<T> finish{load_bias<T>(p.bias, co)};
+    static_cast<T*>(p.output)[e] = any ? finish(sum.total()) : finish.alone();
   }
 }
 
@@ -95,7 +94,7 @@ __global__ void plain_grad_input_kernel(const __grid_constant__ PlainParams p) {
         if (++run % kRun == 0) sum.flush();
       }
     }
-    static_cast<T*>(p.output)[e] = narrow_double<T>(sum.total());
+    static_cast<T*>(p.output)[e] = WideEpilogue<T>{}.begun(sum.total());
   }
 }
 
@@ -144,7 +143,7 @@ __device__ inline void put_part(const PlainParams& p, int64_t split, int64_t ind
   if (p.parts != nullptr) {
     p.parts[split * p.elements + index] = sum;
   } else {
-    static_cast<T*>(p.output)[index] = narrow_double<T>(sum);
+    static_cast<T*>(p.output)[index] = WideEpilogue<T>{}.begun(sum);
   }
 }
 
@@ -214,19 +213,9 @@ __global__ __launch_bounds__(kPlainThreads) void plain_grad_bias_kernel(
 }
 
 template <class T>
-__global__ void plain_sum_kernel(const __grid_constant__ PlainParams p) {
-  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
-  for (int64_t e = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; e < p.elements; e += step) {
-    double sum = 0;
-    for (int64_t split = 0; split < p.splits; ++split) sum += p.parts[split * p.elements + e];
-    static_cast<T*>(p.output)[e] = narrow_double<T>(sum);
-  }
-}
-
-template <class T>
 PlainFunctions plain_functions() {
   return {plain_forward_kernel<T>, plain_grad_input_kernel<T>, plain_grad_weight_kernel<T>,
-          plain_grad_bias_kernel<T>, plain_sum_kernel<T>};
+          plain_grad_bias_kernel<T>};
 }
 
 }  // namespace tconv::cuda

@@ -1,16 +1,22 @@
 // cuda.simt.plain: every operation of every problem, simply. The slow path: the planner comes here for
 // gradients, and for forward problems whose counts the other kernels do not hold.
 //
-//   fwd   a thread an output: for k of its residue, ci:   y += x[n,ci,i] * w[ci,co',k]
-//   gx    a thread an output: for co, k:                  dx += dy[n,co,o] * w[ci,co',k]
-//   gw    a block 4 ci x 4 co of one k: its threads share the positions (n, i):   dw += x[n,ci,i] *
-//   dy[n,co,o] gb    a block a channel: its threads share the positions (n, o):              db += dy[n,co,o]
+// clang-format off
+//   fwd   a thread an output: for k of its residue, ci:                          y  += x[n,ci,i] * w[ci,co',k]
+//   gx    a thread an output: for co, k:                                         dx += dy[n,co,o] * w[ci,co',k]
+//   gw    a block 4 ci x 4 co of one k: its threads share the positions (n, i):  dw += x[n,ci,i] * dy[n,co,o]
+//   gb    a block a channel: its threads share the positions (n, o):             db += dy[n,co,o]
+// clang-format on
 //
 // Sums are held in float64 over short runs of float32, so that long ones stay right on every GPU. Few outputs
 // split their positions over blocks, and a second pass adds the parts in order.
 #pragma once
 
-#include "plan/kernel_entry.hpp"
+#include <cstdint>
+
+namespace tconv::plan {
+struct KernelEntry;
+}
 
 namespace tconv::cuda {
 
@@ -40,7 +46,6 @@ struct PlainFunctions {
   void (*grad_input)(PlainParams);
   void (*grad_weight)(PlainParams);
   void (*grad_bias)(PlainParams);
-  void (*sum)(PlainParams);
 };
 
 PlainFunctions plain_f32();

@@ -39,31 +39,4 @@ __device__ __forceinline__ void loads_after_stores() {
   asm volatile("" ::: "memory");
 }
 
-// kN neighbours in the widest pieces that their address allows (the same for all lanes of a warp).
-template <class T, int kN>
-__device__ __forceinline__ void store_span(T* to, const T (&values)[kN]) {
-  constexpr int kBytes = kN * sizeof(T);
-  alignas(16) T v[kN];
-#pragma unroll
-  for (int i = 0; i < kN; ++i) v[i] = values[i];
-  const auto address = reinterpret_cast<uintptr_t>(to);
-  if (kBytes >= 16 && address % 16 == 0) {
-#pragma unroll
-    for (int i = 0; i < kBytes / 16; ++i)
-      reinterpret_cast<uint4*>(to)[i] = reinterpret_cast<const uint4*>(v)[i];
-  } else if (kBytes >= 8 && address % 8 == 0) {
-#pragma unroll
-    for (int i = 0; i < kBytes / 8; ++i)
-      reinterpret_cast<uint2*>(to)[i] = reinterpret_cast<const uint2*>(v)[i];
-  } else if (kBytes >= 4 && sizeof(T) <= 4 && address % 4 == 0) {
-#pragma unroll
-    for (int i = 0; i < kBytes / 4; ++i) {
-      reinterpret_cast<uint32_t*>(to)[i] = reinterpret_cast<const uint32_t*>(v)[i];
-    }
-  } else {
-#pragma unroll
-    for (int i = 0; i < kN; ++i) to[i] = v[i];
-  }
-}
-
 }  // namespace tconv::cuda::simt

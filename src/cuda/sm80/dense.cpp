@@ -2,10 +2,10 @@
 
 #include "core/polyphase.hpp"
 #include "cuda/host/bias_alone.hpp"
+#include "cuda/host/ordered_sum.hpp"
 #include "cuda/host/transposed_form.hpp"
-#include "cuda/sm80/common.hpp"
+#include "cuda/plan/tensor.hpp"
 #include "cuda/sm80/dense_plan.hpp"
-#include "cuda/sm80/tiling.hpp"
 
 namespace tconv::cuda {
 namespace {
@@ -15,6 +15,22 @@ using core::Problem;
 using core::Status;
 using plan::Support;
 
+Sm80Functions functions_of(Arithmetic arithmetic) {
+  switch (arithmetic) {
+    case Arithmetic::ieee:
+      return sm80_ieee();
+    case Arithmetic::f16:
+      return sm80_f16();
+    case Arithmetic::bf16:
+      return sm80_bf16();
+    case Arithmetic::f64:
+      return sm80_f64();
+    case Arithmetic::tf32:
+      break;
+  }
+  return sm80_tf32();
+}
+
 class Sm80Dense final : public plan::Kernel {
  public:
   Sm80Dense(const Problem& problem, const core::DeviceInfo& device, const Sm80Plan& plan)
@@ -23,7 +39,7 @@ class Sm80Dense final : public plan::Kernel {
         problem_(form_.product),
         device_(device),
         plan_(plan),
-        functions_(sm80_functions(plan_.mode)) {
+        functions_(functions_of(plan_.mode)) {
     plan_.params.deep = form_.deep;
     plan_.cost.total += form_.planes_ms(device);
   }
@@ -38,6 +54,8 @@ class Sm80Dense final : public plan::Kernel {
     return static_cast<std::size_t>(planes_at() + form_.planes_bytes);
   }
   std::string describe() const override { return cuda::describe(plan_, problem_) + words_of(form_); }
+  std::vector<plan::StageLine> stages() const override { return cuda::stages(plan_, problem_); }
+  std::string where(int64_t element) const override { return cuda::where(plan_, problem_, element); }
   double predicted_ms() const override { return plan_.cost.total; }
 
   Status pack(const void* weight, void* packed, const plan::RunContext& context) const override {
@@ -45,7 +63,7 @@ class Sm80Dense final : public plan::Kernel {
     const Sm80Params& k = plan_.params;
     const int64_t units = int64_t{k.groups} * k.row_tiles * k.slabs * k.taps * kSm80Steps * kSm80RowTileUnits;
     unsigned char* marks = static_cast<unsigned char*>(packed) + plan_.marks_at;
-    if (plan_.mode == Sm80Mode::ieee) {
+    if (plan_.mode == Arithmetic::ieee) {
       Status status = launcher.zero(marks, static_cast<std::size_t>(plan_.packed_bytes - plan_.marks_at));
       if (!status.ok()) return status;
     }
@@ -79,10 +97,10 @@ class Sm80Dense final : public plan::Kernel {
     params.output = params.partial ? context.workspace : operands.output;
     const auto tile = static_cast<std::size_t>(plan_.config.tile);
     status = launcher.run(functions_.tiles[tile],
-                          {plan_.blocks, sm80_tiles()[tile].threads, plan_.shared_bytes}, params);
+                          {plan_.blocks, kSm80Tiles[tile].threads(), plan_.shared_bytes}, params);
     if (status.ok() && params.partial) {
       status =
-          sum_partial(launcher, plan_.mode, sm80_sum_params(plan_, problem_), problem_, operands, context);
+          sum_partials(launcher, problem_, operands, context.workspace, sm80_sum_params(plan_, problem_));
     }
     return status.ok() ? store_bias_alone(launcher, problem_, operands, BiasStored::none) : status;
   }
@@ -112,7 +130,7 @@ Support supports(const Problem& asked, const core::DeviceInfo& device, const pla
   }
   // On an H200, n64 ci128 co128 l65536 k3: 11.1 ms in ieee against 10.7 of cuda.simt.dense (tf32: 4.6 against
   // 10.7); n32 ci32 co64 l131072 k5 d3: 3.05 against 2.69 (tf32: 1.39 against 2.70). f64 is not measured.
-  if (sm80_mode(p) == Sm80Mode::ieee || sm80_mode(p) == Sm80Mode::f64) {
+  if (arithmetic_of(p) == Arithmetic::ieee || arithmetic_of(p) == Arithmetic::f64) {
     return Support::no(std::string(name_of(p.dtype)) + " " + name_of(p.precision) +
                        ": not faster here than fused multiply-adds; tf32, f16 and bf16 are");
   }

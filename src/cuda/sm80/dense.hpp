@@ -47,10 +47,15 @@
 // tile on its way to y. Bound: the tensor pipe for many channels, DRAM for few.
 #pragma once
 
+#include "cuda/device/arithmetic.hpp"
 #include "cuda/device/divisor.hpp"
+#include "cuda/device/ordered_sum.hpp"
 #include "cuda/device/phases.hpp"
 #include "cuda/device/weight_steps.hpp"
-#include "plan/kernel_entry.hpp"
+
+namespace tconv::plan {
+struct KernelEntry;
+}
 
 namespace tconv::cuda {
 
@@ -60,9 +65,8 @@ inline constexpr int kSm80Blocks = 4;         // 16-byte channel blocks of a sla
 inline constexpr int kSm80Steps = 2;          // steps of the mma's depth in a slab
 inline constexpr int kSm80UnitBytes = 16;     // of x and of packed weights
 inline constexpr int kSm80RowTileUnits = 32;  // a warp's lanes, for one step and part
-inline constexpr int kSm80MaxStride = 1024;   // the phases' table lies in shared memory
 
-enum class Sm80Mode : int { tf32, ieee, f16, bf16, f64 };
+using Sm80Mode = Arithmetic;
 
 struct Sm80Params {
   const void* x;
@@ -111,36 +115,11 @@ struct Sm80PackParams {
   int phases, taps, tap_stride, slabs, row_tiles;
 };
 
-// y = bias + partial sums of the splits. The row of (cout, phase) is
-//   group*group_rows + cout/block_couts*block_rows + cout%block_couts*cout_rows + phase*phase_rows.
-struct Sm80SumParams {
-  const void* partial;
-  const void* bias;
-  void* output;
-  int64_t lout, group_rows, split_size, partial_columns, first_u;
-  int cout, cout_group, splits, sample_columns;
-  int block_couts, block_rows, cout_rows, phase_rows;
-  int stride, dilation, padding, phases, tap_stride, inverse;  // inverse of dilation/g modulo tap_stride
-  Divisor stride_div, gcd_div, tap_stride_div;
-  // What a block of threads sums (set at the launch): a piece of one of the rows (n, cout) of y, or short
-  // rows.
-  uint32_t rows, chunk, chunk_rows;
-  Divisor chunks_div, lout_div, cout_div, cout_group_div, block_couts_div;
-};
-inline constexpr int kSm80SumThreads = 256, kSm80SumChunk = 1024;
-
-// Tile shapes: a block's rows and columns, and its warps' share.
-struct Sm80Tile {
-  const char* name;
-  int rows, columns, threads, warp_rows, warp_columns;
-  int slots;   // of a weight ring
-  int blocks;  // an SM at most, by registers
-};
+using Sm80SumParams = PhaseSumParams;
 
 struct Sm80Functions {
   void (*tiles[3])(Sm80Params);  // null where the mode has none
   void (*pack)(Sm80PackParams);
-  void (*sum)(Sm80SumParams);
 };
 
 // One source file a mode.

@@ -2,16 +2,22 @@
 // and options; no CUDA here.
 #pragma once
 
-#include <span>
 #include <string>
 
 #include "core/problem.hpp"
+#include "cuda/plan/geometry.hpp"
+#include "cuda/plan/report.hpp"
+#include "cuda/plan/tensor.hpp"
 #include "cuda/sm80/dense.hpp"
+#include "cuda/sm80/tiles.hpp"
 
 namespace tconv::cuda {
 
+// Walkers of a configuration that its plan is to choose: as many as the SMs hold at once, or a block a tile.
+inline constexpr int kFillSms = 0, kOneATile = -1;
+
 struct Sm80Config {
-  int tile = 0;  // index into sm80_tiles()
+  int tile = 0;  // index into kSm80Tiles
   int splits = 1;
   int tap_group = 1;     // taps that share an x stage
   int pass_columns = 0;  // columns staged at once on the way out
@@ -28,30 +34,32 @@ struct Sm80Cost {
 
 struct Sm80Plan {
   Phases phases;
-  Sm80Mode mode;
+  Arithmetic mode;
   Sm80Config config;
   Sm80Cost cost;
   Sm80Params params;  // without pointers
   std::size_t shared_bytes = 0;
   int64_t blocks = 0;
   int64_t packed_bytes = 0, marks_at = 0, partial_bytes = 0;
+  bool fits() const { return blocks > 0; }
 };
 
-std::span<const Sm80Tile> sm80_tiles();
-Sm80Mode sm80_mode(const core::Problem& problem);
-const char* name_of(Sm80Mode mode);
-bool sm80_has(Sm80Mode mode, int tile);
+// Of a row tile's packed weights for one slab and tap.
+constexpr int sm80_tile_bytes(const ArithmeticShape& shape) {
+  return kSm80Steps * shape.parts * kSm80RowTileUnits * kSm80UnitBytes;
+}
 
-// The whole plan of one configuration, with its predicted cost; blocks is 0 where it does not fit.
+// The whole plan of one configuration, with its predicted cost.
 Sm80Plan sm80_plan_of(const core::Problem&, const core::DeviceInfo&, const Sm80Config&);
 // The most taps that a stage of that tile may hold.
 int sm80_tap_group(const core::Problem&, int tile);
-// What a sum of partial sums needs to know of a problem; its rows and columns are the caller's.
-Sm80SumParams sm80_sum_phases(const core::Problem&, const Phases&);
 // Of a plan with partial sums, without pointers.
-Sm80SumParams sm80_sum_params(const Sm80Plan&, const core::Problem&);
+PhaseSumParams sm80_sum_params(const Sm80Plan&, const core::Problem&);
 // The cheapest one. batch_invariant: the split does not depend on n.
 Sm80Plan sm80_plan(const core::Problem&, const core::DeviceInfo&, bool batch_invariant);
+
+// Predicted milliseconds of a plan that fits.
+Sm80Cost sm80_cost(const Sm80Plan&, const core::Problem&, const core::DeviceInfo&, int64_t resident_blocks);
 
 // A kernel of a given configuration, which must fit: for tests and for the search of constants.
 std::unique_ptr<const plan::Kernel> sm80_kernel(const core::Problem&, const core::DeviceInfo&,
@@ -59,5 +67,17 @@ std::unique_ptr<const plan::Kernel> sm80_kernel(const core::Problem&, const core
 
 std::string describe(const Sm80Plan& plan, const core::Problem& problem);
 std::string text(const Sm80Config& config);
+std::vector<plan::StageLine> stages(const Sm80Plan& plan, const core::Problem& problem);
+// Who holds an output that has a phase, and who makes an element of y, in words.
+Holder holder_of(const Sm80Plan& plan, const OutputPlace& place);
+std::string where(const Sm80Plan& plan, const core::Problem& problem, int64_t element);
+
+// The names that cuda.sm90.dense knows these by.
+inline Sm80Mode sm80_mode(const core::Problem& problem) {
+  return arithmetic_of(problem);
+}
+inline PhaseSumParams sm80_sum_phases(const core::Problem& problem, const Phases& phases) {
+  return phase_sum_params(problem, phases);
+}
 
 }  // namespace tconv::cuda

@@ -93,24 +93,16 @@ class Exact {
     const int64_t channel = int64_t{rows_.group} * p_.cout_group + cout;
     T* to = static_cast<T*>(p_.output) + (n * p_.cout + channel) * p_.lout + o;
     if (is_right(to, which)) return;
-    *to = narrow<T>(sum(row_tile, row, n, u) + load_bias_to_add<T>(p_.bias, channel));
+    *to = epilogue_of_sums<T>(p_.bias, channel)(sum(row_tile, row, n, u));
   }
 
   // A weight, the channel-th of a slab, as packing left it (dense.hpp has the order).
   __device__ static Sum weight(const unsigned char* block, int row, int channel) {
     constexpr int kPart = kSm80RowTileUnits * kSm80UnitBytes, kStep = Mode::kParts * kPart;
-    const int c = channel % Mode::kDepth;
-    int lane = row % 8 * 4, element = 0;
-    if constexpr (Mode::kUnit == 8) {
-      lane += c % 8 / 2;
-      element = c % 2 + row / 8 * 2 + c / 8 * 4;
-    } else {
-      lane += c % 4;
-      element = row / 8 + c / 4 * 2;
-    }
-    const unsigned char* unit = block + channel / Mode::kDepth * kStep + lane * kSm80UnitBytes;
-    Sum w = widen(reinterpret_cast<const T*>(unit)[element]);
-    if constexpr (Mode::kParts == 2) w += reinterpret_cast<const T*>(unit + kPart)[element];
+    const LaneRegister at = WeightFragment<Mode::kUnit>::holder({row, channel % Mode::kDepth});
+    const unsigned char* unit = block + channel / Mode::kDepth * kStep + at.lane * kSm80UnitBytes;
+    Sum w = widen(reinterpret_cast<const T*>(unit)[at.index]);
+    if constexpr (Mode::kParts == 2) w += reinterpret_cast<const T*>(unit + kPart)[at.index];
     return w;
   }
 

@@ -10,6 +10,7 @@ template <class M, int Rw, int Cw, int Mi, int Ni, int MinBlocks>
 struct Shape {
   using Mode = M;
   static constexpr int kWarpRows = Rw, kWarpColumns = Cw, kMi = Mi, kNi = Ni;
+  using WarpTile = MmaWarpTile<Mi, Ni>;
   static constexpr int kThreads = 32 * Rw * Cw, kMinBlocks = MinBlocks;
   static constexpr int kRowTiles = Rw * Mi, kRows = 16 * kRowTiles, kColumns = 8 * Cw * Ni;
   static constexpr int kSlots = kRows == 128 ? 4 : 6;

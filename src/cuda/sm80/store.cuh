@@ -6,6 +6,7 @@
 // outputs: an output's slot modulo the stride says which phase (or none: bias) and how many columns back.
 #pragma once
 
+#include "cuda/device/writers.cuh"
 #include "cuda/sm80/input.cuh"
 
 namespace tconv::cuda::sm80 {
@@ -15,15 +16,6 @@ namespace tconv::cuda::sm80 {
 struct SlotEntry {
   int phase, column;
 };
-
-// Two neighbours, the first at an even place.
-template <class V>
-__device__ inline void store_pair(V* at, V left, V right) {
-  struct alignas(2 * sizeof(V)) Pair {
-    V left, right;
-  };
-  *reinterpret_cast<Pair*>(at) = {left, right};
-}
 
 // What the block's rows are.
 struct Rows {
@@ -66,23 +58,18 @@ class Output {
   // Partial sums: [split][row][column], every column of the tile.
   __device__ void store_partial(const Sums& sums, int tile) const {
     const int warp_row = threadIdx.x / 32 / S::kWarpColumns, warp_column = threadIdx.x / 32 % S::kWarpColumns;
-    const int quad = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-    Sum* base = static_cast<Sum*>(p_.output) + int64_t{tile} * S::kColumns + warp_column * 8 * S::kNi + 2 * t;
+    Sum* base =
+        static_cast<Sum*>(p_.output) + int64_t{tile} * S::kColumns + warp_column * S::WarpTile::kColumns;
     const int64_t all_rows = int64_t{p_.groups} * p_.row_tiles * 16;
+    Sum* rows[S::kMi];
 #pragma unroll
     for (int i = 0; i < S::kMi; ++i) {
       const int row_tile = rows_.first_tile + warp_row * S::kMi + i;
-      if (row_tile >= rows_.end_tile) continue;
       const int64_t row =
-          int64_t{rows_.split} * all_rows + (int64_t{rows_.group} * p_.row_tiles + row_tile) * 16 + quad;
-      Sum* upper = base + row * p_.partial_columns;
-      Sum* lower = upper + 8 * p_.partial_columns;
-#pragma unroll
-      for (int j = 0; j < S::kNi; ++j) {
-        store_pair(upper + 8 * j, sums[i][j][0], sums[i][j][1]);
-        store_pair(lower + 8 * j, sums[i][j][2], sums[i][j][3]);
-      }
+          int64_t{rows_.split} * all_rows + (int64_t{rows_.group} * p_.row_tiles + row_tile) * 16;
+      rows[i] = row_tile < rows_.end_tile ? base + row * p_.partial_columns : nullptr;
     }
+    cuda::store_partial(rows, p_.partial_columns, sums, threadIdx.x % 32);
   }
 
   __device__ void store(const Sums& sums, int tile) const {
@@ -121,21 +108,20 @@ class Output {
 
   __device__ void stage(const Sums& sums, int pass, const T* y, int64_t first) const {
     const int warp_row = threadIdx.x / 32 / S::kWarpColumns, warp_column = threadIdx.x / 32 % S::kWarpColumns;
-    const int quad = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-    const int column = warp_column * 8 * S::kNi - pass;
+    const int lane = threadIdx.x % 32, column = warp_column * S::WarpTile::kColumns - pass;
     if (column < 0 || column >= p_.pass_columns) return;
 #pragma unroll
     for (int i = 0; i < S::kMi; ++i) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const int row = (warp_row * S::kMi + i) * 16 + half * 8 + quad;
-        const Sum bias = bias_[row];
+        const int row = (warp_row * S::kMi + i) * 16 + MmaAccumulator::row(lane, 2 * half);
+        const Epilogue<T> finish{bias_[row]};
         const int shift = p_.stride == 1 ? skew(y, rows_.first_tile * 16 + row, first) : 0;
-        T* at = stage_ + staged_row(row) + shift + column + 2 * t;
+        T* at = stage_ + staged_row(row) + shift + column + MmaAccumulator::column(lane, 0);
 #pragma unroll
         for (int j = 0; j < S::kNi; ++j) {
-          const T left = narrow<T>(sums[i][j][2 * half] + bias);
-          const T right = narrow<T>(sums[i][j][2 * half + 1] + bias);
+          const T left = finish(sums[i][j][2 * half]);
+          const T right = finish(sums[i][j][2 * half + 1]);
           if (shift % 2 == 0) {
             store_pair(at + 8 * j, left, right);
           } else {
@@ -163,17 +149,12 @@ class Output {
         *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(staged);
       } else {
         const int64_t o = first + v * kVector - shift;
-        store_some(to, staged, o, v == 0 ? shift : 0, kVector);
-        if (v == 0) store_some(to + p_.pass_columns, staged + p_.pass_columns, o + p_.pass_columns, 0, shift);
+        copy_clipped(to, staged, o, v == 0 ? shift : 0, kVector, p_.lout);
+        if (v == 0) {
+          const int end = p_.pass_columns;
+          copy_clipped(to + end, staged + end, o + end, 0, shift, p_.lout);
+        }
       }
-    }
-  }
-
-  // Elements [from, end) of a vector, as far as they are outputs.
-  __device__ void store_some(T* to, const T* staged, int64_t o, int from, int end) const {
-#pragma unroll 1
-    for (int k = from; k < end; ++k) {
-      if (o + k >= 0 && o + k < p_.lout) to[k] = staged[k];
     }
   }
 
@@ -207,7 +188,7 @@ class Output {
       T values[8];
 #pragma unroll
       for (int r = 0; r < 8; ++r) {
-        values[r] = column < 0 ? narrow<T>(bias_[row + r0 + r]) : staged[(r0 + r) * p_.stage_pitch];
+        values[r] = column < 0 ? Epilogue<T>{bias_[row + r0 + r]}.alone() : staged[(r0 + r) * p_.stage_pitch];
       }
 #pragma unroll
       for (int r = 0; r < 8; ++r) {

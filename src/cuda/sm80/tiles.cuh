@@ -1,26 +1,28 @@
-// The tiles of each mode, in the order of dense_plan.cpp.
+// The kernels of an arithmetic, tile by tile of tiles.hpp.
 #pragma once
 
 #include "cuda/sm80/dense.cuh"
-#include "cuda/sm80/helpers.cuh"
+#include "cuda/sm80/pack.cuh"
+#include "cuda/sm80/tiles.hpp"
 
 namespace tconv::cuda::sm80 {
 
-// Of the middle and of the small tile: float64 sums and split operands take twice the registers.
-template <class Mode>
-constexpr int kBlocksOf[2] = {sizeof(typename Mode::T) == 8 || Mode::kParts == 2 ? 2 : 3,
-                              sizeof(typename Mode::T) == 8 || Mode::kParts == 2 ? 4 : 5};
+template <class A, int kIndex>
+constexpr auto kernel_of() {
+  constexpr Sm80Tile kTile = kSm80Tiles[kIndex];
+  using S = Shape<A, kTile.row_warps, kTile.column_warps, kTile.mi, kTile.ni, kTile.blocks_of(A::kShape)>;
+  static_assert(S::kRows == kTile.rows() && S::kColumns == kTile.columns() &&
+                S::kThreads == kTile.threads() && S::kSlots == kTile.slots);
+  return dense_kernel<S>;
+}
 
-template <class Mode>
+template <class A>
 Sm80Functions functions_of() {
-  // Blocks an SM, by registers: dense_plan.cpp knows them too.
-  constexpr int kMiddle = kBlocksOf<Mode>[0], kSmall = kBlocksOf<Mode>[1];
   Sm80Functions f{};
-  if constexpr (!std::is_same_v<Mode, F64>) f.tiles[0] = dense_kernel<Shape<Mode, 2, 2, 4, 8, 2>>;
-  f.tiles[1] = dense_kernel<Shape<Mode, 2, 2, 2, 8, kMiddle>>;
-  f.tiles[2] = dense_kernel<Shape<Mode, 4, 1, 1, 4, kSmall>>;
-  f.pack = pack_kernel<Mode>;
-  f.sum = sum_kernel<Mode>;
+  if constexpr (!std::is_same_v<A, F64>) f.tiles[0] = kernel_of<A, 0>();
+  f.tiles[1] = kernel_of<A, 1>();
+  f.tiles[2] = kernel_of<A, 2>();
+  f.pack = pack_kernel<A>;
   return f;
 }
 

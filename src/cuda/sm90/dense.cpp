@@ -9,7 +9,6 @@
 #include "cuda/sm80/tiling.hpp"
 #include "cuda/sm90/cost.hpp"
 #include "cuda/sm90/dense_plan.hpp"
-#include "plan/maker.hpp"
 
 namespace tconv::cuda {
 namespace {
@@ -117,7 +116,7 @@ Status set_x_maps(Sm90TmaParams& k, const Problem& p, int channels) {
   return {};
 }
 
-class Sm90Dense final : public plan::Kernel, public plan::NamesMakers {
+class Sm90Dense final : public plan::Kernel {
  public:
   Sm90Dense(const Problem& problem, const core::DeviceInfo& device, const Sm90Plan& plan)
       : asked_(problem),
@@ -142,7 +141,7 @@ class Sm90Dense final : public plan::Kernel, public plan::NamesMakers {
     return static_cast<std::size_t>(planes_at() + form_.planes_bytes);
   }
   std::string describe() const override { return cuda::describe(plan_, problem_) + words_of(form_); }
-  std::string maker_of(int64_t index) const override { return text(sm90_maker(plan_, index)); }
+  std::string where(int64_t element) const override { return text(sm90_maker(plan_, element)); }
   double predicted_ms() const override { return plan_.cost.total; }
 
   Status pack(const void* weight, void* packed, const plan::RunContext& context) const override {

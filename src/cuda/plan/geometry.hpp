@@ -1,0 +1,68 @@
+// The sizes of a problem as the tensor-core families' kernels take them, and its columns. Templates over the
+// families' parameters, which name these alike.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/polyphase.hpp"
+#include "cuda/device/divisor.hpp"
+#include "cuda/device/ordered_sum.hpp"
+#include "cuda/device/phases.hpp"
+
+namespace tconv::cuda {
+
+template <class T>
+T round_up(T value, T to) {
+  return (value + to - 1) / to * to;
+}
+
+template <class Params>
+void set_sizes(Params& k, const core::Problem& p, const Phases& f) {
+  k.samples = static_cast<int>(p.n);
+  k.cin_group = static_cast<int>(p.cin_per_group());
+  k.cout_group = static_cast<int>(p.cout_per_group());
+  k.groups = static_cast<int>(p.groups);
+  k.cout = p.cout;
+  k.l = p.l;
+  k.lout = p.lout();
+  k.stride = static_cast<int>(p.stride);
+  k.dilation = static_cast<int>(p.dilation);
+  k.padding = static_cast<int>(p.padding);
+  k.phases = static_cast<int>(f.count);
+  k.taps = static_cast<int>(f.taps);
+  k.step = static_cast<int>(f.step);
+  k.stride_div = Divisor::of(static_cast<uint32_t>(p.stride));
+  const auto steps = p.x_steps();
+  k.x_step[0] = steps[0];
+  k.x_step[1] = steps[1];
+}
+
+// Columns of a sample from k.first_u on: every u that an output has, be it of a phase or of bias alone.
+template <class Params>
+void set_columns(Params& k, const core::Problem& p, const Phases& f, int tile_columns, bool folded) {
+  const int64_t last = core::floor_div(p.lout() - 1 + p.padding, p.stride);
+  int64_t columns = std::max<int64_t>(1, last - k.first_u + 1);
+  int64_t tiles = 0;
+  k.folded = folded;
+  if (folded) {
+    // A tap that reaches back over the sample's begin must meet the zeros behind the sample before.
+    k.first_u = std::min<int64_t>(k.first_u, 0);
+    columns = std::max(last - k.first_u + 1, p.l + (f.taps - 1) * f.step - k.first_u);
+    k.sample_columns = static_cast<int>(columns);
+    k.sample_pitch = Divisor::of(static_cast<uint32_t>(columns));
+    tiles = core::ceil_div(p.n * columns, tile_columns);
+  } else {
+    const int64_t each = core::ceil_div(columns, tile_columns);
+    k.sample_columns = static_cast<int>(each * tile_columns);
+    k.sample_tiles = Divisor::of(static_cast<uint32_t>(each));
+    tiles = p.n * each;
+  }
+  k.column_tiles = static_cast<int>(tiles);
+  k.partial_columns = tiles * tile_columns;
+}
+
+// What a sum of partial sums needs to know of a problem; its rows and columns are the family's.
+PhaseSumParams phase_sum_params(const core::Problem& problem, const Phases& phases);
+
+}  // namespace tconv::cuda

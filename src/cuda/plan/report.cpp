@@ -1,0 +1,50 @@
+#include "cuda/plan/report.hpp"
+
+#include "core/polyphase.hpp"
+
+namespace tconv::cuda {
+
+using core::Problem;
+
+OutputPlace output_place(const Problem& p, const Phases& phases, int64_t element) {
+  const int64_t lout = p.lout();
+  OutputPlace at{};
+  at.o = element % lout;
+  at.cout = element / lout % p.cout;
+  at.n = element / lout / p.cout;
+  at.group = at.cout / p.cout_per_group();
+  at.inner = at.cout % p.cout_per_group();
+  at.phase = -1;
+  for (int64_t a = 0; a < phases.count; ++a) {
+    const int64_t reach = at.o + p.padding - a * p.dilation;
+    if (core::floor_div(reach, p.stride) * p.stride != reach) continue;
+    at.phase = a;
+    at.u = core::floor_div(reach, p.stride);
+    break;
+  }
+  return at;
+}
+
+std::string text(const OutputPlace& at) {
+  std::string out =
+      "n " + std::to_string(at.n) + ", cout " + std::to_string(at.cout) + ", o " + std::to_string(at.o);
+  if (!at.has_phase()) return out + ": no tap";
+  return out + ": phase " + std::to_string(at.phase) + ", position " + std::to_string(at.u);
+}
+
+plan::StageLine epilogue_line(const Problem& p) {
+  return {"epilogue", std::string(p.has_bias ? "bias, " : "") + "one rounding to " + name_of(p.dtype)};
+}
+
+std::string text(const Holder& h) {
+  return "block " + std::to_string(h.block) + ", warp " + std::to_string(h.thread / 32) + ", lane " +
+         std::to_string(h.thread % 32) + ", " + h.sum;
+}
+
+std::string text(const SumPosition& at, int splits) {
+  return "then block " + std::to_string(at.block) + ", thread " + std::to_string(at.thread) + ", values[" +
+         std::to_string(at.index) + "] of the ordered sum of " + std::to_string(splits) +
+         (splits == 1 ? " split" : " splits");
+}
+
+}  // namespace tconv::cuda

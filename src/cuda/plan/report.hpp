@@ -1,0 +1,44 @@
+// Words for plans: an output's place in the polyphase form, and the stages that kernels have alike.
+#pragma once
+
+#include <compare>
+#include <string>
+#include <vector>
+
+#include "cuda/device/phases.hpp"
+#include "cuda/host/ordered_sum.hpp"
+#include "plan/kernel_entry.hpp"
+
+namespace tconv::cuda {
+
+// An element of y, and which phase and position make it.
+struct OutputPlace {
+  int64_t n, cout, o;
+  int64_t group, inner;  // cout is the inner-th of its group
+  int64_t phase, u;      // phase -1: no tap reaches the output
+
+  bool has_phase() const { return phase >= 0; }
+};
+OutputPlace output_place(const core::Problem& problem, const Phases& phases, int64_t element);
+
+// "n 0, cout 5, o 1234: phase 1, position 617"
+std::string text(const OutputPlace& place);
+
+// "bias, scale ..., one rounding to f16": what the epilogue does.
+plan::StageLine epilogue_line(const core::Problem& problem);
+
+// Who holds an output's sum before it is stored. Of a split reduction: in the first split.
+struct Holder {
+  int64_t block;
+  int thread;       // of the block
+  std::string sum;  // the register, as the kernel names it
+  auto operator<=>(const Holder&) const = default;
+};
+
+// "block 12, warp 2, lane 13, sums[1][3][2]"
+std::string text(const Holder& holder);
+
+// "then block 3, thread 17, values[0] of the ordered sum of 4 splits"
+std::string text(const SumPosition& position, int splits);
+
+}  // namespace tconv::cuda

@@ -1,0 +1,26 @@
+// What the tensor-core families take of a problem: its arithmetic, whether its counts fit their kernels, the
+// name of its packed weights.
+#pragma once
+
+#include <string>
+
+#include "cuda/device/arithmetic.hpp"
+#include "cuda/device/phases.hpp"
+#include "plan/kernel_entry.hpp"
+
+namespace tconv::cuda {
+
+inline constexpr int kTensorMaxStride = 1024;  // tables of a stride's outputs lie in shared memory
+
+Arithmetic arithmetic_of(const core::Problem& problem);
+const char* name_of(Arithmetic arithmetic);
+
+// Whether x, the arithmetic and every count that the kernels keep in 32 bits are as they need them.
+plan::Support tensor_supports(const core::Problem& problem);
+
+std::string tensor_pack_key(const char* kernel, const core::Problem& problem, const Phases& phases);
+
+// ", rows (64 cout, 2 phases), depth 128 channels x 2 taps"
+std::string rows_and_depth(const core::Problem& problem, const Phases& phases);
+
+}  // namespace tconv::cuda
