@@ -1,16 +1,18 @@
 // The operators of namespace tconv. Python's torch.ops.tconv.* reach them through PyTorch's dispatcher.
 //
-//   conv_transpose1d, conv1d   what users and exported graphs call; Python registers gradient, autocast and
-//   vmap forward                    conv_transpose1d without a gradient: the transposed product strided the
-//   strided product: conv1d, and the input gradient of conv_transpose1d weight                     the weight
-//   product: both weight gradients bias                       the sum over batch and length: both bias
-//   gradients pack, strided_pack         weights in the layout that the plan reads, and that layout's id (0:
-//   raw weights) forward_packed, strided_packed
-//                              with packed weights. Where the plan reads another layout than packed_id,
-//                              nothing is computed: the result is an empty tensor and the id that is needed
-//   explain                    the plan of a problem, in words
-//   cache_use                  plans kept, the bytes that they hold, packed layouts among them
-//   build_info                 what the library holds
+// clang-format off
+//   conv_transpose1d, conv1d       what users and exported graphs call; Python registers gradient, autocast and vmap
+//   forward                        conv_transpose1d without a gradient: the transposed product
+//   strided                        the strided product: conv1d, and the input gradient of conv_transpose1d
+//   weight                         the weight product: both weight gradients
+//   bias                           the sum over batch and length: both bias gradients
+//   pack, strided_pack             weights in the layout that the plan reads, and that layout's id (0: raw weights)
+//   forward_packed, strided_packed with packed weights. Where the plan reads another layout than packed_id,
+//                                  nothing is computed: the result is an empty tensor and the id that is needed
+//   explain                        the plan of a problem, in words
+//   cache_use                      plans kept, the bytes that they hold, packed layouts among them
+//   build_info                     what the library holds
+// clang-format on
 #include <torch/csrc/stable/ops.h>
 
 #include <memory>

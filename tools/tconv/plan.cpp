@@ -111,7 +111,7 @@ Command plan_command(CLI::App& app) {
   add_kernel(*sub, a->kernel);
   add_threads(*sub, a->threads);
   add_simd(*sub, a->simd);
-  sub->add_flag("--batch-invariant", a->batch_invariant, "The bits of a sample may not depend on n");
+  sub->add_flag("--batch-invariant", a->batch_invariant, "The bits of a sample must not depend on n");
   add_json(*sub, a->json);
   sub->footer(kExamples);
   return {sub, [a] { return plan_problem(*a); }};

@@ -8,8 +8,8 @@
 //   y[n, co, stride*Q + k0*dilation - padding] = bias[co] + sum over ci, t of
 //       x[n, ci, Q - t*delta] * w[ci, co, k0 + t*stride/g]              delta = dilation/g
 //
-// Residues have T or T-1 taps: at most two classes. rows = (co, residue), columns = (n, Q), depth = (ci,
-// tap).
+// Residues have T or T-1 taps: at most two classes. rows = (co, residue), columns = (n, Q), depth =
+// (ci, tap).
 //
 //   for each task: a panel of columns x a range of units, one group              threads
 //     for each depth block: tap block, then ci block
@@ -23,18 +23,19 @@
 // Every output is one chain of fused multiply-adds in the order (tap block, ci, tap). Neither the thread
 // count, nor N, nor the tile sizes enter it: the bits are the same for all of them.
 //
+// clang-format off
 // Layouts
 //   A (packed weights)  a header, then [group][class][cout block][8-row block][tap block][ci][tap][8]; rows
 //       without a (co, residue) repeat one that exists and their sums are dropped. Considered instead: 4 rows
 //       contiguous, which suits 16 registers (AVX2 holds 4 rows x 3 vectors) but makes the 32-register kernel
 //       read two streams; AVX2 reads half lines of this one twice, from L1.
 //   panel, shared       [ci][halo + columns]: a tap is a shifted unaligned load of the same line.
-//   panel, expanded     [ci][tap][columns]: where shifts are wider than the panel, or where the batch is
-//   merged
-//       and the halo between samples would cost more columns than it saves loads.
+//   panel, expanded     [ci][tap][columns]: where shifts are wider than the panel, or where the batch is merged and
+//       the halo between samples would cost more columns than it saves loads.
 //   columns  samples one after the other with `period` columns each; where both ends of a sample's line are
 //       zeros, neighbours share them. So short samples fill whole vectors.
 //   C        [row][column] of a tile (of a whole panel where there are several depth blocks).
+// clang-format on
 //
 // Residue interleave, two designs. (a) From registers: a row block must then hold whole residue groups of 2,
 // 4 or 8, both classes of an odd K/stride apart, and every store pattern is an instance of the microkernel.

@@ -4,17 +4,18 @@
 //   x (N, Cin, L)   w (Cin, Cout/groups, K)   y (N, Cout, Lout)
 //   o + padding = stride*q + r; row = (co, r); all rows of a block have the same taps' places in x:
 //
+// clang-format off
 //   w -> accumulators, [group][block][ci][j][row of the block], once a call
 //   for each unit (n, group, tile of q), units spread over threads:
 //     for each part of the tile (its rows fit L1), for ci by depth:
 //       x: in place, or a padded copy at the ends, for 16-bit storage, strided positions and many channels
 //       for block (at most 8 rows):
-//         for q in the part, V vectors at a time:
+//         for q in the part, V vectors at a time:              x of the next vectors is prefetched
 //           acc[row][v] = bias, or rows
-//           for ci, for j < taps:  acc[row][v] += w[ci][j][row] * x[ci, q + offset - j*x_step +
-//           v*lanes] rows[row][q ..] = acc                                  (and x of the next vectors is
-//           prefetched)
+//           for ci, for j < taps:  acc[row][v] += w[ci][j][row] * x[ci, q + offset - j*x_step + v*lanes]
+//           rows[row][q ..] = acc
 //       y[co, stride*q + r - padding] = rows, interleaved and rounded
+// clang-format on
 #pragma once
 
 #include <cstdint>
