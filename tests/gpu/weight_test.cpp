@@ -84,7 +84,11 @@ TEST_F(Weight, ConfigurationsAgree) {
     for (int tile = 0; tile < cuda::kWeightTiles; ++tile) {
       if (!cuda::weight_has(cuda::weight_mode(g.problem), tile)) continue;
       for (int variant = 0; variant < 12; ++variant) {
-        const cuda::WeightConfig config{tile, 16 << variant % 3, 1 << variant % 2, variant % 4 == 3 ? 2 : 64,
+        const cuda::WeightConfig config{tile,
+                                        16 << variant % 3,
+                                        1 << variant % 2,
+                                        variant % 4 == 3 ? 2 : 64,
+                                        variant % 3 == 2 ? 3 : 256,
                                         1 + variant / 4 * 3};
         if (cuda::weight_plan_of(g.problem, device, config).blocks == 0) continue;
         ++taken;

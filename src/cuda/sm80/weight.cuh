@@ -33,61 +33,69 @@ struct Sums {
   }
 };
 
-// Where a lane's fragments are in a slot, in bytes: of x, and of the Ni columns of v.
+// Where a lane's fragments are in a slot, in bytes: of x, and of its columns of dy without their rows' skew.
 template <class S>
 struct Lane {
-  int x, v[S::kNi];
+  using T = typename S::Mode::T;
+  int x, y[S::kNi];
+  uint32_t skew[S::kNi];  // that a column's cout adds
 
   __device__ explicit Lane(const WeightParams& p) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int row = warp / S::kWarpColumns * S::kMi * 16, column = warp % S::kWarpColumns * S::kNi * 8;
-    constexpr int kElement = sizeof(typename S::Mode::T);
+    constexpr int kElement = sizeof(T);
     if constexpr (kElement == 8) {
       x = (row + lane / 4) * p.x_pitch + lane % 4 * 8;
     } else {
       x = (row + lane % 16) * p.x_pitch + lane / 16 * 16;
     }
-    const int first = S::kRows * p.x_pitch;
+    const int position = kElement == 2 ? lane % 4 * 2 : lane % 4;
 #pragma unroll
     for (int j = 0; j < S::kNi; ++j) {
       int c = column + j * 8 + lane / 4;
       if (c >= p.rows * p.block_taps) c = 0;  // no one's column
-      const int tap = c / p.rows, shift = tap * p.step;
-      v[j] = first + (c - tap * p.rows) * p.y_pitch;
-      if constexpr (kElement == 2) {
-        v[j] += shift / 2 * 4 + (shift % 2 != 0 ? p.y_bytes : 0) + lane % 4 * 4;
-      } else {
-        v[j] += (shift + lane % 4) * kElement;
-      }
+      const int tap = c / p.rows, row_of = c - tap * p.rows;
+      const int cout = row_of / p.block_phases, phase = row_of - cout * p.block_phases;
+      y[j] = S::kRows * p.x_pitch + cout * p.y_pitch +
+             ((position + tap * p.step) * p.stride + phase * p.dilation) * kElement;
+      skew[j] = static_cast<uint32_t>(cout) * static_cast<uint32_t>(p.y_step[1]);
     }
   }
 };
 
-// Steps [first, end) of a stage.
 template <class S>
-__device__ inline void multiply_steps(Sums<S>& sums, const WeightParams& p, const Lane<S>& lane,
-                                      uint32_t slot, int first, int end) {
+__device__ inline void multiply_stage(Sums<S>& sums, const WeightParams& p, const Lane<S>& lane,
+                                      const Skew<typename S::Mode::T>& skew, int64_t stage, uint32_t slot) {
   using Mode = typename S::Mode;
-  constexpr int kElement = sizeof(typename Mode::T), kStep = kWeightStepBytes / kElement;
-  const int apart = (p.piece_pitch - p.piece) * kElement;  // of a piece's place in v and in x
-#pragma unroll 2
-  for (int step = first; step < end; ++step) {
-    const int at = step * kWeightStepBytes;
-    const int at_v = at + (step * kStep >> p.piece_shift) * apart;
-    typename Mode::A a[S::kMi];
-    typename Mode::B b[S::kNi];
+  constexpr int kElement = sizeof(typename Mode::T);
+  const int steps = p.piece * kElement / kWeightStepBytes, y_step = p.stride * kWeightStepBytes;
+  for (int piece = 0; piece < p.stage_pieces; ++piece) {
+    const uint32_t sample = skew.of_sample(Piece(p, (stage << p.pieces_shift) + piece).n);
+    uint32_t x = slot + lane.x + piece * p.piece * kElement;
+    uint32_t y[S::kNi];
 #pragma unroll
-    for (int i = 0; i < S::kMi; ++i) {
-      Mode::load(a[i], slot + lane.x + i * 16 * p.x_pitch + at, 8 * p.x_pitch);
+    for (int j = 0; j < S::kNi; ++j) {
+      y[j] = slot + lane.y[j] +
+             (piece * p.piece_pitch + (sample + lane.skew[j] & Skew<typename Mode::T>::kUnit - 1)) * kElement;
     }
+    int at = 0;
+#pragma unroll 2
+    for (int step = 0; step < steps; ++step) {
+      typename Mode::A a[S::kMi];
+      typename Mode::B b[S::kNi];
 #pragma unroll
-    for (int j = 0; j < S::kNi; ++j) Mode::load(b[j], slot + lane.v[j] + at_v);
+      for (int i = 0; i < S::kMi; ++i) Mode::load(a[i], x + i * 16 * p.x_pitch, 8 * p.x_pitch);
 #pragma unroll
-    for (int i = 0; i < S::kMi; ++i) {
+      for (int j = 0; j < S::kNi; ++j) Mode::load(b[j], y[j] + at, p.stride);
 #pragma unroll
-      for (int j = 0; j < S::kNi; ++j) {
-        Mode::multiply(sums.main[i][j], sums.cross[Mode::kCross ? i : 0][Mode::kCross ? j : 0], a[i], b[j]);
+      for (int i = 0; i < S::kMi; ++i) {
+#pragma unroll
+        for (int j = 0; j < S::kNi; ++j) {
+          Mode::multiply(sums.main[i][j], sums.cross[Mode::kCross ? i : 0][Mode::kCross ? j : 0], a[i], b[j]);
+        }
       }
+      x += kWeightStepBytes;
+      at += y_step;
     }
   }
 }
@@ -229,12 +237,10 @@ __global__ void __launch_bounds__(S::kThreads, S::kMinBlocks)
   const uint32_t slots = ptx::shared_address(shared);
   const Place at = place_of(p, S::kRows);
   const RowsOfX<S> x(p, at);
-  RowsOfV<S> v(p, at);
-  constexpr bool kPairs = RowsOfV<S>::kPairs;
+  const RowsOfY<S> y(p, at);
+  const Skew<typename Mode::T> skew(p, at);
   const Lane<S> lane(p);
-  const int v_at = S::kRows * p.x_pitch;
-  const int steps =
-      (p.piece << p.pieces_shift) * static_cast<int>(sizeof(typename Mode::T)) / kWeightStepBytes;
+  const int y_at = S::kRows * p.x_pitch;
 
   const int64_t first = int64_t{p.stages} * at.split / p.splits;
   const int64_t end = int64_t{p.stages} * (at.split + 1) / p.splits;
@@ -242,14 +248,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kMinBlocks)
     const uint32_t slot = slots + ahead * p.slot_bytes;
     if (first + ahead < end) {
       x.copy(first + ahead, slot);
-      if constexpr (kPairs) {
-        for (int chunk = 0; chunk < p.chunks; ++chunk) {
-          v.load(first + ahead, chunk);
-          v.store(slot + v_at);
-        }
-      } else {
-        v.copy(first + ahead, slot + v_at);
-      }
+      y.copy(first + ahead, slot + y_at);
     }
     ptx::copy_async_commit();
   }
@@ -264,26 +263,12 @@ __global__ void __launch_bounds__(S::kThreads, S::kMinBlocks)
     __syncthreads();  // the slot of two stages on has been multiplied by all
     const int64_t later = stage + kWeightSlots - 1;
     const uint32_t slot = slots + next * p.slot_bytes;
-    const uint32_t here = slots + now * p.slot_bytes;
-    if (later < end) x.copy(later, slot);
-    if constexpr (kPairs) {
-      ptx::copy_async_commit();
-      // A part of the products while a chunk is under way.
-      const int chunks = later < end ? p.chunks : 0;
-      int step = 0;
-      for (int chunk = 0; chunk < chunks; ++chunk) {
-        v.load(later, chunk);
-        const int until = steps * (chunk + 1) / chunks;
-        multiply_steps<S>(sums, p, lane, here, step, until);
-        step = until;
-        v.store(slot + v_at);
-      }
-      if (chunks == 0) multiply_steps<S>(sums, p, lane, here, 0, steps);
-    } else {
-      if (later < end) v.copy(later, slot + v_at);
-      ptx::copy_async_commit();
-      multiply_steps<S>(sums, p, lane, here, 0, steps);
+    if (later < end) {
+      x.copy(later, slot);
+      y.copy(later, slot + y_at);
     }
+    ptx::copy_async_commit();
+    multiply_stage<S>(sums, p, lane, skew, stage, slots + now * p.slot_bytes);
     now = now + 1 == kWeightSlots ? 0 : now + 1;
     next = next + 1 == kWeightSlots ? 0 : next + 1;
     if (stage + 1 - chain_first == p.chain && stage + 1 < end) {

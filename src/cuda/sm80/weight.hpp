@@ -2,22 +2,22 @@
 //
 //   dw[ci,co,k] = sum over n, i of x[n,ci,i] * dy[n,co,o],  o = stride*i - padding + dilation*k
 //
-// In the polyphase form (cuda/device/phases.hpp) a tap is k = a + j*tap_stride, and the outputs of phase a
-// are a row of dy with every stride-th element, v(u) = dy[n, co, stride*u + a*dilation - padding]. So all
-// strides, dilations and paddings become one sum, in which taps are shifts:
+// A tap is k = a + j*tap_stride, phase a and shift j (cuda/device/phases.hpp):
 //
-//   dw[ci, (co,a), j] = sum over n, i of x[n,ci,i] * v[n,(co,a), i + j*step]
+//   o = stride*(i + j*step) + a*dilation - padding
 //
 //   for tile of ci (rows), block of (co, a, j) (columns), split:      a block of threads
 //     for stage of positions (n, i) of the split:                      three of them in shared memory
-//       x [ci][position] and v [(co,a)][position + halo], as they are in memory, zeros outside
-//       for 32 bytes of positions, mma tile: sums += x * v shifted
+//       x [ci][position], dy [co][o], as they are in memory, zeros outside
+//       for 32 bytes of positions, mma tile: sums += x * dy shifted
 //     every kWeightChain positions and at the end: the sums are added to the split's own part
 //   a second kernel adds the parts of all splits in order
 //
-// Shared memory:  x: rows of x_pitch bytes.  v: rows of y_pitch bytes, which hold `pieces` pieces of
-// piece + halo positions each. Of 16-bit types v is there twice, the second time one position earlier, so
-// that the two positions of a word are neighbours at odd shifts too.
+// Shared memory:  x: rows of x_pitch bytes.  dy: rows of y_pitch bytes, each of `stage_pieces` pieces of a
+// sample: all outputs from the first tap of its first position to the last tap of its last one. Rows of dy
+// begin anywhere; they are copied from the last sixteen bytes before them on, and read so many elements later
+// (Skew). Stride, phase and shift are nothing but places in a row, and neighbouring phases keep strided reads
+// apart in banks.
 //
 // A product outside x or dy is 0 times something, which is NaN where that is infinite. So sums that come out
 // as NaN (of float32 those that are infinite too, since rounding an operand may overflow) are made again
@@ -34,7 +34,6 @@ namespace tconv::cuda {
 extern const plan::KernelEntry kSm80Weight;
 
 inline constexpr int kWeightSlots = 3;
-inline constexpr int kWeightHeld = 8;  // couts of 16-bit elements that a thread has on their way
 // Positions that are summed in one accumulator before it is added to the split's part. A tensor core
 // truncates where it adds: 512 steps of 8 are off by 1.3e-5 at most, where all products have one sign.
 inline constexpr int kWeightChain = 4096;
@@ -60,16 +59,13 @@ struct WeightParams {
   int32_t pieces, sample_pieces;  // in all, and of a sample
   int32_t piece, stage_pieces;    // positions of a piece (in a stage: a power of two), pieces of a stage
   int32_t piece_shift, pieces_shift;
-  int32_t width;                                  // of a piece of v: piece + halo
-  int32_t piece_pitch;                            // of v's pieces in shared memory
-  int32_t x_pitch, y_pitch, y_bytes, slot_bytes;  // bytes; y_bytes: one copy of v
-  int32_t turns;                                  // 32 items each that a line of v is copied in
-  int32_t cout_shift;           // 2^cout_shift warps share the couts of a block, the others its turns
-  int32_t chunks, cout_chunks;  // of v by way of registers: in all, and of a turn
-  int32_t chain;                // stages that are summed in one accumulator
+  int32_t piece_pitch;  // elements of a piece of a row of dy, with the sixteen bytes that it may begin in
+  int32_t x_pitch, y_pitch, slot_bytes;  // bytes
+  int32_t line_shift;                    // 2^line_shift threads copy a piece of a row of dy
+  int32_t chain;                         // stages that are summed in one accumulator
   WeightCopy copy;
   bool direct;  // one split, one chain: the sums go to dw
-  Divisor by_sample, by_phases;
+  Divisor by_sample;
 };
 
 struct WeightSumParams {

@@ -30,6 +30,11 @@ __device__ inline uint32_t load_word(uint32_t from) {
   asm volatile("ld.shared.u32 %0, [%1];\n" : "=r"(v) : "r"(from));
   return v;
 }
+__device__ inline uint32_t load_half(uint32_t from) {
+  uint16_t v;
+  asm volatile("ld.shared.u16 %0, [%1];\n" : "=h"(v) : "r"(from));
+  return v;
+}
 __device__ inline double load_double(uint32_t from) {
   double v;
   asm volatile("ld.shared.f64 %0, [%1];\n" : "=d"(v) : "r"(from));
@@ -38,7 +43,8 @@ __device__ inline double load_double(uint32_t from) {
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 
-// A: 16 rows of x, 32 bytes of positions each; B: 8 columns of v likewise. row_step: bytes of 8 rows of x.
+// A: 16 rows of x, 32 bytes of positions each; B: 8 columns of dy likewise, positions
+// `stride` elements apart. The third argument of A: bytes of 8 rows of x.
 struct Tf32 {
   using T = float;
   using Sum = float;
@@ -53,9 +59,9 @@ struct Tf32 {
     a.v = ptx::load_matrices(at);
     a.v = {to_tf32(a.v.x), to_tf32(a.v.y), to_tf32(a.v.z), to_tf32(a.v.w)};
   }
-  __device__ static void load(B& b, uint32_t at) {
+  __device__ static void load(B& b, uint32_t at, int stride) {
     b.v[0] = to_tf32(load_word(at));
-    b.v[1] = to_tf32(load_word(at + 16));
+    b.v[1] = to_tf32(load_word(at + 16 * stride));
   }
   __device__ static void multiply(float (&d)[4], float (&)[4], const A& a, const B& b) {
     ptx::mma_tf32(d, a.v, b.v[0], b.v[1]);
@@ -81,9 +87,9 @@ struct Ieee {
     split(v.z, a.hi.z, a.lo.z);
     split(v.w, a.hi.w, a.lo.w);
   }
-  __device__ static void load(B& b, uint32_t at) {
+  __device__ static void load(B& b, uint32_t at, int stride) {
     split(load_word(at), b.hi[0], b.lo[0]);
-    split(load_word(at + 16), b.hi[1], b.lo[1]);
+    split(load_word(at + 16 * stride), b.hi[1], b.lo[1]);
   }
   __device__ static void multiply(float (&d)[4], float (&cross)[4], const A& a, const B& b) {
     float fresh[4] = {0, 0, 0, 0};
@@ -110,9 +116,10 @@ struct Half {
     uint32_t v[2];
   };
   __device__ static void load(A& a, uint32_t at, int) { a.v = ptx::load_matrices(at); }
-  __device__ static void load(B& b, uint32_t at) {
-    b.v[0] = load_word(at);
-    b.v[1] = load_word(at + 16);
+  // Two neighbouring positions may lie in two words, or be half of each.
+  __device__ static void load(B& b, uint32_t at, int stride) {
+    b.v[0] = __byte_perm(load_half(at), load_half(at + 2 * stride), 0x5410);
+    b.v[1] = __byte_perm(load_half(at + 16 * stride), load_half(at + 18 * stride), 0x5410);
   }
   __device__ static void multiply(float (&d)[4], float (&)[4], const A& a, const B& b) {
     if constexpr (std::is_same_v<T, __half>) {
@@ -138,7 +145,7 @@ struct F64 {
     a.v[0] = load_double(at);
     a.v[1] = load_double(at + row_step);
   }
-  __device__ static void load(B& b, uint32_t at) { b.v = load_double(at); }
+  __device__ static void load(B& b, uint32_t at, int) { b.v = load_double(at); }
   __device__ static void multiply(double (&d)[4], double (&)[4], const A& a, const B& b) {
     ptx::mma_f64(d[0], d[1], a.v[0], b.v);
     ptx::mma_f64(d[2], d[3], a.v[1], b.v);

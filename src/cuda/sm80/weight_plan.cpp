@@ -53,11 +53,12 @@ void set_sizes(WeightParams& k, const Problem& p) {
   k.step = static_cast<int>(f.step);
 }
 
-void set_blocks(WeightParams& k, const WeightTile& tile, int block_taps, int64_t groups) {
-  k.block_taps = even_block(k.taps, block_taps);
+void set_blocks(WeightParams& k, const WeightTile& tile, const WeightConfig& config, int64_t groups) {
+  k.block_taps = even_block(k.taps, std::min(config.block_taps, tile.columns()));
   const int most = std::max(1, tile.columns() / k.block_taps);
   k.block_phases = even_block(k.phases, most);
-  k.block_couts = k.block_phases < k.phases ? 1 : even_block(k.cout_group, most / k.phases);
+  k.block_couts =
+      k.block_phases < k.phases ? 1 : even_block(k.cout_group, std::min(config.block_couts, most / k.phases));
   k.rows = k.block_couts * k.block_phases;
   k.row_tiles = static_cast<int>(ceil_div(k.cin_group, tile.rows()));
   k.cout_blocks = static_cast<int>(ceil_div(k.cout_group, k.block_couts));
@@ -66,48 +67,70 @@ void set_blocks(WeightParams& k, const WeightTile& tile, int block_taps, int64_t
   k.tiles = static_cast<int>(groups * k.row_tiles * k.cout_blocks * k.phase_blocks * k.tap_blocks);
 }
 
-// Byte in a slot, from v's first on, that lane 0 of a column reads first. As the kernel's Lane has it.
-int64_t column_at(const WeightParams& k, int element, int column, int64_t pitch) {
+// Outputs from the first tap of a piece's first position to the last tap of its last one.
+int64_t reach_of(const WeightParams& k) {
+  return int64_t{k.stride} * (k.piece - 1 + int64_t{k.block_taps - 1} * k.step) +
+         int64_t{k.block_phases - 1} * k.dilation + 1;
+}
+
+// Byte that a lane of a column reads first, from dy's first on. As the kernel's Lane has it.
+int64_t place_of(const WeightParams& k, int element, int column, int lane, int64_t pitch, int64_t skew) {
   const int c = column < k.rows * k.block_taps ? column : 0;
-  const int tap = c / k.rows, shift = tap * k.step;
-  const int64_t row = (c - tap * k.rows) * pitch;
-  if (element == 2) return row + shift / 2 * 4 + (shift % 2 != 0 ? round_up(k.rows * pitch, 16) : 0);
-  return row + int64_t{shift} * element;
+  const int tap = c / k.rows, row = c - tap * k.rows, cout = row / k.block_phases,
+            phase = row % k.block_phases;
+  const int position = element == 2 ? 2 * lane : lane, unit = 16 / element;
+  const int64_t skewed = (skew + cout * (k.y_step[1] % unit)) % unit;
+  return cout * pitch +
+         ((position + int64_t{tap} * k.step) * k.stride + int64_t{phase} * k.dilation + skewed) * element;
 }
 
 // Passes through shared memory that all columns' loads take with rows so far apart.
 int passes_of(const WeightParams& k, int element, int columns, int64_t pitch) {
   const int word = element == 8 ? 8 : 4, banks = 128 / word, lanes = element == 8 ? 16 : 32;
   int passes = 0;
-  for (int first = 0; first < columns; first += lanes / 4) {
-    int64_t words[32];
-    int most = 1;
-    for (int lane = 0; lane < lanes; ++lane) {
-      words[lane] = column_at(k, element, first + lane / 4, pitch) / word + lane % 4;
-      int here = 1;
-      for (int other = 0; other < lane; ++other) {
-        if (words[other] == words[lane]) {
-          here = 0;
-          break;
+  for (int64_t skew = 0; skew < 16 / element; skew += std::max(1, 8 / element)) {
+    for (int first = 0; first < columns; first += lanes / 4) {
+      int64_t words[32];
+      int most = 1;
+      for (int lane = 0; lane < lanes; ++lane) {
+        words[lane] = place_of(k, element, first + lane / 4, lane % 4, pitch, skew) / word;
+        int here = 1;
+        for (int other = 0; other < lane; ++other) {
+          if (words[other] == words[lane]) {
+            here = 0;
+            break;
+          }
+          here += (words[other] - words[lane]) % banks == 0 ? 1 : 0;
         }
-        here += (words[other] - words[lane]) % banks == 0 ? 1 : 0;
+        most = std::max(most, here);
       }
-      most = std::max(most, here);
+      passes += most;
     }
-    passes += most;
   }
   return passes;
 }
 
 int best_pitch(const WeightParams& k, int element, int columns, int64_t least) {
-  const int64_t unit = std::max(4, element);
   int64_t best = 0;
   int fewest = 0;
-  for (int64_t pitch = round_up(least, unit); pitch < round_up(least, unit) + 128; pitch += unit) {
+  for (int64_t pitch = least; pitch < least + 128; pitch += 16) {
     const int passes = passes_of(k, element, columns, pitch);
     if (best == 0 || passes < fewest) best = pitch, fewest = passes;
   }
   return static_cast<int>(best);
+}
+
+// How many threads copy a line, so that few are idle: about 40 instructions for a line, 15 for each sixteen
+// bytes.
+int line_shift(const WeightParams& k, int unit, int threads) {
+  const int64_t lines = int64_t{k.block_couts} * k.stage_pieces, units = k.piece_pitch / unit;
+  int best = 5;
+  int64_t least = 0;
+  for (int shift = 5; shift >= 0; --shift) {
+    const int64_t cost = ceil_div(lines << shift, threads) * (40 + 15 * ceil_div(units, int64_t{1} << shift));
+    if (least == 0 || cost < least) best = shift, least = cost;
+  }
+  return best;
 }
 
 void set_layout(WeightPlan& plan, const Problem& p, const WeightTile& tile, bool exact_pitch) {
@@ -121,41 +144,26 @@ void set_layout(WeightPlan& plan, const Problem& p, const WeightTile& tile, bool
   k.pieces = p.lout() == 0 ? 0 : static_cast<int>(p.n * k.sample_pieces);
   k.stages = static_cast<int>(ceil_div(k.pieces, k.stage_pieces));
   k.chain = std::max(1, kWeightChain / positions);
-  k.width = static_cast<int>(round_up(k.piece + int64_t{k.block_taps - 1} * k.step, element == 2 ? 2 : 1));
-  k.piece_pitch = k.width;
+  const int unit = 16 / element;
+  k.piece_pitch = static_cast<int>(round_up(reach_of(k) + unit - 1, unit));
+  k.line_shift = line_shift(k, unit, tile.threads());
   const int x_unit = element == 8 ? 32 : 16;
   k.x_pitch = static_cast<int>(round_up(int64_t{positions} * element, x_unit));
   if (k.x_pitch / x_unit % 2 == 0) k.x_pitch += x_unit;
   const int64_t least = int64_t{k.stage_pieces} * k.piece_pitch * element;
-  k.y_pitch = exact_pitch ? best_pitch(k, element, tile.columns(), least)
-                          : static_cast<int>(round_up(least, 16) + 16);
-  k.y_bytes = static_cast<int>(round_up(int64_t{k.rows} * k.y_pitch, 16));
-  k.slot_bytes = static_cast<int>(round_up(
-      int64_t{tile.rows()} * k.x_pitch + int64_t{k.y_bytes} * (element == 2 && k.block_taps > 1 ? 2 : 1),
-      128));
-  const int64_t items = int64_t{k.width} * k.block_phases / (element == 2 ? 2 : 1);
-  k.turns = static_cast<int>(ceil_div(items, 32));
+  k.y_pitch = exact_pitch ? best_pitch(k, element, tile.columns(), least) : static_cast<int>(least + 112);
+  k.slot_bytes =
+      static_cast<int>(round_up(int64_t{tile.rows()} * k.x_pitch + int64_t{k.block_couts} * k.y_pitch, 128));
   k.by_sample = Divisor::of(static_cast<uint32_t>(k.sample_pieces));
-  k.by_phases = Divisor::of(static_cast<uint32_t>(k.block_phases));
-  // Warps along the couts, as many as there are couts for.
-  const int warps = tile.warp_rows * tile.warp_columns;
-  k.cout_shift = 0;
-  while ((2 << k.cout_shift) <= std::min(warps, k.block_couts)) ++k.cout_shift;
-  k.cout_chunks = static_cast<int>(ceil_div(ceil_div(k.block_couts, 1 << k.cout_shift), kWeightHeld));
-  k.chunks =
-      static_cast<int>(ceil_div(int64_t{k.turns} * k.stage_pieces, warps >> k.cout_shift)) * k.cout_chunks;
   plan.shared_bytes = static_cast<std::size_t>(kWeightSlots) * static_cast<std::size_t>(k.slot_bytes);
 }
 
 bool fits(const WeightPlan& plan, const core::DeviceInfo& device) {
-  const WeightParams& k = plan.params;
-  return int64_t{kWeightSlots} * k.rows * k.y_pitch < 1 << 24 &&
-         static_cast<int64_t>(plan.shared_bytes) <= device.shared_per_block;
+  return static_cast<int64_t>(plan.shared_bytes) <= device.shared_per_block;
 }
 
-// Clock cycles that an element's copy takes of the unit that loads and stores, by its bytes (of 16-bit
-// elements: twice stored, pair by pair).
-constexpr double kCopyCycles = 3.0 / 32, kPairCopyCycles = 5.0 / 32;
+// Cycles of the four schedulers that sixteen bytes take on their way to shared memory, a warp's 32 at a time.
+constexpr double kCopyCycles = 20.0 / 32 / 4;
 constexpr double kLaunchSeconds = 2.5e-6, kStageSeconds = 0.25e-6, kClock = 1.7e9, kL2BytesPerCycle = 26;
 
 double product_rate(WeightMode mode, const core::DeviceInfo& device) {
@@ -180,18 +188,24 @@ void set_cost(WeightPlan& plan, const Problem& p, const core::DeviceInfo& device
   const int element = element_of(plan.mode);
   const double sms = std::max(1, device.sm_count), positions = k.piece * k.stage_pieces;
   const double x_elements = positions * std::min(tile.rows(), k.cin_group);
-  const double v_elements = double(k.rows) * k.stage_pieces * k.width;
+  const double y_elements = double(k.block_couts) * k.stage_pieces * k.piece_pitch;
   const double tensor =
       2.0 * tile.rows() * tile.columns() * positions / (product_rate(plan.mode, device) / sms);
   const double steps = positions * element / kWeightStepBytes * tile.warp_rows * tile.warp_columns;
-  const double copies =
-      v_elements * (element == 2 ? kPairCopyCycles : kCopyCycles) + x_elements * kCopyCycles / 4;
-  const double shared = (steps * (tile.mi * 4 + tile.ni * 2) + copies) / kClock;
-  const double l2 = (x_elements + v_elements) * element / kL2BytesPerCycle / kClock;
+  const double copies = (x_elements + y_elements) * element / 16 * kCopyCycles;
+  const double loads = tile.mi * 4 + tile.ni * (element == 2 ? 4 : 2);
+  const double shared = steps * loads / kClock;
+  // Instructions: to round operands two each, to split them six.
+  const double words = element == 4 ? tile.mi * 4 + tile.ni * 2 : 0;
+  const double each = plan.mode == WeightMode::ieee ? 6 : 2, products = tile.mi * tile.ni;
+  const double instructions = words * each + loads + 10 + products * (plan.mode == WeightMode::ieee ? 9 : 1) +
+                              (element == 2 ? 2 * tile.ni : 0);
+  const double issue = (steps * instructions / 4 + copies) / 0.6 / kClock;
+  const double l2 = (x_elements + y_elements) * element / kL2BytesPerCycle / kClock;
   const int64_t room = device.shared_per_sm / static_cast<int64_t>(plan.shared_bytes + 1024);
   const auto resident = static_cast<double>(std::clamp<int64_t>(room, 1, tile.blocks));
   const double busy =
-      std::max({tensor, shared, l2}) + 0.15 * (tensor + shared + l2) + kStageSeconds / resident;
+      std::max({tensor, shared, l2, issue}) + 0.2 * (tensor + shared + l2) + kStageSeconds / resident;
   const double per_split = double(ceil_div(k.stages, k.splits));
   const double blocks = double(plan.blocks);
   const double turns = std::max(1.0, std::ceil(blocks / sms));
@@ -223,8 +237,10 @@ WeightPlan without_splits(const Problem& p, const core::DeviceInfo& device, cons
   WeightPlan plan{weight_mode(p), config, {}, {}, 0, 0, 0};
   const WeightTile& tile = kWeightTileTable[config.tile];
   set_sizes(plan.params, p);
-  set_blocks(plan.params, tile, std::min(config.block_taps, tile.columns()), p.groups);
-  if (int64_t{plan.params.block_taps} * plan.params.step >= 1 << 20) return plan;
+  set_blocks(plan.params, tile, config, p.groups);
+  plan.params.piece = config.piece;
+  if (reach_of(plan.params) * config.stage_pieces >= 1 << 18) return plan;
+  plan.config.block_couts = plan.params.block_couts;
   plan.config.block_taps = plan.params.block_taps;
   set_layout(plan, p, tile, exact_pitch);
   plan.blocks = fits(plan, device) ? 1 : 0;
@@ -310,7 +326,13 @@ WeightPlan weight_plan(const Problem& p, const core::DeviceInfo& device) {
         if (piece < positions && piece < 16 && p.l > piece) continue;
         int taps = static_cast<int>(std::min<int64_t>(p.k, kWeightTileTable[tile].columns()));
         for (; taps >= 1; taps /= 2) {
-          WeightPlan plan = without_splits(p, device, {tile, piece, positions / piece, taps, 1}, false);
+          int couts =
+              static_cast<int>(std::min<int64_t>(p.cout_per_group(), kWeightTileTable[tile].columns()));
+          WeightPlan plan;
+          for (; couts >= 1; couts /= 2) {  // fewer where their rows are long
+            plan = without_splits(p, device, {tile, piece, positions / piece, taps, couts, 1}, false);
+            if (plan.blocks != 0) break;
+          }
           if (plan.blocks != 0) try_splits(best, plan, p, device);
         }
       }

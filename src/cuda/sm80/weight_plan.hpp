@@ -11,7 +11,7 @@ namespace tconv::cuda {
 struct WeightConfig {
   int tile = 0;  // index into kWeightTileTable
   int piece = 0, stage_pieces = 0;
-  int block_taps = 0;
+  int block_taps = 0, block_couts = 0;  // at most
   int splits = 1;
   bool operator==(const WeightConfig&) const = default;
 };

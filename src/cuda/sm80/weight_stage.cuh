@@ -1,4 +1,4 @@
-// The stages of cuda.sm80.weight: x and v on their way to shared memory.
+// The stages of cuda.sm80.weight: x and dy on their way to shared memory.
 #pragma once
 
 #include "cuda/sm80/weight_modes.cuh"
@@ -51,9 +51,6 @@ __device__ inline void copy_async8(uint32_t to, const void* from, int bytes) {
 }
 __device__ inline void store_shared2(uint32_t to, uint32_t v) {
   asm volatile("st.shared.u16 [%0], %1;\n" ::"r"(to), "h"(static_cast<uint16_t>(v)) : "memory");
-}
-__device__ inline void store_shared4(uint32_t to, uint32_t v) {
-  asm volatile("st.shared.u32 [%0], %1;\n" ::"r"(to), "r"(v) : "memory");
 }
 
 // Sample and first position of a piece; no sample beyond the last.
@@ -158,131 +155,89 @@ class RowsOfX {
   int rows_;
 };
 
-// Rows (cout, phase) of v. A line is a piece of one cout, in which phases lie side by side, as they do in dy.
-// A warp copies 32 items of a line, the same ones of every cout that is its own: what an item is takes long
-// to find out, and only the place changes from cout to cout.
+// Of dy's elements in the sixteen bytes before an element, the number: rows begin anywhere, and are copied
+// from the last sixteen bytes on. All pieces of a sample have the same.
+template <class T>
+struct Skew {
+  static constexpr int kUnit = 16 / sizeof(T);
+  const WeightParams& p;
+  int64_t origin;  // of the tile: what the first cout's first o has to stride*i
+  uint32_t first;
+
+  __device__ Skew(const WeightParams& params, const Place& at)
+      : p(params),
+        origin(int64_t{at.tap} * params.step * params.stride + int64_t{at.phase} * params.dilation -
+               params.padding),
+        first(static_cast<uint32_t>(reinterpret_cast<uintptr_t>(params.y) / sizeof(T)) +
+              static_cast<uint32_t>((int64_t{at.group} * params.cout_group + at.cout) * params.y_step[1] +
+                                    origin)) {}
+  // Of a sample's first cout; a cout on adds y_step[1].
+  __device__ uint32_t of_sample(int64_t n) const {
+    return first + static_cast<uint32_t>(n) * static_cast<uint32_t>(p.y_step[0]);
+  }
+  __device__ int of(uint32_t sample, int cout) const {
+    return static_cast<int>(sample + static_cast<uint32_t>(cout) * static_cast<uint32_t>(p.y_step[1])) &
+           kUnit - 1;
+  }
+};
+
+// Rows of dy, a line a piece of one cout: line_lanes threads copy a line, sixteen bytes each.
 template <class S>
-class RowsOfV {
+class RowsOfY {
  public:
   using T = typename S::Mode::T;
-  static constexpr int kElement = sizeof(T);
-  static constexpr bool kPairs = kElement == 2;  // an item is two neighbours of one row of v
-  static constexpr int kHeld = kWeightHeld;      // couts of a chunk
+  static constexpr int kElement = sizeof(T), kUnit = 16 / kElement;
 
-  __device__ RowsOfV(const WeightParams& p, const Place& at)
+  __device__ RowsOfY(const WeightParams& p, const Place& at)
       : p_(p),
+        skew_(p, at),
         y_(static_cast<const T*>(p.y) + (int64_t{at.group} * p.cout_group + at.cout) * p.y_step[1]),
-        couts_(min(p.block_couts, p.cout_group - at.cout)),
-        phases_(min(p.block_phases, p.phases - at.phase)),
-        origin_(int64_t{at.tap} * p.step * p.stride + int64_t{at.phase} * p.dilation - p.padding) {}
+        couts_(min(p.block_couts, p.cout_group - at.cout)) {}
 
-  // Queues copies of all of it.
   __device__ void copy(int64_t stage, uint32_t to) const {
-    static_assert(!kPairs);
-    const int all = p_.turns << p_.pieces_shift, step = S::kWarps >> p_.cout_shift;
-    const int cout = first_cout(), cout_step = 1 << p_.cout_shift;
-    for (int turn = threadIdx.x / 32 >> p_.cout_shift; turn < all; turn += step) {
-      const Item item = item_of(stage, turn);
-      if (!item.there) continue;
-      const bool inside = item.in_sample && static_cast<uint64_t>(item.o) < static_cast<uint64_t>(p_.lout);
-      const T* from = (inside ? item.sample + item.o * p_.y_step[2] : y_) + cout * p_.y_step[1];
-      const int64_t next = cout_step * p_.y_step[1];
-      const int bytes = inside ? kElement : 0, to_next = cout_step * p_.block_phases * p_.y_pitch;
-      uint32_t place = to + item.to + cout * p_.block_phases * p_.y_pitch;
-#pragma unroll 4
-      for (int c = cout; c < couts_; c += cout_step) {
-        if constexpr (kElement == 8) {
-          copy_async8(place, from, bytes);
+    const int lines = couts_ << p_.pieces_shift;
+    const int lane = threadIdx.x & (1 << p_.line_shift) - 1, lanes = 1 << p_.line_shift;
+    for (int line = static_cast<int>(threadIdx.x) >> p_.line_shift; line < lines;
+         line += S::kThreads >> p_.line_shift) {
+      const int index = line & (1 << p_.pieces_shift) - 1, cout = line >> p_.pieces_shift;
+      const Piece piece(p_, (stage << p_.pieces_shift) + index);
+      const int skew = skew_.of(skew_.of_sample(piece.n), cout);
+      const int64_t o = piece.i * p_.stride + skew_.origin - skew;
+      const T* from = y_ + piece.n * p_.y_step[0] + cout * p_.y_step[1] + o;
+      const uint32_t place = to + cout * p_.y_pitch + index * p_.piece_pitch * kElement;
+      for (int unit = lane * kUnit; unit < p_.piece_pitch; unit += lanes * kUnit) {
+        const int64_t left = piece.there ? p_.lout - o - unit : 0;
+        if (o + unit >= 0 || left <= 0) {
+          const int elements = static_cast<int>(min(int64_t{kUnit}, max(int64_t{0}, left)));
+          copy_async16(place + unit * kElement, elements > 0 ? from + unit : y_, elements * kElement);
         } else {
-          copy_async4(place, from, bytes);
+          copy_head(place + unit * kElement, from + unit, o + unit);
         }
-        from += next;
-        place += to_next;
       }
-    }
-  }
-
-  // The same through registers, chunk by chunk: between load and store there is time to multiply.
-  __device__ void load(int64_t stage, int chunk) {
-    const int turn =
-        chunk / p_.cout_chunks * (S::kWarps >> p_.cout_shift) + (threadIdx.x / 32 >> p_.cout_shift);
-    const int cout_step = 1 << p_.cout_shift;
-    cout_ = first_cout() + chunk % p_.cout_chunks * kHeld * cout_step;
-    there_ = false;
-    if (turn >= p_.turns << p_.pieces_shift) return;
-    const Item item = item_of(stage, turn);
-    if (!item.there) return;
-    there_ = true;
-    begins_ = item.u == 0;
-    to_ = item.to + cout_ * p_.block_phases * p_.y_pitch;
-    const auto inside = [&](int64_t o) {
-      return item.in_sample && static_cast<uint64_t>(o) < static_cast<uint64_t>(p_.lout);
-    };
-    const bool first = inside(item.o), second = inside(item.o + p_.stride);
-    const int64_t next = cout_step * p_.y_step[1];
-    const auto* from =
-        reinterpret_cast<const unsigned short*>(item.sample) + cout_ * p_.y_step[1] + item.o * p_.y_step[2];
-    const int64_t behind = p_.stride * p_.y_step[2];
-#pragma unroll
-    for (int h = 0; h < kHeld; ++h) {
-      const bool exists = cout_ + h * cout_step < couts_;
-      held_[h][0] = exists && first ? __ldg(from + h * next) : 0u;
-      held_[h][1] = exists && second ? __ldg(from + h * next + behind) : 0u;
-    }
-  }
-  __device__ void store(uint32_t to) const {
-    if (!there_) return;
-    const int cout_step = 1 << p_.cout_shift, next = cout_step * p_.block_phases * p_.y_pitch;
-    uint32_t place = to + to_;
-    const bool twice = p_.block_taps > 1;  // the copy that is one position earlier
-#pragma unroll
-    for (int h = 0; h < kHeld; ++h) {
-      if (cout_ + h * cout_step >= couts_) break;
-      store_shared4(place, held_[h][0] | held_[h][1] << 16);
-      if (twice) {
-        if (!begins_) store_shared2(place + p_.y_bytes - 2, held_[h][0]);
-        store_shared2(place + p_.y_bytes, held_[h][1]);
-      }
-      place += next;
     }
   }
 
  private:
-  struct Item {
-    const T* sample;  // the first cout's row
-    int64_t o;        // of the item's first element
-    int to;           // bytes, in the first cout's rows
-    int u;
-    bool in_sample;  // else it is zeros
-    bool there;      // else it is no item
-  };
-
-  __device__ int first_cout() const {
-    return threadIdx.x / 32 & (1 << p_.cout_shift) - 1;
-  }
-
-  __device__ Item item_of(int64_t stage, int turn) const {
-    const int index = turn & (1 << p_.pieces_shift) - 1;
-    const int m = (turn >> p_.pieces_shift) * 32 + threadIdx.x % 32;
-    const int u = static_cast<int>(p_.by_phases.divide(m)), phase = m - u * p_.block_phases;
-    const Piece piece(p_, (stage << p_.pieces_shift) + index);
-    Item item;
-    item.u = kPairs ? 2 * u : u;
-    item.in_sample = piece.there;
-    item.there = item.u < p_.width && phase < phases_;
-    item.sample = y_ + piece.n * p_.y_step[0];
-    item.o = (piece.i + item.u) * p_.stride + int64_t{phase} * p_.dilation + origin_;
-    item.to = phase * p_.y_pitch + (index * p_.piece_pitch + item.u) * kElement;
-    return item;
+  // Sixteen bytes that begin before the row does.
+  __device__ void copy_head(uint32_t to, const T* from, int64_t o) const {
+#pragma unroll 1
+    for (int e = 0; e < kUnit; ++e) {
+      const bool inside = o + e >= 0 && o + e < p_.lout;
+      if constexpr (kElement == 2) {
+        const auto* bits = reinterpret_cast<const unsigned short*>(from);
+        store_shared2(to + 2 * e, inside ? __ldg(bits + e) : 0u);
+      } else if constexpr (kElement == 4) {
+        copy_async4(to + 4 * e, inside ? from + e : from + kUnit - 1, inside ? 4 : 0);
+      } else {
+        copy_async8(to + 8 * e, inside ? from + e : from + kUnit - 1, inside ? 8 : 0);
+      }
+    }
   }
 
   const WeightParams& p_;
+  Skew<T> skew_;
   const T* y_;
-  int couts_, phases_;
-  int64_t origin_;
-  uint32_t held_[kPairs ? kHeld : 1][2];
-  int cout_ = 0, to_ = 0;
-  bool there_ = false, begins_ = false;
+  int couts_;
 };
 
 #endif
