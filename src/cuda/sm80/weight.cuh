@@ -323,7 +323,7 @@ WeightFunctions functions_of() {
   WeightFunctions f{};
   constexpr bool kWide = Mode::kCross || sizeof(typename Mode::T) == 8;  // sums take twice the registers
   if constexpr (!kWide) f.tiles[0] = weight_kernel<Shape<Mode, 2, 4, 4, 6, 1>>;
-  if constexpr (sizeof(typename Mode::T) < 8) f.tiles[1] = weight_kernel<Shape<Mode, 2, 4, 4, 4, 1>>;
+  if constexpr (!kWide) f.tiles[1] = weight_kernel<Shape<Mode, 2, 4, 4, 4, 1>>;
   f.tiles[2] = weight_kernel<Shape<Mode, 2, 4, 2, 4, kWide ? 1 : 2>>;
   f.tiles[3] = weight_kernel<Shape<Mode, 1, 8, 2, 4, kWide ? 1 : 2>>;
   f.tiles[4] = weight_kernel<Shape<Mode, 8, 1, 1, 4, 2>>;

@@ -286,7 +286,7 @@ const char* name_of(WeightMode mode) {
 
 bool weight_has(WeightMode mode, int tile) {
   if (tile == 0) return mode != WeightMode::ieee && mode != WeightMode::f64;
-  return tile != 1 || mode != WeightMode::f64;
+  return tile != 1 || (mode != WeightMode::f64 && mode != WeightMode::ieee);
 }
 
 Support weight_supports(const Problem& p) {
