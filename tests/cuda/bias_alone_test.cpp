@@ -51,6 +51,36 @@ TEST(BiasAlone, NoOutputIsLeftOut) {
   EXPECT_LT(idle, needed / 10);  // for nothing: x is shorter than the taps reach
 }
 
+TEST(BiasAlone, NoOutputOfAStridedProductIsLeftOut) {
+  judge::Rng rng(4);
+  int needed = 0, spared = 0;
+  for (int i = 0; i < 50000; ++i) {
+    core::Problem p;
+    p.operation = core::Operation::grad_input;
+    p.n = p.cin = p.cout = 1;
+    p.has_bias = true;
+    p.l = rng.between(1, 9), p.k = rng.between(1, 7);
+    p.stride = rng.between(1, 6), p.dilation = rng.between(1, 6);
+    p.padding = rng.between(0, 9), p.output_padding = rng.between(0, 5);
+    if (!core::validate(p).ok() || p.lout() <= 0) continue;
+    bool there = false;
+    for (int64_t x = 0; x < p.l; ++x) {
+      bool any = false;
+      for (int64_t k = 0; k < p.k; ++k) {
+        const int64_t o = p.stride * x - p.padding + p.dilation * k;
+        any = any || (o >= 0 && o < p.lout());
+      }
+      there = there || !any;
+    }
+    const bool stored = needs_bias_alone(p, BiasStored::none);
+    ASSERT_TRUE(stored || !there) << core::text(p);
+    ++(there ? needed : spared);
+    EXPECT_TRUE(!stored || there || p.dilation > p.lout()) << core::text(p);
+  }
+  EXPECT_GT(needed, 100);
+  EXPECT_GT(spared, 10000);
+}
+
 TEST(BiasAlone, UsualLayersNeedNoLaunch) {
   for (const char* text :
        {"n1 ci512 co256 l800 k16 s8 p4 bias f32", "n1 ci64 co32 l100 k4 s2 p1 bias f32",

@@ -35,6 +35,8 @@ inline core::Problem draw_transposed(judge::Rng& rng) {
     p.x_contiguous = true;
     p.x_stride = {0, 0, 0};
     if (rng.chance(50)) p.stride = 1;
+    if (rng.chance(20))
+      p.y_contiguous = false, p.y_stride = {p.cout * (p.lout() + 3) * 2, 2 * (p.lout() + 3), 2};
     if (core::validate(p).ok()) return p;
   }
 }

@@ -20,8 +20,16 @@ __device__ inline bool has_product(const BiasAloneParams& p, int64_t q) {
   return least <= taps && least <= i / p.step;
 }
 
+// The same of a strided product: whether a tap k with 0 <= stride*i - padding + dilation*k < l exists.
+__device__ inline bool has_strided_product(const BiasAloneParams& p, int64_t i) {
+  const int64_t o = i * p.stride - p.padding;
+  if (o >= p.l) return false;
+  const int64_t least = o >= 0 ? 0 : (-o - 1) / p.dilation + 1;
+  return least < p.k && least <= (p.l - 1 - o) / p.dilation;
+}
+
 // A block takes channels in turn, and mostly finds that their bias is another.
-template <class T>
+template <class T, bool kStrided = false>
 __global__ void __launch_bounds__(kBiasAloneThreads)
     bias_alone_kernel(const __grid_constant__ BiasAloneParams p) {
   for (int64_t co = blockIdx.x; co < p.cout; co += gridDim.x) {
@@ -30,7 +38,8 @@ __global__ void __launch_bounds__(kBiasAloneThreads)
     for (int64_t n = 0; n < p.n; ++n) {
       T* row = static_cast<T*>(p.y) + (n * p.cout + co) * p.lout;
       for (int64_t o = threadIdx.x; o < p.lout; o += kBiasAloneThreads) {
-        if (!has_product(p, o + p.padding)) row[o] = finish.alone();
+        const bool any = kStrided ? has_strided_product(p, o) : has_product(p, o + p.padding);
+        if (!any) row[o] = finish.alone();
       }
     }
   }

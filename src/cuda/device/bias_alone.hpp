@@ -7,6 +7,7 @@ namespace tconv::cuda {
 
 inline constexpr int kBiasAloneThreads = 256;
 
+// Of a strided product cout and lout are those of its output, dx, and l is dy's length.
 struct BiasAloneParams {
   const void* bias;
   void* y;

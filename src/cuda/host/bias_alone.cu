@@ -28,24 +28,33 @@ bool has_unreached(const Problem& p, const Phases& f, int64_t first, int64_t end
   return before || behind || (taps > 1 && f.step > p.l);
 }
 
+// Of a strided product: whether an output's taps are all before dy, behind it, or on both sides of it.
+bool has_unreached_strided(const Problem& p) {
+  const int64_t reach = p.dilation * (p.k - 1);
+  const bool before = reach < p.padding, behind = p.stride * (p.l - 1) - p.padding >= p.lout();
+  return before || behind || (p.k > 1 && p.dilation > p.lout());
+}
+
+template <bool kStrided>
 void (*function_of(DType dtype))(BiasAloneParams) {
   switch (dtype) {
     case DType::f64:
-      return bias_alone_kernel<double>;
+      return bias_alone_kernel<double, kStrided>;
     case DType::f16:
-      return bias_alone_kernel<__half>;
+      return bias_alone_kernel<__half, kStrided>;
     case DType::bf16:
-      return bias_alone_kernel<__nv_bfloat16>;
+      return bias_alone_kernel<__nv_bfloat16, kStrided>;
     case DType::f32:
       break;
   }
-  return bias_alone_kernel<float>;
+  return bias_alone_kernel<float, kStrided>;
 }
 
 }  // namespace
 
 bool needs_bias_alone(const Problem& p, BiasStored stored) {
   if (!p.has_bias) return false;
+  if (p.operation != core::Operation::forward) return has_unreached_strided(p);
   const Phases f = phases_of(p);
   if (stored == BiasStored::none && f.count < p.stride) return true;
   const int64_t longer = std::min(p.k - (f.taps - 1) * f.tap_stride, f.count);
@@ -54,16 +63,24 @@ bool needs_bias_alone(const Problem& p, BiasStored stored) {
 
 Status store_bias_alone(const Launcher& launcher, const Problem& p, const plan::Operands& operands,
                         BiasStored stored) {
-  if (!needs_bias_alone(p, stored)) return {};
-  const Phases f = phases_of(p);
+  if (operands.bias == nullptr || !needs_bias_alone(p, stored)) return {};
   BiasAloneParams params{};
+  constexpr int64_t kMostBlocks = 1024;
+  if (p.operation != core::Operation::forward) {
+    params.bias = operands.bias, params.y = operands.output;
+    params.n = p.n, params.cout = p.cin, params.l = p.lout(), params.lout = p.l, params.k = p.k;
+    params.stride = p.stride, params.padding = p.padding, params.dilation = p.dilation;
+    return launcher.run(function_of<true>(p.dtype), {std::min(p.cin, kMostBlocks), kBiasAloneThreads},
+                        params);
+  }
+  const Phases f = phases_of(p);
   params.bias = operands.bias, params.y = operands.output;
   params.n = p.n, params.cout = p.cout, params.l = p.l, params.lout = p.lout(), params.k = p.k;
   params.stride = p.stride, params.padding = p.padding, params.dilation = p.dilation;
   params.gcd = p.stride / f.tap_stride, params.tap_stride = f.tap_stride, params.step = f.step;
   params.inverse = core::inverse_modulo(f.step, f.tap_stride);
-  constexpr int64_t kMostBlocks = 1024;
-  return launcher.run(function_of(p.dtype), {std::min(p.cout, kMostBlocks), kBiasAloneThreads}, params);
+  return launcher.run(function_of<false>(p.dtype), {std::min(p.cout, kMostBlocks), kBiasAloneThreads},
+                      params);
 }
 
 }  // namespace tconv::cuda

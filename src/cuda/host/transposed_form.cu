@@ -43,7 +43,7 @@ Status make_planes(const TransposedForm& form, const Problem& p, const Launcher&
   PlanesParams k{};
   k.from = from;
   k.to = to;
-  k.from_step[0] = p.cout * length, k.from_step[1] = length, k.from_step[2] = 1;
+  std::ranges::copy(p.y_steps(), k.from_step);
   k.channels = p.cout, k.length = length;
   k.stride = p.stride, k.dilation = p.dilation, k.padding = p.padding;
   k.rows = p.n * p.cout, k.pitch = form.product.x_stride[1];
@@ -81,7 +81,7 @@ std::string no_transposed_form(const Problem& p) {
   }
   // Positions between taps that are far apart are read for nothing.
   const core::Size wanted = core::Size(std::min(p.l, p.lout())) * cut.taps * 4 + 4096;
-  const bool read_as_it_is = p.stride == 1 && cut.apart == 1;
+  const bool read_as_it_is = p.stride == 1 && cut.apart == 1 && p.y_contiguous;
   if (!read_as_it_is && positions > wanted) return operation + ": taps far apart";
   return "";
 }
@@ -102,15 +102,17 @@ TransposedForm transposed_form(const Problem& p) {
   w = {group, p.k, row, k, first, -apart, phases, Divisor::of(static_cast<uint32_t>(phases))};
   Problem& q = form.product;
   q.operation = Operation::forward;
-  q.has_bias = false;
   q.cin = p.cout * cut.phases;
   q.cout = p.cin;
   q.k = cut.taps;
   q.stride = 1;
   q.dilation = cut.step;
-  form.planes = p.stride > 1 || cut.apart > 1;
-  q.x_contiguous = !form.planes;
-  q.x_stride = {0, 0, 0};
+  const bool side_by_side = p.y_steps()[2] == 1 || p.lout() == 1;
+  form.planes = p.stride > 1 || cut.apart > 1 || !side_by_side;
+  q.x_contiguous = p.y_contiguous;
+  q.x_stride = p.y_stride;
+  q.y_contiguous = true;
+  q.y_stride = {0, 0, 0};
   if (!form.planes) {
     q.l = p.lout();
     q.padding = p.dilation * (p.k - 1) - p.padding;
@@ -120,6 +122,7 @@ TransposedForm transposed_form(const Problem& p) {
   q.padding = cut.step * (cut.taps - 1);
   q.output_padding = 0;
   q.l = p.l + q.padding;
+  q.x_contiguous = false;
   const int64_t element = static_cast<int64_t>(size_of(p.dtype)), vector = kVector / element;
   const int64_t pitch = ceil_div(q.l, vector) * vector;
   q.x_stride = {q.cin * pitch, pitch, 1};

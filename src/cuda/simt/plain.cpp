@@ -38,8 +38,8 @@ PlainParams shape_of(const Problem& p) {
   s.gcd = std::gcd(p.stride, p.dilation);
   s.tap_stride = p.stride / s.gcd;
   s.inverse = core::inverse_modulo(p.dilation / s.gcd, s.tap_stride);
-  const auto steps = p.x_steps();
-  for (std::size_t i = 0; i < 3; ++i) s.x_step[i] = steps[i];
+  const auto x_steps = p.x_steps(), y_steps = p.y_steps();
+  for (std::size_t i = 0; i < 3; ++i) s.x_step[i] = x_steps[i], s.y_step[i] = y_steps[i];
   s.elements = p.output_elements();
   return s;
 }
@@ -76,7 +76,7 @@ class PlainKernel final : public plan::Kernel {
     PlainParams params = shape_;
     params.x = operands.x;
     params.weight = operands.weight;
-    params.bias = problem_.has_bias ? operands.bias : nullptr;
+    params.bias = problem_.reads_bias() ? operands.bias : nullptr;
     params.grad_output = operands.grad_output;
     params.output = operands.output;
     if (shape_.splits > 1) params.parts = reinterpret_cast<double*>(context.workspace);
@@ -146,7 +146,13 @@ std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::Dev
 
 }  // namespace
 
-const plan::KernelEntry kSimtPlain = {"cuda.simt.plain", "every operation, simply: the slow path",
-                                      core::DeviceKind::cuda, supports, make};
+const plan::KernelEntry kSimtPlain = {"cuda.simt.plain",
+                                      "every operation, simply: the slow path",
+                                      core::DeviceKind::cuda,
+                                      supports,
+                                      make,
+                                      {},
+                                      true,
+                                      true};
 
 }  // namespace tconv::cuda

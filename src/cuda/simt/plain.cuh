@@ -89,12 +89,15 @@ __global__ void plain_grad_input_kernel(const __grid_constant__ PlainParams p) {
     int run = 0;
     for (int64_t c = 0; c < p.cout_group; ++c) {
       for (int64_t k = begin; k < end; ++k) {
-        sum.add(read<T>(p.grad_output, (n * p.cout + first + c) * p.lout + o + k * p.dilation),
+        sum.add(read<T>(p.grad_output,
+                        n * p.y_step[0] + (first + c) * p.y_step[1] + (o + k * p.dilation) * p.y_step[2]),
                 read<T>(p.weight, (ci * p.cout_group + c) * p.k + k));
         if (++run % kRun == 0) sum.flush();
       }
     }
-    static_cast<T*>(p.output)[e] = WideEpilogue<T>{}.begun(sum.total());
+    const WideEpilogue<T> epilogue{load_bias<T>(p.bias, ci)};
+    // Without products the bias, -0.0 included.
+    static_cast<T*>(p.output)[e] = begin < end ? epilogue(sum.total()) : epilogue.alone();
   }
 }
 
@@ -170,9 +173,11 @@ __global__ __launch_bounds__(kPlainThreads) void plain_grad_weight_kernel(
                     ? read<T>(p.x, at.n * p.x_step[0] + (group * p.cin_group + ci + a) * p.x_step[1] +
                                        at.i * p.x_step[2])
                     : Sum(0);
-        dys[a] = co + a < p.cout_group
-                     ? read<T>(p.grad_output, (at.n * p.cout + group * p.cout_group + co + a) * p.lout + o)
-                     : Sum(0);
+        dys[a] =
+            co + a < p.cout_group
+                ? read<T>(p.grad_output, at.n * p.y_step[0] + (group * p.cout_group + co + a) * p.y_step[1] +
+                                             o * p.y_step[2])
+                : Sum(0);
       }
       ++run;
 #pragma unroll
@@ -205,7 +210,7 @@ __global__ __launch_bounds__(kPlainThreads) void plain_grad_bias_kernel(
     LongSum<Sum> sum;
     int run = 0;
     for (PlainWalk at(p, split, p.lout); at.there(); at.advance()) {
-      sum.add(read<T>(p.grad_output, (at.n * p.cout + co) * p.lout + at.i), Sum(1));
+      sum.add(read<T>(p.grad_output, at.n * p.y_step[0] + co * p.y_step[1] + at.i * p.y_step[2]), Sum(1));
       if (++run % kRun == 0) sum.flush();
     }
     put_part<T>(p, split, co, block_sum(sum.total()));

@@ -3,7 +3,7 @@
 //
 // clang-format off
 //   fwd   a thread an output: for k of its residue, ci:                          y  += x[n,ci,i] * w[ci,co',k]
-//   gx    a thread an output: for co, k:                                         dx += dy[n,co,o] * w[ci,co',k]
+//   gx    a thread an output: for co, k:                                         dx += dy[n,co,o] * w[ci,co',k], and the bias
 //   gw    a block 4 ci x 4 co of one k: its threads share the positions (n, i):  dw += x[n,ci,i] * dy[n,co,o]
 //   gb    a block a channel: its threads share the positions (n, o):             db += dy[n,co,o]
 // clang-format on
@@ -34,7 +34,7 @@ struct PlainParams {
   double* parts;  // null: no second pass
   int64_t n, cin, cout, l, lout, k, groups, cin_group, cout_group;
   int64_t stride, padding, dilation, gcd, tap_stride, inverse;  // of dilation/gcd modulo tap_stride
-  int64_t x_step[3];
+  int64_t x_step[3], y_step[3];
   int64_t elements;  // of the output
   int64_t tiles;     // of gw and gb, a split left out
   int64_t splits;

@@ -32,8 +32,9 @@ int64_t sum_bytes(const Problem& p) {
 
 std::string StridedConfig::text() const {
   return "a thread " + std::to_string(rows) + " ci x " + std::to_string(kStridedPositions) + " positions, " +
-         std::to_string(lanes) + " threads a piece of a row, " + std::to_string(channels) +
-         " channels at once, " + std::to_string(shared_bytes) + " bytes of shared memory";
+         std::to_string(lanes) + " threads a piece of a row, " + std::to_string(turns) + " turns, " +
+         std::to_string(channels) + " channels at once, " + std::to_string(shared_bytes) +
+         " bytes of shared memory";
 }
 
 StridedConfig plan_strided(const Problem& p) {
@@ -60,6 +61,12 @@ StridedConfig plan_strided(const Problem& p) {
     set_lanes(c.lanes / 2);
   }
   c.parts = ceil_div(p.l, c.lanes * kStridedPositions);
+  // A window that holds all channels serves several tiles of rows, as far as blocks remain for the device.
+  constexpr int64_t kBlocks = 1500;
+  if (c.channels == p.cout_per_group()) {
+    const int64_t blocks = ceil_div(p.n * p.groups * c.row_tiles, c.units_a_block()) * c.parts;
+    c.turns = std::clamp<int64_t>(blocks / kBlocks, 1, c.row_tiles);
+  }
   return c;
 }
 
@@ -86,12 +93,14 @@ class StridedKernel final : public plan::Kernel {
     const Problem& p = problem_;
     StridedParams a{};
     a.dy = operands.grad_output, a.weight = operands.weight, a.dx = operands.output;
+    a.bias = p.has_bias ? operands.bias : nullptr;
     a.l = p.l, a.lout = p.lout(), a.k = p.k;
-    a.dy_step[0] = p.cout * a.lout, a.dy_step[1] = a.lout, a.dy_step[2] = 1;
+    std::ranges::copy(p.y_steps(), a.dy_step);
     a.stride = p.stride, a.padding = p.padding, a.dilation = p.dilation;
     a.cin = p.cin, a.cin_group = p.cin_per_group(), a.cout_group = p.cout_per_group(), a.groups = p.groups;
-    a.row_tiles = config_.row_tiles;
-    a.units = p.n * p.groups * a.row_tiles;
+    a.turns = static_cast<int32_t>(config_.turns);
+    a.tile_runs = ceil_div(config_.row_tiles, config_.turns);
+    a.units = p.n * p.groups * a.tile_runs;
     a.parts = config_.parts;
     a.blocks = ceil_div(a.units, config_.units_a_block()) * a.parts;
     a.lanes = static_cast<int32_t>(config_.lanes), a.channels = static_cast<int32_t>(config_.channels);
@@ -142,9 +151,10 @@ double tensor_ms(const Problem& p, const DeviceInfo& device) {
 
 double simt_ms(const Problem& p, const DeviceInfo& device) {
   const StridedConfig c = plan_strided(p);
-  // Products a second of an SM, by rows: 2.9e12 of an H200 were measured with 8 (n16 ci32 co64 l131072 k3 s2
-  // d2, n16 ci256 co256 l8192 k8 s4 g8).
-  const double rate = 2.7e9 * c.rows * std::max(1, device.sm_count) * (p.dtype == core::DType::f64 ? 0.4 : 1);
+  // Products a second of an SM, by rows: 1.5e12 of an H200 were measured with 1 (n16 ci1 co32 l128000
+  // k7), 2.9e12 with 8 (n16 ci32 co64 l131072 k3 s2 d2, n16 ci256 co256 l8192 k8 s4 g8).
+  const double rate =
+      (9.5e9 + 1.6e9 * c.rows) * std::max(1, device.sm_count) * (p.dtype == core::DType::f64 ? 0.4 : 1);
   const auto products = static_cast<double>(p.n * p.groups * c.row_tiles * c.rows * p.cout_per_group()) *
                         static_cast<double>(p.l) * static_cast<double>(p.k);
   // Every tile of rows reads dy again, from the L2 cache.
@@ -166,8 +176,13 @@ plan::Support supports(const Problem& p, const DeviceInfo& device, const PlanOpt
 }  // namespace
 }  // namespace simt
 
-const plan::KernelEntry kSimtStrided = {"cuda.simt.strided", "strided products of few channels",
-                                        core::DeviceKind::cuda, simt::supports,
-                                        simt::make_kernel<simt::StridedKernel>};
+const plan::KernelEntry kSimtStrided = {"cuda.simt.strided",
+                                        "strided products of few channels",
+                                        core::DeviceKind::cuda,
+                                        simt::supports,
+                                        simt::make_kernel<simt::StridedKernel>,
+                                        {},
+                                        true,
+                                        true};
 
 }  // namespace tconv::cuda

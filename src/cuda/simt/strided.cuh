@@ -1,7 +1,7 @@
 // cuda.simt.strided: the strided product of few channels, by multiply-adds.
 //
 //   dy (N, Cout, Lout)   w (Cin, Cout/groups, K)   dx (N, Cin, L)   o = stride*i - padding + dilation*k
-//   for each (n, group, tile of R ci), piece of positions                    some threads of a block
+//   for each (n, group, tiles of R ci), piece of positions                   some threads of a block
 //     for co in the group, `channels` at once                                staged: their window of dy,
 //     weights
 //       for k                                                                registers: R ci x 4 positions
@@ -31,25 +31,28 @@ struct StridedWindow {
   __device__ bool has(int e) const { return static_cast<unsigned>(e - begin) < static_cast<unsigned>(count); }
 };
 
-// The weights and the window of `count` channels from co on, of which dy and weight are the group's first; as
-// many loads under way as one channel of a short kernel has.
+// Weights of `count` channels of R rows, as [channel][k][row].
 template <class T, int R>
-__device__ __forceinline__ void stage_strided(const StridedParams& p, const StridedWindow& part,
-                                              Accumulator<T>* window, Accumulator<T>* weights, const T* dy,
-                                              const T* weight, int rows, int64_t co, int count, int lane) {
-  constexpr int kLoads = sizeof(T) == 8 ? 5 : 9;
+__device__ __forceinline__ void stage_weights(const StridedParams& p, Accumulator<T>* weights,
+                                              const T* weight, int rows, int count, int lane) {
   const int run = count * static_cast<int>(p.k);
-  // [channel][k][row]
 #pragma unroll
   for (int r = 0; r < R; ++r) {
-    const T* from = weight + (r * p.cout_group + co) * p.k;
+    const T* from = weight + r * p.cout_group * p.k;
     for (int e = lane; e < run; e += p.lanes) {
       weights[e * R + r] = r < rows ? widen(__ldg(from + e)) : Accumulator<T>(0);
     }
   }
+}
+
+// The window of `count` channels; as many loads under way as one channel of a short kernel has.
+template <class T>
+__device__ __forceinline__ void stage_window(const StridedParams& p, const StridedWindow& part,
+                                             Accumulator<T>* window, const T* dy, int count, int lane) {
+  constexpr int kLoads = sizeof(T) == 8 ? 5 : 9;
   const int64_t step = p.lanes * p.dy_step[2];
   for (int c = 0; c < count; ++c) {
-    const T* from = dy + (co + c) * p.dy_step[1] + (part.first + lane) * p.dy_step[2];
+    const T* from = dy + c * p.dy_step[1] + (part.first + lane) * p.dy_step[2];
     Accumulator<T>* to = window + c * p.pitch;
     for (int first = lane; first < p.window; first += kLoads * p.lanes, from += kLoads * step) {
       T values[kLoads];
@@ -66,38 +69,17 @@ __device__ __forceinline__ void stage_strided(const StridedParams& p, const Stri
   }
 }
 
+// A thread's R rows x 4 positions.
 template <class T, int R>
-__global__ void __launch_bounds__(kStridedThreads, R == 8 ? 4 : 6)
-    strided_kernel(const __grid_constant__ StridedParams p) {
+class StridedSums {
+ public:
   using Sum = Accumulator<T>;
-  constexpr int kP = kStridedPositions;
-  extern __shared__ __align__(16) unsigned char shared[];
-  const int unit_of_block = static_cast<int>(threadIdx.x) / p.lanes;
-  const int lane = static_cast<int>(threadIdx.x) - unit_of_block * p.lanes;
-  Sum* const window = reinterpret_cast<Sum*>(shared) + unit_of_block * p.unit_words;
-  Sum* const weights = window + p.channels * p.pitch;
-  const int64_t block = divide(blockIdx.x, p.parts), part = blockIdx.x - block * p.parts;
-  const int64_t unit = block * (kStridedThreads / p.lanes) + unit_of_block;
-  const bool there = unit < p.units;
-  const int64_t row_groups = divide(unit, p.row_tiles), tile = unit - row_groups * p.row_tiles;
-  const int64_t n = divide(row_groups, p.groups), group = row_groups - n * p.groups;
-  const int64_t ci = group * p.cin_group + tile * R;
-  const int rows = static_cast<int>(min(int64_t{R}, p.cin_group - tile * R));
-  const T* dy = static_cast<const T*>(p.dy) + n * p.dy_step[0] + group * p.cout_group * p.dy_step[1];
-  const T* weight = static_cast<const T*>(p.weight) + ci * p.cout_group * p.k;
+  static constexpr int kP = kStridedPositions;
 
-  const int64_t begin = part * p.lanes * kP;
-  const StridedWindow of_dy(p, begin * p.stride - p.padding);
-  const bool inside = of_dy.count == p.window;
-  const int stride = static_cast<int>(p.stride), dilation = static_cast<int>(p.dilation);
-  Sum sums[R][kP] = {};
-  bool any[kP] = {};
-  for (int64_t co = 0; co < p.cout_group; co += p.channels) {
-    const int count = static_cast<int>(min(int64_t{p.channels}, p.cout_group - co));
-    __syncthreads();
-    if (there) stage_strided<T, R>(p, of_dy, window, weights, dy, weight, rows, co, count, lane);
-    __syncthreads();
-    if (!there) continue;
+  __device__ __forceinline__ void add(const StridedParams& p, const StridedWindow& of_dy, const Sum* window,
+                                      const Sum* weights, int count, int lane) {
+    const int stride = static_cast<int>(p.stride), dilation = static_cast<int>(p.dilation);
+    const bool inside = of_dy.count == p.window;
     for (int c = 0; c < count; ++c) {
       const Sum* from = window + c * p.pitch;
       const Sum* w = weights + c * static_cast<int>(p.k) * R;
@@ -115,31 +97,80 @@ __global__ void __launch_bounds__(kStridedThreads, R == 8 ? 4 : 6)
           for (int r = 0; r < R; ++r) {
             const Sum by = w[r];
 #pragma unroll
-            for (int i = 0; i < kP; ++i) sums[r][i] = fma(x[i], by, sums[r][i]);
+            for (int i = 0; i < kP; ++i) sums_[r][i] = fma(x[i], by, sums_[r][i]);
           }
         } else {
 #pragma unroll
           for (int i = 0; i < kP; ++i) {
             if (!of_dy.has(e + i * p.lanes * stride)) continue;
-            any[i] = true;
+            any_[i] = true;
 #pragma unroll
-            for (int r = 0; r < R; ++r) sums[r][i] = fma(x[i], w[r], sums[r][i]);
+            for (int r = 0; r < R; ++r) sums_[r][i] = fma(x[i], w[r], sums_[r][i]);
           }
         }
       }
     }
-  }
-  if (!there) return;
+    if (inside) {
 #pragma unroll
-  for (int r = 0; r < R; ++r) {
-    if (r >= rows) break;
-    const Epilogue<T> epilogue = epilogue_of<T>(p.bias, ci + r);
-    T* to = static_cast<T*>(p.dx) + (n * p.cin + ci + r) * p.l;
-#pragma unroll
-    for (int i = 0; i < kP; ++i) {
-      const int64_t at = begin + lane + i * p.lanes;
-      if (at < p.l) to[at] = inside || any[i] ? epilogue(sums[r][i] + Sum(0)) : epilogue.alone();
+      for (int i = 0; i < kP; ++i) any_[i] = true;
     }
+  }
+
+  // to: the first row's output of the thread's first position, which is `at`.
+  __device__ __forceinline__ void store(const StridedParams& p, T* to, int64_t ci, int rows,
+                                        int64_t at) const {
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      if (r >= rows) break;
+      const Epilogue<T> epilogue = epilogue_of<T>(p.bias, ci + r);
+#pragma unroll
+      for (int i = 0; i < kP; ++i) {
+        if (at + i * p.lanes >= p.l) break;
+        to[r * p.l + i * p.lanes] = any_[i] ? epilogue(sums_[r][i] + Sum(0)) : epilogue.alone();
+      }
+    }
+  }
+
+ private:
+  Sum sums_[R][kP] = {};
+  bool any_[kP] = {};
+};
+
+template <class T, int R>
+__global__ void __launch_bounds__(kStridedThreads, R == 8 || sizeof(T) == 8 ? 4 : 6)
+    strided_kernel(const __grid_constant__ StridedParams p) {
+  using Sum = Accumulator<T>;
+  extern __shared__ __align__(16) unsigned char shared[];
+  const int unit_of_block = static_cast<int>(threadIdx.x) / p.lanes;
+  const int lane = static_cast<int>(threadIdx.x) - unit_of_block * p.lanes;
+  Sum* const window = reinterpret_cast<Sum*>(shared) + unit_of_block * p.unit_words;
+  Sum* const weights = window + p.channels * p.pitch;
+  const int64_t block = divide(blockIdx.x, p.parts), part = blockIdx.x - block * p.parts;
+  const int64_t unit = block * (kStridedThreads / p.lanes) + unit_of_block;
+  const bool there = unit < p.units;
+  const int64_t row_group = divide(unit, p.tile_runs);
+  const int64_t n = divide(row_group, p.groups), group = row_group - n * p.groups;
+  const T* dy = static_cast<const T*>(p.dy) + n * p.dy_step[0] + group * p.cout_group * p.dy_step[1];
+  const int64_t begin = part * p.lanes * kStridedPositions;
+  const StridedWindow of_dy(p, begin * p.stride - p.padding);
+
+  // Several tiles of rows only where all channels are staged at once, and stay.
+  for (int turn = 0; turn < p.turns; ++turn) {
+    const int64_t row = ((unit - row_group * p.tile_runs) * p.turns + turn) * R;
+    const int rows = static_cast<int>(max(min(int64_t{R}, p.cin_group - row), int64_t{0}));
+    const int64_t ci = group * p.cin_group + row;
+    const T* weight = static_cast<const T*>(p.weight) + ci * p.cout_group * p.k;
+    StridedSums<T, R> sums;
+    for (int64_t co = 0; co < p.cout_group; co += p.channels) {
+      const int count = static_cast<int>(min(int64_t{p.channels}, p.cout_group - co));
+      __syncthreads();
+      if (there && rows > 0) stage_weights<T, R>(p, weights, weight + co * p.k, rows, count, lane);
+      if (there && turn == 0) stage_window<T>(p, of_dy, window, dy + co * p.dy_step[1], count, lane);
+      __syncthreads();
+      if (there && rows > 0) sums.add(p, of_dy, window, weights, count, lane);
+    }
+    T* to = static_cast<T*>(p.dx) + (n * p.cin + ci) * p.l + begin + lane;
+    if (there) sums.store(p, to, ci, rows, begin + lane);
   }
 }
 

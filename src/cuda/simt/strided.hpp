@@ -26,10 +26,11 @@ struct StridedParams {
   int64_t l, lout, k;
   int64_t stride, padding, dilation;
   int64_t cin, cin_group, cout_group, groups;
-  int64_t row_tiles;     // of a group's ci
-  int64_t units, parts;  // (n, group, row tile), and pieces of their positions
+  int64_t tile_runs;     // runs of `turns` tiles of a group's ci
+  int64_t units, parts;  // (n, group, run), and pieces of their positions
   int64_t blocks;
   int32_t lanes;     // threads of a unit
+  int32_t turns;     // tiles of rows, one after the other
   int32_t channels;  // staged at once
   int32_t window, pitch;
   int32_t unit_words;  // of shared memory, in elements of sums
@@ -41,7 +42,7 @@ StridedFunction strided_function(core::DType dtype, int rows);
 // How the work is cut.
 struct StridedConfig {
   int rows = 1;
-  int64_t lanes = kStridedThreads, parts = 1, row_tiles = 1;
+  int64_t lanes = kStridedThreads, parts = 1, row_tiles = 1, turns = 1;
   int64_t channels = 1, window = 1, pitch = 1;
   int64_t unit_words = 0, shared_bytes = 0;
   bool operator==(const StridedConfig&) const = default;

@@ -102,7 +102,7 @@ class Sm80Dense final : public plan::Kernel {
       status =
           sum_partials(launcher, problem_, operands, context.workspace, sm80_sum_params(plan_, problem_));
     }
-    return status.ok() ? store_bias_alone(launcher, problem_, operands, BiasStored::none) : status;
+    return status.ok() ? store_bias_alone(launcher, asked_, operands, BiasStored::none) : status;
   }
 
  private:
@@ -151,7 +151,13 @@ std::unique_ptr<const plan::Kernel> sm80_kernel(const Problem& problem, const co
                                      sm80_plan_of(transposed_form(problem).product, device, config));
 }
 
-const plan::KernelEntry kSm80Dense = {"cuda.sm80.dense", "implicit matrix product on tensor cores (mma.sync)",
-                                      core::DeviceKind::cuda, supports, make};
+const plan::KernelEntry kSm80Dense = {"cuda.sm80.dense",
+                                      "implicit matrix product on tensor cores (mma.sync)",
+                                      core::DeviceKind::cuda,
+                                      supports,
+                                      make,
+                                      {},
+                                      true,
+                                      true};
 
 }  // namespace tconv::cuda

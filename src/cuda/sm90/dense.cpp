@@ -165,7 +165,7 @@ class Sm90Dense final : public plan::Kernel {
       status =
           sum_partial(launcher, plan_.mode, sm90_sum_params(plan_, problem_), problem_, operands, context);
     }
-    return status.ok() ? store_bias_alone(launcher, problem_, operands, BiasStored::none) : status;
+    return status.ok() ? store_bias_alone(launcher, asked_, operands, BiasStored::none) : status;
   }
 
  private:
@@ -295,6 +295,11 @@ std::unique_ptr<const plan::Kernel> sm90_kernel(const Problem& problem, const co
 
 const plan::KernelEntry kSm90Dense = {"cuda.sm90.dense",
                                       "implicit matrix product on Hopper's tensor cores (wgmma)",
-                                      core::DeviceKind::cuda, supports, make};
+                                      core::DeviceKind::cuda,
+                                      supports,
+                                      make,
+                                      {},
+                                      true,
+                                      true};
 
 }  // namespace tconv::cuda
