@@ -95,9 +95,9 @@ __global__ void plain_grad_input_kernel(const __grid_constant__ PlainParams p) {
         if (++run % kRun == 0) sum.flush();
       }
     }
-    const WideEpilogue<T> epilogue{load_bias<T>(p.bias, ci)};
+    const WideEpilogue<T> finish{load_bias<T>(p.bias, ci)};
     // Without products the bias, -0.0 included.
-    static_cast<T*>(p.output)[e] = begin < end ? epilogue(sum.total()) : epilogue.alone();
+    static_cast<T*>(p.output)[e] = begin < end ? finish(sum.total()) : finish.alone();
   }
 }
 
