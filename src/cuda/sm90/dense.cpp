@@ -137,6 +137,8 @@ class Sm90Dense final : public plan::Kernel {
     return tensor_pack_key(kSm90Dense.name, asked_, plan_.phases) + key_of(form_);
   }
 
+  // The object alone: two plans of parameters and the forms of the problem are over 4 kB.
+  std::size_t table_bytes() const override { return sizeof(*this); }
   std::size_t workspace_bytes() const override {
     return static_cast<std::size_t>(planes_at() + form_.planes_bytes);
   }
