@@ -412,6 +412,7 @@ OPERATOR = next(op for op in op_db if op.name == "nn.functional.conv1d")
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-10, torch.float16: 0.5, torch.bfloat16: 4.0}
 
 
+@pytest.mark.needs((2, 1), "samples as these")
 @pytest.mark.parametrize("gradient", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.filterwarnings("ignore:Using padding='same'")
@@ -436,6 +437,7 @@ def test_opinfo_samples(dtype, gradient, device):
 
 
 @pytest.mark.cpu_only
+@pytest.mark.needs((2, 1), "samples as these")
 def test_bad_samples():
     refused = 0
     for sample in OPERATOR.error_inputs("cpu"):

@@ -16,6 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parametrizations, parametrize, remove_weight_norm, weight_norm
 
 import tconv
+from tconv._pytorch import VERSION
 
 
 def close(ours, theirs):
@@ -47,6 +48,8 @@ def test_a_drop_in(options, device):
     patched = copy.deepcopy(theirs)
     assert tconv.patch(patched) == 1 and type(patched) is tconv.Conv1d
     for x in (torch.randn(2, 4, 17, device=device), torch.randn(4, 17, device=device)):
+        if x.dim() == 2 and VERSION < (2, 1) and options.get("padding_mode") == "circular":
+            continue  # PyTorch 2.0 refuses to pad it
         for layer in (ours, patched, pickle.loads(pickle.dumps(ours)), copy.deepcopy(patched)):
             leaf, other = x.clone().requires_grad_(), x.clone().requires_grad_()
             y, expected = layer(leaf), theirs(other)
@@ -70,7 +73,7 @@ class Model(nn.Module):
         self.pre = nn.Conv1d(3, 8, 7, padding=3)
         self.up = nn.ConvTranspose1d(8, 4, 8, 4, 2)
         self.norm = weight_norm(nn.Conv1d(4, 4, 3, padding=1))
-        self.parametrized = parametrizations.weight_norm(nn.Conv1d(4, 4, 3, dilation=3, padding=3))
+        self.parametrized = getattr(parametrizations, "weight_norm", weight_norm)(nn.Conv1d(4, 4, 3, dilation=3, padding=3))
         self.post = nn.Conv1d(4, 1, 7, padding=3, padding_mode="reflect")
 
     def forward(self, x):
@@ -104,7 +107,10 @@ def test_patch_says_how_many_of_each_and_layers_chooses(device):
         close(both(x), expected)
     # Undoing the reparametrisations leaves tconv's layers, and unpatching PyTorch's.
     remove_weight_norm(both.norm)
-    parametrize.remove_parametrizations(both.parametrized, "weight")
+    if parametrize.is_parametrized(both.parametrized):
+        parametrize.remove_parametrizations(both.parametrized, "weight")
+    else:  # PyTorch 2.0
+        remove_weight_norm(both.parametrized)
     assert type(both.parametrized) is type(both.norm) is tconv.Conv1d
     close(both(x), expected)
     assert tconv.unpatch(both, layers=nn.Conv1d) == 4 and tconv.unpatch(both) == 1
