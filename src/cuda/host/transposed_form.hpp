@@ -1,11 +1,11 @@
+// clang-format off
 // The strided product as a transposed one of stride 1, so that one kernel serves both. With g = gcd(stride,
 // dilation), any multiple m of stride/g and k = a + m*j, a in [0, m),
 //
-//   dx[n,ci,i] = sum over co, k of dy[n,co,o] * w[ci,co,k],                  o = stride*i - padding +
-//   dilation*k
-//              = sum over (co,a), j of planes[n,(co,a),i + j*step] * w[ci,co,a + m*j],   step =
-//              dilation*m/stride
+//   dx[n,ci,i] = sum over co, k of dy[n,co,o] * w[ci,co,k],                             o = stride*i - padding + dilation*k
+//              = sum over (co,a), j of planes[n,(co,a),i + j*step] * w[ci,co,a + m*j],  step = dilation*m/stride
 //   planes[n,(co,a),v] = dy[n,co,stride*v + dilation*a - padding]
+// clang-format on
 //
 // is a product of the planes by taps j in falling order, the two sides' channels exchanged. At stride 1 with
 // m = 1 the planes are dy itself and need not be made: then the form's padding is dilation*(K-1) - padding,
