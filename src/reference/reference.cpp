@@ -188,13 +188,12 @@ Element element_at(const Problem& p, const Operands& raw, int64_t index) {
   return element_with(p, core::TapGrid(p), raw, index);
 }
 
-const plan::KernelEntry kEntry = {"reference",
-                                  "float64 scalar loops, every operation and every problem",
-                                  core::DeviceKind::cpu,
-                                  supports,
-                                  make,
-                                  {},
-                                  true,
-                                  true};
+const plan::KernelEntry kEntry = {.name = "reference",
+                                  .summary = "float64 scalar loops, every operation and every problem",
+                                  .device = core::DeviceKind::cpu,
+                                  .supports = supports,
+                                  .make = make,
+                                  .y_steps = true,
+                                  .strided_bias = true};
 
 }  // namespace tconv::reference

@@ -112,13 +112,12 @@ std::unique_ptr<const plan::Kernel> make(const core::Problem& p, const core::Dev
 
 }  // namespace
 
-const plan::KernelEntry kEntry = {"cpu.outer",
-                                  "weight gradient of few positions: vectors along (co, k)",
-                                  core::DeviceKind::cpu,
-                                  supports,
-                                  make,
-                                  {},
-                                  true,
-                                  true};
+const plan::KernelEntry kEntry = {.name = "cpu.outer",
+                                  .summary = "weight gradient of few positions: vectors along (co, k)",
+                                  .device = core::DeviceKind::cpu,
+                                  .supports = supports,
+                                  .make = make,
+                                  .y_steps = true,
+                                  .strided_bias = true};
 
 }  // namespace tconv::cpu::outer

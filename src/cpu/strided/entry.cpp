@@ -72,13 +72,13 @@ std::unique_ptr<const plan::Kernel> make(const core::Problem& p, const core::Dev
 
 }  // namespace
 
-const plan::KernelEntry kEntry = {"cpu.strided",
-                                  "input gradient and Conv1d: an implicit matrix product over split rows",
-                                  core::DeviceKind::cpu,
-                                  supports,
-                                  make,
-                                  {},
-                                  true,
-                                  true};
+const plan::KernelEntry kEntry = {
+    .name = "cpu.strided",
+    .summary = "input gradient and Conv1d: an implicit matrix product over split rows",
+    .device = core::DeviceKind::cpu,
+    .supports = supports,
+    .make = make,
+    .y_steps = true,
+    .strided_bias = true};
 
 }  // namespace tconv::cpu::strided

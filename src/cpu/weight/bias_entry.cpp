@@ -74,7 +74,12 @@ std::unique_ptr<const plan::Kernel> make(const core::Problem& p, const core::Dev
 
 }  // namespace
 
-const plan::KernelEntry kBiasEntry = {
-    "cpu.bias", "bias gradient: sums of rows", core::DeviceKind::cpu, supports, make, {}, true, true};
+const plan::KernelEntry kBiasEntry = {.name = "cpu.bias",
+                                      .summary = "bias gradient: sums of rows",
+                                      .device = core::DeviceKind::cpu,
+                                      .supports = supports,
+                                      .make = make,
+                                      .y_steps = true,
+                                      .strided_bias = true};
 
 }  // namespace tconv::cpu::weight

@@ -75,13 +75,12 @@ std::unique_ptr<const plan::Kernel> make(const core::Problem& p, const core::Dev
 
 }  // namespace
 
-const plan::KernelEntry kEntry = {"cpu.weight",
-                                  "weight gradient: sums of products along the positions",
-                                  core::DeviceKind::cpu,
-                                  supports,
-                                  make,
-                                  {},
-                                  true,
-                                  true};
+const plan::KernelEntry kEntry = {.name = "cpu.weight",
+                                  .summary = "weight gradient: sums of products along the positions",
+                                  .device = core::DeviceKind::cpu,
+                                  .supports = supports,
+                                  .make = make,
+                                  .y_steps = true,
+                                  .strided_bias = true};
 
 }  // namespace tconv::cpu::weight

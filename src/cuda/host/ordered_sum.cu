@@ -55,6 +55,16 @@ FlatSumParams flat_sum_params(const core::Problem& problem, const plan::Operands
   return params;
 }
 
+FlatSumParams flat_sum_params(const void* partial, void* output, int64_t elements, int64_t splits) {
+  FlatSumParams params{};
+  params.partial = partial;
+  params.output = output;
+  params.split_size = params.elements = params.lout = elements;
+  params.cout = 1;
+  params.splits = static_cast<int>(splits);
+  return params;
+}
+
 core::Status sum_partials(const Launcher& launcher, DType dtype, Parts parts, FlatSumParams params) {
   const int64_t chunk = chunk_of(params.elements);
   params.chunk = static_cast<int>(chunk);

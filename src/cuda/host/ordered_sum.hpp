@@ -13,6 +13,9 @@ enum class Parts { accumulator, float64 };
 FlatSumParams flat_sum_params(const core::Problem& problem, const plan::Operands& operands,
                               const void* workspace, int splits);
 
+// Of one row of `elements` outputs without a bias, as a gradient is.
+FlatSumParams flat_sum_params(const void* partial, void* output, int64_t elements, int64_t splits);
+
 // y (n, cout, lout) = bias + its partial sums, which lie as y does. Without a bias: any tensor of as many
 // elements. Sets the chunk.
 core::Status sum_partials(const Launcher& launcher, core::DType dtype, Parts parts, FlatSumParams params);

@@ -63,13 +63,8 @@ class Kernel final : public plan::Kernel {
     status = launcher.run(bias_function(problem_.dtype, long_rows_),
                           {params.cout * params.splits, kBiasThreads}, params);
     if (!status.ok() || params.splits == 1) return status;
-    FlatSumParams sum{};
-    sum.partial = params.parts;
-    sum.output = params.output;
-    sum.split_size = sum.elements = sum.lout = params.cout;
-    sum.cout = 1;
-    sum.splits = static_cast<int>(params.splits);
-    return sum_partials(launcher, problem_.dtype, Parts::accumulator, sum);
+    return sum_partials(launcher, problem_.dtype, Parts::accumulator,
+                        flat_sum_params(params.parts, params.output, params.cout, params.splits));
   }
 
  private:

@@ -82,12 +82,8 @@ class PlainKernel final : public plan::Kernel {
     if (shape_.splits > 1) params.parts = reinterpret_cast<double*>(context.workspace);
     status = launch(launcher, params);
     if (!status.ok() || shape_.splits == 1) return status;
-    FlatSumParams sums{};
-    sums.partial = params.parts;
-    sums.output = params.output;
-    sums.split_size = sums.elements = params.elements;
-    sums.splits = static_cast<int>(params.splits);
-    return sum_partials(launcher, problem_.dtype, Parts::float64, sums);
+    return sum_partials(launcher, problem_.dtype, Parts::float64,
+                        flat_sum_params(params.parts, params.output, params.elements, params.splits));
   }
 
  private:
@@ -146,13 +142,12 @@ std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::Dev
 
 }  // namespace
 
-const plan::KernelEntry kSimtPlain = {"cuda.simt.plain",
-                                      "every operation, simply: the slow path",
-                                      core::DeviceKind::cuda,
-                                      supports,
-                                      make,
-                                      {},
-                                      true,
-                                      true};
+const plan::KernelEntry kSimtPlain = {.name = "cuda.simt.plain",
+                                      .summary = "every operation, simply: the slow path",
+                                      .device = core::DeviceKind::cuda,
+                                      .supports = supports,
+                                      .make = make,
+                                      .y_steps = true,
+                                      .strided_bias = true};
 
 }  // namespace tconv::cuda

@@ -176,13 +176,12 @@ plan::Support supports(const Problem& p, const DeviceInfo& device, const PlanOpt
 }  // namespace
 }  // namespace simt
 
-const plan::KernelEntry kSimtStrided = {"cuda.simt.strided",
-                                        "strided products of few channels",
-                                        core::DeviceKind::cuda,
-                                        simt::supports,
-                                        simt::make_kernel<simt::StridedKernel>,
-                                        {},
-                                        true,
-                                        true};
+const plan::KernelEntry kSimtStrided = {.name = "cuda.simt.strided",
+                                        .summary = "strided products of few channels",
+                                        .device = core::DeviceKind::cuda,
+                                        .supports = simt::supports,
+                                        .make = simt::make_kernel<simt::StridedKernel>,
+                                        .y_steps = true,
+                                        .strided_bias = true};
 
 }  // namespace tconv::cuda

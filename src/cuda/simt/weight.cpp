@@ -65,13 +65,8 @@ class Kernel final : public plan::Kernel {
     params.parts = params.splits > 1 ? context.workspace : nullptr;
     status = launcher.run(functions_.tiles[plan_.tile], {plan_.blocks, kWeightThreads}, params);
     if (!status.ok() || params.splits == 1) return status;
-    FlatSumParams sum{};
-    sum.partial = params.parts;
-    sum.output = params.output;
-    sum.split_size = sum.elements = sum.lout = params.elements;
-    sum.cout = 1;
-    sum.splits = static_cast<int>(params.splits);
-    return sum_partials(launcher, problem_.dtype, Parts::accumulator, sum);
+    return sum_partials(launcher, problem_.dtype, Parts::accumulator,
+                        flat_sum_params(params.parts, params.output, params.elements, params.splits));
   }
 
  private:

@@ -151,13 +151,12 @@ std::unique_ptr<const plan::Kernel> sm80_kernel(const Problem& problem, const co
                                      sm80_plan_of(transposed_form(problem).product, device, config));
 }
 
-const plan::KernelEntry kSm80Dense = {"cuda.sm80.dense",
-                                      "implicit matrix product on tensor cores (mma.sync)",
-                                      core::DeviceKind::cuda,
-                                      supports,
-                                      make,
-                                      {},
-                                      true,
-                                      true};
+const plan::KernelEntry kSm80Dense = {.name = "cuda.sm80.dense",
+                                      .summary = "implicit matrix product on tensor cores (mma.sync)",
+                                      .device = core::DeviceKind::cuda,
+                                      .supports = supports,
+                                      .make = make,
+                                      .y_steps = true,
+                                      .strided_bias = true};
 
 }  // namespace tconv::cuda

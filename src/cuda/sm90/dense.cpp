@@ -295,13 +295,12 @@ std::unique_ptr<const plan::Kernel> sm90_kernel(const Problem& problem, const co
                                      sm90_plan_of(transposed_form(problem).product, device, config));
 }
 
-const plan::KernelEntry kSm90Dense = {"cuda.sm90.dense",
-                                      "implicit matrix product on Hopper's tensor cores (wgmma)",
-                                      core::DeviceKind::cuda,
-                                      supports,
-                                      make,
-                                      {},
-                                      true,
-                                      true};
+const plan::KernelEntry kSm90Dense = {.name = "cuda.sm90.dense",
+                                      .summary = "implicit matrix product on Hopper's tensor cores (wgmma)",
+                                      .device = core::DeviceKind::cuda,
+                                      .supports = supports,
+                                      .make = make,
+                                      .y_steps = true,
+                                      .strided_bias = true};
 
 }  // namespace tconv::cuda
