@@ -77,9 +77,10 @@ namespace {
 
 std::atomic<WorkerPool*> g_pool{nullptr};
 
-// The child has the pool's memory but none of its threads, and its mutex may be held by one of them.
+// The child has the pool's memory but none of its threads, and its mutex may be held by one of them. What it
+// makes a pool of is known before the fork: a thread that was finding it out would leave it locked for good.
 [[maybe_unused]] const int g_forgotten_in_children =
-    pthread_atfork(nullptr, nullptr, [] { g_pool.store(nullptr); });
+    pthread_atfork([] { host_device(); }, nullptr, [] { g_pool.store(nullptr); });
 
 // Never destroyed: its detached workers sleep in it until the process ends.
 WorkerPool& pool() {
