@@ -13,7 +13,7 @@ import random
 from dataclasses import dataclass, replace
 
 from layers import Layer
-from problem_floor import ELEMENT, data_bytes, products
+from problem_floor import ELEMENT, data_bytes, parse, products
 
 OPERATIONS = ("transposed", "strided", "weight")
 
@@ -190,6 +190,13 @@ def problem_text(layer, operation="transposed", precision=""):
     if operation == "weight":
         layer = replace(layer, bias=False)
     return ("" if operation == "transposed" else f"{operation} ") + layer.text(precision)
+
+
+def read(text):
+    """The layer of a problem's line, of whichever operation."""
+    p = parse(" ".join(word for word in text.split() if word not in OPERATIONS))
+    return Layer("", p.n, p.cin, p.cout, p.l, p.k, p.stride, p.padding, p.output_padding, p.dilation, p.groups, p.bias,
+                 p.dtype)
 
 
 def main():

@@ -115,10 +115,11 @@ class Plan:
         check(LIB.tconv_pack(self.handle, weight, packed, self.packed_bytes, stream))
 
     def arguments(self, x, output, weight=None, packed=None, bias=None, workspace=None, workspace_bytes=0,
-                  stream=None):
+                  stream=None, grad_output=None):
         a = Arguments()
         check(LIB.tconv_arguments_init_sized(byref(a), sizeof(Arguments)))
         a.x, a.output, a.weight, a.packed_weight, a.bias = x, output, weight, packed, bias
+        a.grad_output = grad_output
         a.workspace, a.workspace_bytes, a.stream = workspace, workspace_bytes, stream
         return a
 

@@ -1,12 +1,19 @@
 """tconv against PyTorch on the CPU, layer by layer, in one process.
 
-Each layer is timed for each thread count in rounds that take turns: PyTorch's conv_transpose1d, tconv with
-raw weights (packing inside the call, as a drop-in pays it) and tconv with packed weights. All three allocate
-their output through PyTorch in the timed region, tconv its workspace too. Reported: medians, the spread
-(interquartile range over median), and the ratio PyTorch / tconv raw. A matrix product of 1024 cubed,
+Each layer is timed for each thread count in rounds that take turns: PyTorch, tconv with raw weights (packing inside
+the call, as a drop-in pays it), tconv with packed weights, and the kernel alone (packed, with output and workspace at
+hand). The others allocate output and workspace through PyTorch in the timed region; freed memory stays with the process
+(--fresh-memory lets it go). Reported: medians, the spread (interquartile range over median), the ratios PyTorch / tconv
+raw and packed, and the kernel's share of its floor: the larger of products over the multiply-add rate and bytes over
+the copy rate, both measured by this run (small problems beat the copy from memory). A matrix product of 1024 cubed,
 measured beside every layer, tells how fast the machine was just then.
 
-    python benchmarks/compare/torch_cpu.py --json benchmarks/results/torch_cpu.json
+    python benchmarks/compare/torch_cpu.py --json benchmarks/results/torch_cpu.json      the layers of real models
+    python benchmarks/compare/torch_cpu.py --draw 100 --seed 1 --threads 1               layers drawn at random (draw.py)
+    python benchmarks/compare/torch_cpu.py --draw 100 --seed 1 --threads 2 --op strided  Conv1d; weight: the gradient
+    python benchmarks/compare/torch_cpu.py --targets --threads 1                         targets and what is reached
+
+A run may be cut with --part 2/5, and its JSON files joined with --join.
 """
 
 import argparse
@@ -14,127 +21,33 @@ import datetime
 import json
 import math
 import platform
-import statistics
 import sys
-import time
 
 import torch
-import torch.nn.functional as F
 
+import cpu_cases
+import cpu_targets
+import draw
 import layers as layer_table
 import tconv_ctypes
 
-DTYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16}
-ALIGNMENT = 256
 
-
-def aligned(size):
-    """A byte tensor and an aligned pointer into it."""
-    buffer = torch.empty(size + ALIGNMENT, dtype=torch.uint8)
-    return buffer, (buffer.data_ptr() + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
-
-
-class Case:
-    """One layer's data and the three ways to run it."""
-
-    def __init__(self, layer, threads):
-        dtype = DTYPES[layer.dtype]
-        self.layer = layer
-        self.x = torch.rand(layer.n, layer.cin, layer.l, dtype=torch.float32).to(dtype)
-        bound = 1 / math.sqrt(layer.cout // layer.groups * layer.k)
-        self.w = ((torch.rand(layer.cin, layer.cout // layer.groups, layer.k) * 2 - 1) * bound).to(dtype)
-        self.bias = torch.rand(layer.cout).to(dtype) if layer.bias else None
-        self.plan = tconv_ctypes.Plan(layer.text(), threads=threads)
-        self.packed, self.packed_pointer = aligned(self.plan.packed_bytes)
-        if self.plan.packed_bytes:
-            self.plan.pack(self.w.data_ptr(), self.packed_pointer)
-
-    def torch(self):
-        layer = self.layer
-        return F.conv_transpose1d(self.x, self.w, self.bias, layer.stride, layer.padding, layer.output_padding,
-                                  layer.groups, layer.dilation)
-
-    def _run(self, **weights):
-        y = torch.empty(self.layer.n, self.layer.cout, self.plan.lout, dtype=self.x.dtype)
-        size = self.plan.workspace_bytes("packed" in weights)
-        workspace, pointer = aligned(size)
-        self.plan.run(self.plan.arguments(
-            self.x.data_ptr(), y.data_ptr(), bias=self.bias.data_ptr() if self.bias is not None else None,
-            workspace=pointer, workspace_bytes=size, **weights))
-        return y
-
-    def raw(self):
-        return self._run(weight=self.w.data_ptr())
-
-    def prepacked(self):
-        if not self.plan.packed_bytes:
-            return self.raw()
-        return self._run(packed=self.packed_pointer)
-
-    def largest_difference(self):
-        """Over sum|x*w|, so that 1e-6 means float32's own rounding whatever the layer."""
-        layer = self.layer
-        scale = F.conv_transpose1d(self.x.abs().double(), self.w.abs().double(), None, layer.stride, layer.padding,
-                                   layer.output_padding, layer.groups, layer.dilation).clamp_min(1e-30)
-        return ((self.torch().double() - self.raw().double()).abs() / scale).max().item()
-
-
-def time_rounds(functions, seconds, rounds):
-    """Medians and spreads of functions run in turns: at least so many rounds, else until the time is spent."""
-    times = {name: [] for name in functions}
-    for function in functions.values():
-        function()
-    calls, slow = {}, False
-    for name, function in functions.items():
-        start = time.perf_counter()
-        function()
-        taken = time.perf_counter() - start
-        calls[name] = max(1, min(50, int(0.01 / max(1e-6, taken))))
-        slow |= taken > 0.2
-    end = time.perf_counter() + seconds
-    while len(times["torch"]) < rounds or (time.perf_counter() < end and len(times["torch"]) < 60):
-        for name, function in functions.items():
-            # The other side's idle threads spin for a moment after their work: let them sleep first.
-            time.sleep(0.002)
-            if not slow:
-                function()
-            start = time.perf_counter()
-            for _ in range(calls[name]):
-                function()
-            times[name].append((time.perf_counter() - start) / calls[name])
-    return {name: summary(values) for name, values in times.items()}
-
-
-def summary(values):
-    quartiles = statistics.quantiles(values, n=4)
-    median = statistics.median(values)
-    return {"median_ms": median * 1e3, "min_ms": min(values) * 1e3,
-            "spread": (quartiles[2] - quartiles[0]) / median}
-
-
-def matmul_gflops():
-    a, b = torch.rand(1024, 1024), torch.rand(1024, 1024)
-    best = min(timed(lambda: a @ b) for _ in range(3))
-    return 2 * 1024**3 / best / 1e9
-
-
-def timed(function):
-    start = time.perf_counter()
-    function()
-    return time.perf_counter() - start
-
-
-def measure(layer, threads, seconds, rounds, verify):
+def measure(layer, threads, options, rates):
     torch.set_num_threads(threads)
-    case = Case(layer, threads)
-    row = {"layer": layer.name, "problem": layer.text(), "threads": threads, "kernel": case.plan.kernel,
-           "matmul_gflops": matmul_gflops()}
-    if verify:
+    case = cpu_cases.Case(layer, threads, options.op)
+    row = {"layer": layer.name, "problem": case.text, "threads": threads, "kernel": case.plan.kernel,
+           "matmul_gflops": cpu_cases.matmul_gflops()}
+    if not options.no_verify and threads == options.threads[0]:
         row["largest_difference"] = case.largest_difference()
-    functions = {"torch": case.torch, "tconv": case.raw, "tconv_packed": case.prepacked}
-    row.update(time_rounds(functions, seconds, rounds))
+    functions = {"torch": case.torch, "tconv": case.raw, "tconv_packed": case.prepacked, "alone": case.kernel_alone}
+    if not case.plan.packed_bytes:
+        del functions["tconv_packed"]
+    row.update(cpu_cases.in_turns(functions, options.seconds, options.rounds))
+    row.setdefault("tconv_packed", row["tconv"])
     row["ratio"] = row["torch"]["median_ms"] / row["tconv"]["median_ms"]
     row["ratio_packed"] = row["torch"]["median_ms"] / row["tconv_packed"]["median_ms"]
+    row["floor_ms"] = case.floor_seconds(rates[threads]) * 1e3
+    row["share"] = row["floor_ms"] / row["alone"]["median_ms"]
     return row
 
 
@@ -143,57 +56,123 @@ def cpu_name():
         return next((line.split(":")[1].strip() for line in file if line.startswith("model name")), "unknown")
 
 
+def geomean(values):
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
 def report(rows, threads):
-    ratios = [row["ratio"] for row in rows if row["threads"] == threads]
-    if not ratios:
+    mine = [row for row in rows if row["threads"] == threads]
+    if not mine:
         return {}
-    geomean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-    return {"threads": threads, "layers": len(ratios), "geomean": geomean, "minimum": min(ratios),
-            "under_0.8": sum(ratio < 0.8 for ratio in ratios)}
+    ratios = [row["ratio"] for row in mine]
+    return {"threads": threads, "layers": len(ratios), "geomean": geomean(ratios),
+            "geomean_packed": geomean([row["ratio_packed"] for row in mine]), "minimum": min(ratios),
+            "under_1": sum(ratio < 1 for ratio in ratios), "under_0.95": sum(ratio < 0.95 for ratio in ratios),
+            "geomean_share": geomean([row["share"] for row in mine]), "least_share": min(row["share"] for row in mine)}
 
 
-def write(path, rows, threads):
+def write(path, rows, options, rates):
     result = {"benchmark": "torch_cpu", "date": datetime.date.today().isoformat(), "machine": cpu_name(),
               "versions": {"tconv": tconv_ctypes.LIB.tconv_build_info().decode(), "torch": torch.__version__,
                            "python": platform.python_version()},
-              "floor": {}, "summary": [report(rows, count) for count in threads], "rows": rows}
+              "operation": options.op, "drawn": options.draw, "seed": options.seed if options.draw else None,
+              "floor": rates, "summary": [report(rows, count) for count in options.threads], "rows": rows}
     with open(path, "w") as file:
         json.dump(result, file, indent=1)
         file.write("\n")
 
 
-def main():
+def show(row):
+    print(f"{row['ratio']:6.2f} {row['ratio_packed']:6.2f} {row['share']:6.2f} {row['torch']['median_ms']:9.3f} "
+          f"{row['tconv']['median_ms']:9.3f} {row['alone']['median_ms']:9.3f} {row['tconv']['spread']:6.2f} "
+          f"{row['threads']} {row['kernel']:<14} {row['layer']} [{row['problem']}]", flush=True)
+
+
+def conclude(rows, options):
+    for threads in options.threads:
+        line = report(rows, threads)
+        if not line:
+            continue
+        mine = sorted((row for row in rows if row["threads"] == threads), key=lambda row: row["ratio"])
+        print(f"\nthe ten behind most, {threads} threads:")
+        for row in mine[:10]:
+            show(row)
+        print(f"threads {threads}: {line['layers']} layers, geomean {line['geomean']:.2f} (packed "
+              f"{line['geomean_packed']:.2f}), minimum {line['minimum']:.2f}, {line['under_1']} under 1.0, "
+              f"{line['under_0.95']} under 0.95; of the floor {line['geomean_share']:.0%} (geomean), "
+              f"{line['least_share']:.0%} at least")
+
+
+def chosen(options):
+    if options.draw:
+        layers = draw.draw(options.draw, options.seed, "cpu", options.dtype)
+    else:
+        layers = layer_table.table(options.file, batch=options.batch or None, dtype=options.dtype)
+    if options.problem:
+        layers = [draw.read(text) for text in options.problem]
+    layers = [layer for layer in layers if options.match in layer.name or options.match in layer.text()]
+    part, parts = map(int, options.part.split("/"))
+    return layers[part - 1::parts]
+
+
+def join(options):
+    results = [json.loads(open(path).read()) for path in options.join]
+    rows = [row for result in results for row in result["rows"]]
+    options.threads = sorted({row["threads"] for row in rows})
+    options.op, options.draw, options.seed = (results[0][key] for key in ("operation", "drawn", "seed"))
+    conclude(rows, options)
+    if options.json:
+        write(options.json, rows, options, results[0]["floor"])
+    return 0
+
+
+def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--file", default=layer_table.TABLE)
+    parser.add_argument("--draw", type=int, default=0, help="so many layers at random in place of a file's")
+    parser.add_argument("--seed", type=int, default=1, help="of --draw")
+    parser.add_argument("--problem", nargs="+", help="these problems in place of a file's")
+    parser.add_argument("--targets", action="store_true", help="the table of targets and what is reached")
+    parser.add_argument("--results", nargs="+", help="with --targets: JSON of drawn layers and of decoders.py")
+    parser.add_argument("--op", choices=draw.OPERATIONS, default="transposed")
     parser.add_argument("--match", default="", help="only layers whose name or problem has this text")
-    parser.add_argument("--batch", type=int, default=1, help="batch of every layer; 0 takes the table's own")
-    parser.add_argument("--dtype", default="f32", choices=DTYPES)
+    parser.add_argument("--part", default="1/1", help="only every n-th layer: 2/5 is the second of five parts")
+    parser.add_argument("--batch", type=int, default=1, help="batch of every layer of a file; 0 takes the table's own")
+    parser.add_argument("--dtype", default="f32", choices=cpu_cases.DTYPES)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--seconds", type=float, default=0.6, help="measuring time of a layer and thread count")
+    parser.add_argument("--seconds", type=float, default=0.3, help="measuring time of a layer and thread count")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of a layer at the least")
     parser.add_argument("--no-verify", action="store_true", help="skip the comparison of the two results")
+    parser.add_argument("--fresh-memory", action="store_true", help="let the system take freed memory back")
     parser.add_argument("--json", help="write the results here")
-    options = parser.parse_args()
+    parser.add_argument("--join", nargs="+", help="report on the rows of these files; measure nothing")
+    return parser.parse_args()
 
+
+def main():
+    options = parse_arguments()
+    if options.join:
+        return join(options)
     torch.manual_seed(7)
     torch.set_grad_enabled(False)
+    if not options.fresh_memory:
+        cpu_cases.keep_memory()
+    if options.targets:
+        return cpu_targets.run(options)
+    rates = {threads: cpu_cases.rates(threads) for threads in options.threads}
+    for threads, each in rates.items():
+        copies = ", ".join(f"{size >> 10} kB {rate / 1e9:.0f}" for size, rate in zip(cpu_cases.COPIES, each["copy"]))
+        print(f"threads {threads}: f32 {each['f32'] / 1e9:.0f} GFLOP/s, f64 {each['f64'] / 1e9:.0f}; copies, GB/s: {copies}")
     rows = []
-    print(f"{'ratio':>6} {'packed':>6} {'torch ms':>9} {'tconv ms':>9} {'spread':>6} t kernel         layer")
-    for layer in layer_table.table(options.file, batch=options.batch or None, dtype=options.dtype):
-        if options.match not in layer.name and options.match not in layer.text():
-            continue
+    print(f"{'ratio':>6} {'packed':>6} {'share':>6} {'torch ms':>9} {'tconv ms':>9} {'alone ms':>9} {'spread':>6} t kernel"
+          "         layer")
+    for layer in chosen(options):
         for threads in options.threads:
-            row = measure(layer, threads, options.seconds, options.rounds, not options.no_verify and threads == options.threads[0])
-            rows.append(row)
+            rows.append(measure(layer, threads, options, rates))
             if options.json:
-                write(options.json, rows, options.threads)  # row by row: a run that is stopped keeps its rows
-            print(f"{row['ratio']:6.2f} {row['ratio_packed']:6.2f} {row['torch']['median_ms']:9.3f} "
-                  f"{row['tconv']['median_ms']:9.3f} {row['tconv']['spread']:6.2f} {threads} {row['kernel']:<14} "
-                  f"{layer.name} [{layer.text()}]", flush=True)
-    for line in (report(rows, threads) for threads in options.threads):
-        if line:
-            print(f"threads {line['threads']}: {line['layers']} layers, geomean {line['geomean']:.2f}, minimum "
-                  f"{line['minimum']:.2f}, {line['under_0.8']} under 0.8")
+                write(options.json, rows, options, rates)  # row by row: a run that is stopped keeps its rows
+            show(rows[-1])
+    conclude(rows, options)
     return 0
 
 
