@@ -57,6 +57,7 @@ def load():
         ("tconv_output_length", c_int, [POINTER(Problem), POINTER(c_int64)]),
         ("tconv_plan_options_init_sized", c_int, [POINTER(PlanOptions), c_size_t]),
         ("tconv_arguments_init_sized", c_int, [POINTER(Arguments), c_size_t]),
+        ("tconv_kernel_name", c_char_p, [c_int32]),
         ("tconv_plan_create", c_int, [POINTER(Problem), POINTER(PlanOptions), POINTER(c_void_p)]),
         ("tconv_plan_destroy", None, [c_void_p]),
         ("tconv_plan_kernel", c_char_p, [c_void_p]),
@@ -80,6 +81,14 @@ LIB = load()
 def check(status):
     if status != 0:
         raise RuntimeError(LIB.tconv_last_error().decode())
+
+
+def kernels():
+    """Names of all kernels, in the planner's order."""
+    names = []
+    while name := LIB.tconv_kernel_name(len(names)):
+        names.append(name.decode())
+    return names
 
 
 class Plan:

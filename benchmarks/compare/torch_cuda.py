@@ -19,6 +19,10 @@ A second table has the cost of a length that was never seen before: first call a
 
     python benchmarks/compare/torch_cuda.py --json benchmarks/results/torch_cuda.json
     python benchmarks/compare/torch_cuda.py --problem "n16 ci512 co256 l800 k16 s8 p4 bias f32" --seconds 10
+
+With --draw the layers are drawn at random (drawn_cuda.py):
+
+    python benchmarks/compare/torch_cuda.py --draw 200 --seed 7 --op transposed strided --modes tf32 bf16 --pick-best
 """
 
 import argparse
@@ -34,6 +38,8 @@ import torch.nn.functional as F
 
 import cuda_problems
 import cuda_timing as timing
+import draw
+import drawn_cuda
 import layers as layer_table
 import problem_floor
 import tconv_ctypes
@@ -229,6 +235,13 @@ def parse_arguments():
     parser.add_argument("--precision", choices=["ieee", "tf32"], help="float32 in this mode alone")
     parser.add_argument("--seconds", type=float, default=150, help="measuring time of the whole run, roughly")
     parser.add_argument("--json", help="write the results here")
+    drawn = parser.add_argument_group("layers drawn at random (draw.py)")
+    drawn.add_argument("--draw", type=int, default=0, metavar="N", help="draw so many layers")
+    drawn.add_argument("--seed", type=int, default=1)
+    drawn.add_argument("--skip", type=int, default=0, metavar="N", help="leave out the first N of them")
+    drawn.add_argument("--op", nargs="+", default=["transposed"], choices=draw.OPERATIONS, help="products of each layer")
+    drawn.add_argument("--modes", nargs="+", default=["tf32", "bf16"], choices=drawn_cuda.MODES)
+    drawn.add_argument("--pick-best", action="store_true", help="measure every kernel that takes the problem as well")
     return parser.parse_args()
 
 
@@ -241,6 +254,11 @@ def main():
     started = time.perf_counter()
     rates = timing.floors()
     print("floor: " + ", ".join(f"{key} {value:.4g}" for key, value in rates.items()), flush=True)
+    if options.draw:
+        rows = drawn_cuda.run(options, rates)
+        if options.json:
+            drawn_cuda.write(options.json, options, rates, rows)
+        return 0
     todo = cuda_problems.problems(options)
     print(" ratio  floor     tconv    packed     torch    search  (nhwc)   spread")
     rows = []
