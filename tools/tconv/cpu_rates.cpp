@@ -28,8 +28,11 @@ template <class T>
 double multiply_add_as(int64_t rounds, double* sink) {
   const hn::ScalableTag<T> d;
   const auto a = hn::Set(d, static_cast<T>(0.999)), b = hn::Set(d, static_cast<T>(0.001));
-  // 12 chains cover the latency (4 cycles, two units) and fit 16 registers.
-  auto v0 = b, v1 = b, v2 = b, v3 = b, v4 = b, v5 = b, v6 = b, v7 = b, v8 = b, v9 = b, v10 = b, v11 = b;
+  // 12 chains cover the latency (4 cycles, two units) and fit 16 registers. Each begins elsewhere: compilers make
+  // one chain of equal ones.
+  auto v0 = hn::Iota(d, T(0)), v1 = hn::Iota(d, T(1)), v2 = hn::Iota(d, T(2)), v3 = hn::Iota(d, T(3));
+  auto v4 = hn::Iota(d, T(4)), v5 = hn::Iota(d, T(5)), v6 = hn::Iota(d, T(6)), v7 = hn::Iota(d, T(7));
+  auto v8 = hn::Iota(d, T(8)), v9 = hn::Iota(d, T(9)), v10 = hn::Iota(d, T(10)), v11 = hn::Iota(d, T(11));
   for (int64_t i = 0; i < rounds; ++i) {
     v0 = hn::MulAdd(v0, a, b), v1 = hn::MulAdd(v1, a, b), v2 = hn::MulAdd(v2, a, b);
     v3 = hn::MulAdd(v3, a, b), v4 = hn::MulAdd(v4, a, b), v5 = hn::MulAdd(v5, a, b);
