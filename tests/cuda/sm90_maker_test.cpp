@@ -21,7 +21,7 @@ TEST(Sm90Maker, NoRegisterMakesTwoOutputs) {
                               "n2 ci64 co48 l130 k16 s8 p4 g2 f32", "n1 ci16 co20 l400 k2 s5 p2 d6 f16",
                               "n3 ci48 co33 l61 k4 s2 p1 bf16"}) {
     const core::Problem p = core::parse(text_of).value();
-    const Sm80Mode mode = sm80_mode(p);
+    const Arithmetic mode = arithmetic_of(p);
     for (int tile = 0; tile < static_cast<int>(sm90_tiles().size()); ++tile) {
       for (int variant = 0; variant < 4; ++variant) {
         Sm90Config c;

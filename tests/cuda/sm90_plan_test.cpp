@@ -181,7 +181,7 @@ TEST(Sm90Plan, SoundOverRandomProblems) {
       if (!sm90_has(plan.mode, true, tile)) continue;
       const Sm90Plan first = sm90_plan_of(p, d, config);
       if (first.blocks == 0) continue;
-      ++(plan.mode == Sm80Mode::ieee ? split : scaled);
+      ++(plan.mode == Arithmetic::ieee ? split : scaled);
       expect_sound(first, p, d);
       const Sm90Plan second = sm90_second(first, p, d);
       expect_sound(second, p, d);

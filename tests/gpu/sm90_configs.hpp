@@ -11,7 +11,7 @@ namespace tconv::gpu_test {
 // Those in which x comes by tensor copies; not all of them fit.
 inline std::vector<cuda::Sm90Config> tma_configs(const core::Problem& p) {
   std::vector<cuda::Sm90Config> configs;
-  const cuda::Sm80Mode mode = cuda::sm80_mode(p);
+  const cuda::Arithmetic mode = cuda::arithmetic_of(p);
   for (int tile = 0; tile < static_cast<int>(cuda::sm90_tiles().size()); ++tile) {
     for (const bool resident : {false, true}) {
       cuda::Sm90Config c;

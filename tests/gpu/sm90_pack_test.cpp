@@ -14,7 +14,7 @@ namespace tconv::gpu_test {
 namespace {
 
 using core::DType;
-using cuda::Sm80Mode;
+using cuda::Arithmetic;
 
 // To nearest at 10 mantissa bits, ties away from zero, but finite numbers stay finite.
 float tf32_of(float v) {
@@ -29,9 +29,9 @@ bool too_small(float v) {
 }
 
 // One part of a weight in the mode.
-float part_of(Sm80Mode mode, float v, int part) {
-  if (mode == Sm80Mode::tf32) return tf32_of(v);
-  if (mode != Sm80Mode::ieee) return v;
+float part_of(Arithmetic mode, float v, int part) {
+  if (mode == Arithmetic::tf32) return tf32_of(v);
+  if (mode != Arithmetic::ieee) return v;
   if (!std::isfinite(v)) return part == 0 ? 0 : v;
   if (too_small(v)) return part == 0 ? 0 : v;
   return part == 0 ? tf32_of(v) : tf32_of(v - tf32_of(v));
@@ -49,7 +49,7 @@ class Packed : public Gpu {
   void pack(const std::string& text, const std::vector<std::pair<int64_t, double>>& planted) {
     const Operands o(text);
     problem_ = o.problem;
-    mode_ = cuda::sm80_mode(problem_);
+    mode_ = cuda::arithmetic_of(problem_);
     weight_ = o.weight;
     for (const auto& [place, value] : planted) {
       reference::store(problem_.dtype, weight_.data(), place % problem_.weight_elements(), value);
@@ -130,7 +130,7 @@ class Packed : public Gpu {
           EXPECT_EQ(packed_at(scale_at, DType::f32), unscale[static_cast<std::size_t>(i)]) << text;
         }
         for_each_weight(group, first_cout + i, [&](float v) {
-          fits = fits && std::isfinite(v) && !(mode_ == Sm80Mode::ieee && too_small(v));
+          fits = fits && std::isfinite(v) && !(mode_ == Arithmetic::ieee && too_small(v));
         });
       }
       const std::string what = text + (held ? ", held" : "") + ", row block " + std::to_string(block);
@@ -169,13 +169,13 @@ class Packed : public Gpu {
     pack(text, planted);
     if (HasFatalFailure()) return;
     expect_layout(0, false, text);
-    if (mode_ == Sm80Mode::tf32) {
+    if (mode_ == Arithmetic::tf32) {
       expect_layout(cuda::sm90_packing(problem_, mode_, false).bytes, true, text);
     }
   }
 
   core::Problem problem_;
-  Sm80Mode mode_{};
+  Arithmetic mode_{};
   cuda::Phases phases_{};
   int row_blocks_ = 0, block_couts_ = 0;
   std::vector<std::byte> weight_, packed_;

@@ -62,7 +62,7 @@ TEST_F(Sm90, ConfigurationsAgree) {
                            "n3 ci99 co42 l301 k3 s2 p1 g3 bias f16",
                            "n1 ci9 co64 l515 k1 s1 p0 f16"}) {
     const Operands o(text);
-    const cuda::Sm80Mode mode = cuda::sm80_mode(o.problem);
+    const cuda::Arithmetic mode = cuda::arithmetic_of(o.problem);
     std::vector<std::byte> first[2][2][3];
     int ran = 0;
     const int tiles = static_cast<int>(cuda::sm90_tiles().size());

@@ -4,6 +4,7 @@
 #include "core/polyphase.hpp"
 #include "cuda/device/bias_alone.cuh"
 #include "cuda/host/bias_alone.hpp"
+#include "cuda/host/by_dtype.cuh"
 #include "cuda/host/phases.hpp"
 
 namespace tconv::cuda {
@@ -37,17 +38,7 @@ bool has_unreached_strided(const Problem& p) {
 
 template <bool kStrided>
 void (*function_of(DType dtype))(BiasAloneParams) {
-  switch (dtype) {
-    case DType::f64:
-      return bias_alone_kernel<double, kStrided>;
-    case DType::f16:
-      return bias_alone_kernel<__half, kStrided>;
-    case DType::bf16:
-      return bias_alone_kernel<__nv_bfloat16, kStrided>;
-    case DType::f32:
-      break;
-  }
-  return bias_alone_kernel<float, kStrided>;
+  return by_dtype(dtype, [](auto type) { return &bias_alone_kernel<decltype(type), kStrided>; });
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "core/polyphase.hpp"
 #include "cuda/device/ordered_sum.cuh"
+#include "cuda/host/by_dtype.cuh"
 #include "cuda/host/ordered_sum.hpp"
 
 namespace tconv::cuda {
@@ -13,22 +14,11 @@ namespace {
 
 template <SumPlace Place, class Part = void>
 void (*function_of(DType dtype))(typename Place::Params) {
-  const auto of = [](auto type) -> void (*)(typename Place::Params) {
+  return by_dtype(dtype, [](auto type) -> void (*)(typename Place::Params) {
     using T = decltype(type);
     using Sum = std::conditional_t<std::is_void_v<Part>, Accumulator<T>, Part>;
     return ordered_sum_kernel<T, Sum, Sum, Place>;
-  };
-  switch (dtype) {
-    case DType::f64:
-      return of(double{});
-    case DType::f16:
-      return of(__half{});
-    case DType::bf16:
-      return of(__nv_bfloat16{});
-    case DType::f32:
-      break;
-  }
-  return of(float{});
+  });
 }
 
 // One output a thread where there are few.

@@ -15,6 +15,13 @@ inline constexpr int kTensorMaxStride = 1024;  // tables of a stride's outputs l
 Arithmetic arithmetic_of(const core::Problem& problem);
 const char* name_of(Arithmetic arithmetic);
 
+// Which of a family's instantiations serves an arithmetic; f64: null where the family refuses it.
+template <class V>
+V by_arithmetic(Arithmetic arithmetic, V tf32, V ieee, V f16, V bf16, V f64 = {}) {
+  const V all[] = {tf32, ieee, f16, bf16, f64};
+  return all[static_cast<int>(arithmetic)];
+}
+
 // Whether x, the arithmetic and every count that the kernels keep in 32 bits are as they need them.
 plan::Support tensor_supports(const core::Problem& problem);
 

@@ -1,4 +1,5 @@
 #include "cuda/device/epilogue.cuh"
+#include "cuda/host/by_dtype.cuh"
 #include "cuda/simt/bias.hpp"
 
 namespace tconv::cuda::simt {
@@ -74,17 +75,10 @@ __global__ void __launch_bounds__(kBiasThreads) bias_kernel(const __grid_constan
 }  // namespace
 
 BiasFunction bias_function(core::DType dtype, bool long_rows) {
-  switch (dtype) {
-    case core::DType::f64:
-      return long_rows ? bias_kernel<double, true> : bias_kernel<double, false>;
-    case core::DType::f16:
-      return long_rows ? bias_kernel<__half, true> : bias_kernel<__half, false>;
-    case core::DType::bf16:
-      return long_rows ? bias_kernel<__nv_bfloat16, true> : bias_kernel<__nv_bfloat16, false>;
-    case core::DType::f32:
-      break;
-  }
-  return long_rows ? bias_kernel<float, true> : bias_kernel<float, false>;
+  return by_dtype(dtype, [&](auto type) -> BiasFunction {
+    using T = decltype(type);
+    return long_rows ? bias_kernel<T, true> : bias_kernel<T, false>;
+  });
 }
 
 }  // namespace tconv::cuda::simt

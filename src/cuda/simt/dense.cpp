@@ -6,6 +6,7 @@
 #include "core/polyphase.hpp"
 #include "core/reach.hpp"
 #include "cuda/host/bias_alone.hpp"
+#include "cuda/host/by_dtype.hpp"
 #include "cuda/host/launch.hpp"
 #include "cuda/host/ordered_sum.hpp"
 #include "cuda/host/phases.hpp"
@@ -19,20 +20,6 @@ using core::DType;
 using core::Problem;
 using core::Status;
 
-DenseFunctions functions_of(DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-      return dense_f64();
-    case DType::f16:
-      return dense_f16();
-    case DType::bf16:
-      return dense_bf16();
-    case DType::f32:
-      break;
-  }
-  return dense_f32();
-}
-
 constexpr int kThreads = 256;  // of the helper kernels
 int64_t blocks_for(int64_t elements) {
   return std::min<int64_t>(core::ceil_div(elements, kThreads), 1 << 16);
@@ -44,7 +31,7 @@ class DenseKernel final : public plan::Kernel {
       : problem_(problem),
         device_(device),
         plan_(plan_dense(problem, device, batch_invariant)),
-        functions_(functions_of(problem.dtype)) {}
+        functions_(by_dtype(problem.dtype, dense_f32, dense_f64, dense_f16, dense_bf16)()) {}
 
   std::size_t packed_bytes() const override {
     return static_cast<std::size_t>(plan_.packed_elements) * size_of(problem_.dtype);
@@ -155,7 +142,8 @@ class DenseKernel final : public plan::Kernel {
 
 plan::Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
   if (p.operation != core::Operation::forward) {
-    return plan::Support::no(std::string("operation ") + name_of(p.operation) + ": this kernel is for transposed");
+    return plan::Support::no(std::string("operation ") + name_of(p.operation) +
+                             ": this kernel is for transposed");
   }
   if (device.sm < 70) return plan::Support::no("compute capability below 7.0");
   if (std::string far = core::beyond_tiles(p); !far.empty()) return plan::Support::no(std::move(far));

@@ -1,3 +1,4 @@
+#include "cuda/host/by_dtype.cuh"
 #include "cuda/simt/gather.cuh"
 
 namespace tconv::cuda::simt {
@@ -12,17 +13,7 @@ GatherFunction by_shape(int co, int p) {
 }  // namespace
 
 GatherFunction gather_function(core::DType dtype, int co, int p) {
-  switch (dtype) {
-    case core::DType::f64:
-      return by_shape<double>(co, p);
-    case core::DType::f16:
-      return by_shape<__half>(co, p);
-    case core::DType::bf16:
-      return by_shape<__nv_bfloat16>(co, p);
-    case core::DType::f32:
-      break;
-  }
-  return by_shape<float>(co, p);
+  return by_dtype(dtype, [&](auto type) { return by_shape<decltype(type)>(co, p); });
 }
 
 }  // namespace tconv::cuda::simt

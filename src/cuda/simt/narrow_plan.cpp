@@ -4,6 +4,7 @@
 
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
+#include "cuda/host/by_dtype.hpp"
 #include "cuda/simt/problem_class.hpp"
 
 namespace tconv::cuda {
@@ -157,17 +158,7 @@ const NarrowCompiled* best_tile(const Problem& p, const DeviceInfo& device) {
 }  // namespace
 
 std::span<const NarrowCompiled> narrow_compiled(const Problem& p) {
-  switch (p.dtype) {
-    case DType::f64:
-      return narrow_f64();
-    case DType::f16:
-      return narrow_f16();
-    case DType::bf16:
-      return narrow_bf16();
-    case DType::f32:
-      break;
-  }
-  return narrow_f32();
+  return by_dtype(p.dtype, narrow_f32, narrow_f64, narrow_f16, narrow_bf16)();
 }
 
 std::string NarrowConfig::text() const {

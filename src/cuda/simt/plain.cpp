@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/polyphase.hpp"
+#include "cuda/host/by_dtype.hpp"
 #include "cuda/host/launch.hpp"
 #include "cuda/host/ordered_sum.hpp"
 
@@ -11,24 +12,9 @@ namespace tconv::cuda {
 namespace {
 
 using core::ceil_div;
-using core::DType;
 using core::Operation;
 using core::Problem;
 using core::Status;
-
-PlainFunctions functions_of(DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-      return plain_f64();
-    case DType::f16:
-      return plain_f16();
-    case DType::bf16:
-      return plain_bf16();
-    case DType::f32:
-      break;
-  }
-  return plain_f32();
-}
 
 PlainParams shape_of(const Problem& p) {
   PlainParams s{};
@@ -50,7 +36,7 @@ class PlainKernel final : public plan::Kernel {
       : problem_(problem),
         device_(device),
         shape_(shape_of(problem)),
-        functions_(functions_of(problem.dtype)) {
+        functions_(by_dtype(problem.dtype, plain_f32, plain_f64, plain_f16, plain_bf16)()) {
     split();
   }
 

@@ -7,8 +7,8 @@
 #include "core/reach.hpp"
 #include "cuda/host/launch.hpp"
 #include "cuda/host/transposed_form.hpp"
+#include "cuda/plan/tensor.hpp"
 #include "cuda/simt/problem_class.hpp"
-#include "cuda/sm80/common.hpp"
 
 namespace tconv::cuda {
 namespace simt {

@@ -1,3 +1,4 @@
+#include "cuda/host/by_dtype.cuh"
 #include "cuda/simt/strided.cuh"
 
 namespace tconv::cuda::simt {
@@ -12,17 +13,7 @@ StridedFunction by_rows(int rows) {
 }  // namespace
 
 StridedFunction strided_function(core::DType dtype, int rows) {
-  switch (dtype) {
-    case core::DType::f64:
-      return by_rows<double>(rows);
-    case core::DType::f16:
-      return by_rows<__half>(rows);
-    case core::DType::bf16:
-      return by_rows<__nv_bfloat16>(rows);
-    case core::DType::f32:
-      break;
-  }
-  return by_rows<float>(rows);
+  return by_dtype(dtype, [&](auto type) { return by_rows<decltype(type)>(rows); });
 }
 
 }  // namespace tconv::cuda::simt

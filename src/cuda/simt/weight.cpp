@@ -4,6 +4,7 @@
 
 #include "core/polyphase.hpp"
 #include "core/reach.hpp"
+#include "cuda/host/by_dtype.hpp"
 #include "cuda/host/ordered_sum.hpp"
 #include "cuda/simt/weight_plan.hpp"
 #include "cuda/sm80/weight_plan.hpp"
@@ -40,7 +41,10 @@ double seconds_of(const WeightPlan& plan, const Problem& p, const core::DeviceIn
 class Kernel final : public plan::Kernel {
  public:
   Kernel(const Problem& problem, const core::DeviceInfo& device, const WeightPlan& plan)
-      : problem_(problem), device_(device), plan_(plan), functions_(functions_of(problem.dtype)) {}
+      : problem_(problem),
+        device_(device),
+        plan_(plan),
+        functions_(by_dtype(problem.dtype, weight_f32, weight_f64, weight_f16, weight_bf16)()) {}
 
   std::size_t workspace_bytes() const override { return plan_.part_bytes; }
   double predicted_ms() const override { return 1e3 * plan_.seconds; }
@@ -70,20 +74,6 @@ class Kernel final : public plan::Kernel {
   }
 
  private:
-  static WeightFunctions functions_of(core::DType dtype) {
-    switch (dtype) {
-      case core::DType::f64:
-        return weight_f64();
-      case core::DType::f16:
-        return weight_f16();
-      case core::DType::bf16:
-        return weight_bf16();
-      case core::DType::f32:
-        break;
-    }
-    return weight_f32();
-  }
-
   Problem problem_;
   core::DeviceInfo device_;
   WeightPlan plan_;

@@ -15,22 +15,6 @@ using core::Problem;
 using core::Status;
 using plan::Support;
 
-Sm80Functions functions_of(Arithmetic arithmetic) {
-  switch (arithmetic) {
-    case Arithmetic::ieee:
-      return sm80_ieee();
-    case Arithmetic::f16:
-      return sm80_f16();
-    case Arithmetic::bf16:
-      return sm80_bf16();
-    case Arithmetic::f64:
-      return sm80_f64();
-    case Arithmetic::tf32:
-      break;
-  }
-  return sm80_tf32();
-}
-
 class Sm80Dense final : public plan::Kernel {
  public:
   Sm80Dense(const Problem& problem, const core::DeviceInfo& device, const Sm80Plan& plan)
@@ -39,7 +23,7 @@ class Sm80Dense final : public plan::Kernel {
         problem_(form_.product),
         device_(device),
         plan_(plan),
-        functions_(functions_of(plan_.mode)) {
+        functions_(by_arithmetic(plan_.mode, sm80_tf32, sm80_ieee, sm80_f16, sm80_bf16, sm80_f64)()) {
     plan_.params.deep = form_.deep;
     plan_.cost.total += form_.planes_ms(device);
   }

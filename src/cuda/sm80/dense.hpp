@@ -66,8 +66,6 @@ inline constexpr int kSm80Steps = 2;          // steps of the mma's depth in a s
 inline constexpr int kSm80UnitBytes = 16;     // of x and of packed weights
 inline constexpr int kSm80RowTileUnits = 32;  // a warp's lanes, for one step and part
 
-using Sm80Mode = Arithmetic;
-
 struct Sm80Params {
   const void* x;
   const void* packed;
@@ -114,8 +112,6 @@ struct Sm80PackParams {
   int cin_group, cout_group, k;
   int phases, taps, tap_stride, slabs, row_tiles;
 };
-
-using Sm80SumParams = PhaseSumParams;
 
 struct Sm80Functions {
   void (*tiles[3])(Sm80Params);  // null where the mode has none

@@ -3,7 +3,7 @@
 namespace tconv::cuda {
 
 Sm80Functions sm80_bf16() {
-  return sm80::functions_of<sm80::Bf16>();
+  return sm80::functions_of<Bf16>();
 }
 
 }  // namespace tconv::cuda

@@ -3,7 +3,7 @@
 namespace tconv::cuda {
 
 Sm80Functions sm80_f16() {
-  return sm80::functions_of<sm80::F16>();
+  return sm80::functions_of<F16>();
 }
 
 }  // namespace tconv::cuda

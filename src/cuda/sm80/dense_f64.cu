@@ -3,7 +3,7 @@
 namespace tconv::cuda {
 
 Sm80Functions sm80_f64() {
-  return sm80::functions_of<sm80::F64>();
+  return sm80::functions_of<F64>();
 }
 
 }  // namespace tconv::cuda

@@ -3,7 +3,7 @@
 namespace tconv::cuda {
 
 Sm80Functions sm80_ieee() {
-  return sm80::functions_of<sm80::Ieee>();
+  return sm80::functions_of<Ieee>();
 }
 
 }  // namespace tconv::cuda

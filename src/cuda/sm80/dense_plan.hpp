@@ -72,12 +72,4 @@ std::vector<plan::StageLine> stages(const Sm80Plan& plan, const core::Problem& p
 Holder holder_of(const Sm80Plan& plan, const OutputPlace& place);
 std::string where(const Sm80Plan& plan, const core::Problem& problem, int64_t element);
 
-// The names that cuda.sm90.dense knows these by.
-inline Sm80Mode sm80_mode(const core::Problem& problem) {
-  return arithmetic_of(problem);
-}
-inline PhaseSumParams sm80_sum_phases(const core::Problem& problem, const Phases& phases) {
-  return phase_sum_params(problem, phases);
-}
-
 }  // namespace tconv::cuda

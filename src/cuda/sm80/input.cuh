@@ -1,7 +1,8 @@
 // The x stages: a block loads the next stage while it multiplies the present one.
 #pragma once
 
-#include "cuda/sm80/modes.cuh"
+#include "cuda/device/arithmetic.cuh"
+#include "cuda/sm80/dense.hpp"
 
 namespace tconv::cuda::sm80 {
 

@@ -1,7 +1,8 @@
 // Packing of weights for dense_kernel.
 #pragma once
 
-#include "cuda/sm80/modes.cuh"
+#include "cuda/device/arithmetic.cuh"
+#include "cuda/sm80/dense.hpp"
 
 namespace tconv::cuda::sm80 {
 

@@ -1,16 +1,11 @@
-// Arithmetic of this family beside that of sm80/modes.cuh: float32 scaled to float16.
+// Arithmetics of this family beside those of cuda/device/arithmetic.cuh: float32 scaled to float16.
 #pragma once
 
+#include "cuda/device/arithmetic.cuh"
 #include "cuda/device/ptx/sm90.cuh"
-#include "cuda/sm80/modes.cuh"
 #include "cuda/sm90/dense.hpp"
 
 namespace tconv::cuda::sm90 {
-
-using sm80::Bf16;
-using sm80::F16;
-using sm80::Ieee;
-using sm80::Tf32;
 
 // tf32 with its 10 mantissa bits held in float16, at twice the rate. A power of two for each tile of x and
 // another for each cout keep operands in float16's normal range; a tile that holds a number outside of it is
@@ -50,7 +45,7 @@ __device__ inline int scale_exponent(uint32_t most) {
 // Of a number's bits, 0 where it is not finite.
 __device__ inline uint32_t finite_magnitude(uint32_t bits) {
   const uint32_t magnitude = bits & 0x7fffffffu;
-  return magnitude < sm80::kInfBits ? magnitude : 0u;
+  return magnitude < kInfBits ? magnitude : 0u;
 }
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL

@@ -33,10 +33,10 @@ struct GatherRates {
 constexpr GatherRates kTf32 = {1200, 65, 0, {12, 8}}, kScaled = {1200, 100, 0, {12, 8}};
 constexpr GatherRates kIeee = {1200, 160, 250, {12, 8}}, k16Bit = {1200, 110, 0, {12, 8}};
 
-const GatherRates& gather_rates(Sm80Mode mode, bool scaled) {
+const GatherRates& gather_rates(Arithmetic mode, bool scaled) {
   if (scaled) return kScaled;
-  if (mode == Sm80Mode::ieee) return kIeee;
-  return mode == Sm80Mode::tf32 ? kTf32 : k16Bit;
+  if (mode == Arithmetic::ieee) return kIeee;
+  return mode == Arithmetic::tf32 ? kTf32 : k16Bit;
 }
 
 // x by tensor copies: cycles of a warpgroup, which does one thing after the other. streamed: tiles in step
@@ -108,12 +108,12 @@ Sm90Cost tma_cost(const Sm90Plan& plan, const core::Problem& p, const core::Devi
 
 }  // namespace
 
-Sm90Layout sm90_layout(Sm80Mode mode, bool scaled) {
-  if (scaled) return mode == Sm80Mode::ieee ? Sm90Layout{4, 2, 8, 3} : Sm90Layout{4, 1, 8, 1};
+Sm90Layout sm90_layout(Arithmetic mode, bool scaled) {
+  if (scaled) return mode == Arithmetic::ieee ? Sm90Layout{4, 2, 8, 3} : Sm90Layout{4, 1, 8, 1};
   switch (mode) {
-    case Sm80Mode::tf32:
+    case Arithmetic::tf32:
       return {4, 1, 4, 1};
-    case Sm80Mode::ieee:
+    case Arithmetic::ieee:
       return {4, 2, 4, 3};
     default:
       return {2, 1, 8, 1};

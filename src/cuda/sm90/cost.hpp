@@ -9,7 +9,7 @@ struct Sm90Layout {
   int element, parts, unit, products;  // bytes; operand parts; channels of 16 bytes; wgmma of one step
   int slab() const { return kSm90Blocks * unit; }
 };
-Sm90Layout sm90_layout(Sm80Mode mode, bool scaled);
+Sm90Layout sm90_layout(Arithmetic mode, bool scaled);
 
 // Columns that a warpgroup stages at once.
 inline int sm90_pass(const Sm90Tile& tile, int element) {

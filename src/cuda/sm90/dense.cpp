@@ -2,11 +2,10 @@
 
 #include "core/polyphase.hpp"
 #include "cuda/host/bias_alone.hpp"
+#include "cuda/host/ordered_sum.hpp"
 #include "cuda/host/tensor_map.hpp"
 #include "cuda/host/transposed_form.hpp"
-#include "cuda/sm80/common.hpp"
 #include "cuda/sm80/dense_plan.hpp"
-#include "cuda/sm80/tiling.hpp"
 #include "cuda/sm90/cost.hpp"
 #include "cuda/sm90/dense_plan.hpp"
 
@@ -17,19 +16,6 @@ using core::ceil_div;
 using core::Problem;
 using core::Status;
 using plan::Support;
-
-Sm90Functions functions_of(Sm80Mode mode) {
-  switch (mode) {
-    case Sm80Mode::ieee:
-      return sm90_ieee();
-    case Sm80Mode::f16:
-      return sm90_f16();
-    case Sm80Mode::bf16:
-      return sm90_bf16();
-    default:
-      return sm90_tf32();
-  }
-}
 
 // Blocks of threads to fill the device: first parts of at least 8 rows, then along the channels, and further
 // where a block's share is large. More blocks wait longer for each other than they save: 8.4 MB of tf32
@@ -124,7 +110,7 @@ class Sm90Dense final : public plan::Kernel {
         problem_(form_.product),
         device_(device),
         plan_(plan),
-        functions_(functions_of(plan_.mode)) {
+        functions_(by_arithmetic(plan_.mode, sm90_tf32, sm90_ieee, sm90_f16, sm90_bf16)()) {
     if (plan_.config.scaled) second_ = sm90_second(plan_, problem_, device_);
     set_deep(plan_);
     set_deep(second_);
@@ -165,7 +151,7 @@ class Sm90Dense final : public plan::Kernel {
     if (status.ok() && plan_.config.scaled) status = launch(launcher, second_, of_form, context, true);
     if (status.ok() && plan_.params.pass.partial) {
       status =
-          sum_partial(launcher, plan_.mode, sm90_sum_params(plan_, problem_), problem_, operands, context);
+          sum_partials(launcher, problem_, operands, context.workspace, sm90_sum_params(plan_, problem_));
     }
     return status.ok() ? store_bias_alone(launcher, asked_, operands, BiasStored::none) : status;
   }
@@ -189,9 +175,9 @@ class Sm90Dense final : public plan::Kernel {
                                  problem_.has_bias ? operands.bias : nullptr,
                                  plan.params.pass.partial ? context.workspace : operands.output};
     const Sm90TileMarks marks = {reinterpret_cast<int*>(context.workspace + plan_.partial_bytes), marked};
-    const Sm90Functions functions = !plan.config.scaled           ? functions_
-                                    : plan.mode == Sm80Mode::ieee ? sm90_split()
-                                                                  : sm90_scaled();
+    const Sm90Functions functions = !plan.config.scaled             ? functions_
+                                    : plan.mode == Arithmetic::ieee ? sm90_split()
+                                                                    : sm90_scaled();
     if (sm90_tile(plan.config).tma) return launch_tma(launcher, plan, of_run, marks, functions);
     Sm90GatherParams params = gather_params(plan.params);
     params.operands = of_run;
@@ -266,7 +252,7 @@ Support supports(const Problem& asked, const core::DeviceInfo& device, const pla
   }
   constexpr int64_t kBatch = 16, kLong = 8192;
   const bool batch = !options.batch_invariant && p.n >= kBatch && p.l <= kLong;
-  const bool ieee = sm80_mode(p) == Sm80Mode::ieee;
+  const bool ieee = arithmetic_of(p) == Arithmetic::ieee;
   if (forced || (!batch && !ieee)) return Support::yes();
   const double ms = sm90_plan(p, device, options.batch_invariant).cost.total;
   if (batch && better_on_sm80(p, device, ms)) {

@@ -3,7 +3,7 @@
 namespace tconv::cuda {
 
 Sm90Functions sm90_bf16() {
-  return sm90::functions_of<sm90::Bf16>();
+  return sm90::functions_of<Bf16>();
 }
 
 }  // namespace tconv::cuda

@@ -3,7 +3,7 @@
 namespace tconv::cuda {
 
 Sm90Functions sm90_f16() {
-  return sm90::functions_of<sm90::F16>();
+  return sm90::functions_of<F16>();
 }
 
 }  // namespace tconv::cuda

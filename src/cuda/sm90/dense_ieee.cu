@@ -3,7 +3,7 @@
 namespace tconv::cuda {
 
 Sm90Functions sm90_ieee() {
-  return sm90::functions_of<sm90::Ieee>();
+  return sm90::functions_of<Ieee>();
 }
 
 }  // namespace tconv::cuda

@@ -4,8 +4,9 @@
 
 #include "core/polyphase.hpp"
 #include "cuda/host/phases.hpp"
-#include "cuda/sm80/dense_plan.hpp"
-#include "cuda/sm80/tiling.hpp"
+#include "cuda/plan/candidates.hpp"
+#include "cuda/plan/geometry.hpp"
+#include "cuda/plan/tensor.hpp"
 #include "cuda/sm90/cost.hpp"
 
 namespace tconv::cuda {
@@ -81,7 +82,7 @@ int walkers_of(const Sm90StageParams& k, const core::DeviceInfo& d, int64_t tile
 // Everything but the cost; blocks is 0 where it does not fit.
 Sm90Plan laid_out(const Problem& p, const core::DeviceInfo& d, const Sm90Config& config) {
   Sm90Plan plan{};
-  plan.mode = sm80_mode(p);
+  plan.mode = arithmetic_of(p);
   plan.config = config;
   plan.phases = phases_of(p);
   const Sm90Tile& tile = kSm90Tiles[config.tile];
@@ -152,7 +153,7 @@ double weighed(const Sm90Plan& plan) {
 Sm90Plan cheapest(const Problem& p, const core::DeviceInfo& d, int forced_splits, int most_splits) {
   Sm90Plan best{};
   const Phases phases = phases_of(p);
-  const Sm80Mode mode = sm80_mode(p);
+  const Arithmetic mode = arithmetic_of(p);
   const int64_t units = ceil_div(p.cin_per_group(), kSm90Unit);
   for (int t = 0; t < static_cast<int>(std::size(kSm90Tiles)); ++t) {
     for (const int splits : kTensorSplits) {
@@ -202,15 +203,15 @@ const Sm90Tile& sm90_tile(const Sm90Config& config) {
   return kSm90Tiles[config.tile];
 }
 
-bool sm90_has(Sm80Mode mode, bool scaled, int tile) {
+bool sm90_has(Arithmetic mode, bool scaled, int tile) {
   const Sm90Tile& t = kSm90Tiles[tile];
-  const bool ieee = mode == Sm80Mode::ieee;
-  if (mode == Sm80Mode::f64 || (scaled && !sm90_scales(mode))) return false;
-  if (t.tma) return ieee ? scaled && t.row_blocks == 1 : scaled == (mode == Sm80Mode::tf32);
+  const bool ieee = mode == Arithmetic::ieee;
+  if (mode == Arithmetic::f64 || (scaled && !sm90_scales(mode))) return false;
+  if (t.tma) return ieee ? scaled && t.row_blocks == 1 : scaled == (mode == Arithmetic::tf32);
   return ieee ? !scaled && t.n < 256 : !scaled || t.n < 256;
 }
 
-Sm90Packing sm90_packing(const Problem& p, Sm80Mode mode, bool scaled) {
+Sm90Packing sm90_packing(const Problem& p, Arithmetic mode, bool scaled) {
   const Phases f = phases_of(p);
   const Sm90Layout layout = sm90_layout(mode, scaled);
   const int64_t row_blocks = ceil_div(p.cout_per_group(), kSm90Rows / f.count) * p.groups;

@@ -47,7 +47,7 @@ Sm90TmaParams tma_params(const Sm90StageParams&);
 
 struct Sm90Plan {
   Phases phases;
-  Sm80Mode mode;
+  Arithmetic mode;
   Sm90Config config;
   Sm90Cost cost;
   Sm90StageParams params;
@@ -58,19 +58,19 @@ struct Sm90Plan {
 };
 
 // Whether a mode has a layout of scaled float16 beside the other.
-inline bool sm90_scales(Sm80Mode mode) {
-  return mode == Sm80Mode::tf32 || mode == Sm80Mode::ieee;
+inline bool sm90_scales(Arithmetic mode) {
+  return mode == Arithmetic::tf32 || mode == Arithmetic::ieee;
 }
 
 std::span<const Sm90Tile> sm90_tiles();
 const Sm90Tile& sm90_tile(const Sm90Config&);
-bool sm90_has(Sm80Mode mode, bool scaled, int tile);
+bool sm90_has(Arithmetic mode, bool scaled, int tile);
 
 // A row block of one layout's packed weights, and where what follows them lies.
 struct Sm90Packing {
   int64_t row_block_bytes, scales_at, marks_at, bytes;
 };
-Sm90Packing sm90_packing(const core::Problem&, Sm80Mode mode, bool scaled);
+Sm90Packing sm90_packing(const core::Problem&, Arithmetic mode, bool scaled);
 
 // The whole plan of one configuration, with its predicted cost.
 Sm90Plan sm90_plan_of(const core::Problem&, const core::DeviceInfo&, const Sm90Config&);
@@ -81,7 +81,7 @@ bool sm90_fits(const core::Problem&, const core::DeviceInfo&, bool batch_invaria
 // Of a plan with scaled float16: the same tiles with operands in tf32, x gathered.
 Sm90Plan sm90_second(const Sm90Plan&, const core::Problem&, const core::DeviceInfo&);
 // Of a plan with partial sums, without pointers.
-Sm80SumParams sm90_sum_params(const Sm90Plan&, const core::Problem&);
+PhaseSumParams sm90_sum_params(const Sm90Plan&, const core::Problem&);
 
 // A kernel of a given configuration, which must fit: for tests and for the search of constants.
 std::unique_ptr<const plan::Kernel> sm90_kernel(const core::Problem&, const core::DeviceInfo&,

@@ -3,7 +3,7 @@
 namespace tconv::cuda {
 
 Sm90Functions sm90_tf32() {
-  return sm90::functions_of<sm90::Tf32>();
+  return sm90::functions_of<Tf32>();
 }
 
 }  // namespace tconv::cuda

@@ -1,8 +1,8 @@
 // A plan in words, and what the sum of its partial sums needs to know.
 #include <cstdio>
 
-#include "cuda/sm80/dense_plan.hpp"
-#include "cuda/sm80/tiling.hpp"
+#include "cuda/plan/geometry.hpp"
+#include "cuda/plan/tensor.hpp"
 #include "cuda/sm90/cost.hpp"
 #include "cuda/sm90/dense_plan.hpp"
 
@@ -10,9 +10,9 @@ namespace tconv::cuda {
 
 using core::Problem;
 
-Sm80SumParams sm90_sum_params(const Sm90Plan& plan, const Problem& p) {
+PhaseSumParams sm90_sum_params(const Sm90Plan& plan, const Problem& p) {
   const Sm90StageParams& k = plan.params;
-  Sm80SumParams s = sm80_sum_phases(p, plan.phases);
+  PhaseSumParams s = phase_sum_params(p, plan.phases);
   s.group_rows = int64_t{k.sizes.row_blocks} * kSm90Rows;
   s.split_size = s.group_rows * k.sizes.groups * k.columns.partial_columns;
   s.partial_columns = k.columns.partial_columns;

@@ -26,7 +26,7 @@ class ScaledTile {
     for (const auto& some : sums) {
 #pragma unroll
       for (int i = 0; i < 4; i += 2) {
-        marked_ = marked_ | !(fabsf(some[i]) < __uint_as_float(sm80::kInfBits));
+        marked_ = marked_ | !(fabsf(some[i]) < __uint_as_float(kInfBits));
       }
     }
   }

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "core/polyphase.hpp"
-#include "cuda/sm80/tiling.hpp"
+#include "cuda/plan/geometry.hpp"
 #include "cuda/sm90/cost.hpp"
 
 namespace tconv::cuda {

@@ -87,8 +87,8 @@ __device__ inline bool look(const Sm90PackParams& p, const PackShare& share, Loo
       }
 #pragma unroll
       for (int j = 0; j < kLoads; ++j) {
-        infinite = infinite || magnitude[j] >= sm80::kInfBits;
-        most = max(most, magnitude[j] < sm80::kInfBits ? magnitude[j] : 0u);
+        infinite = infinite || magnitude[j] >= kInfBits;
+        most = max(most, magnitude[j] < kInfBits ? magnitude[j] : 0u);
         least = min(least, magnitude[j] - 1u);
       }
     }

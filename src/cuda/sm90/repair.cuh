@@ -38,7 +38,7 @@ __device__ inline float sum_again(const typename S::Params& p, const Block& bloc
         if constexpr (Mode::kParts == 2) weight += *reinterpret_cast<const float*>(at + kSm90PartBytes);
         float operand = widen(value);
         if constexpr (std::is_same_v<Mode, Tf32>) {
-          operand = __uint_as_float(sm80::to_tf32(__float_as_uint(operand)));
+          operand = __uint_as_float(to_tf32(__float_as_uint(operand)));
         }
         sum = fmaf(operand, weight, sum);
       }

@@ -5,7 +5,7 @@
 
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
-#include "cuda/sm80/tiling.hpp"
+#include "cuda/plan/geometry.hpp"
 #include "cuda/sm90/cost.hpp"
 
 namespace tconv::cuda {
