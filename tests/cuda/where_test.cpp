@@ -2,12 +2,16 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <string>
 
+#include "cuda/entries.hpp"
 #include "cuda/host/phases.hpp"
 #include "cuda/refusal.hpp"
 #include "cuda/simt/dense_plan.hpp"
 #include "cuda/simt/narrow_plan.hpp"
+#include "cuda/simt/plain.hpp"
 #include "cuda/sm80/dense_plan.hpp"
+#include "cuda/sm90/dense_plan.hpp"
 #include "judge/draw.hpp"
 #include "plan/planner.hpp"
 
@@ -73,6 +77,56 @@ TEST(Where, NarrowHoldersAreDistinct) {
   }
 }
 
+// In every tile, whether it fits the problem well or not; in windows, which overlap, too.
+TEST(Where, Sm90HoldersAreDistinct) {
+  int plans = 0, by_copies = 0, in_windows = 0;
+  for (const char* line : {"n2 ci32 co40 l520 k3 s1 p1 bf16", "n2 ci32 co70 l521 k5 s1 p2 d3 f32 tf32",
+                           "n2 ci40 co36 l602 k8 s3 p5 f16", "n1 ci32 co64 l700 k3 s2 p1 d2 f32 tf32",
+                           "n2 ci64 co48 l130 k16 s8 p4 g2 f32", "n1 ci16 co20 l400 k2 s5 p2 d6 f16",
+                           "n3 ci48 co33 l61 k4 s2 p1 bf16"}) {
+    const Problem p = core::parse(line).value();
+    for (int i = 0; i < 4 * static_cast<int>(sm90_tiles().size()); ++i) {
+      Sm90Config c;
+      c.tile = i / 4;
+      c.resident = c.tile % 2 == 0;
+      c.folded = i % 2 == 1;
+      c.scaled = i / 2 % 2 == 1;
+      if (!sm90_has(arithmetic_of(p), c.scaled, c.tile) || (c.folded && p.n == 1)) continue;
+      const Sm90Plan plan = sm90_plan_of(p, device("h200"), c);
+      if (plan.blocks == 0) continue;
+      ++plans;
+      by_copies += sm90_tile(c).tma;
+      in_windows += sm90_tile(c).tma && plan.params.writer.windows;
+      expect_own_holders(p, plan.blocks, 3 * 128,
+                         [&](const OutputPlace& at) { return std::pair(holder_of(plan, at), int64_t{0}); });
+    }
+  }
+  EXPECT_GT(plans, 40);
+  EXPECT_GT(by_copies, 8);
+  EXPECT_GT(in_windows, 2);
+}
+
+// Of 4 neighbouring positions and of rows (cout) 0 and 1: the accumulator of wgmma, by hand.
+TEST(Where, Sm90NamesLaneAndRegister) {
+  const Problem p = core::parse("n1 ci32 co64 l512 k1 s1 p0 bf16").value();
+  Sm90Config c;
+  c.tile = 6;
+  const Sm90Plan plan = sm90_plan_of(p, device("h200"), c);
+  ASSERT_GT(plan.blocks, 0);
+  auto expect = [&](int64_t co, int64_t o, int thread, const char* sum) {
+    const Holder held = holder_of(plan, output_place(p, plan.phases, co * p.lout() + o));
+    EXPECT_TRUE(held.thread % 128 == thread && held.sum == sum) << co << "," << o << ": " << text(held);
+  };
+  expect(0, 0, 0, "tile 0, sums[0][0]");
+  expect(1, 0, 0, "tile 0, sums[0][1]");
+  expect(0, 1, 0, "tile 0, sums[0][2]");
+  expect(0, 2, 0, "tile 0, sums[1][0]");
+  expect(2, 3, 1, "tile 0, sums[1][2]");
+  expect(9, 4, 4, "tile 0, sums[0][5]");
+  expect(0, 32, 32, "tile 0, sums[0][0]");
+  expect(0, 128, 0, "tile 1, sums[0][0]");
+}
+
 // The ordered sum's blocks, threads and values, of flat and of phase-wise partial sums.
 TEST(Where, EverySumHasAPlaceOfItsOwn) {
   const std::pair<int64_t, int64_t> shapes[] = {{1, 1},    {7, 3},      {64, 1000},
@@ -91,27 +145,35 @@ TEST(Where, EverySumHasAPlaceOfItsOwn) {
   }
 }
 
-// Each plan of these families prints its stages.
+// Each family's plan prints its stages, and says of an output of a transposed product who makes it.
 TEST(Stages, EveryFamilyNamesThem) {
-  const struct {
-    const char *line, *kernel;
-  } plans[] = {{"n2 ci64 co40 l70 k4 s2 p1 bias f32 tf32", "cuda.sm80.dense"},
-               {"n2 ci64 co40 l70 k4 s2 p1 bias f32", "cuda.simt.dense"},
-               {"n2 ci4 co4 l70 k4 s2 p1 f32", "cuda.simt.narrow"},
-               {"n1 ci512 co1 l100 k16 s8 p4 f32", "cuda.simt.longk"},
-               {"n2 ci8 co8 l70 k4 s2 p1 g8 f32", "cuda.simt.depthwise"},
-               {"n2 ci4 co4 l70 k4 s2 p1 d3 f32", "cuda.simt.gather"}};
-  for (const auto& each : plans) {
+  const std::map<std::string, const char*> lines = {
+      {"cuda.sm90.dense", "n2 ci64 co40 l70 k4 s2 p1 bias f32 tf32"},
+      {"cuda.sm80.dense", "n2 ci64 co40 l70 k4 s2 p1 bias f32 tf32"},
+      {"cuda.simt.dense", "n2 ci64 co40 l70 k4 s2 p1 bias f32"},
+      {"cuda.simt.narrow", "n2 ci4 co4 l70 k4 s2 p1 f32"},
+      {"cuda.simt.longk", "n1 ci512 co1 l100 k16 s8 p4 f32"},
+      {"cuda.simt.depthwise", "n2 ci8 co8 l70 k4 s2 p1 g8 f32"},
+      {"cuda.simt.gather", "n2 ci4 co4 l70 k4 s2 p1 d3 f32"},
+      {"cuda.simt.strided", "gx n2 ci4 co4 l70 k4 s2 p1 f32"},
+      {"cuda.simt.weight", "gw n2 ci4 co4 l70 k4 s2 p1 f32"},
+      {"cuda.sm80.weight", "gw n2 ci64 co64 l70 k4 s2 p1 f32"},
+      {"cuda.simt.bias", "gb n2 ci4 co4 l70 k4 s2 p1 f32"},
+      {"cuda.simt.plain", "n2 ci4 co4 l70 k4 s2 p1 f32"}};
+  for (const plan::KernelEntry* entry : entries()) {
+    ASSERT_TRUE(lines.contains(entry->name)) << entry->name << " has no line above";
     plan::PlanOptions options;
-    options.force_kernel = each.kernel;
-    const auto plan = plan::make_plan(core::parse(each.line).value(), device("h200"), options, "");
+    options.force_kernel = entry->name;
+    const Problem p = core::parse(lines.at(entry->name)).value();
+    const auto plan = plan::make_plan(p, device("h200"), options, "");
     ASSERT_TRUE(plan.ok()) << plan.status().message();
     const std::string words = plan::explain(plan.value());
-    for (const char* stage : {"schedule: ", "source: ", "weights: ", "product: ", "epilogue: ", "writer: "}) {
-      EXPECT_NE(words.find(stage), std::string::npos) << each.kernel << " has no " << stage;
+    for (const char* stage : {"schedule: ", "source: ", "product: ", "epilogue: ", "writer: "}) {
+      EXPECT_NE(words.find(stage), std::string::npos) << entry->name << " has no " << stage;
     }
-    EXPECT_NE(plan.value().kernel->where(3).find("thread"), 0u);
-    EXPECT_NE(plan.value().kernel->where(3).find("n 0, cout 0, o 3"), std::string::npos);
+    if (p.operation != core::Operation::forward || entry == &kSimtPlain) continue;
+    EXPECT_NE(words.find("weights: "), std::string::npos) << entry->name;
+    EXPECT_NE(plan.value().kernel->where(3).find("n 0, cout 0, o 3"), std::string::npos) << entry->name;
   }
 }
 

@@ -33,7 +33,13 @@ std::string text(const OutputPlace& at) {
 }
 
 plan::StageLine epilogue_line(const Problem& p) {
-  return {"epilogue", std::string(p.has_bias ? "bias, " : "") + "one rounding to " + name_of(p.dtype)};
+  return {"epilogue", std::string(p.reads_bias() ? "bias, " : "") + "one rounding to " + name_of(p.dtype)};
+}
+
+plan::StageLine writer_line(const std::string& alone, int64_t splits) {
+  if (splits == 1) return {"writer", alone};
+  return {"writer",
+          "partial sums as the output lies, then the ordered sum of " + std::to_string(splits) + " splits"};
 }
 
 std::string text(const Holder& h) {

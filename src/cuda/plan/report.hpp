@@ -27,6 +27,9 @@ std::string text(const OutputPlace& place);
 // "bias, scale ..., one rounding to f16": what the epilogue does.
 plan::StageLine epilogue_line(const core::Problem& problem);
 
+// How outputs are stored whose reduction is cut into so many splits; one: `alone`.
+plan::StageLine writer_line(const std::string& alone, int64_t splits);
+
 // Who holds an output's sum before it is stored. Of a split reduction: in the first split.
 struct Holder {
   int64_t block;

@@ -5,6 +5,7 @@
 #include "core/polyphase.hpp"
 #include "core/reach.hpp"
 #include "cuda/host/ordered_sum.hpp"
+#include "cuda/plan/report.hpp"
 
 namespace tconv::cuda {
 namespace simt {
@@ -50,6 +51,15 @@ class Kernel final : public plan::Kernel {
   }
   std::string describe() const override {
     return "a block a channel, its elements split " + std::to_string(params_.splits) + " ways";
+  }
+  std::vector<plan::StageLine> stages() const override {
+    return {{"schedule", "a block a channel and split of " + std::to_string(params_.splits) + ", of " +
+                             std::to_string(params_.split_turns) + " turns of " +
+                             std::to_string(kBiasThreads * kBiasSums) + " elements"},
+            {"source", "dy by elements to registers, any strides"},
+            {"product", std::to_string(kBiasSums) + " sums a thread; a tree adds a block's"},
+            epilogue_line(problem_),
+            writer_line("from registers", params_.splits)};
   }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {

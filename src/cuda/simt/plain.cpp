@@ -7,6 +7,7 @@
 #include "cuda/host/by_dtype.hpp"
 #include "cuda/host/launch.hpp"
 #include "cuda/host/ordered_sum.hpp"
+#include "cuda/plan/report.hpp"
 
 namespace tconv::cuda {
 namespace {
@@ -53,6 +54,21 @@ class PlainKernel final : public plan::Kernel {
       out += ", positions split " + std::to_string(shape_.splits) + " ways and summed in order";
     }
     return out;
+  }
+
+  std::vector<plan::StageLine> stages() const override {
+    const Operation o = problem_.operation;
+    const bool sums_positions = o == Operation::grad_weight || o == Operation::grad_bias;
+    const std::string schedule = sums_positions ? std::to_string(shape_.tiles) + " tiles x " +
+                                                      std::to_string(shape_.splits) + " splits of " +
+                                                      std::to_string(shape_.split_positions) + " positions"
+                                                : "a thread an output";
+    return {{"schedule", schedule},
+            {"source", "operands as they lie, a load a product, any strides"},
+            {"product", o == Operation::grad_bias ? "sums in float64 of short runs"
+                                                  : "fused multiply-adds, short runs added in float64"},
+            epilogue_line(problem_),
+            writer_line("from registers, element by element", shape_.splits)};
   }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {

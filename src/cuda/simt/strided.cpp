@@ -7,6 +7,7 @@
 #include "core/reach.hpp"
 #include "cuda/host/launch.hpp"
 #include "cuda/host/transposed_form.hpp"
+#include "cuda/plan/report.hpp"
 #include "cuda/plan/tensor.hpp"
 #include "cuda/simt/problem_class.hpp"
 
@@ -78,6 +79,21 @@ class StridedKernel final : public plan::Kernel {
       : problem_(problem), device_(device), config_(plan_strided(problem)) {}
 
   std::string describe() const override { return config_.text() + tf32_words(problem_); }
+  std::vector<plan::StageLine> stages() const override {
+    const StridedConfig& c = config_;
+    return {{"schedule", std::to_string(c.lanes) + " threads a piece of " +
+                             std::to_string(c.lanes * kStridedPositions) + " positions, " +
+                             std::to_string(c.parts) + " pieces a row, " + std::to_string(c.turns) + " of " +
+                             std::to_string(c.row_tiles) + " tiles of ci one after the other"},
+            {"source", "dy by elements, any strides: windows of " + std::to_string(c.channels) +
+                           " channels x " + std::to_string(c.window) + " positions in shared memory"},
+            {"weights", "raw, of the same channels in shared memory"},
+            {"operand", "widened on its way to shared memory"},
+            {"product", "fused multiply-adds, a thread " + std::to_string(c.rows) + " ci x " +
+                            std::to_string(kStridedPositions) + " positions"},
+            epilogue_line(problem_),
+            {"writer", "from registers, element by element"}};
+  }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
     const Launcher launcher(kSimtStrided.name, problem_, device_, context);

@@ -6,6 +6,7 @@
 #include "core/reach.hpp"
 #include "cuda/host/by_dtype.hpp"
 #include "cuda/host/ordered_sum.hpp"
+#include "cuda/plan/report.hpp"
 #include "cuda/simt/weight_plan.hpp"
 #include "cuda/sm80/weight_plan.hpp"
 
@@ -56,6 +57,20 @@ class Kernel final : public plan::Kernel {
       out += ", positions split " + std::to_string(plan_.params.splits) + " ways and summed in order";
     }
     return out;
+  }
+  std::vector<plan::StageLine> stages() const override {
+    const WeightParams& k = plan_.params;
+    const WeightTile& tile = kWeightTileTable[plan_.tile];
+    return {
+        {"schedule", "a block a tile of " + std::to_string(k.tiles) + " and split of " +
+                         std::to_string(k.splits) + ", of " + std::to_string(k.split_positions) +
+                         " positions (n, i)"},
+        {"source", "x and dy by elements from L1 to registers, any strides"},
+        {"product", "fused multiply-adds, a thread every " + std::to_string(kWeightThreads) +
+                        "th position of " + std::to_string(tile.cin) + " ci x " + std::to_string(tile.cout) +
+                        " co x " + std::to_string(tile.taps) + " taps; a tree adds a block's"},
+        epilogue_line(problem_),
+        writer_line("from registers, element by element", k.splits)};
   }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {

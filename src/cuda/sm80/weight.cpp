@@ -2,6 +2,7 @@
 
 #include "core/polyphase.hpp"
 #include "cuda/host/launch.hpp"
+#include "cuda/plan/report.hpp"
 #include "cuda/sm80/weight_plan.hpp"
 
 namespace tconv::cuda {
@@ -46,6 +47,7 @@ class Sm80Weight final : public plan::Kernel {
 
   std::size_t workspace_bytes() const override { return static_cast<std::size_t>(plan_.part_bytes); }
   std::string describe() const override { return cuda::describe(plan_, problem_); }
+  std::vector<plan::StageLine> stages() const override;
   double predicted_ms() const override { return 1e3 * plan_.cost.total; }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
@@ -75,6 +77,26 @@ class Sm80Weight final : public plan::Kernel {
   WeightPlan plan_;
   WeightFunctions functions_;
 };
+
+std::vector<plan::StageLine> Sm80Weight::stages() const {
+  using std::to_string;
+  const WeightParams& k = plan_.params;
+  const WeightTile& tile = kWeightTileTable[plan_.config.tile];
+  const std::string stage = to_string(k.stage_pieces) + " x " + to_string(k.piece) + " positions";
+  return {{"schedule", "a block a tile of " + to_string(k.tiles) + " (" + to_string(tile.rows()) + " ci x " +
+                           to_string(k.block_couts) + " co, " + to_string(k.block_phases) + " phases, " +
+                           to_string(k.block_taps) + " taps) and split of " + to_string(k.splits)},
+          {"source", to_string(kWeightSlots) + " slots of " + stage +
+                         " by asynchronous copies: x in the widest units that it begins on, dy in 16 bytes"},
+          {"operand", std::string("raw rows, a tap a place in dy's; ") + name_of(plan_.mode)},
+          {"product", "mma.sync over positions, " + to_string(tile.warp_rows) + " x " +
+                          to_string(tile.warp_columns) + " warps of " + to_string(tile.mi) + " x " +
+                          to_string(tile.ni) + " tiles of 16 x 8, sums of " + to_string(k.chain) + " stages"},
+          epilogue_line(problem_),
+          {"writer",
+           k.direct ? "from registers, element by element"
+                    : "tiles of partial sums, then a sum of " + to_string(k.splits) + " splits in order"}};
+}
 
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions&) {
   if (p.operation != core::Operation::grad_weight) {

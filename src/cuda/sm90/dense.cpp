@@ -129,7 +129,8 @@ class Sm90Dense final : public plan::Kernel {
     return static_cast<std::size_t>(planes_at() + form_.planes_bytes);
   }
   std::string describe() const override { return cuda::describe(plan_, problem_) + words_of(form_); }
-  std::string where(int64_t element) const override { return text(sm90_maker(plan_, element)); }
+  std::vector<plan::StageLine> stages() const override { return cuda::stages(plan_, problem_); }
+  std::string where(int64_t element) const override { return cuda::where(plan_, problem_, element); }
   double predicted_ms() const override { return plan_.cost.total; }
 
   Status pack(const void* weight, void* packed, const plan::RunContext& context) const override {

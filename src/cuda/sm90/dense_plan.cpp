@@ -224,6 +224,22 @@ Sm90Packing sm90_packing(const Problem& p, Arithmetic mode, bool scaled) {
   return packing;
 }
 
+PhaseSumParams sm90_sum_params(const Sm90Plan& plan, const Problem& p) {
+  const Sm90StageParams& k = plan.params;
+  PhaseSumParams s = phase_sum_params(p, plan.phases);
+  s.group_rows = int64_t{k.sizes.row_blocks} * kSm90Rows;
+  s.split_size = s.group_rows * k.sizes.groups * k.columns.partial_columns;
+  s.partial_columns = k.columns.partial_columns;
+  s.first_u = k.columns.first_u;
+  s.block_couts = k.sizes.block_couts;
+  s.block_rows = kSm90Rows;
+  s.cout_rows = k.sizes.phases;
+  s.phase_rows = 1;
+  s.splits = k.grid.splits;
+  s.sample_columns = k.columns.sample_columns;
+  return s;
+}
+
 Sm90Plan sm90_second(const Sm90Plan& plan, const Problem& p, const core::DeviceInfo& d) {
   return plan_with(p, d, second_config(plan));
 }

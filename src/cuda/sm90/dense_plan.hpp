@@ -2,12 +2,12 @@
 // and options; no CUDA here.
 #pragma once
 
-#include <compare>
 #include <memory>
 #include <span>
 #include <string>
 
 #include "core/problem.hpp"
+#include "cuda/plan/report.hpp"
 #include "cuda/sm90/dense.hpp"
 
 namespace tconv::cuda {
@@ -95,17 +95,11 @@ bool sm90_tma_takes(const Sm90Plan& plan, const core::Problem& problem);
 void sm90_set_tma(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit);
 Sm90WarpgroupTile sm90_warpgroup_tile(const Sm90Plan& plan, const Sm90Tile& tile);
 
-// Who makes an output: block, its tile along the columns, and of a warpgroup warp, lane, product and register
-// of its sums.
-struct Sm90Maker {
-  bool has_taps = false, drawn = false;  // drawn: tiles go to any of the run's blocks, `block` the first
-  int64_t block = 0, tile = 0;
-  int warpgroup = 0, warp = 0, lane = 0, product = 0, index = 0;
-  auto operator<=>(const Sm90Maker&) const = default;
-};
-Sm90Maker sm90_maker(const Sm90Plan&, int64_t output);  // dense_maker.cpp
-std::string text(const Sm90Maker&);
-
+// report.cpp: the plan in words, and who holds an output that has a phase; of tiles that are drawn from a
+// counter, as if the first warpgroup of the first block had drawn all.
+Holder holder_of(const Sm90Plan& plan, const OutputPlace& place);
+std::string where(const Sm90Plan& plan, const core::Problem& problem, int64_t element);
+std::vector<plan::StageLine> stages(const Sm90Plan& plan, const core::Problem& problem);
 std::string describe(const Sm90Plan& plan, const core::Problem& problem);
 std::string text(const Sm90Config& config);
 
