@@ -5,13 +5,17 @@
 //   o + padding = stride*q + r;  y[co, stride*q + r - padding] = bias[co] + sum over ci, j of
 //                                x[ci, q - j] * w[ci, co, r + stride*j]
 //
-//   for each (n, group), for chunk of q whose x fits the workspace:
-//     x rows, widened, zeros around: staged[ci][q]                                               (parallel)
-//     for each task (co, panel of r, part of the chunk), tasks spread over threads:
+//   blocks: at most 6 q of one sample
+//   for each group, for stage of blocks whose x fits the workspace:
+//     staged[ci by depth][block][ci][q from the block's first - (taps - 1) on], widened (parallel) for each
+//     task (co, panel of r, part of the stage), tasks spread over threads:
 //       tile[q][r] = bias[co]
-//       for ci by depth: panel[ci][j][r] = w[ci, co, r + stride*j]
-//                        tile[q][r] += sum over ci, j of panel[ci][j][r] * staged[ci][q - j]
+//       for ci by depth: panel[ci][j][r] = w[ci, co, r + stride*j], or raw weights where blocks are few
+//         for block of the part:
+//           tile[q][r] += sum over ci, j of panel[ci][j][r] * staged[..][block][ci][q - j]
 //       y = tile, rounded, r contiguous
+//
+// A panel's depth stays in L1 while the blocks pass by, and x is read in order.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +28,8 @@
 namespace tconv::cpu::longk {
 
 struct Config {
-  int64_t chunk = 0;  // q staged at once
-  int64_t part = 0;   // q of a task
+  int64_t stage = 0;  // blocks staged at once
+  int64_t part = 0;   // blocks of a task
   int64_t depth = 0;  // ci at a time
   bool operator==(const Config&) const = default;
   std::string text() const;
@@ -35,21 +39,25 @@ struct Job {
   core::Problem problem;
   Config config;
   int64_t lout = 0, q_begin = 0, q_end = 0;
-  int64_t taps = 0;   // the most that a residue has
-  int64_t pitch = 0;  // of a staged row
+  int64_t taps = 0;               // the most that a residue has
+  int64_t blocks_per_sample = 0;  // of q
 
+  int64_t blocks() const { return problem.n * blocks_per_sample; }
+  int64_t slabs() const { return (problem.cin_per_group() + config.depth - 1) / config.depth; }  // of depth
+  int64_t block_elements() const;     // of x, in a slab
   std::size_t stage_bytes() const;    // shared
   std::size_t scratch_bytes() const;  // a thread's
 };
 
-// The q of one stage: count of them from q0, of sample n and a group.
+// Blocks of one stage: count of them from `first`, of a group.
 struct Stage {
-  int64_t n, group, q0, count;
+  int64_t group, first, count;
 };
 
 int64_t panels(const Job& job);  // of one channel
-void stage_row(const Job& job, const void* x, const Stage& stage, int64_t ci, void* staged);
-// Task of panels * channels * parts, counted in that order. False where it met a weight that is not finite.
+void stage_block(const Job& job, const void* x, const Stage& stage, int64_t block, void* staged);
+// Task of panels * channels * parts, counted in that order. False where zeros around x may have met a weight
+// that is not finite.
 bool run_task(const Job& job, const plan::Operands& operands, const Stage& stage, const void* staged,
               int64_t task, void* scratch);
 

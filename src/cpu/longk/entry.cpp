@@ -15,28 +15,30 @@ namespace {
 using core::Problem;
 
 constexpr int64_t kPanel = 64;        // rows of the widest panel
-constexpr int64_t kStaged = 1 << 18;  // accumulators of x
-constexpr int64_t kPacked = 1 << 16;  // of a panel: with its x in L2
-constexpr int64_t kPart = 512;        // q of a task at most
+constexpr int64_t kColumns = 6;       // q of a block
+constexpr int64_t kOverhang = 16;     // of the last vector
+constexpr int64_t kStaged = 3 << 18;  // accumulators of x: they are read in order, and need no cache
+constexpr int64_t kPanelTaps = 96;    // (ci, tap) of a panel: 24 KiB of L1
+constexpr int64_t kPart = 64;         // blocks of a task at most
 
 // Parts short enough for every thread to have a few tasks, long enough to pay for packing the panel.
 int64_t part_of(const Job& job, int64_t threads) {
   const int64_t tasks = job.problem.cout_per_group() * core::ceil_div(job.problem.stride, kPanel);
   const int64_t parts =
-      std::clamp<int64_t>(core::ceil_div(4 * threads, tasks), 1, std::max<int64_t>(1, job.config.chunk / 96));
-  return std::min(kPart, core::ceil_div(job.config.chunk, parts));
+      std::clamp<int64_t>(core::ceil_div(4 * threads, tasks), 1, std::max<int64_t>(1, job.config.stage / 16));
+  return std::min(kPart, core::ceil_div(job.config.stage, parts));
 }
 
 Job job_of(const Problem& p, int64_t threads) {
   Job job{p, {}, p.lout(), 0, 0, core::ceil_div(p.k, p.stride), 0};
-  if (job.lout == 0) return job;
+  if (job.lout == 0 || p.n == 0) return job;
   job.q_begin = p.padding / p.stride;
   job.q_end = (job.lout - 1 + p.padding) / p.stride + 1;
+  job.blocks_per_sample = core::ceil_div(job.q_end - job.q_begin, kColumns);
   Config& c = job.config;
-  c.chunk = std::clamp<int64_t>(kStaged / p.cin_per_group() - job.taps, 1, job.q_end - job.q_begin);
+  c.depth = std::clamp<int64_t>(kPanelTaps / job.taps, 1, p.cin_per_group());
+  c.stage = std::clamp<int64_t>(kStaged / (job.slabs() * job.block_elements()), 1, job.blocks());
   c.part = part_of(job, threads);
-  c.depth = std::clamp<int64_t>(kPacked / (job.taps * kPanel), 1, p.cin_per_group());
-  job.pitch = round_up<int64_t>(c.chunk + job.taps - 1, 16);
   return job;
 }
 
@@ -55,11 +57,10 @@ class LongkKernel final : public plan::Kernel {
 
   core::Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
     std::atomic<bool> finite{true};
-    for (int64_t n = 0; n < job_.problem.n; ++n) {
-      for (int64_t group = 0; group < job_.problem.groups; ++group) {
-        for (int64_t q = job_.q_begin; q < job_.q_end; q += job_.config.chunk) {
-          run_stage(operands, {n, group, q, std::min(job_.config.chunk, job_.q_end - q)}, context, finite);
-        }
+    for (int64_t group = 0; group < job_.problem.groups; ++group) {
+      for (int64_t block = 0; block < job_.blocks(); block += job_.config.stage) {
+        run_stage(operands, {group, block, std::min(job_.config.stage, job_.blocks() - block)}, context,
+                  finite);
       }
     }
     if (!finite) repair_ends(job_.problem, ends_, operands, context.executor);
@@ -73,11 +74,8 @@ class LongkKernel final : public plan::Kernel {
     const Problem& p = job_.problem;
     std::byte* staged = context.workspace;
     std::byte* scratch = context.workspace + stage_;
-    // Rows by eights, so that a task is worth its hand-over.
-    context.executor.run(core::ceil_div(p.cin_per_group(), 8), [&](int64_t block, int32_t) {
-      const int64_t end = std::min(p.cin_per_group(), 8 * (block + 1));
-      for (int64_t ci = 8 * block; ci < end; ++ci) stage_row(job_, operands.x, stage, ci, staged);
-    });
+    context.executor.run(
+        stage.count, [&](int64_t block, int32_t) { stage_block(job_, operands.x, stage, block, staged); });
     const int64_t parts = core::ceil_div(stage.count, job_.config.part);
     context.executor.run(panels(job_) * p.cout_per_group() * parts, [&](int64_t task, int32_t slot) {
       std::byte* own = scratch + scratch_ * static_cast<std::size_t>(slot);
@@ -97,8 +95,8 @@ plan::Support valid(const Problem& p) {
   if (p.stride > 1 << 16) return plan::Support::no("stride above 65536");
   const int64_t taps = core::ceil_div(p.k, p.stride);
   if (taps > 1024) return plan::Support::no("more than 1024 taps a residue");
-  if (core::Size(p.cin_per_group()) * (taps + 64) > kStaged)
-    return plan::Support::no("64 positions of x: more than 2^18");
+  if (core::Size(p.cin_per_group()) * (taps + kColumns) > kStaged)
+    return plan::Support::no("6 positions and their taps of x: more than 3 * 2^18");
   return plan::Support::yes();
 }
 
@@ -117,16 +115,23 @@ std::unique_ptr<const plan::Kernel> make(const Problem& p, const core::DeviceInf
 }  // namespace
 
 std::string Config::text() const {
-  return std::to_string(chunk) + " positions staged, " + std::to_string(part) + " a task, " +
+  return std::to_string(stage) + " blocks of 6 positions staged, " + std::to_string(part) + " a task, " +
          std::to_string(depth) + " ci at a time";
 }
 
+// Rows of x are stored whole vectors at a time, one over the end of the one before.
+int64_t Job::block_elements() const {
+  return config.depth * (kColumns + taps - 1) + kOverhang;
+}
+
 std::size_t Job::stage_bytes() const {
-  return static_cast<std::size_t>(problem.cin_per_group() * pitch) * accumulator_size(problem.dtype);
+  if (blocks() == 0) return 0;
+  return static_cast<std::size_t>(slabs() * config.stage * block_elements()) *
+         accumulator_size(problem.dtype);
 }
 
 std::size_t Job::scratch_bytes() const {
-  const int64_t elements = (config.part + config.depth * taps) * kPanel;
+  const int64_t elements = (config.part * kColumns + config.depth * taps) * kPanel;
   return static_cast<std::size_t>(elements) * accumulator_size(problem.dtype);
 }
 

@@ -51,7 +51,7 @@ HWY_INLINE void PackPanels(D d, const T* w, int64_t w_pitch, int64_t row0, int64
   for (int64_t ci = 0; ci < depth; ++ci) {
     for (int64_t r = 0; r < rows; r += width) {
       // Rows of other tasks beyond the end of these are as good as zeros: nobody reads their sums.
-      PackPanelRow(d, w + ci * w_pitch + row0 + r, std::min(width, w_pitch - row0 - r),
+      PackPanelRow(d, w + ci * w_pitch + row0 + r, std::min(width, w_pitch - row0 - r), width,
                    panels + r * depth + ci * width);
     }
   }
@@ -73,8 +73,8 @@ HWY_INLINE void Products(D d, const Job& job, const T* w, int64_t row0, int64_t 
     const T* rows_w = w + from * w_pitch;
     if (!in_place) PackPanels(d, rows_w, w_pitch, row0, rows, depth, panels);
     for (int64_t r = 0; r < rows; r += width) {
-      PanelOperands<A> operands{panels + r * depth, width,         nullptr, 0, 0, depth, 1,
-                                tile + r,           job.row_pitch, from > 0};
+      PanelOperands<A> operands{panels + r * depth, 0,       width, nullptr, 0, 0, depth, 1, tile + r,
+                                job.row_pitch,      from > 0};
       if constexpr (std::is_same_v<T, A>) {
         if (in_place) {
           operands.w = rows_w + row0 + r;
