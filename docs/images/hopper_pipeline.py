@@ -1,43 +1,17 @@
 #!/usr/bin/env python3
-"""Draws docs/images/hopper_pipeline.svg: a Hopper tile's way through the stages of cuda.sm90.dense."""
+"""Draws docs/images/hopper_pipeline.svg: how a tile passes through the stages of cuda.sm90.dense."""
 
 from pathlib import Path
 
-INK, GREY, BLUE, GREEN, ORANGE = "#222222", "#888888", "#2563a8", "#2e7d4f", "#c2571a"
-FILLS = {BLUE: "#e3edf8", GREEN: "#e2f1e7", ORANGE: "#f9e9df", GREY: "#f0f0f0"}
-shapes = []
+from drawing import BLUE, GREEN, GREY, INK, ORANGE, Drawing
 
-
-def text(x, y, words, size=13, color=INK, anchor="middle", weight="normal"):
-    shapes.append(f'<text x="{x}" y="{y}" font-size="{size}" fill="{color}" text-anchor="{anchor}" '
-                  f'font-weight="{weight}">{words}</text>')
-
-
-def box(x, y, width, height, title, lines, color):
-    shapes.append(f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="6" fill="{FILLS[color]}" '
-                  f'stroke="{color}" stroke-width="1.5"/>')
-    text(x + width / 2, y + 21, title, 14, color, weight="bold")
-    for i, line in enumerate(lines):
-        text(x + width / 2, y + 41 + 17 * i, line, 12)
-
-
-def band(y, height, lines, color):
-    shapes.append(f'<rect x="10" y="{y}" width="1210" height="{height}" rx="8" fill="none" stroke="{color}" '
-                  'stroke-dasharray="5 4"/>')
-    for i, line in enumerate(lines):
-        text(22, y + 26 + 17 * i, line, 12, color, anchor="start", weight="normal" if i else "bold")
-
-
-def arrow(points, color=INK, dashed=False):
-    path = " ".join(f"{x},{y}" for x, y in points)
-    dash = ' stroke-dasharray="4 3"' if dashed else ""
-    shapes.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="1.6"{dash} '
-                  f'marker-end="url(#head)"/>')
+d = Drawing(1230, 625)
+text, box, band, arrow = d.text, d.box, d.band, d.arrow
 
 
 def ring(x, y, lines):
     for i, state in enumerate(("in use", "full", "full", "filling")):
-        shapes.append(f'<rect x="{x + 54 * i}" y="{y}" width="50" height="34" fill="#ffffff" stroke="{INK}"/>')
+        d.rectangle(x + 54 * i, y, 50, 34, "#ffffff", INK)
         text(x + 54 * i + 25, y + 22, state, 11, GREY)
     for i, line in enumerate(lines):
         text(x + 222, y + 13 + 16 * i, line, 12, INK, anchor="start", weight="bold")
@@ -49,7 +23,7 @@ def draw():
     box(595, 27, 210, 66, "packed weights", ["in the order of the loops"], GREY)
     box(910, 27, 210, 66, "y", ["rows [cout][position]"], GREY)
 
-    band(130, 112, ["warps that bring", "24 to 40 registers", "a thread"], BLUE)
+    band(130, 112, ["producer warps", "24 to 40 registers", "a thread"], BLUE)
     box(280, 148, 210, 76, "Source", ["tensor copies, or gathered", "by elements; zeros outside x"], BLUE)
     box(595, 148, 210, 76, "PackedSource", ["bulk copies of a slab's", "weights for a block's rows"], BLUE)
 
@@ -58,7 +32,7 @@ def draw():
     ring(592, 296, ["slots of", "weights"])
     box(910, 280, 210, 66, "staged rows", ["[cout][output], as y needs them"], GREY)
 
-    band(382, 232, ["warpgroups", "that multiply", "a tile each in turn,", "up to 240 registers", "a thread"], ORANGE)
+    band(382, 232, ["warpgroups", "that multiply", "one tile at a time,", "up to 240 registers", "a thread"], ORANGE)
     box(280, 420, 210, 76, "Operand", ["scales, rounds, splits;", "in registers or shared memory"], ORANGE)
     box(595, 420, 210, 76, "Product", ["wgmma over slabs and taps;", "single or promoted sums"], ORANGE)
     box(595, 530, 210, 66, "Accumulator", ["(lane, register): (row, position)"], GREEN)
@@ -84,11 +58,7 @@ def draw():
 
 def main():
     draw()
-    head = (f'<defs><marker id="head" markerWidth="9" markerHeight="9" refX="7" refY="4" orient="auto">'
-            f'<path d="M0,0 L8,4 L0,8 z" fill="{INK}"/></marker></defs>')
-    svg = (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1230 625" font-family="sans-serif">\n'
-           f'<rect width="1230" height="625" fill="#ffffff"/>\n{head}\n' + "\n".join(shapes) + "\n</svg>\n")
-    Path(__file__).with_suffix(".svg").write_text(svg)
+    d.write(Path(__file__).with_suffix(".svg"))
 
 
 if __name__ == "__main__":
