@@ -11,7 +11,7 @@ import npy
 from support import TCONV, FolderCase, tconv
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "HACKING.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # What depends on the machine or on the moment.
 VARIABLE = ("tconv 0", "cpu:", "no gpu", "gpu ", "device ", "floor ", "config ", "memory ", "spread:")
 
@@ -57,11 +57,21 @@ class Docs(unittest.TestCase):
                 self.assertEqual(tconv(*arguments).stderr.strip(), shown)
 
 
+class Walk(unittest.TestCase):
+    def test_the_line_that_multiplies_is_where_hacking_says(self):
+        text = (ROOT / "HACKING.md").read_text()
+        step = re.search(r"\*\*The line that multiplies\*\*.*?\((src/[^)]+)\).*?\n\n +(\S.*)\n", text, re.DOTALL)
+        self.assertIn(step[2], (ROOT / step[1]).read_text())
+        problem = re.search(r'\$ tconv plan ("[^"]+")', text)[1].strip('"')
+        kernel = re.search(r"^kernel +cpu\.(\w+)", tconv("plan", problem).stdout, re.MULTILINE)[1]
+        self.assertIn(f"src/cpu/{kernel}/", step[1])
+
+
 class Paths(unittest.TestCase):
     def test_every_file_that_a_page_names_exists(self):
         folders = "src|tests|tools|scripts|bindings|python|benchmarks|include|examples|cmake|demo|packaging|debian"
         seen = 0
-        for page in [*PAGES, ROOT / "HACKING.md"]:
+        for page in PAGES:
             for path in re.findall(rf"(?<![\w/.-])((?:{folders})/[\w./-]*\w)", page.read_text()):
                 with self.subTest(page=page.name, path=path):
                     here = ROOT / path

@@ -1,9 +1,9 @@
-// Two stages of one's own: an activation for the epilogue, and a place where partial sums lie.
+// Two new stages: an activation for the epilogue, and a layout of partial sums.
 #include "cuda/device/ordered_sum.cuh"
 
 namespace tconv::cuda {
 
-// Slot activation: any function of one number, with what it needs as members.
+// The activation slot takes any function of one number; its parameters are members.
 struct LeakyRelu {
   float slope;
   TCONV_FUNCTOR float operator()(float v) const { return v < 0 ? slope * v : v; }
@@ -11,7 +11,7 @@ struct LeakyRelu {
 static_assert(epilogue::ActivationSlot<LeakyRelu, float>);
 using LeakyEpilogue = Epilogue<__half, epilogue::Unscaled, LeakyRelu>;
 
-// A kernel makes one epilogue an output channel, and stores nothing but what it returns.
+// A kernel makes one epilogue for each output channel and stores only what it returns.
 __global__ void finish_rows(const float* sums, const void* bias, float slope, __half* y, int64_t lout) {
   const LeakyEpilogue finish{load_bias_to_add<__half>(bias, blockIdx.x), {}, {slope}};
   for (int64_t o = threadIdx.x; o < lout; o += blockDim.x) {
@@ -19,7 +19,7 @@ __global__ void finish_rows(const float* sums, const void* bias, float slope, __
   }
 }
 
-// Partial sums of an output side by side: [output][split]. The ordered sum takes any type of this contract.
+// The partial sums of an output lie side by side: [output][split]. The ordered sum takes any type that fulfils this contract.
 class SideBySide {
  public:
   struct Params : OrderedSumParams {
