@@ -9,6 +9,7 @@
 # make bench PROBLEM="n1 ci64 co32 l1000 k16 s8 p4 f32"    (DEVICE=cuda for a GPU)
 # make format                           clang-format and ruff on what differs from the main branch
 # make types                            mypy on the Python package
+# make lint                             ruff on the Python sources
 # make docs                             the documentation as a site, in build/docs/site
 # make clean
 
@@ -22,7 +23,7 @@ CMAKE_FLAGS ?= $(if $(shell command -v ccache),$(launchers))
 program = $(BUILD)/tconv
 check = $(program) check --device $(DEVICE) --kernel $(KERNEL) --where-supported --random $(COUNT)
 
-.PHONY: demo test build program dependencies one-test kernel-test python-test bench docs format types clean
+.PHONY: demo test build program dependencies one-test kernel-test python-test bench docs format types lint clean
 .DEFAULT_GOAL := build
 
 dependencies:
@@ -73,7 +74,11 @@ format:
 
 types:
 	@scripts/python_environment tools
-	@build/tools/bin/mypy --python-executable .venv/bin/python --ignore-missing-imports python/tconv
+	@build/tools/bin/mypy --python-executable .venv/bin/python python/tconv
+
+lint:
+	@scripts/python_environment tools
+	@build/tools/bin/ruff check python tests/python examples
 
 clean:
 	rm -rf build

@@ -45,7 +45,7 @@ def explain(what: nn.Module | Callable[..., Any] | Tensor, *args: Any, device: s
         return _explain_conv1d(device, *args, **kwargs)
     if what is _functional.conv_transpose1d:
         return _explain_transposed(device, *args, **kwargs)
-    return _explain_transposed(device, what, *args, **kwargs)
+    return _explain_transposed(device, what, *args, **kwargs)  # type: ignore[arg-type]
 
 
 def _explain_layer(layer: Any, device: str | None, input: Tensor | Sequence[int]) -> str:

@@ -46,8 +46,8 @@ class ConvTranspose1d(_Layer, nn.ConvTranspose1d):
             )
         output_padding = self.output_padding
         if output_size is not None:
-            output_padding = self._output_padding(
-                input, output_size, self.stride, self.padding, self.kernel_size, 1, self.dilation
+            output_padding = self._output_padding(  # type: ignore[assignment]
+                input, output_size, self.stride, self.padding, self.kernel_size, 1, self.dilation  # type: ignore[arg-type]
             )
         weight, bias = self._tconv_parameters()
         packed = self._tconv_packed
@@ -75,7 +75,7 @@ class Conv1d(_Layer, nn.Conv1d):
         padding = self.padding
         if self.padding_mode != "zeros":
             input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
-            padding = 0
+            padding = 0  # type: ignore[assignment]
         packed = self._tconv_packed
         call = conv1d if packed is None else packed.conv1d
         return call(

@@ -139,7 +139,8 @@ recorded_conv1d = super(torch.autograd.Function, _RecordedConv1d).apply
 def _transposed_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     input, weight, _, *numbers, precision = inputs
     _save(ctx, input, weight)
-    ctx.call = Call(*numbers, precision if isinstance(precision, int) else _MODES.index(precision))
+    mode = precision if isinstance(precision, int) else _MODES.index(precision)
+    ctx.call = Call(*numbers, mode)  # type: ignore[call-arg]
 
 
 def _conv1d_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

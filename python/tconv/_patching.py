@@ -33,7 +33,7 @@ class Layers(int):
 
     __str__ = __repr__
 
-    def __getnewargs__(self) -> tuple[int, int]:
+    def __getnewargs__(self) -> tuple[int, int]:  # type: ignore[override]
         return self.conv_transpose1d, self.conv1d
 
 
@@ -150,4 +150,4 @@ def _reduce_ex(self: nn.Module, protocol: Any) -> tuple[Any, ...]:
 
 def _restore(cls: type) -> nn.Module:
     patched = _patched_class(cls)
-    return patched.__new__(patched)
+    return patched.__new__(patched)  # type: ignore[call-overload]

@@ -114,7 +114,7 @@ if VERSION >= (2, 9):
     def convolution_precision() -> str:
         """ "tf32" or "ieee", of convolutions on a GPU: the getter resolves the operator's value, cudnn's and the
         global one, in that order; 'none' is ieee."""
-        return "tf32" if torch.backends.cudnn.conv.fp32_precision == "tf32" else "ieee"
+        return "tf32" if torch.backends.cudnn.conv.fp32_precision == "tf32" else "ieee"  # type: ignore[attr-defined]
 
 else:
 
@@ -129,7 +129,7 @@ if VERSION >= (2, 1):
     check = torch._check  # takes conditions on symbolic sizes
 else:
 
-    def check(condition: Any, message: Callable[[], str]) -> None:
+    def check(condition: Any, message: Callable[[], str]) -> None:  # type: ignore[misc]
         if not condition:
             raise RuntimeError(message())
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from support import Problem, integers, normal
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tconv
+from support import Problem, integers, normal
 from tconv._backends import capi
 from tconv._library import backend
 
@@ -26,12 +26,14 @@ def test_structs_are_laid_out_as_the_library_has_them():
     assert found.pop("struct_size") == ctypes.sizeof(problem) and list(found.pop("x_stride")) == [90, 10, 1]
     assert list(found.pop("y_stride")) == [80, 20, 2]
     assert found == {
-        "operation": 2, "y_strided": 1, "reserved": 0, "dtype": 2, "precision": 0, "has_bias": 1, "x_contiguous": 0, "n": 2, "cin": 6, "cout": 4,
+        "operation": 2, "y_strided": 1, "reserved": 0, "dtype": 2, "precision": 0, "has_bias": 1, "x_contiguous": 0,
+        "n": 2, "cin": 6, "cout": 4,
         "l": 9, "k": 5, "stride": 3, "padding": 1, "output_padding": 2, "dilation": 4, "groups": 2,
     }  # fmt: skip
     assert struct.calcsize("@IPPPPPPPNP") == ctypes.sizeof(capi.Arguments)
     header = (ROOT / "include" / "tconv" / "tconv.h").read_text()
-    for described, name in ((capi.Problem, "problem"), (capi.PlanOptions, "plan_options"), (capi.Arguments, "arguments")):
+    structs = ((capi.Problem, "problem"), (capi.PlanOptions, "plan_options"), (capi.Arguments, "arguments"))
+    for described, name in structs:
         body = header.split(f"typedef struct tconv_{name} {{")[1].split(f"}} tconv_{name};")[0]
         body = re.sub(r"/\*.*?\*/", "", body, flags=re.S)
         names = [n for line in body.split(";") for n in re.findall(r"(\w+)(?:\[\d\])?(?=,|\s*$)", line)]

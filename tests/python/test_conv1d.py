@@ -5,11 +5,11 @@ import random
 import pytest
 import torch
 import torch.nn.functional as F
-from support import DTYPES, ROUNDING, integers, normal
 from torch.autograd import forward_ad, gradcheck, gradgradcheck
 from torch.testing._internal.common_methods_invocations import op_db
 
 import tconv
+from support import DTYPES, ROUNDING, integers, normal
 from tconv._pytorch import VERSION
 
 # n, cin, cout, length, k, stride, padding, dilation, groups

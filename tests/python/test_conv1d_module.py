@@ -10,12 +10,12 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from support import normal
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parametrizations, parametrize, remove_weight_norm, weight_norm
 
 import tconv
+from support import normal
 from tconv._pytorch import VERSION
 
 
@@ -73,7 +73,8 @@ class Model(nn.Module):
         self.pre = nn.Conv1d(3, 8, 7, padding=3)
         self.up = nn.ConvTranspose1d(8, 4, 8, 4, 2)
         self.norm = weight_norm(nn.Conv1d(4, 4, 3, padding=1))
-        self.parametrized = getattr(parametrizations, "weight_norm", weight_norm)(nn.Conv1d(4, 4, 3, dilation=3, padding=3))
+        normalize = getattr(parametrizations, "weight_norm", weight_norm)
+        self.parametrized = normalize(nn.Conv1d(4, 4, 3, dilation=3, padding=3))
         self.post = nn.Conv1d(4, 1, 7, padding=3, padding_mode="reflect")
 
     def forward(self, x):

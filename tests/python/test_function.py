@@ -3,9 +3,9 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from support import DTYPES, Problem, assert_close, for_random_problems, integers, normal, reference
 
 import tconv
+from support import DTYPES, Problem, assert_close, for_random_problems, integers, normal, reference
 from tconv._pytorch import VERSION
 
 SHAPES = [

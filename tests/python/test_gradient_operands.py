@@ -3,11 +3,11 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from support import DTYPES, Problem, integers, reference_gradients
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tconv
+from support import DTYPES, Problem, integers, reference_gradients
 from tconv._backends import pytorch_convolution
 
 PROBLEMS = [

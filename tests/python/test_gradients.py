@@ -3,10 +3,10 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from support import DTYPES, Problem, for_random_problems, integers, normal, reference_gradients
 from torch.autograd import forward_ad, gradcheck, gradgradcheck
 
 import tconv
+from support import DTYPES, Problem, for_random_problems, integers, normal, reference_gradients
 
 SHAPES = [
     Problem(2, 3, 5, 9, 4, stride=2, padding=1),

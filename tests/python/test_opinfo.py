@@ -3,10 +3,10 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from support import DTYPES
 from torch.testing._internal.common_methods_invocations import op_db
 
 import tconv
+from support import DTYPES
 
 OPERATORS = {op.name: op for op in op_db if op.name in ("nn.functional.conv_transpose1d", "nn.functional.conv1d")}
 TOLERANCE = {

@@ -6,9 +6,9 @@ import textwrap
 
 import pytest
 import torch
-from support import Problem, integers, normal
 
 import tconv
+from support import Problem, integers, normal
 from tconv._library import backend
 
 on_pytorchs_threads = pytest.mark.skipif(

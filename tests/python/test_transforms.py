@@ -7,11 +7,11 @@ import sys
 import pytest
 import torch
 import torch.nn.functional as F
-from support import Problem, assert_close, integers, normal
 from torch import nn
 from torch._dynamo.testing import CompileCounterWithBackend
 
 import tconv
+from support import Problem, assert_close, integers, normal
 
 
 class Decoder(nn.Module):
@@ -222,7 +222,10 @@ def test_functional_call_and_ensembles(device):
 # --- autocast ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, pytest.param(torch.float16, marks=pytest.mark.needs((2, 3), "float16 on a CPU"))])
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.bfloat16, pytest.param(torch.float16, marks=pytest.mark.needs((2, 3), "float16 on a CPU"))],
+)
 def test_autocast_as_pytorch(dtype, device):
     operands = Problem(2, 4, 6, 9, 5, stride=2).operands(integers, torch.float32, device)
     halves = [t.to(dtype) for t in operands]

@@ -291,7 +291,7 @@ class Ctypes:
         self._library.check(
             self._library.calls.tconv_pack(
                 plan.handle, raw.data_ptr(), _aligned(packed.data_ptr()), plan.packed_bytes,
-                _current_stream(weight.device.index) if weight.is_cuda else None,
+                _current_stream(weight.device.index) if weight.is_cuda else None,  # type: ignore[misc]
             )
         )  # fmt: skip
         return packed, plan.packed_id
@@ -337,7 +337,7 @@ class Ctypes:
                 output.data_ptr(),
                 workspace,
                 size,
-                _current_stream(like.device.index) if cuda else 0,
+                _current_stream(like.device.index) if cuda else 0,  # type: ignore[misc]
             ),
         )
         if status:

@@ -55,7 +55,7 @@ def strided(
 ) -> Asked:  # fmt: skip
     input, weight = Operand(*y), Operand(*w)
     bias: Any = None if b is None else Operand(*b)
-    _rules.check_strided(input, weight, bias, stride, padding, dilation, groups)
+    _rules.check_strided(input, weight, bias, stride, padding, dilation, groups)  # type: ignore[arg-type]
     problem = _problem(
         operation=STRIDED, dtype=_DTYPES[input.dtype], has_bias=int(b is not None),
         n=_batch(input), cin=weight.shape[0], cout=weight.shape[1] * groups, l=length, k=weight.shape[2],

@@ -49,7 +49,8 @@ def bias(grad: Tensor) -> Tensor:
 def dense(tensor: Tensor) -> Tensor:
     """With the strides of a fresh tensor, also where a size is 1: others make cuDNN take another memory format,
     for which it may find no engine, or one that faults ("misaligned address")."""
-    expected, step = [], 1
+    expected: list[int] = []
+    step = 1
     for size in reversed(tensor.shape):
         expected.insert(0, step)
         step = step * size if size > 1 else step
