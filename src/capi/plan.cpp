@@ -123,7 +123,7 @@ Status check_weights(const tconv::plan::Plan& plan, const tconv_arguments& a) {
   if (a.weight == nullptr && a.packed_weight == nullptr)
     return refuse("weight is null, and packed_weight too");
   if (a.weight != nullptr && a.packed_weight != nullptr) {
-    return refuse("weight and packed_weight are both given: one of them");
+    return refuse("weight and packed_weight are both given: give one of them");
   }
   if (a.packed_weight != nullptr && plan.kernel->packed_bytes() == 0) {
     return refuse(std::string("packed_weight is given: kernel ") + plan.entry->name + " reads raw weights");

@@ -57,7 +57,7 @@ Result<DeviceInfo> named_device(std::string_view name) {
     known += (known.empty() ? "" : ", ") + device.name;
   }
   return Status(Code::invalid_argument,
-                "device '" + std::string(name) + "' is not known; known are " + known);
+                "device '" + std::string(name) + "' is not known; the known ones are " + known);
 }
 
 }  // namespace tconv::core

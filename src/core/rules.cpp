@@ -26,7 +26,7 @@ Status check_words(const Problem& p) {
   if (status.ok()) status = check_enum("precision", p.precision, 2);
   if (status.ok() && p.precision == Precision::tf32 && p.dtype != DType::f32) {
     return {Code::invalid_problem,
-            std::string("precision is tf32: only dtype f32 has it, and dtype is ") + name_of(p.dtype)};
+            std::string("precision is tf32: only dtype f32 supports it, and dtype is ") + name_of(p.dtype)};
   }
   return status;
 }

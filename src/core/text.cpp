@@ -23,7 +23,7 @@ Status read_number(const Word& word, std::string_view digits, int64_t& value) {
     return refuse(word, "does not fit in 63 bits");
   }
   if (!starts_with_digit || error != std::errc() || end != digits.data() + digits.size()) {
-    return refuse(word, "needs digits alone behind its letters");
+    return refuse(word, "needs only digits after its letters");
   }
   return {};
 }

@@ -41,7 +41,7 @@ const KernelEntry* entry_of(const std::string& name) {
 Status unknown(const std::string& what, const std::string& name) {
   std::string known;
   for (const KernelEntry* entry : registry()) known += (known.empty() ? "" : ", ") + std::string(entry->name);
-  return {Code::invalid_argument, what + " is '" + name + "': no such kernel; known are " + known};
+  return {Code::invalid_argument, what + " is '" + name + "': no such kernel; the kernels are " + known};
 }
 
 // What the epilogue must have comes first: an entry's own test need not know of it.
@@ -49,9 +49,9 @@ Support supports(const KernelEntry& entry, const core::Problem& problem, const c
                  const PlanOptions& options) {
   const epilogue::Features missing = options.features.without(entry.features);
   if (!missing.empty()) return Support::no("no " + missing.text() + " in its epilogue");
-  if (!entry.y_steps && !problem.y_contiguous) return Support::no("y has steps of its own");
+  if (!entry.y_steps && !problem.y_contiguous) return Support::no("y is not contiguous");
   const bool bias = problem.operation == core::Operation::strided && problem.has_bias;
-  if (!entry.strided_bias && bias) return Support::no("a strided product with a bias");
+  if (!entry.strided_bias && bias) return Support::no("it does not add the bias of a strided product");
   return entry.supports(problem, device, options);
 }
 
@@ -63,7 +63,7 @@ Status check_features(const core::DeviceInfo& device, const PlanOptions& options
   }
   if (missing.empty()) return {};
   return {Code::unsupported,
-          "the epilogue is to have " + missing.text() + ": no kernel on " + device.name + " has"};
+          "the epilogue needs " + missing.text() + ", which no kernel on " + device.name + " has"};
 }
 
 // Takes the entry if it supports the problem; by says who forces it.
@@ -74,7 +74,7 @@ Status force(Plan& plan, const KernelEntry* entry, const std::string& by) {
   }
   plan.options.force_kernel = entry->name;
   const Support support = supports(*entry, plan.problem, plan.device, plan.options);
-  if (!support.ok) return {Code::unsupported, start + "refuses: " + support.reason};
+  if (!support.ok) return {Code::unsupported, start + "it refuses: " + support.reason};
   plan.entry = entry;
   return {};
 }

@@ -124,7 +124,7 @@ TEST(EntryTest, OptionsThatAreOutOfRange) {
       {[](auto& o) { o.threads = -1; }, "options->threads is -1: must be 0 to 4096"},
       {[](auto& o) { o.threads = 4097; }, "options->threads is 4097: must be"},
       {[](auto& o) { o.batch_invariant = 2; }, "options->batch_invariant is 2: must be 0 or 1"},
-      {[](auto& o) { o.force_kernel = "zebra"; }, "force_kernel is 'zebra': no such kernel; known are "},
+      {[](auto& o) { o.force_kernel = "zebra"; }, "force_kernel is 'zebra': no such kernel; the kernels are "},
       {[](auto& o) { o.device_name = "h200"; },
        "options->device_name is given: only device cuda has named devices"},
       {[](auto& o) { o.device = TCONV_CUDA, o.device_name = "zebra"; },

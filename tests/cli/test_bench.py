@@ -163,7 +163,7 @@ class Large(Bench):
         result = self.json(*arguments, status=1, TCONV_FORCE_KERNEL="cpu.depthwise")
         failed = [row for row in result["rows"] if "failed" in row]
         self.assertTrue(0 < len(failed) == result["failed"] <= 12)
-        self.assertIn("cpu.depthwise is forced by TCONV_FORCE_KERNEL, but refuses", failed[0]["failed"])
+        self.assertIn("cpu.depthwise is forced by TCONV_FORCE_KERNEL, but it refuses", failed[0]["failed"])
         text = tconv("bench", *arguments, TCONV_FORCE_KERNEL="cpu.depthwise")
         self.assertEqual(text.returncode, 1)
         self.assertTrue(text.stdout.splitlines()[-1].endswith(f"; {len(failed)} failed"), text.stdout)

@@ -129,8 +129,8 @@ class Json(Check):
 class Words(Check):
     def test_memory_that_does_not_suffice(self):
         huge = "n1000000 ci8 co8 l1000000000 k3 s1 p0 f32"
-        self.refused("bench", huge, status=1, says=f"tconv: {huge}: it takes ")
-        self.assertIn(": not judged: it takes ", tconv("check", huge).stdout)
+        self.refused("bench", huge, status=1, says=f"tconv: {huge}: it needs ")
+        self.assertIn(": not judged: it needs ", tconv("check", huge).stdout)
 
     def test_small_times_are_not_zero(self):
         rows = tconv("bench", "ci1 co1 l1 k1", "--seconds", "0.001").stdout.splitlines()

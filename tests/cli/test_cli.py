@@ -40,7 +40,7 @@ class Usage(unittest.TestCase):
         self.refused("bench", "ci8 co8 l5", says="column 11: the word k# is missing")
 
     def test_unknown_devices_and_kernels(self):
-        self.refused("plan", PROBLEM, "--device", "abacus", says="device 'abacus' is not known; there are cpu, cuda, h200")
+        self.refused("plan", PROBLEM, "--device", "abacus", says="device 'abacus' is not known; the devices are cpu, cuda, h200")
         self.refused("check", PROBLEM, "--device", "h200", says="cannot run kernels")
         self.refused("plan", PROBLEM, "--kernel", "nonsense", says="is no kernel of this build")
 
@@ -111,7 +111,7 @@ class Tables(unittest.TestCase):
         self.assertEqual((counts["wrong"], counts["left_out"], counts["kernels"]), (0, 0, {"cpu.dense": 1}))
         result = tconv("check", refused, "--kernel", "cpu.depthwise", "--where-supported")
         self.assertEqual((result.returncode, result.stdout),
-                         (1, "1 problem, 0 wrong, 1 taken by none of these kernels\n"), "nothing was checked")
+                         (1, "1 problem, 0 wrong, 1 not supported by these kernels\n"), "nothing was checked")
         self.assertEqual(tconv("check", refused, "--kernel", "cpu.depthwise").returncode, 1)
         result = tconv("check", taken, "--kernel", "cpu.dense,nonsense", "--where-supported")
         self.assertEqual((result.returncode, result.stderr),
@@ -142,7 +142,7 @@ class Tables(unittest.TestCase):
     def test_an_unknown_kernel_in_the_environment_is_refused(self):
         result = tconv("plan", PROBLEM, TCONV_FORCE_KERNEL="zebra")
         self.assertNotEqual(result.returncode, 0)
-        self.assertIn("TCONV_FORCE_KERNEL is 'zebra': no such kernel; known are ", result.stderr)
+        self.assertIn("TCONV_FORCE_KERNEL is 'zebra': no such kernel; the kernels are ", result.stderr)
 
 
 class Files(unittest.TestCase):

@@ -145,7 +145,7 @@ class StandardStreams(Output):
             self.assertEqual(piped.stderr, b"-: n1 ci2 co3 l5 k2 s1 p0 f32 by " + piped.stderr.split()[-1] + b"\n")
             with open(self.path / source, "rb") as file:
                 self.assertEqual(subprocess.run(command, stdin=file, capture_output=True).stdout, self.y)
-            for broken, says in ((data[:-1], b"it ends before"), (data + b"x", b"more bytes than"), (b"", b"no .npy file")):
+            for broken, says in ((data[:-1], b"it ends before"), (data + b"x", b"more bytes than"), (b"", b"not a .npy file")):
                 result = subprocess.run(command, input=broken, capture_output=True)
                 self.assertEqual((result.returncode, result.stdout), (2, b""), result)
                 self.assertIn(b"standard input: ", result.stderr)

@@ -81,7 +81,7 @@ class Arrays(unittest.TestCase):
         self.save(x=bits(x), w=bits(w), b=bits(b))
         result = self.run_arrays()
         self.assertEqual(result.returncode, 2)
-        self.assertIn("x.npy: its elements are two bytes of no type", result.stderr)
+        self.assertIn("x.npy: its elements are two bytes without a type", result.stderr)
         result = self.run_arrays("--dtype", "bf16")
         self.assertEqual(result.returncode, 0, result.stderr)
         expected = npy.conv_transpose1d(x, w, b, **self.OPTIONS)
@@ -96,11 +96,11 @@ class Arrays(unittest.TestCase):
         good, data = npy.to_bytes(x), npy.to_bytes(x)[128:]
         header = good[:128]
         broken = {
-            "it is no .npy file": b"",
-            "is no .npy file": b"RIFF" + good[4:],
+            "it is not a .npy file": b"",
+            "is not a .npy file": b"RIFF" + good[4:],
             "truncated within its header": good[:50],
-            "truncated: its header asks for 544 bytes of data, and 543 are there": good[:-1],
-            "1 bytes more than its header asks for": good + b"x",
+            "truncated: its header says 544 bytes of data, and 543 are there": good[:-1],
+            "1 bytes more than its header says": good + b"x",
             "format version is 9": good[:6] + b"\x09" + good[7:],
             "header is longer than 64 KiB": good[:6] + b"\x02\x00\xff\xff\xff\xff" + good[12:],
             "big-endian": header.replace(b"<f4", b">f4") + data,

@@ -47,23 +47,23 @@ class Numbers(Case):
 
 class Misspelt(Case):
     def test_commands(self):
-        self.refused("chek", says="'chek' is no command: did you mean check?")
+        self.refused("chek", says="'chek' is not a command: did you mean check?")
         self.refused("Plan", PROBLEM, says="did you mean plan?")
-        line = self.refused("zebra", says="'zebra' is no command: there are ")
+        line = self.refused("zebra", says="'zebra' is not a command: the commands are ")
         for command in COMMANDS:
             self.assertIn(command, line)
             self.assertIn(command, self.refused())
-        self.refused("--json", "plan", PROBLEM, says="options stand behind a command")
-        self.refused("--verison", says="'--verison' is no option of tconv itself: did you mean --version?")
+        self.refused("--json", "plan", PROBLEM, says="options follow a command")
+        self.refused("--verison", says="'--verison' is not an option of tconv itself: did you mean --version?")
 
     def test_options(self):
-        self.refused("plan", "--thread", "2", PROBLEM, says="'--thread' is no option of tconv plan: did you mean --threads?")
+        self.refused("plan", "--thread", "2", PROBLEM, says="'--thread' is not an option of tconv plan: did you mean --threads?")
         self.refused("plan", PROBLEM, "--devcie=cpu", says="did you mean --device?")
         self.refused("plan", PROBLEM, "-threads", "2", says="did you mean --threads?")
         # The misspelt one, not the one that is missing through it.
         self.refused("run", "--inptu", "x.npy", "--weight", "w.npy", says="did you mean --input?")
         self.refused("run", "--outptu", "y.npy", says="did you mean --output?")
-        self.refused("bench", PROBLEM, "--zebra", says="'--zebra' is no option of tconv bench: tconv help bench lists them")
+        self.refused("bench", PROBLEM, "--zebra", says="'--zebra' is not an option of tconv bench: tconv help bench lists them")
         self.refused("plan", PROBLEM, "--kernel", says="--kernel needs a value")
 
     def test_kernels(self):
@@ -99,7 +99,7 @@ class Misspelt(Case):
             self.refused(command, *words, says=f'a problem is one argument, in quotes: "{PROBLEM}"')
         self.refused("plan", *words, "--threads", "2", says="in quotes")
         self.refused("bench", "--model", *words, says="in quotes")
-        self.refused("plan", PROBLEM, PROBLEM, says=f"'{PROBLEM}' was not expected behind tconv plan")
+        self.refused("plan", PROBLEM, PROBLEM, says=f"'{PROBLEM}' was not expected after tconv plan")
 
     def test_control_characters_stay_off_the_terminal(self):
         for text, shown in (("\x1b[31m", "\\x1b[31m"), ("a\nb", "a\\nb"), ("a\x7f\u0085", "a\\x7f\\xc2\\x85"),
@@ -130,8 +130,8 @@ class Help(FolderCase):
             self.assertEqual((result.returncode, result.stderr), (0, ""))
             self.assertEqual(result.stdout, tconv(command, "--help").stdout.replace("Usage: " + command, "Usage: tconv " + command))
             self.assertIn(command, tconv("help").stdout)
-        self.refused("help", "chek", says="'chek' is no command: did you mean check?")
-        self.refused("help", "zebra", says="'zebra' is no command: there are info, plan")
+        self.refused("help", "chek", says="'chek' is not a command: did you mean check?")
+        self.refused("help", "zebra", says="'zebra' is not a command: the commands are info, plan")
 
     def test_every_option_has_a_description_and_an_example(self):
         for command in COMMANDS:
@@ -172,7 +172,7 @@ class Help(FolderCase):
                 arguments = arguments[:at] + arguments[at + 2:]
             arguments = [*arguments, "--device", "zebra"]
         result = tconv(*arguments, cwd=self.path, stdin=PROBLEM)
-        lacking = "'zebra'", "is zebra", "no SIMD target", "no kernel on h200", "it is no .npy file", "cuda"
+        lacking = "'zebra'", "is zebra", "no SIMD target", "no kernel on h200", "it is not a .npy file", "cuda"
         understood = result.returncode == 0 or any(words in result.stderr for words in lacking)
         self.assertTrue(understood, (arguments, result))
 

@@ -53,7 +53,7 @@ TEST(Conv1d, RefusalsNameTheCallsArguments) {
       {"ci1 co4611686018427387904 l1 k1",
        "the size of the weight in bytes overflows 63 bits: make the problem smaller"},
       {"ci8 co8 l5 k3 ys1,1,1", "y_stride is given: operation conv1d does not read y"},
-      {"ci8 co8 l5 k3 f16 tf32", "precision is tf32: only dtype f32 has it, and dtype is f16"},
+      {"ci8 co8 l5 k3 f16 tf32", "precision is tf32: only dtype f32 supports it, and dtype is f16"},
   };
   for (const auto& row : table) {
     const auto made = conv1d_problem(call_of(row.line));

@@ -96,7 +96,7 @@ TEST(Planner, AnUnknownNameInTheEnvironmentIsRefusedInWords) {
     ASSERT_FALSE(plan.ok());
     EXPECT_EQ(plan.status().code(), Code::invalid_argument);
     const std::string message = plan.status().message();
-    EXPECT_EQ(message.rfind("TCONV_FORCE_KERNEL is 'no.such.kernel': no such kernel; known are ", 0), 0u)
+    EXPECT_EQ(message.rfind("TCONV_FORCE_KERNEL is 'no.such.kernel': no such kernel; the kernels are ", 0), 0u)
         << message;
   }
 }
@@ -104,7 +104,7 @@ TEST(Planner, AnUnknownNameInTheEnvironmentIsRefusedInWords) {
 TEST(Planner, AKernelOfTheEnvironmentThatRefusesSaysWhoForcesIt) {
   const auto plan = plan_in_environment("cpu.depthwise", nullptr, "", "gw n1 ci16 co16 l50 k4 f32");
   ASSERT_FALSE(plan.ok());
-  const std::string start = "kernel cpu.depthwise is forced by TCONV_FORCE_KERNEL, but refuses: ";
+  const std::string start = "kernel cpu.depthwise is forced by TCONV_FORCE_KERNEL, but it refuses: ";
   EXPECT_EQ(plan.status().message().rfind(start, 0), 0u) << plan.status().message();
 }
 
@@ -137,7 +137,7 @@ TEST(Planner, AnUnknownForcedNameIsRefusedWithTheKnownOnes) {
   const auto plan = plan_for(of("ci8 co8 l5 k3"), "no.such.kernel");
   ASSERT_FALSE(plan.ok());
   const std::string message = plan.status().message();
-  EXPECT_EQ(message.rfind("force_kernel is 'no.such.kernel': no such kernel; known are ", 0), 0u) << message;
+  EXPECT_EQ(message.rfind("force_kernel is 'no.such.kernel': no such kernel; the kernels are ", 0), 0u) << message;
   for (const KernelEntry* entry : registry()) EXPECT_NE(message.find(entry->name), std::string::npos);
 }
 
@@ -245,7 +245,7 @@ TEST(Devices, NamedOnesAreKnownAndOthersRefused) {
   }
   const auto unknown = core::named_device("abacus");
   ASSERT_FALSE(unknown.ok());
-  EXPECT_EQ(unknown.status().message().rfind("device 'abacus' is not known; known are ", 0), 0u);
+  EXPECT_EQ(unknown.status().message().rfind("device 'abacus' is not known; the known ones are ", 0), 0u);
 }
 
 }  // namespace

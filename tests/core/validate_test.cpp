@@ -30,7 +30,7 @@ TEST(Validate, RefusalsNameArgumentValueAndRule) {
        "output_padding is 3: must be less than stride or dilation, which are 2 and 3"},
       {"ci8 co8 l5 k3 p4", "padding is 4: leaves an output length of -1, which must be 0 or more"},
       {"ci8 co8 l1 k1 p1", "padding is 1: leaves an output length of -1, which must be 0 or more"},
-      {"ci8 co8 l5 k3 f16 tf32", "precision is tf32: only dtype f32 has it, and dtype is f16"},
+      {"ci8 co8 l5 k3 f16 tf32", "precision is tf32: only dtype f32 supports it, and dtype is f16"},
       {"strided ci8 co8 l5 k3 xs1,1,1", "x_stride is given: operation strided does not read x"},
       {"dbias ci8 co8 l5 k3 xs1,1,1", "x_stride is given: operation dbias does not read x"},
       {"ci8 co8 l5 k3 ys1,1,1", "y_stride is given: operation transposed does not read y"},

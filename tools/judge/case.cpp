@@ -96,9 +96,9 @@ core::Result<std::unique_ptr<Case>> Case::operands_only(const Problem& problem, 
   if (!status.ok()) return status;
   const std::size_t needed = memory_needed(problem, options);
   if (needed > target.memory_limit()) {
-    return Status(core::Code::out_of_memory, "it takes " + std::to_string(needed >> 20) + " MiB, and " +
+    return Status(core::Code::out_of_memory, "it needs " + std::to_string(needed >> 20) + " MiB, and " +
                                                  std::to_string(target.memory_limit() >> 20) +
-                                                 " may be used");
+                                                 " is the limit");
   }
   std::unique_ptr<Case> made(new Case(problem, fill, target, options));
   status = made->fill_operands();

@@ -235,7 +235,7 @@ std::string Trial::unwritten() const {
 
 std::string Trial::judge_bits() const {
   if (checksum(output_->host(), output_->bytes()) == bits_checksum_) return {};
-  if (bits_.empty()) return "the output has other bits on a second run";
+  if (bits_.empty()) return "the output has different bits on a second run";
   const auto differs = std::mismatch(bits_.begin(), bits_.end(), output_->host()).first - bits_.begin();
   const int64_t index = differs / static_cast<int64_t>(size_of(case_.problem.dtype));
   return place(index) + " has other bits on a second run: " +

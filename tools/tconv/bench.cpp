@@ -108,7 +108,7 @@ int bench(const BenchArguments& a) {
 }
 
 void add_large_options(CLI::App& sub, BenchArguments& a) {
-  const char* group = "Large problems at random";
+  const char* group = "Large random problems";
   add_whole(sub, "--random-large", a.random_large, 1, 1'000'000, "This many of them")->group(group);
   add_whole(sub, "--seed", a.seed, 0, UINT64_MAX, "Seed of the problems")
       ->capture_default_str()
@@ -122,13 +122,13 @@ void add_large_options(CLI::App& sub, BenchArguments& a) {
   add_real(sub, "--most-tflop", a.most_tflop, 1e-12, 1e12, "A problem has at most this many 10^12 operations")
       ->capture_default_str()
       ->group(group);
-  sub.add_flag("--list", a.list, "Print the problems, measure nothing")->group(group);
+  sub.add_flag("--list", a.list, "Print the problems and measure nothing")->group(group);
 }
 
 }  // namespace
 
 Command bench_command(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand("bench", "Time problems, beside the floor measured in the same run");
+  CLI::App* sub = app.add_subcommand("bench", "Time problems, next to the floor measured in the same run");
   auto a = std::make_shared<BenchArguments>();
   sub->add_option("problem", a->problems,
                   "Problems, each in quotes, e.g. \"n1 ci512 co256 l800 k16 s8 p4 bias f32\"");
@@ -142,16 +142,16 @@ Command bench_command(CLI::App& app) {
       "Seconds for each kind of weights, or each kernel; default 0.3, with --random-large and --model 0.1");
   sub->add_flag(
       "--model", a->model,
-      "Predictions against measurements, and the choice against every other kernel; without problems "
+      "Compare predictions with measurements, and the choice with every other kernel; without problems "
       "over tests/shapes/layers.tsv");
   sub->add_option("--mode", a->modes,
-                  "With --random-large and --model: some of tf32,ieee,f16,bf16,f64, with commas")
+                  "With --random-large and --model: some of tf32,ieee,f16,bf16,f64, separated by commas")
       ->type_name("MODES")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(one_of(mode_names()));
-  add_file(*sub, "--save", a->save, "With --random-large and --model: write the JSON to this file as well");
-  sub->add_flag("--no-clobber", a->no_clobber, "Refuse a --save file that is there already");
+  add_file(*sub, "--save", a->save, "With --random-large and --model: also write the JSON to this file");
+  sub->add_flag("--no-clobber", a->no_clobber, "Refuse to replace an existing --save file");
   add_large_options(*sub, *a);
   add_json(*sub, a->json);
   sub->footer(kExamples);

@@ -219,7 +219,7 @@ class Check {
 
   void print_text() const {
     const std::string left =
-        a_.where_supported ? fmt::format(", {} taken by none of these kernels", left_out_) : "";
+        a_.where_supported ? fmt::format(", {} not supported by these kernels", left_out_) : "";
     const std::string stopped = problems_ < source_.count()
                                     ? fmt::format(", stopped before {} more", source_.count() - problems_)
                                     : "";
@@ -249,18 +249,18 @@ class Check {
 }  // namespace
 
 Command check_command(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand("check", "Hold kernels against the float64 reference");
+  CLI::App* sub = app.add_subcommand("check", "Compare kernels with the float64 reference");
   auto a = std::make_shared<CheckArguments>();
   sub->add_option("problem", a->problem, "One problem, in quotes, e.g. \"n1 ci8 co8 l100 k4 s2 p1 f32\"");
   add_file(*sub, "--file", a->file, "Problem lines, or a table of layers; - for standard input");
-  add_whole(*sub, "--random", a->random, 1, kMostProblems, "This many random problems, of every feature");
+  add_whole(*sub, "--random", a->random, 1, kMostProblems, "This many random problems with all features");
   add_whole(*sub, "--seed", a->seed, 0, UINT64_MAX, "Seed of the random problems and of all data")
       ->capture_default_str();
   add_whole(*sub, "--first", a->first, 0, kMostProblems,
-            "Begin with this random problem of the seed; a given problem gets this number's data")
+            "Start with this random problem of the seed; a problem on the command line gets the data of this number")
       ->capture_default_str();
   sub->add_option("--data", a->data,
-                  "Kinds of data, with commas: integers,uniform,positive,spread,special (NaN and infinities)")
+                  "Kinds of data, separated by commas: integers,uniform,positive,spread,special (NaN and infinities)")
       ->type_name("KINDS")
       ->delimiter(',')
       ->allow_extra_args(false)
@@ -270,14 +270,14 @@ Command check_command(CLI::App& app) {
       ->type_name("NAME")
       ->check(not_empty());
   sub->add_flag("--where-supported", a->where_supported,
-                "--kernel is a list with commas; problems that none of it takes are left out, not wrong");
+                "--kernel is a list, separated by commas; problems that none of them supports are skipped, not wrong");
   add_threads(*sub, a->threads);
   add_simd(*sub, a->simd);
   constexpr uint64_t kMostMib = (uint64_t{1} << 43) - 1;
   add_whole(*sub, "--memory", a->memory_mib, 0, kMostMib,
             "MiB that one problem may take; 0, the default: half of what is free");
   sub->add_flag("--where", a->where,
-                "Of the first wrong elements: the block, tile, warp, lane and register that made them");
+                "For the first wrong elements, the block, tile, warp, lane and register that computed them");
   sub->add_flag("--stop", a->stop, "Stop at the first wrong problem");
   add_json(*sub, a->json);
   sub->footer(kExamples);

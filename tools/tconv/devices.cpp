@@ -15,7 +15,7 @@ core::Result<core::DeviceInfo> device_of(const std::string& name) {
     names.push_back(device.name);
   }
   return core::Status(core::Code::invalid_argument,
-                      "device '" + name + "' is not known; there are " + listed(names));
+                      "device '" + name + "' is not known; the devices are " + listed(names));
 }
 
 core::Result<std::unique_ptr<judge::Target>> target_of(const std::string& name, int threads,

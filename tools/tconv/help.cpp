@@ -18,7 +18,7 @@ int help(const CLI::App& app, const std::string& name) {
   if (!name.empty()) {
     const std::string meant = did_you_mean(name, names);
     throw UsageError(
-        fmt::format("'{}' is no command{}", name, meant.empty() ? ": there are " + listed(names) : meant));
+        fmt::format("'{}' is not a command{}", name, meant.empty() ? ": the commands are " + listed(names) : meant));
   }
   fmt::print("{}", app.get_formatter()->make_help(&app, app.get_name(), CLI::AppFormatMode::Normal));
   return 0;
@@ -29,7 +29,7 @@ int help(const CLI::App& app, const std::string& name) {
 Command help_command(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("help", "What a command does, its options, and examples");
   auto name = std::make_shared<std::string>();
-  sub->add_option("command", *name, "One of the commands; without it a list of them");
+  sub->add_option("command", *name, "One of the commands; by default they are listed");
   sub->footer("Examples:\n  tconv help\n  tconv help check");
   return {sub, [name, &app] { return help(app, *name); }};
 }

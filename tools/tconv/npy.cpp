@@ -71,7 +71,7 @@ Result<std::vector<std::byte>> read_data(const std::string& path, Input& file,
   const auto came = file.read({&more, 1});
   if (!came.ok()) return came.status();
   if (first.size() > header.data_bytes || came.value() > 0) {
-    return refused_file(path, "it has more bytes than its header asks for");
+    return refused_file(path, "it has more bytes than its header says");
   }
   return data;
 }
@@ -92,7 +92,7 @@ Result<Array> read_npy(const std::string& path, std::optional<DType> opaque) {
   const NpyHeader& h = header.value();
   if (!h.dtype && !opaque) {
     return refused_file(name,
-                        "its elements are two bytes of no type: where they are bfloat16, say --dtype bf16");
+                        "its elements are two bytes without a type: if they are bfloat16, use --dtype bf16");
   }
   Array array{h.dtype ? *h.dtype : *opaque, h.shape, {}};
   try {

@@ -75,7 +75,7 @@ class Dictionary {
     if (!key || !take(':')) return malformed();
     if (*key == "descr" && !descr) {
       descr = take_string();
-      return descr ? Status() : refuse("its elements are no plain numbers");
+      return descr ? Status() : refuse("its elements are not plain numbers");
     }
     if (*key == "fortran_order" && !fortran) {
       if (take_word("True")) fortran = true;
@@ -132,18 +132,18 @@ Status read_size(NpyHeader& header, std::optional<uint64_t> file_bytes) {
   if (std::find(header.shape.begin(), header.shape.end(), 0) != header.shape.end()) bytes = 0;
   for (const int64_t size : header.shape) {
     if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes) || bytes >> 62 != 0) {
-      return refuse("its shape asks for more than 2^62 bytes");
+      return refuse("its shape needs more than 2^62 bytes");
     }
   }
   header.data_bytes = static_cast<std::size_t>(bytes);
   if (!file_bytes) return {};
   const uint64_t there = *file_bytes - header.data_offset;
   if (there < bytes) {
-    return refuse("it is truncated: its header asks for " + std::to_string(bytes) + " bytes of data, and " +
+    return refuse("it is truncated: its header says " + std::to_string(bytes) + " bytes of data, and " +
                   std::to_string(there) + " are there");
   }
   if (there > bytes) {
-    return refuse("it has " + std::to_string(there - bytes) + " bytes more than its header asks for");
+    return refuse("it has " + std::to_string(there - bytes) + " bytes more than its header says");
   }
   return {};
 }
@@ -154,7 +154,7 @@ Result<NpyHeader> parse_npy_header(std::span<const std::byte> beginning, std::op
   const auto byte = [&](std::size_t i) { return static_cast<std::size_t>(beginning[i]); };
   static constexpr char kMagic[] = "\x93NUMPY";
   if (beginning.size() < 10 || std::memcmp(beginning.data(), kMagic, 6) != 0) {
-    return refuse("it is no .npy file");
+    return refuse("it is not a .npy file");
   }
   const std::size_t version = byte(6);
   if (version < 1 || version > 3) {

@@ -118,7 +118,7 @@ CLI::Option* add_threads(CLI::App& sub, int& threads) {
 }
 
 CLI::Option* add_json(CLI::App& sub, bool& json) {
-  return sub.add_flag("--json", json, "Print one JSON value in place of text");
+  return sub.add_flag("--json", json, "Print one JSON value instead of text");
 }
 
 CLI::Option* add_simd(CLI::App& sub, std::string& target) {

@@ -42,7 +42,7 @@ void print_text(const plan::Plan& p, const core::Work& work, const Rates& rates,
   const bool cpu = p.device.kind == core::DeviceKind::cpu;
   fmt::print("device     {}{}\n", p.device.name, cpu ? fmt::format(", {} threads", p.options.threads) : "");
   fmt::print("floor      {}, bound by {}: {:.4g} GFLOP/s, {:.4g} GB/s ({})\n", duration(floor.seconds()),
-             floor.binds(), rates.gflops, rates.gbps, cpu ? "measured now" : "as the device table has them");
+             floor.binds(), rates.gflops, rates.gbps, cpu ? "measured now" : "from the device table");
   fmt::print("kernel     {}{}: {}\n", p.entry->name, p.options.force_kernel.empty() ? "" : " (forced)",
              p.entry->summary);
   fmt::print("config     {}\n", p.kernel->describe());
@@ -107,7 +107,7 @@ Command plan_command(CLI::App& app) {
   sub->add_option("problem", a->problem, "In quotes, e.g. \"n64 ci128 co128 l65536 k3 s1 p0 f32 tf32\"")
       ->required();
   add_device(*sub, a->device)
-      ->description("cpu, cuda, or a GPU by name that need not be here: h200, a100, t4, ...");
+      ->description("cpu, cuda, or the name of a GPU, which need not be present: h200, a100, t4, ...");
   add_kernel(*sub, a->kernel);
   add_threads(*sub, a->threads);
   add_simd(*sub, a->simd);

@@ -103,7 +103,7 @@ void add_geometry(CLI::App& sub, RunArguments& a) {
       ->default_str("0");
   add_whole(sub, "--dilation", a.dilation, INT64_MIN, kMostSize, "Output positions from one tap to the next")
       ->default_str("1");
-  add_whole(sub, "--groups", a.groups, INT64_MIN, kMostSize, "Groups of channels, each computed on its own")
+  add_whole(sub, "--groups", a.groups, INT64_MIN, kMostSize, "Groups of channels, each computed separately")
       ->default_str("1");
 }
 
@@ -123,17 +123,17 @@ Command run_command(CLI::App& app) {
   add_file(*sub, "--weight", a->weight, "(cin, cout/groups, k); of a Conv1d (cout, cin/groups, k)");
   add_file(*sub, "--bias", a->bias, "(cout)");
   add_file(*sub, "--grad-output", a->grad_output,
-           "For the gradients: what reaches the output, (n, cout, lout) or (cout, lout)");
+           "For gradients: the gradient of the output, (n, cout, lout) or (cout, lout)");
   add_file(*sub, "--output", a->output,
-           "Written whole or not at all; devices and pipes are written to, - is standard output")
+           "Written completely or not at all; devices and pipes are written to, - is standard output")
       ->required();
-  sub->add_flag("--no-clobber", a->no_clobber, "Refuse an output file that is there already");
+  sub->add_flag("--no-clobber", a->no_clobber, "Refuse to replace an existing output file");
   add_geometry(*sub, *a);
   sub->add_option("--dtype", a->dtype,
-                  "What the files must hold: f32, f64, f16 or bf16; bf16 has to be named")
+                  "What the files must hold: f32, f64, f16 or bf16; bf16 must be given explicitly")
       ->type_name("TYPE")
       ->check(one_of({"f32", "f64", "f16", "bf16"}));
-  sub->add_option("--precision", a->precision, "Of float32 products: ieee, or tf32 where the device has it")
+  sub->add_option("--precision", a->precision, "Precision of float32 products: ieee, or tf32 if the device supports it")
       ->type_name("NAME")
       ->check(one_of({"ieee", "tf32"}))
       ->capture_default_str();

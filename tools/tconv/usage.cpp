@@ -34,12 +34,12 @@ std::string without_command(const CLI::App& app, const std::vector<std::string>&
   const std::string& word = rest.front();
   if (is_option(word)) {
     const std::string meant = did_you_mean(word, option_names(app));
-    return fmt::format("'{}' is no option of tconv itself{}", word,
-                       meant.empty() ? ": most options stand behind a command; try tconv help" : meant);
+    return fmt::format("'{}' is not an option of tconv itself{}", word,
+                       meant.empty() ? ": most options follow a command; try tconv help" : meant);
   }
   const std::string meant = did_you_mean(word, command_names(app));
-  return fmt::format("'{}' is no command{}", word,
-                     meant.empty() ? ": there are " + listed(command_names(app)) : meant);
+  return fmt::format("'{}' is not a command{}", word,
+                     meant.empty() ? ": the commands are " + listed(command_names(app)) : meant);
 }
 
 // What was left over behind a command.
@@ -50,7 +50,7 @@ std::string unexpected(const CLI::App& sub, const std::vector<std::string>& rest
     std::string name = word.substr(0, word.find('='));
     if (name[1] != '-') name.insert(0, "-");
     const std::string meant = did_you_mean(name, option_names(sub));
-    return fmt::format("'{}' is no option of tconv {}{}", word, sub.get_name(),
+    return fmt::format("'{}' is not an option of tconv {}{}", word, sub.get_name(),
                        meant.empty() ? ": tconv help " + sub.get_name() + " lists them" : meant);
   }
   if (const CLI::Option* problem = sub.get_option_no_throw("problem")) {
@@ -59,7 +59,7 @@ std::string unexpected(const CLI::App& sub, const std::vector<std::string>& rest
     const std::string hint = quoting_hint(words);
     if (!hint.empty()) return hint;
   }
-  return fmt::format("'{}' was not expected behind tconv {}", rest.front(), sub.get_name());
+  return fmt::format("'{}' was not expected after tconv {}", rest.front(), sub.get_name());
 }
 
 }  // namespace
