@@ -1,21 +1,25 @@
-// cpu.outer: the gradient of the weight where few positions are summed. Every dtype.
+// cpu.outer: the gradient of the weight as a matrix product with vectors along (co, k), as dw has them in
+// memory. Every dtype.
 //
 //   x (N, Cin, L)   dy (N, Cout, Lout)   dw (Cin, Cout/groups, K)
 //   dw[ci, co, k] = sum over n, i of x[n, ci, i] * dy[n, co, stride*i - padding + k*dilation]
 //
-// cpu.weight has its vectors along (n, i) and adds each one up across its lanes, which costs more than the
-// products where there are few positions. Here vectors lie along (co, k), as dw does in memory:
+//   for each task: a slab of depth (n, i), a group, a range of (co, k), a range of ci         threads
+//     for each chunk of at most 256 (n, i):
+//       Y[tile of 48 (co, k)][n, i][48] = dy where tap k of position i meets it, else 0
+//       for each row block of 8 ci:  X[8][n, i]
+//         for each 3 vectors of a tile
+//           C[8][3 vectors] = sum over (n, i) of X * Y
+//         a single chunk: dw = C, rounded; else totals += C, in float64
+//     totals to dw, or to the slab's partial sums, which are added in order afterwards
 //
-//   for each task: a group, a range of (co, k), a range of row blocks                    threads
-//     Y[n, i][co, k] = dy where tap k of position i meets it, else 0
-//     for each row block of 8 ci:  X[n, i][8]
-//       for each tile of 3 vectors of (co, k)
-//         C[8][tile] = sum over (n, i) of X * Y                  dense's microkernel
-//       round C to dw
+// cpu.weight has its vectors along (n, i) instead: nothing is copied K times, but each element is added up
+// across lanes. Here Y costs an instruction or two an element, which all rows of a task share: worth it from
+// a few dozen ci on. Y passes from L2 at 16 bytes a cycle (8 x 3 accumulators, 3 vectors and 8 broadcasts).
 //
-// Y is K times dy, and made once for all rows of a task: worth it for many ci. Every output is one chain of
-// fused multiply-adds in the order of (n, i), of at most kMostDepth terms, so that the bits depend on neither
-// threads nor tiles.
+// An element of a chunk is one chain of fused multiply-adds in the order of (n, i); chunks, slabs and their
+// order depend on the problem alone, so that the bits depend on neither threads nor tiles, and the error is
+// that of a short sum however long the depth.
 //
 // A zero of Y that stands for no product would make NaN of an infinite x: such row blocks are summed by
 // scalar loops over the products that exist.
@@ -29,29 +33,43 @@
 
 namespace tconv::cpu::outer {
 
-inline constexpr int64_t kMostDepth = 512;
+inline constexpr int64_t kRows = 8;    // of a row block
+inline constexpr int64_t kTile = 48;   // columns of a tile: three vectors of 16
+inline constexpr int64_t kSlack = 16;  // a vector's overhang
+
+struct Config {
+  int64_t chunk = 0;  // of depth
+  int64_t chunks_per_slab = 1, slabs = 1;
+  int64_t panel_columns = 0, task_rows = 0;  // multiples of kTile and kRows
+  bool operator==(const Config&) const = default;
+};
 
 struct Job {
   core::Problem problem;
   int64_t lout = 0, cin = 0, cout = 0;  // channels of a group
   int64_t depth = 0;                    // positions of the batch
   int64_t columns = 0;                  // (co, k) of a group
-  int64_t blocks = 0;                   // of 8 ci
-  int64_t panel_columns = 0, blocks_per_task = 0;
+  Config config;
 
-  // From a line of Y to the next: an odd number of cache lines, which spread over the sets of L1.
-  int64_t pitch() const { return (panel_columns / 16 | 1) * 16; }
-  std::size_t scratch_elements() const;                 // accumulators, of a task: Y, X and C
+  bool single() const { return depth <= config.chunk; }  // no totals
+  int64_t x_line() const { return config.chunk + kSlack; }
+  std::size_t panel_elements() const;    // accumulators, of a task: Y, X and C
+  std::size_t total_elements() const;    // float64, of a task
+  std::size_t partial_elements() const;  // float64, of all slabs; 0 where there is one
 };
 
 struct Task {
-  int64_t group, column_begin, column_end, block_begin, block_end;
+  int64_t slab, group, column_begin, column_end, row_begin, row_end;
 };
 
 Job make_job(const core::Problem& problem, int threads);
 int64_t task_count(const Job& job);
 Task task_at(const Job& job, int64_t index);
-void compute(const Job& job, const Task& task, const plan::Operands& operands, void* scratch);
+std::string text(const Job& job);
+
+// partials: of all slabs, or null where there is one. panel and totals are scratch.
+void compute(const Job& job, const Task& task, const plan::Operands& operands, void* panel, double* totals,
+             double* partials);
 
 extern const plan::KernelEntry kEntry;  // "cpu.outer"
 

@@ -5,6 +5,7 @@
 #include "core/polyphase.hpp"
 #include "cpu/outer/contract.hpp"
 #include "cpu/simd/storage.hpp"
+#include "cpu/weight/totals.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/outer/outer.cpp"
@@ -12,72 +13,68 @@
 //
 #include "hwy/foreach_target.h"
 //
-#include "cpu/dense/microkernel-inl.hpp"
+#include "cpu/outer/microkernel-inl.hpp"
+#include "cpu/outer/y_panel-inl.hpp"
 #include "cpu/simd/tiles-inl.h"
+#include "hwy/cache_control.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::outer {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-using dense::kMaxTile;
-using dense::kRows;
 
 template <class T, class A>
 struct Worker {
   const Job& job;
   const Task& task;
-  const T *x, *dy;  // of the group, in sample 0
-  T* dw;            // of the group
+  const T* x;  // of the group, in sample 0
+  T* dw;       // of the group
   A *y_panel, *x_panel, *sums;
-  std::array<int64_t, 3> x_steps, y_steps;
+  double* totals;                // null: there is one chunk
+  int64_t begin = 0, depth = 0;  // of the chunk
+  bool meet = false;             // every (co, k) has a product everywhere
 };
-
-// The taps of position i that meet dy: [begin, end).
-struct Taps {
-  int64_t begin, end;
-};
-HWY_INLINE Taps TapsOf(const Job& job, int64_t i) {
-  const core::Problem& p = job.problem;
-  const int64_t first = p.stride * i - p.padding;
-  const int64_t begin = first >= 0 ? 0 : std::min(p.k, core::ceil_div(-first, p.dilation));
-  const int64_t end = first >= job.lout ? 0 : (job.lout - 1 - first) / p.dilation + 1;
-  return {begin, std::clamp(end, begin, p.k)};
-}
-
-// One line of Y; returns whether every (co, k) has a product.
-template <class T, class A>
-HWY_INLINE bool LoadLine(const Worker<T, A>& w, int64_t n, int64_t i, A* to) {
-  const core::Problem& p = w.job.problem;
-  const Taps taps = TapsOf(w.job, i);
-  const int64_t step = p.dilation * w.y_steps[2];
-  const T* sample = w.dy + n * w.y_steps[0] + (p.stride * i - p.padding) * w.y_steps[2];
-  int64_t co = w.task.column_begin / p.k, k = w.task.column_begin % p.k;
-  for (int64_t left = w.task.column_end - w.task.column_begin; left > 0; ++co, k = 0) {
-    const int64_t end = std::min(p.k, k + left);
-    const T* row = sample + co * w.y_steps[1];
-    left -= end - k;
-    for (; k < std::min(end, taps.begin); ++k) *to++ = A(0);
-    for (; k < std::min(end, taps.end); ++k) *to++ = static_cast<A>(widen(row[k * step]));
-    for (; k < end; ++k) *to++ = A(0);
-  }
-  return taps.begin == 0 && taps.end == p.k;
-}
 
 // X of a row block; rows that do not exist are zeros. Returns whether all is finite.
 template <class T, class A>
-HWY_INLINE bool LoadRows(const Worker<T, A>& w, int64_t block) {
+HWY_INLINE bool LoadRows(const Worker<T, A>& w, int64_t row, int64_t rows) {
+  const hn::ScalableTag<A> d;
   const core::Problem& p = w.job.problem;
-  const int64_t rows = std::min(kRows, w.job.cin - block * kRows);
+  const auto steps = p.x_steps();
+  bool finite = true;
   for (int64_t r = 0; r < kRows; ++r) {
-    A* to = w.x_panel + r;
-    const T* row = w.x + (block * kRows + std::min(r, rows - 1)) * w.x_steps[1];
-    for (int64_t n = 0; n < (w.job.depth > 0 ? p.n : 0); ++n) {
-      for (int64_t i = 0; i < p.l; ++i, to += kRows) {
-        *to = static_cast<A>(widen(row[n * w.x_steps[0] + i * w.x_steps[2]]));
-      }
+    A* to = w.x_panel + r * w.job.x_line();
+    if (r >= rows) {
+      std::fill(to, to + w.depth, A(0));
+      continue;
     }
+    for (int64_t done = 0; done < w.depth;) {
+      const int64_t n = (w.begin + done) / p.l, i = (w.begin + done) % p.l;
+      const int64_t run = std::min(w.depth - done, p.l - i);
+      const T* from = w.x + n * steps[0] + (row + r) * steps[1] + i * steps[2];
+      simd::HWY_NAMESPACE::WidenRow(d, from, steps[2], run, to + done);
+      done += run;
+    }
+    finite = simd::HWY_NAMESPACE::AllFinite(d, to, w.depth) && finite;
   }
-  return simd::HWY_NAMESPACE::AllFinite(hn::ScalableTag<A>(), w.x_panel, w.job.depth * kRows);
+  return finite;
+}
+
+template <class E>
+HWY_INLINE void FetchLines(const E* from, int64_t count) {
+  for (int64_t i = 0; i < count; i += 64 / static_cast<int64_t>(sizeof(E))) hwy::Prefetch(from + i);
+}
+
+// Row `row` of x in the chunk, up to the end of its first sample and the next one.
+template <class T, class A>
+HWY_INLINE void FetchRow(const Worker<T, A>& w, int64_t row) {
+  const core::Problem& p = w.job.problem;
+  const auto steps = p.x_steps();
+  if (row >= w.task.row_end || steps[2] != 1) return;
+  const int64_t n = w.begin / p.l, i = w.begin % p.l, first = std::min(w.depth, p.l - i);
+  const T* from = w.x + n * steps[0] + row * steps[1];
+  FetchLines(from + i, first);
+  if (first < w.depth) FetchLines(from + steps[0], std::min(w.depth - first, p.l));
 }
 
 // The products of one element that exist.
@@ -85,80 +82,134 @@ template <class T, class A>
 HWY_NOINLINE A ExactSum(const Worker<T, A>& w, int64_t row, int64_t column) {
   const core::Problem& p = w.job.problem;
   const int64_t k = (w.task.column_begin + column) % p.k;
+  const Range in = Inside(p, w.job.lout, k, 1);
+  const A* y = w.y_panel + column / kTile * kTile * w.depth + column % kTile;
   A sum = 0;
-  for (int64_t at = 0; at < w.job.depth; ++at) {
-    const Taps taps = TapsOf(w.job, at % p.l);
-    if (k < taps.begin || k >= taps.end) continue;
-    sum = std::fma(w.x_panel[at * kRows + row], w.y_panel[at * w.job.pitch() + column], sum);
+  for (int64_t at = 0; at < w.depth; ++at) {
+    const int64_t i = (w.begin + at) % p.l;
+    if (i < in.begin || i >= in.end) continue;
+    sum = std::fma(w.x_panel[row * w.job.x_line() + at], y[at * kTile], sum);
   }
   return sum;
 }
 
+// totals += sums.
+HWY_INLINE void AddTotals(const double* sums, int64_t count, double* totals) {
+  for (int64_t i = 0; i < count; ++i) totals[i] += sums[i];
+}
+HWY_INLINE void AddTotals(const float* sums, int64_t count, double* totals) {
+  const hn::ScalableTag<double> d;
+  const hn::Rebind<float, decltype(d)> narrow;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    hn::StoreU(hn::Add(hn::LoadU(d, totals + i), hn::PromoteTo(d, hn::LoadU(narrow, sums + i))), d,
+               totals + i);
+  }
+  for (; i < count; ++i) totals[i] += static_cast<double>(sums[i]);
+}
+
 template <class T, class A>
-HWY_INLINE void DoTile(const Worker<T, A>& w, int64_t block, int64_t column, int64_t count, int64_t vecs,
-                       bool exact) {
-  const int64_t rows = std::min(kRows, w.job.cin - block * kRows);
+HWY_INLINE double* TotalsAt(const Worker<T, A>& w, int64_t row, int64_t column) {
+  return w.totals + (row - w.task.row_begin) * w.job.config.panel_columns + column;
+}
+
+// Columns [column, column + count) of a row block, within a tile. Totals lie in L3: they are fetched first.
+template <class T, class A>
+HWY_INLINE void DoTile(const Worker<T, A>& w, int64_t row, int64_t rows, int64_t column, int64_t count,
+                       int64_t vectors, bool exact) {
   if (exact) {
     for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t c = 0; c < count; ++c) w.sums[r * kMaxTile + c] = ExactSum(w, r, column + c);
+      for (int64_t c = 0; c < count; ++c) w.sums[r * kTile + c] = ExactSum(w, r, column + c);
     }
   } else {
-    dense::HWY_NAMESPACE::Tile<A> t{};
-    t.weights = w.x_panel;
-    t.panel = w.y_panel + column;
-    t.line = w.job.pitch();
-    t.channels = w.job.depth;
-    t.taps = 1;
-    t.sums = w.sums;
-    t.sums_line = kMaxTile;
-    dense::HWY_NAMESPACE::MultiplyBlock(t, rows, vecs);
+    const A* y = w.y_panel + column / kTile * kTile * w.depth + column % kTile;
+    for (int64_t r = 0; w.totals != nullptr && r < rows; ++r) FetchLines(TotalsAt(w, row + r, column), count);
+    MultiplyBlock(Block<A>{w.x_panel, w.job.x_line(), y, w.depth, w.sums}, rows, vectors);
   }
   for (int64_t r = 0; r < rows; ++r) {
-    T* row = w.dw + (block * kRows + r) * w.job.columns + w.task.column_begin + column;
-    simd::HWY_NAMESPACE::NarrowRow(hn::ScalableTag<A>(), w.sums + r * kMaxTile, count, row);
+    const A* sums = w.sums + r * kTile;
+    if (w.totals != nullptr) {
+      AddTotals(sums, count, TotalsAt(w, row + r, column));
+    } else {
+      simd::HWY_NAMESPACE::NarrowRow(hn::ScalableTag<A>(), sums, count,
+                                     w.dw + (row + r) * w.job.columns + w.task.column_begin + column);
+    }
   }
 }
 
-template <class T>
-void Compute(const Job& job, const Task& task, const plan::Operands& in, void* scratch) {
-  using A = Accumulator<T>;
-  const core::Problem& p = job.problem;
-  const auto x_steps = p.x_steps(), y_steps = p.y_steps();
-  A* y_panel = static_cast<A*>(scratch);
-  A* x_panel = y_panel + job.depth * job.pitch();
-  const Worker<T, A> w{job,
-                       task,
-                       static_cast<const T*>(in.x) + task.group * job.cin * x_steps[1],
-                       static_cast<const T*>(in.grad_output) + task.group * job.cout * y_steps[1],
-                       static_cast<T*>(in.output) + task.group * job.cin * job.columns,
-                       y_panel,
-                       x_panel,
-                       x_panel + job.depth * kRows,
-                       x_steps,
-                       y_steps};
-  const int64_t columns = task.column_end - task.column_begin;
-  bool whole = true;
-  for (int64_t at = 0; at < job.depth; ++at) {
-    A* line = y_panel + at * job.pitch();
-    whole = LoadLine(w, at / p.l, at % p.l, line) && whole;
-    std::fill(line + columns, line + job.pitch(), A(0));
-  }
+template <class T, class A>
+HWY_INLINE void DoChunk(const Worker<T, A>& w) {
+  const int64_t columns = w.task.column_end - w.task.column_begin;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<A>()));
-  for (int64_t block = task.block_begin; block < task.block_end; ++block) {
-    const bool exact = !LoadRows(w, block) && !whole;
+  for (int64_t row = w.task.row_begin; row < w.task.row_end; row += kRows) {
+    const int64_t rows = std::min(kRows, w.task.row_end - row);
+    const bool exact = !LoadRows(w, row, rows) && !w.meet;
+    int64_t fetched = row + kRows;  // of the next block, one row beside each tile
     for (int64_t column = 0; column < columns;) {
-      const int64_t left = core::ceil_div(columns - column, lanes);
-      const int64_t vecs = left == 4 ? 2 : std::min<int64_t>(3, left);
-      const int64_t count = std::min(vecs * lanes, columns - column);
-      DoTile(w, block, column, count, vecs, exact);
+      if (fetched < row + 2 * kRows) FetchRow(w, fetched++);
+      const int64_t in_tile = std::min(columns - column, kTile - column % kTile);
+      const int64_t vectors = std::min<int64_t>(3, core::ceil_div(in_tile, lanes));
+      const int64_t count = std::min(vectors * lanes, in_tile);
+      DoTile(w, row, rows, column, count, vectors, exact);
       column += count;
     }
   }
 }
 
-void Run(const Job& job, const Task& task, const plan::Operands& in, void* scratch) {
-  with_storage(job.problem.dtype,
-               [&](auto storage) HWY_ATTR { Compute<decltype(storage)>(job, task, in, scratch); });
+// The task's totals to dw, or to its slab's part of the workspace.
+template <class T, class A>
+HWY_INLINE void Keep(const Worker<T, A>& w, void* output, double* partials) {
+  const Task& t = w.task;
+  const int64_t columns = t.column_end - t.column_begin;
+  for (int64_t row = t.row_begin; row < t.row_end; ++row) {
+    const double* totals = w.totals + (row - t.row_begin) * w.job.config.panel_columns;
+    const int64_t at = (t.group * w.job.cin + row) * w.job.columns + t.column_begin;
+    if (partials != nullptr) {
+      std::copy(totals, totals + columns, partials + t.slab * w.job.problem.weight_elements() + at);
+    } else {
+      weight::store_totals(w.job.problem.dtype, totals, columns, output, at);
+    }
+  }
+}
+
+template <class T>
+void Compute(const Job& job, const Task& task, const plan::Operands& in, void* panel, double* totals,
+             double* partials) {
+  using A = Accumulator<T>;
+  const core::Problem& p = job.problem;
+  A* y_panel = static_cast<A*>(panel);
+  A* x_panel = y_panel + job.config.panel_columns * job.config.chunk + kSlack;
+  const T* dy = static_cast<const T*>(in.grad_output) + task.group * job.cout * p.y_steps()[1];
+  Worker<T, A> w{job,
+                 task,
+                 static_cast<const T*>(in.x) + task.group * job.cin * p.x_steps()[1],
+                 static_cast<T*>(in.output) + task.group * job.cin * job.columns,
+                 y_panel,
+                 x_panel,
+                 x_panel + kRows * job.x_line(),
+                 job.single() ? nullptr : totals};
+  w.meet = AllMeet(job, task);
+  if (w.totals != nullptr) {
+    std::fill(totals, totals + (task.row_end - task.row_begin) * job.config.panel_columns, 0.0);
+  }
+  const int64_t slab = job.config.chunk * job.config.chunks_per_slab;
+  const int64_t end = std::min(job.depth, (task.slab + 1) * slab);
+  w.begin = task.slab * slab;
+  do {  // once where there is no depth, to store zeros
+    w.depth = std::min(end - w.begin, job.config.chunk);
+    LoadY(job, task, dy, w.begin, w.begin + w.depth, y_panel);
+    DoChunk(w);
+    w.begin += w.depth;
+  } while (w.begin < end);
+  if (w.totals != nullptr) Keep(w, in.output, partials);
+}
+
+void Run(const Job& job, const Task& task, const plan::Operands& in, void* panel, double* totals,
+         double* partials) {
+  with_storage(job.problem.dtype, [&](auto storage) HWY_ATTR {
+    Compute<decltype(storage)>(job, task, in, panel, totals, partials);
+  });
 }
 
 }  // namespace HWY_NAMESPACE
@@ -170,8 +221,9 @@ namespace tconv::cpu::outer {
 
 HWY_EXPORT(Run);
 
-void compute(const Job& job, const Task& task, const plan::Operands& operands, void* scratch) {
-  TCONV_DISPATCH(Run)(job, task, operands, scratch);
+void compute(const Job& job, const Task& task, const plan::Operands& operands, void* panel, double* totals,
+             double* partials) {
+  TCONV_DISPATCH(Run)(job, task, operands, panel, totals, partials);
 }
 
 }  // namespace tconv::cpu::outer

@@ -1,0 +1,142 @@
+// Y of a task's chunk: dy where tap k of position i meets it, else 0, in tiles of 48 (co, k).
+#if defined(TCONV_OUTER_Y_PANEL_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef TCONV_OUTER_Y_PANEL_INL
+#undef TCONV_OUTER_Y_PANEL_INL
+#else
+#define TCONV_OUTER_Y_PANEL_INL
+#endif
+
+#include <algorithm>
+
+#include "core/polyphase.hpp"
+#include "cpu/outer/contract.hpp"
+#include "cpu/simd/convert-inl.h"
+#include "cpu/simd/targets.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace tconv::cpu::outer {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Taps [k, k + count) of one channel, side by side in one tile.
+template <class T, class A>
+struct Segment {
+  const T* row;  // of the channel in the sample, at output stride*0 - padding + k*dilation
+  int64_t step;  // elements from one tap to the next
+  int64_t jump;  // and from one position to the next
+  int64_t count;
+  int64_t room;  // columns of the tile from the first on
+  A* to;         // of position 0 of the run
+};
+
+// Positions [begin, end) for which all taps of a segment meet dy.
+struct Range {
+  int64_t begin, end;
+};
+HWY_INLINE Range Inside(const core::Problem& p, int64_t lout, int64_t k, int64_t count) {
+  const int64_t low = p.padding - k * p.dilation, last = (k + count - 1) * p.dilation - p.padding;
+  const int64_t begin = low > 0 ? core::ceil_div(low, p.stride) : 0;
+  const int64_t end = lout - 1 < last ? 0 : (lout - 1 - last) / p.stride + 1;
+  return {std::min(begin, p.l), std::clamp(end, std::min(begin, p.l), p.l)};
+}
+
+// Position i where some taps miss dy.
+template <class T, class A>
+HWY_NOINLINE void LoadEdge(const core::Problem& p, int64_t lout, const Segment<T, A>& s, int64_t k, int64_t i,
+                           A* to) {
+  for (int64_t c = 0; c < s.count; ++c) {
+    const int64_t o = p.stride * i - p.padding + (k + c) * p.dilation;
+    to[c] = o >= 0 && o < lout ? static_cast<A>(widen(s.row[i * s.jump + c * s.step])) : A(0);
+  }
+}
+
+// Vectors of kLanes taps; what overhangs the segment's end, the next segment overwrites.
+template <int kLanes, class T, class A>
+HWY_INLINE void LoadVectors(const Segment<T, A>& s, int64_t begin, int64_t end, A* to) {
+  const hn::CappedTag<A, kLanes> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const T* row = s.row + begin * s.jump;
+  for (int64_t i = begin; i < end; ++i, row += s.jump, to += kTile) {
+    for (int64_t c = 0; c < s.count; c += lanes) {
+      hn::StoreU(simd::HWY_NAMESPACE::LoadAs(d, row + c), d, to + c);
+    }
+  }
+}
+
+template <class T, class A>
+HWY_INLINE void LoadScalars(const Segment<T, A>& s, int64_t begin, int64_t end, A* to) {
+  const T* row = s.row + begin * s.jump;
+  for (int64_t i = begin; i < end; ++i, row += s.jump, to += kTile) {
+    for (int64_t c = 0; c < s.count; ++c) to[c] = static_cast<A>(widen(row[c * s.step]));
+  }
+}
+
+// Positions [begin, end) of one sample. reach: elements of the channel's row from s.row on that may be read.
+template <class T, class A>
+HWY_INLINE void LoadRun(const core::Problem& p, int64_t lout, const Segment<T, A>& s, int64_t k,
+                        int64_t begin, int64_t end, int64_t reach) {
+  const Range in = Inside(p, lout, k, s.count);
+  const int64_t from = std::clamp(in.begin, begin, end), to = std::clamp(in.end, from, end);
+  for (int64_t i = begin; i < from; ++i) LoadEdge(p, lout, s, k, i, s.to + (i - begin) * kTile);
+  const int64_t lanes = s.count <= 4   ? 4
+                        : s.count <= 8 ? 8
+                                       : 16,
+                whole = core::ceil_div(s.count, lanes) * lanes;
+  int64_t vectors = from;  // positions before it are read whole vectors at a time
+  if (s.step == 1 && s.count > 1 && whole <= s.room && reach >= whole) {
+    vectors = std::clamp((reach - whole) / s.jump + 1, from, to);
+  }
+  A* out = s.to + (from - begin) * kTile;
+  if (lanes == 4) {
+    LoadVectors<4>(s, from, vectors, out);
+  } else if (lanes == 8) {
+    LoadVectors<8>(s, from, vectors, out);
+  } else {
+    LoadVectors<16>(s, from, vectors, out);
+  }
+  LoadScalars(s, vectors, to, s.to + (vectors - begin) * kTile);
+  for (int64_t i = to; i < end; ++i) LoadEdge(p, lout, s, k, i, s.to + (i - begin) * kTile);
+}
+
+// Y for the depth [begin, end). dy: of the group, in sample 0.
+template <class T, class A>
+HWY_INLINE void LoadY(const Job& job, const Task& task, const T* dy, int64_t begin, int64_t end, A* y) {
+  const core::Problem& p = job.problem;
+  const auto steps = p.y_steps();
+  const int64_t depth = end - begin, columns = task.column_end - task.column_begin;
+  const int64_t last = columns % kTile;  // of the last tile, if it is not whole
+  if (last != 0) {
+    A* tile = y + columns / kTile * kTile * depth;
+    for (int64_t d = 0; d < depth; ++d) std::fill(tile + d * kTile + last, tile + (d + 1) * kTile, A(0));
+  }
+  for (int64_t column = 0; column < columns;) {
+    const int64_t at = task.column_begin + column, co = at / p.k, k = at % p.k, place = column % kTile;
+    const int64_t count = std::min({p.k - k, kTile - place, columns - column});
+    const int64_t first = k * p.dilation - p.padding;  // output of position 0
+    A* to = y + column / kTile * kTile * depth + place;
+    for (int64_t d = begin; d < end;) {
+      const int64_t n = d / p.l, i = d % p.l, run = std::min(end - d, p.l - i);
+      const T* row = dy + n * steps[0] + co * steps[1];
+      const Segment<T, A> s{row + first * steps[2], p.dilation * steps[2],   p.stride * steps[2], count,
+                            kTile - place,          to + (d - begin) * kTile};
+      LoadRun(p, job.lout, s, k, i, i + run, job.lout - first);
+      d += run;
+    }
+    column += count;
+  }
+}
+
+// Whether every (co, k) of the task has a product at each position.
+HWY_INLINE bool AllMeet(const Job& job, const Task& task) {
+  const core::Problem& p = job.problem;
+  const int64_t columns = task.column_end - task.column_begin, first = task.column_begin % p.k;
+  const bool all = columns + first > p.k;
+  const int64_t k = all ? 0 : first, count = all ? p.k : columns;
+  const Range in = Inside(p, job.lout, k, count);
+  return in.begin == 0 && in.end == p.l;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tconv::cpu::outer
+HWY_AFTER_NAMESPACE();
+#endif  // per-target include guard
