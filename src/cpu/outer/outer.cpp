@@ -32,10 +32,10 @@ struct Worker {
   A *y_panel, *x_panel, *sums;
   double* totals;                // null: there is one chunk
   int64_t begin = 0, depth = 0;  // of the chunk
-  bool meet = false;             // every (co, k) has a product everywhere
+  Range meet{};                  // positions where every (co, k) has a product
 };
 
-// X of a row block; rows that do not exist are zeros. Returns whether all is finite.
+// X of a row block; rows that do not exist are zeros. Returns whether all is finite that zeros of Y meet.
 template <class T, class A>
 HWY_INLINE bool LoadRows(const Worker<T, A>& w, int64_t row, int64_t rows) {
   const hn::ScalableTag<A> d;
@@ -53,9 +53,12 @@ HWY_INLINE bool LoadRows(const Worker<T, A>& w, int64_t row, int64_t rows) {
       const int64_t run = std::min(w.depth - done, p.l - i);
       const T* from = w.x + n * steps[0] + (row + r) * steps[1] + i * steps[2];
       simd::HWY_NAMESPACE::WidenRow(d, from, steps[2], run, to + done);
+      const int64_t front = std::clamp<int64_t>(w.meet.begin - i, 0, run);
+      const int64_t back = std::clamp<int64_t>(w.meet.end - i, front, run);
+      finite = simd::HWY_NAMESPACE::AllFinite(d, to + done, front) && finite;
+      finite = simd::HWY_NAMESPACE::AllFinite(d, to + done + back, run - back) && finite;
       done += run;
     }
-    finite = simd::HWY_NAMESPACE::AllFinite(d, to, w.depth) && finite;
   }
   return finite;
 }
@@ -65,16 +68,18 @@ HWY_INLINE void FetchLines(const E* from, int64_t count) {
   for (int64_t i = 0; i < count; i += 64 / static_cast<int64_t>(sizeof(E))) hwy::Prefetch(from + i);
 }
 
-// Row `row` of x in the chunk, up to the end of its first sample and the next one.
+// Row `row` of x in the chunk.
 template <class T, class A>
 HWY_INLINE void FetchRow(const Worker<T, A>& w, int64_t row) {
   const core::Problem& p = w.job.problem;
   const auto steps = p.x_steps();
   if (row >= w.task.row_end || steps[2] != 1) return;
-  const int64_t n = w.begin / p.l, i = w.begin % p.l, first = std::min(w.depth, p.l - i);
-  const T* from = w.x + n * steps[0] + row * steps[1];
-  FetchLines(from + i, first);
-  if (first < w.depth) FetchLines(from + steps[0], std::min(w.depth - first, p.l));
+  for (int64_t done = 0; done < w.depth;) {
+    const int64_t n = (w.begin + done) / p.l, i = (w.begin + done) % p.l;
+    const int64_t run = std::min(w.depth - done, p.l - i);
+    FetchLines(w.x + n * steps[0] + row * steps[1] + i, run);
+    done += run;
+  }
 }
 
 // The products of one element that exist.
@@ -144,7 +149,7 @@ HWY_INLINE void DoChunk(const Worker<T, A>& w) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<A>()));
   for (int64_t row = w.task.row_begin; row < w.task.row_end; row += kRows) {
     const int64_t rows = std::min(kRows, w.task.row_end - row);
-    const bool exact = !LoadRows(w, row, rows) && !w.meet;
+    const bool exact = !LoadRows(w, row, rows);
     int64_t fetched = row + kRows;  // of the next block, one row beside each tile
     for (int64_t column = 0; column < columns;) {
       if (fetched < row + 2 * kRows) FetchRow(w, fetched++);
@@ -189,7 +194,7 @@ void Compute(const Job& job, const Task& task, const plan::Operands& in, void* p
                  x_panel,
                  x_panel + kRows * job.x_line(),
                  job.single() ? nullptr : totals};
-  w.meet = AllMeet(job, task);
+  w.meet = WhereAllMeet(job, task);
   if (w.totals != nullptr) {
     std::fill(totals, totals + (task.row_end - task.row_begin) * job.config.panel_columns, 0.0);
   }

@@ -66,6 +66,10 @@ HWY_INLINE void LoadVectors(const Segment<T, A>& s, int64_t begin, int64_t end, 
 template <class T, class A>
 HWY_INLINE void LoadScalars(const Segment<T, A>& s, int64_t begin, int64_t end, A* to) {
   const T* row = s.row + begin * s.jump;
+  if (s.count == 1) {
+    for (int64_t i = 0; i < end - begin; ++i) to[i * kTile] = static_cast<A>(widen(row[i * s.jump]));
+    return;
+  }
   for (int64_t i = begin; i < end; ++i, row += s.jump, to += kTile) {
     for (int64_t c = 0; c < s.count; ++c) to[c] = static_cast<A>(widen(row[c * s.step]));
   }
@@ -126,14 +130,12 @@ HWY_INLINE void LoadY(const Job& job, const Task& task, const T* dy, int64_t beg
   }
 }
 
-// Whether every (co, k) of the task has a product at each position.
-HWY_INLINE bool AllMeet(const Job& job, const Task& task) {
+// Positions where every (co, k) of the task has a product.
+HWY_INLINE Range WhereAllMeet(const Job& job, const Task& task) {
   const core::Problem& p = job.problem;
   const int64_t columns = task.column_end - task.column_begin, first = task.column_begin % p.k;
   const bool all = columns + first > p.k;
-  const int64_t k = all ? 0 : first, count = all ? p.k : columns;
-  const Range in = Inside(p, job.lout, k, count);
-  return in.begin == 0 && in.end == p.l;
+  return Inside(p, job.lout, all ? 0 : first, all ? p.k : columns);
 }
 
 }  // namespace HWY_NAMESPACE
