@@ -105,7 +105,7 @@ class Arrays(unittest.TestCase):
             "header is longer than 64 KiB": good[:6] + b"\x02\x00\xff\xff\xff\xff" + good[12:],
             "big-endian": header.replace(b"<f4", b">f4") + data,
             "its elements are '<i4'": header.replace(b"<f4", b"<i4") + data,
-            "no plain numbers": header.replace(b"'<f4'", b"[('', '<f4')]").replace(b" " * 8, b"", 1) + data,
+            "not plain numbers": header.replace(b"'<f4'", b"[('', '<f4')]").replace(b" " * 8, b"", 1) + data,
             "not NumPy's dictionary": header.replace(b"'shape'", b"'shave'") + data,
             "lacks descr": header.replace(b", 'shape': (2, 4, 17)", b"                     ") + data,
             "more than 2^62 bytes":
