@@ -78,7 +78,8 @@ Job make_job(const core::Problem& p, int threads) {
   Job job{p, p.lout(), p.cin_per_group(), p.cout_per_group(), 0, 0, {}};
   job.depth = job.lout == 0 ? 0 : p.n * p.l;
   job.columns = job.cout * p.k;
-  job.config.chunk = std::clamp<int64_t>(job.depth, 1, kChunk);
+  job.config.chunk =
+      std::max<int64_t>(1, ceil_div(job.depth, std::max<int64_t>(1, ceil_div(job.depth, kChunk))));
   choose_slabs(job);
   choose_tasks(job, threads);
   return job;

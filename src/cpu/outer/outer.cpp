@@ -48,8 +48,8 @@ HWY_INLINE bool LoadRows(const Worker<T, A>& w, int64_t row, int64_t rows) {
       std::fill(to, to + w.depth, A(0));
       continue;
     }
-    for (int64_t done = 0; done < w.depth;) {
-      const int64_t n = (w.begin + done) / p.l, i = (w.begin + done) % p.l;
+    int64_t n = w.begin / p.l, i = w.begin % p.l;
+    for (int64_t done = 0; done < w.depth; ++n, i = 0) {
       const int64_t run = std::min(w.depth - done, p.l - i);
       const T* from = w.x + n * steps[0] + (row + r) * steps[1] + i * steps[2];
       simd::HWY_NAMESPACE::WidenRow(d, from, steps[2], run, to + done);
@@ -74,8 +74,8 @@ HWY_INLINE void FetchRow(const Worker<T, A>& w, int64_t row) {
   const core::Problem& p = w.job.problem;
   const auto steps = p.x_steps();
   if (row >= w.task.row_end || steps[2] != 1) return;
-  for (int64_t done = 0; done < w.depth;) {
-    const int64_t n = (w.begin + done) / p.l, i = (w.begin + done) % p.l;
+  int64_t n = w.begin / p.l, i = w.begin % p.l;
+  for (int64_t done = 0; done < w.depth; ++n, i = 0) {
     const int64_t run = std::min(w.depth - done, p.l - i);
     FetchLines(w.x + n * steps[0] + row * steps[1] + i, run);
     done += run;

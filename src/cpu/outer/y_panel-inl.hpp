@@ -75,20 +75,19 @@ HWY_INLINE void LoadScalars(const Segment<T, A>& s, int64_t begin, int64_t end, 
   }
 }
 
-// Positions [begin, end) of one sample. reach: elements of the channel's row from s.row on that may be read.
+// Positions [begin, end) of one sample, of which `in` meet dy with all taps. reach: elements of the channel's
+// row from s.row on that may be read.
 template <class T, class A>
-HWY_INLINE void LoadRun(const core::Problem& p, int64_t lout, const Segment<T, A>& s, int64_t k,
+HWY_INLINE void LoadRun(const core::Problem& p, int64_t lout, const Segment<T, A>& s, Range in, int64_t k,
                         int64_t begin, int64_t end, int64_t reach) {
-  const Range in = Inside(p, lout, k, s.count);
   const int64_t from = std::clamp(in.begin, begin, end), to = std::clamp(in.end, from, end);
   for (int64_t i = begin; i < from; ++i) LoadEdge(p, lout, s, k, i, s.to + (i - begin) * kTile);
-  const int64_t lanes = s.count <= 4   ? 4
-                        : s.count <= 8 ? 8
-                                       : 16,
-                whole = core::ceil_div(s.count, lanes) * lanes;
+  const int64_t lanes = s.count <= 4 ? 4 : s.count <= 8 ? 8 : 16;
+  const int64_t whole = (s.count + lanes - 1) & -lanes;
   int64_t vectors = from;  // positions before it are read whole vectors at a time
   if (s.step == 1 && s.count > 1 && whole <= s.room && reach >= whole) {
-    vectors = std::clamp((reach - whole) / s.jump + 1, from, to);
+    const int64_t left = reach - whole;  // most positions are far from the end of the row
+    vectors = left >= to * s.jump ? to : std::clamp(left / s.jump + 1, from, to);
   }
   A* out = s.to + (from - begin) * kTile;
   if (lanes == 4) {
@@ -102,6 +101,45 @@ HWY_INLINE void LoadRun(const core::Problem& p, int64_t lout, const Segment<T, A
   for (int64_t i = to; i < end; ++i) LoadEdge(p, lout, s, k, i, s.to + (i - begin) * kTile);
 }
 
+// Four channels of one tap each, side by side in a tile, at `count` positions one element apart.
+template <class T, class A>
+HWY_INLINE void LoadFourChannels(const T* row, int64_t channel, int64_t count, A* to) {
+  const hn::CappedTag<A, 4> d;
+  int64_t i = 0;
+  if (hn::Lanes(d) == 4) {
+    for (; i + 4 <= count; i += 4) {
+      using simd::HWY_NAMESPACE::LoadAs;
+      const auto a = LoadAs(d, row + i), b = LoadAs(d, row + channel + i);
+      const auto c = LoadAs(d, row + 2 * channel + i), e = LoadAs(d, row + 3 * channel + i);
+      HWY_ALIGN A square[16];
+      hn::StoreInterleaved4(a, b, c, e, d, square);
+      for (int64_t j = 0; j < 4; ++j) hn::StoreU(hn::LoadU(d, square + 4 * j), d, to + (i + j) * kTile);
+    }
+  }
+  for (; i < count; ++i) {
+    for (int64_t c = 0; c < 4; ++c) to[i * kTile + c] = static_cast<A>(widen(row[c * channel + i]));
+  }
+}
+
+// K = 1 and positions that all meet dy, one element apart: channels by fours.
+template <class T, class A>
+HWY_INLINE void LoadPointwise(const Job& job, const Task& task, const T* dy, int64_t begin, int64_t end,
+                              A* y) {
+  const core::Problem& p = job.problem;
+  const auto steps = p.y_steps();
+  const int64_t depth = end - begin, columns = task.column_end - task.column_begin;
+  for (int64_t column = 0; column < columns; column += 4) {
+    A* to = y + column / kTile * kTile * depth + column % kTile;
+    int64_t n = begin / p.l, i = begin % p.l;
+    for (int64_t d = begin; d < end; ++n, i = 0) {
+      const int64_t run = std::min(end - d, p.l - i);
+      const T* row = dy + n * steps[0] + (task.column_begin + column) * steps[1] + i;
+      LoadFourChannels(row, steps[1], run, to + (d - begin) * kTile);
+      d += run;
+    }
+  }
+}
+
 // Y for the depth [begin, end). dy: of the group, in sample 0.
 template <class T, class A>
 HWY_INLINE void LoadY(const Job& job, const Task& task, const T* dy, int64_t begin, int64_t end, A* y) {
@@ -113,17 +151,22 @@ HWY_INLINE void LoadY(const Job& job, const Task& task, const T* dy, int64_t beg
     A* tile = y + columns / kTile * kTile * depth;
     for (int64_t d = 0; d < depth; ++d) std::fill(tile + d * kTile + last, tile + (d + 1) * kTile, A(0));
   }
+  if (p.k == 1 && p.padding == 0 && p.stride == 1 && steps[2] == 1 && columns % 4 == 0) {
+    return LoadPointwise(job, task, dy, begin, end, y);
+  }
   for (int64_t column = 0; column < columns;) {
     const int64_t at = task.column_begin + column, co = at / p.k, k = at % p.k, place = column % kTile;
     const int64_t count = std::min({p.k - k, kTile - place, columns - column});
     const int64_t first = k * p.dilation - p.padding;  // output of position 0
+    const Range in = Inside(p, job.lout, k, count);
     A* to = y + column / kTile * kTile * depth + place;
-    for (int64_t d = begin; d < end;) {
-      const int64_t n = d / p.l, i = d % p.l, run = std::min(end - d, p.l - i);
+    int64_t n = begin / p.l, i = begin % p.l;
+    for (int64_t d = begin; d < end; ++n, i = 0) {
+      const int64_t run = std::min(end - d, p.l - i);
       const T* row = dy + n * steps[0] + co * steps[1];
       const Segment<T, A> s{row + first * steps[2], p.dilation * steps[2],   p.stride * steps[2], count,
                             kTile - place,          to + (d - begin) * kTile};
-      LoadRun(p, job.lout, s, k, i, i + run, job.lout - first);
+      LoadRun(p, job.lout, s, in, k, i, i + run, job.lout - first);
       d += run;
     }
     column += count;

@@ -8,7 +8,11 @@
 namespace tconv::cpu::weight {
 
 void store_totals(core::DType dtype, const double* totals, int64_t count, void* output, int64_t first) {
-  for (int64_t i = 0; i < count; ++i) epilogue::store_double(dtype, output, first + i, totals[i]);
+  epilogue::with_storage(dtype, [&](auto tag) {
+    using T = decltype(tag);
+    T* to = static_cast<T*>(output) + first;
+    for (int64_t i = 0; i < count; ++i) to[i] = epilogue::HostRounding<T>::round_double(totals[i]);
+  });
 }
 
 void add_slabs(core::DType dtype, const double* partials, int64_t slabs, int64_t count, void* output,
