@@ -5,17 +5,18 @@
 //   dw[ci, co, k] = sum over n, i of x[n, ci, i] * dy[n, co, stride*i - padding + k*dilation]
 //
 //   for each task: a slab of depth (n, i), a group, a range of (co, k), a range of ci         threads
-//     for each chunk of at most 256 (n, i):
+//     for each chunk of at most 256 (n, i), or 512 where that is all:
 //       Y[tile of 48 (co, k)][n, i][48] = dy where tap k of position i meets it, else 0
-//       for each row block of 8 ci:  X[8][n, i]
-//         for each 3 vectors of a tile
-//           C[8][3 vectors] = sum over (n, i) of X * Y
+//       for each 4 row blocks of 8 ci:  X[32][n, i]
+//         for each 3 vectors of a tile, for each part of 128 (n, i), for each row block
+//           C[8][3 vectors] += sum over (n, i) of X * Y
 //         a single chunk: dw = C, rounded; else totals += C, in float64
 //     totals to dw, or to the slab's partial sums, which are added in order afterwards
 //
 // cpu.weight has its vectors along (n, i) instead: nothing is copied K times, but each element is added up
 // across lanes. Here Y costs an instruction or two an element, which all rows of a task share: worth it from
-// a few dozen ci on. Y passes from L2 at 16 bytes a cycle (8 x 3 accumulators, 3 vectors and 8 broadcasts).
+// a few dozen ci on. A part of a tile stays in L1 while the row blocks pass by: 8 x 3 accumulators take 11
+// loads for 24 multiply-adds.
 //
 // An element of a chunk is one chain of fused multiply-adds in the order of (n, i); chunks, slabs and their
 // order depend on the problem alone, so that the bits depend on neither threads nor tiles, and the error is
@@ -36,6 +37,8 @@ namespace tconv::cpu::outer {
 inline constexpr int64_t kRows = 8;    // of a row block
 inline constexpr int64_t kTile = 48;   // columns of a tile: three vectors of 16
 inline constexpr int64_t kSlack = 16;  // a vector's overhang
+inline constexpr int64_t kBlocks = 4;  // row blocks that share a part of a tile in L1
+inline constexpr int64_t kPart = 128;  // of a chunk: 24 KiB of Y and 16 KiB of X
 
 struct Config {
   int64_t chunk = 0;  // of depth

@@ -11,6 +11,7 @@ namespace {
 using core::ceil_div;
 
 constexpr int64_t kChunk = 256;
+constexpr int64_t kSingleChunk = 512;          // up to here no totals
 constexpr int64_t kPanelElements = 96 * 1024;  // Y: 384 KiB of float, half of a 1 MiB L2
 constexpr int64_t kMostPanelColumns = 32 * kTile, kLeastPanelColumns = 4 * kTile;
 constexpr int64_t kTotalElements = 256 * 1024;    // 2 MiB of float64 a task
@@ -63,7 +64,7 @@ void choose_tasks(Job& job, int threads) {
 
 std::size_t Job::panel_elements() const {
   const int64_t y = config.panel_columns * config.chunk + kSlack;
-  return static_cast<std::size_t>(round_up<int64_t>(y + kRows * (x_line() + kTile), 64));
+  return static_cast<std::size_t>(round_up<int64_t>(y + kBlocks * kRows * (x_line() + kTile), 64));
 }
 
 std::size_t Job::total_elements() const {
@@ -78,8 +79,8 @@ Job make_job(const core::Problem& p, int threads) {
   Job job{p, p.lout(), p.cin_per_group(), p.cout_per_group(), 0, 0, {}};
   job.depth = job.lout == 0 ? 0 : p.n * p.l;
   job.columns = job.cout * p.k;
-  job.config.chunk =
-      std::max<int64_t>(1, ceil_div(job.depth, std::max<int64_t>(1, ceil_div(job.depth, kChunk))));
+  const int64_t count = job.depth <= kSingleChunk ? 1 : ceil_div(job.depth, kChunk);
+  job.config.chunk = std::max<int64_t>(1, ceil_div(job.depth, count));
   choose_slabs(job);
   choose_tasks(job, threads);
   return job;

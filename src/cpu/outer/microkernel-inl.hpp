@@ -1,4 +1,4 @@
-// C[row][column] = sum over the depth of X[row][d] * Y[d][column], one chain an element, in order.
+// C[row][column] (+)= sum over the depth of X[row][d] * Y[d][column], one chain an element, in order.
 #if defined(TCONV_OUTER_MICROKERNEL_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef TCONV_OUTER_MICROKERNEL_INL
 #undef TCONV_OUTER_MICROKERNEL_INL
@@ -28,7 +28,8 @@ struct Block {
   int64_t x_line;
   const A* y;  // lines of kTile
   int64_t depth;
-  A* sums;  // lines of kTile
+  A* sums;   // lines of kTile
+  bool add;  // to what sums holds
 };
 
 template <int R, int V, class A>
@@ -40,7 +41,9 @@ HWY_NOINLINE void Multiply(const Block<A>& b) {
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 3
-    for (int v = 0; v < V; ++v) acc[r][v] = hn::Zero(d);
+    for (int v = 0; v < V; ++v) {
+      acc[r][v] = b.add ? hn::LoadU(d, b.sums + r * kTile + v * lanes) : hn::Zero(d);
+    }
   }
   const A *x = b.x, *y = b.y;
   const int64_t line = b.x_line;

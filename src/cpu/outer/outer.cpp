@@ -37,13 +37,13 @@ struct Worker {
 
 // X of a row block; rows that do not exist are zeros. Returns whether all is finite that zeros of Y meet.
 template <class T, class A>
-HWY_INLINE bool LoadRows(const Worker<T, A>& w, int64_t row, int64_t rows) {
+HWY_INLINE bool LoadRows(const Worker<T, A>& w, int64_t row, int64_t rows, A* panel) {
   const hn::ScalableTag<A> d;
   const core::Problem& p = w.job.problem;
   const auto steps = p.x_steps();
   bool finite = true;
   for (int64_t r = 0; r < kRows; ++r) {
-    A* to = w.x_panel + r * w.job.x_line();
+    A* to = panel + r * w.job.x_line();
     if (r >= rows) {
       std::fill(to, to + w.depth, A(0));
       continue;
@@ -119,44 +119,81 @@ HWY_INLINE double* TotalsAt(const Worker<T, A>& w, int64_t row, int64_t column) 
   return w.totals + (row - w.task.row_begin) * w.job.config.panel_columns + column;
 }
 
-// Columns [column, column + count) of a row block, within a tile. Totals lie in L3: they are fetched first.
+// Row blocks whose X is loaded.
+struct RowBlocks {
+  int64_t row, rows;
+  bool exact[kBlocks];  // an infinity meets zeros of Y
+
+  int64_t count() const { return core::ceil_div(rows, kRows); }
+  int64_t rows_of(int64_t block) const { return std::min(kRows, rows - block * kRows); }
+};
+
+// Columns [column, column + count) within a tile, into sums.
 template <class T, class A>
-HWY_INLINE void DoTile(const Worker<T, A>& w, int64_t row, int64_t rows, int64_t column, int64_t count,
-                       int64_t vectors, bool exact) {
-  if (exact) {
-    for (int64_t r = 0; r < rows; ++r) {
+HWY_INLINE void MultiplyTile(const Worker<T, A>& w, const RowBlocks& blocks, int64_t column, int64_t count,
+                             int64_t vectors) {
+  const A* y = w.y_panel + column / kTile * kTile * w.depth + column % kTile;
+  const int64_t line = w.job.x_line();
+  int64_t from = 0;
+  do {  // once where there is no depth: zeros
+    const int64_t depth = std::min(kPart, w.depth - from);
+    for (int64_t b = 0; b < blocks.count(); ++b) {
+      if (blocks.exact[b]) continue;
+      MultiplyBlock(Block<A>{w.x_panel + b * kRows * line + from, line, y + from * kTile, depth,
+                             w.sums + b * kRows * kTile, from > 0},
+                    blocks.rows_of(b), vectors);
+    }
+    from += kPart;
+  } while (from < w.depth);
+  for (int64_t b = 0; b < blocks.count(); ++b) {
+    for (int64_t r = b * kRows; blocks.exact[b] && r < std::min(blocks.rows, (b + 1) * kRows); ++r) {
       for (int64_t c = 0; c < count; ++c) w.sums[r * kTile + c] = ExactSum(w, r, column + c);
     }
-  } else {
-    const A* y = w.y_panel + column / kTile * kTile * w.depth + column % kTile;
-    for (int64_t r = 0; w.totals != nullptr && r < rows; ++r) FetchLines(TotalsAt(w, row + r, column), count);
-    MultiplyBlock(Block<A>{w.x_panel, w.job.x_line(), y, w.depth, w.sums}, rows, vectors);
   }
-  for (int64_t r = 0; r < rows; ++r) {
+}
+
+// The same, and on to the totals or to dw. Totals lie in L3: they are fetched first.
+template <class T, class A>
+HWY_INLINE void DoTile(const Worker<T, A>& w, const RowBlocks& blocks, int64_t column, int64_t count,
+                       int64_t vectors) {
+  for (int64_t r = 0; w.totals != nullptr && r < blocks.rows; ++r) {
+    FetchLines(TotalsAt(w, blocks.row + r, column), count);
+  }
+  MultiplyTile(w, blocks, column, count, vectors);
+  for (int64_t r = 0; r < blocks.rows; ++r) {
     const A* sums = w.sums + r * kTile;
     if (w.totals != nullptr) {
-      AddTotals(sums, count, TotalsAt(w, row + r, column));
+      AddTotals(sums, count, TotalsAt(w, blocks.row + r, column));
     } else {
       simd::HWY_NAMESPACE::NarrowRow(hn::ScalableTag<A>(), sums, count,
-                                     w.dw + (row + r) * w.job.columns + w.task.column_begin + column);
+                                     w.dw + (blocks.row + r) * w.job.columns + w.task.column_begin + column);
     }
   }
+}
+
+template <class T, class A>
+HWY_INLINE RowBlocks LoadBlocks(const Worker<T, A>& w, int64_t row) {
+  RowBlocks blocks{row, std::min(kBlocks * kRows, w.task.row_end - row), {}};
+  for (int64_t b = 0; b < blocks.count(); ++b) {
+    A* panel = w.x_panel + b * kRows * w.job.x_line();
+    blocks.exact[b] = !LoadRows(w, row + b * kRows, blocks.rows_of(b), panel);
+  }
+  return blocks;
 }
 
 template <class T, class A>
 HWY_INLINE void DoChunk(const Worker<T, A>& w) {
   const int64_t columns = w.task.column_end - w.task.column_begin;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<A>()));
-  for (int64_t row = w.task.row_begin; row < w.task.row_end; row += kRows) {
-    const int64_t rows = std::min(kRows, w.task.row_end - row);
-    const bool exact = !LoadRows(w, row, rows);
-    int64_t fetched = row + kRows;  // of the next block, one row beside each tile
+  for (int64_t row = w.task.row_begin; row < w.task.row_end; row += kBlocks * kRows) {
+    const RowBlocks blocks = LoadBlocks(w, row);
+    int64_t fetched = row + kBlocks * kRows;  // of the next blocks, four rows beside each tile
     for (int64_t column = 0; column < columns;) {
-      if (fetched < row + 2 * kRows) FetchRow(w, fetched++);
+      for (int64_t r = 0; r < 4 && fetched < row + 2 * kBlocks * kRows; ++r) FetchRow(w, fetched++);
       const int64_t in_tile = std::min(columns - column, kTile - column % kTile);
       const int64_t vectors = std::min<int64_t>(3, core::ceil_div(in_tile, lanes));
       const int64_t count = std::min(vectors * lanes, in_tile);
-      DoTile(w, row, rows, column, count, vectors, exact);
+      DoTile(w, blocks, column, count, vectors);
       column += count;
     }
   }
@@ -192,7 +229,7 @@ void Compute(const Job& job, const Task& task, const plan::Operands& in, void* p
                  static_cast<T*>(in.output) + task.group * job.cin * job.columns,
                  y_panel,
                  x_panel,
-                 x_panel + kRows * job.x_line(),
+                 x_panel + kBlocks * kRows * job.x_line(),
                  job.single() ? nullptr : totals};
   w.meet = WhereAllMeet(job, task);
   if (w.totals != nullptr) {
