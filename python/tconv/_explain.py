@@ -125,9 +125,9 @@ def _explain(
     if passes is _CONV1D and where != "cpu" and _is_slow(_kernel_of(explained)):
         simple = backend.explain(passes.words[0] + text.replace(" bias", ""), where, threads)
         if _is_slow(_kernel_of(simple)):
-            explained += "slow path: PyTorch's own convolution runs in its place\n"
+            explained += "slow path: PyTorch's own convolution runs instead\n"
         else:  # as the backends do
-            explained = simple + "around it  a copy of an input with gaps, and the bias added behind\n"
+            explained = simple + "around it  a copy of an input with gaps, and the bias is added afterwards\n"
     rows = [(passes.words[1], "input"), (passes.words[2], "weight")]
     rows += [] if bias is None else [(passes.words[3], "bias")]
     return explained + "".join(_gradient_line(where, threads, word + text, name) for word, name in rows)
@@ -136,7 +136,7 @@ def _explain(
 def _gradient_line(where: str, threads: int, text: str, name: str) -> str:
     kernel = _kernel_of(backend.explain(text, where, threads))
     if where != "cpu" and _is_slow(kernel):
-        kernel = f"PyTorch's own, for {kernel} is the slow path here"
+        kernel = f"PyTorch's own, because {kernel} is the slow path"
     return f"gradient   of {name}: {kernel}\n"
 
 
@@ -153,7 +153,7 @@ def _device_word(device: str | None, input: Tensor) -> str:
     if device is None:
         device = str(input.device)
         if device == "meta":
-            raise ValueError("tconv.explain: input is on the meta device: say device='cpu', 'cuda:0' or 'h200'")
+            raise ValueError("tconv.explain: input is on the meta device: pass device='cpu', 'cuda:0' or 'h200'")
     return "cuda:0" if device == "cuda" else device
 
 

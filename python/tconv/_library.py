@@ -19,7 +19,7 @@ def _import_torch() -> None:
     found = re.match(r"(\d+)\.(\d+)", torch.__version__)
     if found is not None and (int(found[1]), int(found[2])) < _OLDEST_TORCH:
         raise ImportError(
-            f"tconv needs PyTorch 2.0 or later, and finds {torch.__version__}: pip install --upgrade torch"
+            f"tconv needs PyTorch 2.0 or later, and found {torch.__version__}: pip install --upgrade torch"
         )
 
 

@@ -74,7 +74,7 @@ def prepack(model: nn.Module) -> Layers:
         prepared[ConvTranspose1d if isinstance(module, ConvTranspose1d) else Conv1d] += 1
     if left:
         warnings.warn(
-            f"tconv.prepack left {len(left)} layers as they are, whose weight is no parameter with a version: "
+            f"tconv.prepack left {len(left)} layers unchanged, because their weight is not a parameter with a version: "
             f"{', '.join(left)}",
             stacklevel=2,
         )

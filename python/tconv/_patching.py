@@ -59,7 +59,7 @@ def patch(model: nn.Module, layers: Kinds = _KINDS) -> Layers:
         _swap(module, _patched_class)
         swapped.append(kind)
     if left:
-        warnings.warn(f"tconv.patch left {len(left)} of the layers alone: {', '.join(left)}", stacklevel=2)
+        warnings.warn(f"tconv.patch left {len(left)} of the layers unchanged: {', '.join(left)}", stacklevel=2)
     return _counted(swapped)
 
 

@@ -47,7 +47,7 @@ def test_old_pytorch_is_one_line(tmp_path):
     (tmp_path / "torch" / "__init__.py").write_text("__version__ = '1.13.1+cpu'")
     line = last_line(run("import tconv", tmp_path))
     assert line == (
-        "ImportError: tconv needs PyTorch 2.0 or later, and finds 1.13.1+cpu: pip install --upgrade torch"
+        "ImportError: tconv needs PyTorch 2.0 or later, and found 1.13.1+cpu: pip install --upgrade torch"
     )
 
 
