@@ -2,8 +2,8 @@
 // alternate between PyTorch and tconv, and two pools on the same cores would wait for each other.
 //
 // The binding asks PyTorch itself (bindings/torch/executor.cpp), by a function that PyTorch has from 2.10 on.
-// Before, the interface of GNU's OpenMP serves, which every OpenMP runtime on Linux has: Python hands over
-// GOMP_parallel of the one that PyTorch has loaded, so that this library needs none.
+// For older versions it uses the interface of GNU's OpenMP, which every OpenMP runtime on Linux has: Python
+// passes GOMP_parallel of the runtime that PyTorch has loaded, so this library does not link one.
 #include <pthread.h>
 
 #include <atomic>
@@ -19,7 +19,7 @@ using Parallel = void (*)(void (*fn)(void*), void* data, unsigned threads, unsig
 std::atomic<Parallel> g_parallel{nullptr};
 std::atomic<bool> g_forked{false};
 
-// When the library is loaded: a fork may come at any time after.
+// Set when the library is loaded: a fork may happen at any time after that.
 const int g_registered = pthread_atfork(nullptr, nullptr, [] { g_forked.store(true); });
 
 struct Job {

@@ -12,7 +12,7 @@ namespace {
 
 std::atomic<bool> g_forked{false};
 
-// When the library is loaded: a fork may come at any time after.
+// Set when the library is loaded: a fork may happen at any time after that.
 const int g_registered = pthread_atfork(nullptr, nullptr, [] { g_forked.store(true); });
 
 struct Job {
@@ -21,7 +21,7 @@ struct Job {
   int64_t count;
   std::atomic<int64_t> next{0};
 
-  // Tasks are taken one by one, for PyTorch's equal shares would leave threads idle where tasks differ.
+  // Tasks are taken one at a time: PyTorch's equal shares would leave threads idle if tasks differ.
   void work(int32_t slot) {
     for (int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) task(context, i, slot);
   }

@@ -6,9 +6,9 @@
 
 namespace tconv::torch_binding {
 
-// Lets plans made with these options run on PyTorch's intra-op threads, where options.threads asks for more
-// than one. In a child of fork() the library's own threads do: PyTorch's (GNU OpenMP's) do not survive the
-// fork, and waiting for them would never end.
+// Lets plans made with these options run on PyTorch's intra-op threads, if options.threads is more than one.
+// A child of fork() uses the library's own threads: PyTorch's (GNU OpenMP's) do not survive the fork, and
+// waiting for them would never end.
 void use_torch_threads(tconv_plan_options& options);
 
 // Whether this process is a child of fork() from one that had loaded the binding.

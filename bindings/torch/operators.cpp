@@ -55,8 +55,8 @@ Tensor run_transposed(const Operands& o, const CachedPlan& cached, const void* p
   return output;
 }
 
-// What runs for a strided product. Where its plan is a GPU's slow path, a bias that PyTorch adds behind it,
-// or a copy of y, may let a fast kernel do it.
+// What runs for a strided product. If its plan is the slow path of a GPU, a fast kernel may still take it
+// when PyTorch adds the bias afterwards, or when y is copied.
 struct StridedPlan {
   Operands operands;
   std::shared_ptr<const CachedPlan> cached;

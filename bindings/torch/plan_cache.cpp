@@ -101,8 +101,8 @@ class Cache {
   std::unordered_map<std::string, std::weak_ptr<const Layout>> layouts_;  // by pack key
 };
 
-// Never destroyed: a thread may still run at exit, and a child's copy may be locked by a thread that it
-// lacks.
+// Never destroyed: a thread may still run at exit, and a child's copy may be locked by a thread that does not
+// exist there.
 std::atomic<Cache*> g_cache{new Cache};
 const int g_registered = pthread_atfork(nullptr, nullptr, [] { g_cache.store(nullptr); });
 

@@ -1,4 +1,4 @@
-// What the operators ask of a tensor, and the rules that they share. A refusal is a std::runtime_error
+// What the operators read from a tensor, and the rules that they share. A refusal is a std::runtime_error
 // (Python's RuntimeError) that names the argument, its value and the rule.
 #pragma once
 

@@ -99,9 +99,8 @@ typedef struct tconv_problem {
   int64_t n, cin, cout, l, k;
   int64_t stride, padding, output_padding, dilation, groups;
   int64_t x_stride[3];
-  int32_t
-      y_strided; /* 0: grad_output is contiguous, and y_stride is ignored; 1: it has the steps of y_stride */
-  int32_t reserved; /* 0 */
+  int32_t y_strided; /* 0: grad_output is contiguous, y_stride is ignored; 1: it has these strides */
+  int32_t reserved;  /* 0 */
   int64_t y_stride[3];
 } tconv_problem;
 
@@ -122,11 +121,14 @@ static inline tconv_status tconv_problem_parse(const char* text, tconv_problem* 
 
 /* The problem of a torch.nn.functional.conv1d. call has its numbers in its own terms: x (n, cin, l), weight
  * (cout, cin/groups, k), bias (cout), y (n, cout, lout), stride, padding, dilation, groups; output_padding is
- * 0; x_stride and y_stride are of its x and of what reaches its y. call->operation is the pass, and the
- * problem's operation and operands are TCONV_FORWARD      TCONV_STRIDED      its x goes to grad_output
- *   TCONV_GRAD_INPUT   TCONV_FORWARD      what reaches its y goes to x
- *   TCONV_GRAD_WEIGHT  TCONV_GRAD_WEIGHT  its x goes to grad_output, what reaches its y to x
- *   TCONV_GRAD_BIAS    TCONV_GRAD_BIAS    what reaches its y goes to grad_output
+ * 0; x_stride belongs to its x, and y_stride to its dy, the gradient of its y. call->operation is the pass:
+ *
+ *   pass               problem's operation   operands of the run
+ *   TCONV_FORWARD      TCONV_STRIDED         grad_output is its x
+ *   TCONV_GRAD_INPUT   TCONV_FORWARD         x is its dy
+ *   TCONV_GRAD_WEIGHT  TCONV_GRAD_WEIGHT     grad_output is its x, x is its dy
+ *   TCONV_GRAD_BIAS    TCONV_GRAD_BIAS       grad_output is its dy
+ *
  * Weight, bias and output keep shape and memory. A refusal names the call's arguments; the problem is valid.
  * call and problem may be the same struct. */
 TCONV_API tconv_status tconv_conv1d_problem_sized(const tconv_problem* call, tconv_problem* problem,
@@ -215,9 +217,8 @@ TCONV_API const char* tconv_plan_pack_key(const tconv_plan* plan);
 
 /* Operands of one run, in the memory of the plan's device. Those that the operation does not read stay NULL:
  * forward reads x, strided grad_output, both bias where the problem has one, and exactly one of weight and
- * packed_weight. Where the
- * output is empty (forward: n or lout is 0) nothing is read, and all of them may be NULL. The output must not
- * overlap an input. */
+ * packed_weight. If the output is empty (forward: n or lout is 0), nothing is read, and all of them may be
+ * NULL. The output must not overlap an input. */
 typedef struct tconv_arguments {
   uint32_t struct_size; /* set by tconv_arguments_init */
   const void* x;

@@ -1,4 +1,4 @@
-// Sizes, offsets and counts that are made from a problem, without overflow.
+// Sizes, offsets and counts computed from a problem, without overflow.
 #pragma once
 
 #include <compare>
@@ -7,8 +7,8 @@
 
 namespace tconv::core {
 
-// A number that is not negative. Sums and products that leave 63 bits stay at the largest value, so that a
-// comparison with a limit is right however large the problem's numbers are.
+// A non-negative number. Sums and products that exceed 63 bits saturate at the largest value, so that a
+// comparison with a limit is correct however large the problem's numbers are.
 class Size {
  public:
   static constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();

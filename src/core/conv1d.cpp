@@ -5,7 +5,7 @@
 namespace tconv::core {
 namespace {
 
-// Of numbers that check_ranges has passed.
+// For numbers that check_ranges has accepted.
 Status check_lengths(const Problem& c, int64_t& lout) {
   const Size padded = Size(2) * c.padding + c.l;
   const Size reach = Size(c.dilation) * (c.k - 1) + 1;

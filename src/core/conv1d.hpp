@@ -4,9 +4,9 @@
 //   y[n,co,o] = bias[co] + sum over ci, k of x[n,ci,i] * w[co,ci,k]     i = stride*o - padding + dilation*k
 //   Lout = floor((L + 2*padding - dilation*(K-1) - 1) / stride) + 1
 //
-// A strided product reads it the other way round: its y is Conv1d's x and its x is Conv1d's y, so that cin
-// and cout change places, l is Conv1d's Lout, and output_padding is what the division leaves. The weight
-// stays as it is in memory.
+// A strided product sees it the other way round: its y is Conv1d's x and its x is Conv1d's y. So cin and cout
+// are exchanged, l is Conv1d's Lout, and output_padding is the remainder of the division. The weight keeps
+// its memory layout.
 #pragma once
 
 #include <string_view>
@@ -22,11 +22,11 @@ namespace tconv::core {
 //   grad_weight   weight         Conv1d's x is y, and its dy is x
 //   grad_bias     bias           Conv1d's dy is y; the other sizes are 1
 //
-// x_stride and y_stride are of Conv1d's x and y (or dy). Refused as validate() does, by the names of the
-// call; what comes out is valid.
+// x_stride and y_stride belong to Conv1d's x and y (or dy). Invalid calls are refused as by validate(), with
+// the names of the call; the resulting problem is valid.
 Result<Problem> conv1d_problem(const Problem& call);
 
-// Of a pass: "conv1d", "conv1d_gx", "conv1d_gw", "conv1d_gb", the words of the text form.
+// The word of the text form for a pass: "conv1d", "conv1d_gx", "conv1d_gw", "conv1d_gb".
 const char* conv1d_name_of(Operation pass);
 
 }  // namespace tconv::core

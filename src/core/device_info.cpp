@@ -33,8 +33,8 @@ DeviceInfo rates(DeviceInfo d, double copy, double fp32, double fp64, double tf3
 
 const std::vector<DeviceInfo>& named_devices() {
   // Rates: copy GB/s, then TFLOP/s of fp32, fp64, tf32, half (0: no such unit). h200 is measured (random
-  // data, 8192-cubed products; fp64 with tensor cores); the others are 0.9 of the datasheet's bandwidth and
-  // 0.75 of its dense rates, enough to tell which term binds.
+  // data, 8192-cubed products; fp64 on tensor cores). The others are 0.9 of the datasheet's bandwidth and
+  // 0.75 of its dense rates, which is precise enough to say which term binds.
   static const std::vector<DeviceInfo> devices = {
       rates(gpu("h200", 90, 132, 227, 228, 60, 140), 4270, 50.6, 55, 400, 760),
       rates(gpu("h100", 90, 132, 227, 228, 50, 80), 3000, 50.6, 50, 370, 740),

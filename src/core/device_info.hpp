@@ -1,5 +1,5 @@
-// What the planner knows of a device. Planning is a pure function of (Problem, DeviceInfo, PlanOptions), so
-// a plan for a GPU that is not here can be made and explained.
+// What the planner knows about a device. Planning is a pure function of (Problem, DeviceInfo, PlanOptions),
+// so a plan for a GPU that is not present can be made and explained.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct DeviceInfo {
   int threads = 1;   // cores that this process may use
   std::string simd;  // SIMD target in use, e.g. "AVX3_SPR"
   int vector_bytes = 16;
-  Status usable;  // where it is not ok, planning refuses in its words
+  Status usable;  // if not ok, planning refuses with its message
 
   // CUDA
   int sm = 0;  // 90 for compute capability 9.0
@@ -32,7 +32,8 @@ struct DeviceInfo {
   int64_t shared_per_sm = 0;
   int64_t l2_bytes = 0;
   int64_t memory_bytes = 0;
-  // Attainable rates for the floor and the cost model: measured where the table says so, else datasheet.
+  // Attainable rates for the floor and the cost model: measured if the table says so, else from the
+  // datasheet.
   double copy_gbps = 0;  // bytes read plus written, 1e9/s
   double fp32_gflops = 0, fp64_gflops = 0, tf32_gflops = 0, half_gflops = 0;
 };

@@ -9,9 +9,9 @@
 namespace tconv::core {
 
 // How a CPU kernel spreads independent tasks. run() calls f(index, slot) once for each index in [0, count)
-// and returns when all are done; calls that overlap in time have different slots in [0, threads). A kernel's
-// bits may not depend on the slot nor on the order, nor on a thread's floating-point environment: tasks run
-// in the default one, whosever the thread is.
+// and returns when all are done; calls that overlap in time have different slots in [0, threads). The bits of
+// a kernel must depend neither on the slot nor on the order. Tasks run in the default floating-point
+// environment, whoever owns the thread.
 struct Executor {
   using Task = void (*)(void* context, int64_t index, int32_t slot);
   using ParallelFor = void (*)(void* executor_context, int64_t count, Task task, void* context);
@@ -20,8 +20,8 @@ struct Executor {
   ParallelFor parallel_for = nullptr;  // null: serially on the calling thread
   void* executor_context = nullptr;
 
-  // An exception in f stops what has not begun and comes out of run(): it never passes through parallel_for,
-  // which may be C, nor ends a worker.
+  // An exception in f cancels the tasks that have not begun, and run() rethrows it. It neither passes through
+  // parallel_for, which may be C, nor ends a worker.
   template <class F>  // F: void(int64_t index, int32_t slot)
   void run(int64_t count, F&& f) const {
     if (parallel_for == nullptr || threads <= 1 || count <= 1) {

@@ -1,5 +1,5 @@
 // Scalar conversions of the 16-bit storage types, rounding to nearest even; every NaN becomes the canonical
-// one. Vector code has its own; tests hold the two to the same bits.
+// one. Vector code has its own conversions; tests check that both give the same bits.
 #pragma once
 
 #include <bit>

@@ -1,5 +1,6 @@
 // One floating-point environment for every kernel: rounding to nearest, subnormal numbers kept, no traps.
-// Audio hosts flush subnormals on their threads, other programs change the rounding: results must not follow.
+// Audio hosts flush subnormals on their threads, and other programs change the rounding mode; results must
+// not depend on either.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,8 @@
 
 namespace tconv::core {
 
-// The default environment on this thread until the end of the scope; then all of the thread's own is back,
-// its exception flags included. Registers are written only where they differ. x87 is left alone: no kernel
+// Sets the default environment on this thread until the end of the scope, which restores the thread's own,
+// including its exception flags. Registers are written only if they differ. x87 is not touched: no kernel
 // uses it.
 class DefaultFloatEnvironment {
  public:
@@ -25,8 +26,8 @@ class DefaultFloatEnvironment {
   DefaultFloatEnvironment& operator=(const DefaultFloatEnvironment&) = delete;
 
  private:
-  // Compilers move arithmetic over these instructions unless memory is named: operands and results of a task
-  // lie there.
+  // Without a memory clobber, compilers move arithmetic across these instructions. Operands and results of a
+  // task are in memory.
 #if defined(__x86_64__)
   using Registers = uint32_t;  // MXCSR
   static constexpr Registers kDefault = 0x1f80, kFlags = 0x3f;
@@ -61,7 +62,7 @@ class DefaultFloatEnvironment {
     asm volatile("msr fpcr, %0\n\tmsr fpsr, %1" ::"r"(r.control), "r"(r.status) : "memory");
   }
 #else
-  // Unknown registers: nothing to compare, so both ends write.
+  // The registers are unknown, so there is nothing to compare: both ends write.
   struct Registers {
     std::fenv_t environment;
     bool operator!=(const Registers&) const { return true; }

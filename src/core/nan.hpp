@@ -1,5 +1,5 @@
-// The one NaN that leaves a kernel: quiet, positive, without payload. Processors differ in the sign and
-// payload of the NaN that they make, and in which operand's NaN they hand on; results must not.
+// The only NaN that leaves a kernel: quiet, positive, without payload. Processors differ in the sign and
+// payload of the NaN that they generate, and in which operand's NaN they propagate; results must not.
 #pragma once
 
 #include <bit>
@@ -28,7 +28,7 @@ constexpr uint64_t canonical_nan(DType dtype) {
   return 0;
 }
 
-// v, and the one NaN for every NaN.
+// v, or the canonical NaN if v is any NaN.
 inline float canonical(float v) {
   return v == v ? v : std::bit_cast<float>(kNanF32);
 }

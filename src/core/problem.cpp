@@ -96,7 +96,7 @@ namespace {
 
 using Wide = unsigned __int128;  // l*k pairs may leave 64 bits
 
-// The sum over i in [0, n) of (a*i + b)/m, as Euclid finds a common divisor.
+// The sum over i in [0, n) of (a*i + b)/m, by a recursion like Euclid's algorithm.
 Wide floor_sum(Wide n, Wide m, Wide a, Wide b) {
   Wide sum = 0;
   while (n > 0) {
@@ -135,7 +135,7 @@ Work work_of(const Problem& p) {
   const double w = static_cast<double>(p.weight_elements());
   const double bias = p.reads_bias() ? static_cast<double>(p.bias_channels()) : 0.0;
   if (p.operation == Operation::bias) return {y, element * (y + static_cast<double>(p.cout))};
-  // In closed form: a plan may not take longer for a longer kernel.
+  // In closed form: planning must not take longer for a longer kernel.
   double products =
       static_cast<double>(pairs_up_to(p, p.lout() - 1 + p.padding) - pairs_up_to(p, p.padding - 1));
   products *= static_cast<double>(p.n) * static_cast<double>(p.cin) * static_cast<double>(p.cout_per_group());

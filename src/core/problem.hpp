@@ -7,9 +7,9 @@
 //   weight       w[ci,co,k]  = sum over n, i of x[n,ci,i] * y[n,co,o]
 //   bias         b[co]       = sum over n, o of y[n,co,o]
 //
-// co runs over the channels of ci's group, and the weight holds co mod (Cout/groups). transposed is
-// torch.nn.functional.conv_transpose1d, and the others are its gradients, y being what reaches its output.
-// strided is also Conv1d, whose gradients are transposed, weight and bias (conv1d.hpp).
+// co runs over the channels of ci's group, and the weight is indexed by co mod (Cout/groups). transposed is
+// torch.nn.functional.conv_transpose1d, and the others are its gradients, where y is the gradient of its
+// output. strided is also Conv1d, whose gradients are transposed, weight and bias (conv1d.hpp).
 #pragma once
 
 #include <array>
@@ -48,8 +48,8 @@ struct Problem {
   bool has_bias = false;
   int64_t n = 1, cin = 0, cout = 0, l = 0, k = 0;
   int64_t stride = 1, padding = 0, output_padding = 0, dilation = 1, groups = 1;
-  // Steps of x and of y in elements (sample, channel, position), where the operation reads them. Kept as
-  // given only where the tensor is not contiguous.
+  // Strides of x and y in elements (sample, channel, position), if the operation reads them. Kept as given
+  // only if the tensor is not contiguous.
   bool x_contiguous = true, y_contiguous = true;
   std::array<int64_t, 3> x_stride = {0, 0, 0}, y_stride = {0, 0, 0};
 
@@ -76,19 +76,20 @@ struct Problem {
   int64_t output_elements() const;  // of the operation's own output
 };
 
-// Refuses what semantics forbid (Code::invalid_problem), naming the argument, its value and the rule; also
-// whatever would overflow 63 bits in a size, an offset or a byte count.
+// Refuses problems that break a rule of the operation (Code::invalid_problem), naming the argument, its value
+// and the rule, and problems in which a size, an offset or a byte count would overflow 63 bits.
 Status validate(const Problem& problem);
 
 // One-line text: words in any order, each at most once; canonical order is that of text().
 //   [transposed|strided|weight|dbias] n# ci# co# l# k# s# p# [op#] [d#] [g#] [bias] [xs#,#,#] [ys#,#,#]
 //   f32|f64|f16|bf16 [tf32|ieee]
-// ci, co, l and k must be there. parse(text(p)) == p for every p without negative numbers. parse does not
-// validate, but for a line of conv1d, whose problem exists only where the line is valid.
+// ci, co, l and k are required. parse(text(p)) == p for every p without negative numbers. parse does not
+// validate, except for a line with conv1d, whose problem exists only if the line is valid.
 Result<Problem> parse(std::string_view line);
 std::string text(const Problem& problem);
 
-// What the operation does at least: strided and weight as much as transposed, but for the bias.
+// The least work that the operation takes; strided and weight take as much as transposed, except for the
+// bias.
 struct Work {
   double flops = 0;  // two per product that the formula has, products with padding left out
   double bytes = 0;  // every operand read once, the output written once

@@ -1,6 +1,5 @@
-// What the rules of a transposed convolution and of a Conv1d have in common. Both call their sizes n, cin,
-// cout, l, k, stride, padding, output_padding, dilation and groups, so that a refusal names what the caller
-// gave.
+// The rules that a transposed convolution and a Conv1d have in common. Both call their sizes n, cin, cout, l,
+// k, stride, padding, output_padding, dilation and groups, so a refusal names what the caller passed.
 #pragma once
 
 #include <array>

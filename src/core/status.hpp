@@ -30,7 +30,7 @@ class [[nodiscard]] Status {
   std::string message_;
 };
 
-// A value or the status that stands in its place.
+// A value, or the status that says why there is none.
 template <class T>
 class [[nodiscard]] Result {
  public:

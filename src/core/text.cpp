@@ -15,7 +15,7 @@ Status refuse(const Word& word, const std::string& why) {
           "column " + std::to_string(word.column) + ": '" + std::string(word.text) + "' " + why};
 }
 
-// The number that is all of digits, refused by word otherwise.
+// The number that `digits` spells; anything else is refused with the word.
 Status read_number(const Word& word, std::string_view digits, int64_t& value) {
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   const bool starts_with_digit = !digits.empty() && digits.front() >= '0' && digits.front() <= '9';
@@ -33,7 +33,7 @@ struct NumberField {
   int64_t Problem::*field;
 };
 
-// Longer keys before their own beginnings.
+// Longer keys come before their own prefixes.
 constexpr NumberField kNumbers[] = {
     {"ci", &Problem::cin},   {"co", &Problem::cout},   {"op", &Problem::output_padding},
     {"n", &Problem::n},      {"l", &Problem::l},       {"k", &Problem::k},

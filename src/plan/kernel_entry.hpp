@@ -1,4 +1,4 @@
-// What a kernel family shows to the planner: one KernelEntry, named once in registry.cpp.
+// What a kernel family shows to the planner: one KernelEntry, listed once in registry.cpp.
 #pragma once
 
 #include <cstddef>
@@ -50,16 +50,16 @@ class Kernel {
  public:
   virtual ~Kernel() = default;
   virtual std::size_t packed_bytes() const { return 0; }
-  // Names the packed layout; equal keys mean interchangeable buffers. Never depends on n or l.
+  // Names the packed layout: buffers with equal keys are interchangeable. Never depends on n or l.
   virtual std::string pack_key() const { return "raw"; }
   virtual std::size_t workspace_bytes() const { return 0; }  // beside the packed weights
-  // What its tables take of the heap, where they grow with the problem; less than 4 kB need not be told.
+  // Heap memory of its tables, if they grow with the problem; less than 4 kB need not be reported.
   virtual std::size_t table_bytes() const { return 0; }
   virtual std::string describe() const = 0;  // the configuration in words, one line, for explain
   // Its stages in the order of the data, for explain; empty: describe() says it all.
   virtual std::vector<StageLine> stages() const { return {}; }
-  // Which part of the machine makes an element of the output: block, tile, warp, lane, register. Empty: it
-  // does not say.
+  // Which part of the machine computes an element of the output: block, tile, warp, lane, register. Empty if
+  // the kernel does not say.
   virtual std::string where(int64_t element) const;
   // Milliseconds that run() takes with packed weights by the kernel's cost model; 0: it has none.
   virtual double predicted_ms() const { return 0; }
@@ -80,8 +80,8 @@ struct KernelEntry {
   const char* name;     // "cpu.dense", "cuda.simt.dense", "reference"
   const char* summary;  // one line for `tconv info`
   core::DeviceKind device;
-  // A cheap test of validity for this kernel and of worth: an entry refuses what a later one does faster
-  // unless it is forced. Pure.
+  // Whether the kernel can run the problem, and whether it is worth it: an entry refuses a problem that a
+  // later one computes faster, unless it is forced. Cheap and pure.
   Support (*supports)(const core::Problem&, const core::DeviceInfo&, const PlanOptions&);
   std::unique_ptr<const Kernel> (*make)(const core::Problem&, const core::DeviceInfo&, const PlanOptions&);
   epilogue::Features features = {};  // that its epilogue has beside the bias
