@@ -1,6 +1,6 @@
 """What the installed tconv can do with the installed PyTorch, and what a call costs: one line of JSON.
 
-Every feature is tried and its numbers held against PyTorch's. Where a version lacks it, the answer is why.
+Every feature is tried and its numbers are compared with PyTorch's. If a version lacks it, the answer says why.
 """
 
 import io

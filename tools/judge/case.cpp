@@ -59,7 +59,7 @@ Status Case::fill_operands() {
   const std::size_t element = size_of(problem.dtype);
   for (int role = 0; role < 4; ++role) {
     if (!reads(problem, role)) continue;
-    // Tensors need their element's alignment alone.
+    // Tensors need only the alignment of their element type.
     const std::size_t shift =
         options.aligned || rng.chance(50) ? 0 : static_cast<std::size_t>(rng.between(1, 31)) * element;
     const auto bytes = static_cast<std::size_t>(elements(problem, role)) * element;

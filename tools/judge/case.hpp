@@ -47,7 +47,7 @@ struct Case {
 
 extern const char* const kOperandNames[4];
 
-// Bytes that judging takes at most, kernels' own buffers left out.
+// The most bytes that judging takes, without the kernels' own buffers.
 std::size_t memory_needed(const core::Problem& problem, const Options& options);
 
 // Outputs larger than this are compared between runs by their checksum.

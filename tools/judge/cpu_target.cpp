@@ -34,8 +34,8 @@ class HostBlock final : public Block {
   std::unique_ptr<std::byte, Free> data_;
 };
 
-// Tasks one at a time, from the last to the first and on slots that jump about: whatever a kernel leaves in a
-// slot, or expects of the order, shows.
+// Runs tasks one at a time, from the last to the first and on changing slots, to expose a kernel that leaves
+// something in a slot or relies on the order.
 void backwards(void* threads, int64_t count, core::Executor::Task task, void* context) {
   const auto slots = static_cast<uint64_t>(reinterpret_cast<std::uintptr_t>(threads));
   for (int64_t i = count - 1; i >= 0; --i) {
@@ -43,7 +43,7 @@ void backwards(void* threads, int64_t count, core::Executor::Task task, void* co
   }
 }
 
-// What the system says it could give, its file cache included.
+// The memory that the system reports as available, including its file cache.
 std::size_t free_memory() {
   std::ifstream info("/proc/meminfo");
   std::size_t kib = 0;

@@ -54,7 +54,7 @@ double cost(const Problem& p) {
          static_cast<double>(p.k);
 }
 
-// Lessens one size at random until the problem is affordable.
+// Reduces one random size at a time until the problem is affordable.
 void shrink(Rng& rng, Problem& p, double budget) {
   while (cost(p) > budget) {
     const int64_t cin = p.cin_per_group(), cout = p.cout_per_group();
@@ -108,7 +108,7 @@ std::array<int64_t, 3> draw_steps(Rng& rng, int64_t channels, int64_t positions)
   }
 }
 
-// Tensors that the operation reads lie in memory in other ways than contiguously.
+// Gives the tensors that the operation reads strides of their own.
 void draw_strides(Rng& rng, Problem& p) {
   if (p.reads_x() && rng.chance(20)) {
     p.x_contiguous = false;
@@ -117,12 +117,13 @@ void draw_strides(Rng& rng, Problem& p) {
   if (p.reads_y() && rng.chance(20)) {
     p.y_contiguous = false;
     p.y_stride = draw_steps(rng, p.cout, p.lout());
-    // A sum of equal terms rounds the same way at each, which the bound of random data does not allow for.
+    // A sum of equal terms rounds in the same direction at each term, which the bound for random data does
+    // not allow for.
     if (p.operation != Operation::strided) p.y_stride[2] = std::max<int64_t>(1, p.y_stride[2]);
   }
 }
 
-// The numbers of a Conv1d whose problem is p; none is, where p's output_padding is beyond its stride.
+// The numbers of the Conv1d whose problem is p; there is none if p's output_padding exceeds its stride.
 void draw_conv1d(Rng& rng, Problem& p) {
   Problem call = p;
   std::swap(call.cin, call.cout);

@@ -1,4 +1,4 @@
-// Random problems: valid ones of every feature, and invalid ones that break one rule.
+// Random problems: valid ones with all features, and invalid ones that break one rule.
 #pragma once
 
 #include <optional>
@@ -19,10 +19,10 @@ struct DrawOptions {
 
 core::Problem draw_valid(Rng& rng, const DrawOptions& options = {});
 
-// Valid, of small tensors: strides, dilations and paddings of up to 63 bits, of which short outputs are left.
+// Valid, with small tensors: strides, dilations and paddings of up to 63 bits that leave short outputs.
 core::Problem draw_far(Rng& rng, const DrawOptions& options = {});
 
-// For plans alone, and often not valid: any size may be large, of tensors that no memory holds.
+// For plans only, and often invalid: any size may be large, so the tensors need not fit in any memory.
 core::Problem draw_vast(Rng& rng);
 
 struct Invalid {

@@ -35,7 +35,7 @@ void draw_steps(Rng& rng, Problem& p) {
   p.dilation = std::min(p.dilation, p.k > 1 ? kRoom / (p.k - 1) : std::numeric_limits<int64_t>::max());
 }
 
-// Cuts the output to `lout` positions, if it can about the place where an input meets a tap.
+// Cuts the output to `lout` positions, if possible around a position where an input meets a tap.
 void cut(Rng& rng, Problem& p, int64_t lout) {
   const int64_t full = (p.l - 1) * p.stride + p.dilation * (p.k - 1) + 1;  // at most 2^62
   const int64_t place = rng.between(0, p.l - 1) * p.stride + rng.between(0, p.k - 1) * p.dilation;

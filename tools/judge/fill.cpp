@@ -60,7 +60,7 @@ Maker maker_for(const Problem& p, Fill fill, uint64_t seed, int role) {
   maker.whole = std::clamp<int64_t>(static_cast<int64_t>(std::sqrt(most / terms)), 1, 8);
   maker.powers = p.dtype == DType::f16 ? 3 : 12;
   if (fill == Fill::special) maker.specials = Specials(p, seed, role);
-  // The second factor is made small enough for sums of order one to sixty-four, also in float16.
+  // The second factor is small enough for sums between one and sixty-four, in float16 too.
   if (role == kWeight || (p.operation == Operation::grad_weight && role == kGradOutput)) {
     maker.scale = fill == Fill::positive ? std::min(1.0, 64 / terms) : 1 / std::sqrt(terms);
   }

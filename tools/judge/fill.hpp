@@ -1,5 +1,5 @@
-// What the operands hold. A value is a function of (seed, place in memory), so that a problem's data are the
-// same whatever the number of threads.
+// What the operands hold. A value is a function of (seed, place in memory), so the data of a problem do not
+// depend on the number of threads.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@ enum class Fill {
 };
 const char* name_of(Fill fill);
 
-// The most products that an element of the operation's output sums up.
+// The most products that any element of the operation's output sums.
 int64_t most_terms(const core::Problem& problem);
 
-// Fills one operand. role: 0 x, 1 weight, 2 bias, 3 grad_output; data point at its first element. Elements of
-// a tensor with steps of its own that no index reaches stay as they are.
+// Fills one operand. role: 0 x, 1 weight, 2 bias, 3 grad_output; data points at its first element. Elements
+// between the strides, which no index reaches, are left unchanged.
 void fill_operand(const core::Problem& problem, Fill fill, uint64_t seed, int role, void* data);
 
 }  // namespace tconv::judge

@@ -1,6 +1,6 @@
-// A buffer of a target with margins before and behind it. Margins of operands are NaN (all bits set), so that
-// whatever is read beyond the operand shows in the result; margins of what a kernel writes hold a pattern
-// that no kernel writes. Both must be as they were after the run.
+// A buffer of a target with margins before and after it. The margins of operands are NaN (all bits set), so
+// that a read out of bounds shows in the result. The margins of buffers that a kernel writes hold a pattern
+// that no kernel writes. Both must be unchanged after the run.
 #pragma once
 
 #include <cstring>
@@ -45,8 +45,8 @@ class Guarded {
     target.allow(host() + bytes_, kMargin);
   }
 
-  // Bytes from the data to the first changed one of the margins (negative: before it), or 0 where intact.
-  // The host's copy must be up to date.
+  // The offset from the data to the first changed byte of the margins (negative: before the data), or 0 if
+  // they are intact. The host's copy must be up to date.
   int64_t changed() const {
     for (std::size_t i = 0; i < front_; ++i) {
       if (block_->host()[i] != std::byte{pattern_}) {
@@ -67,7 +67,7 @@ class Guarded {
   uint8_t pattern_ = 0;
 };
 
-// A checksum of a buffer's data, to see that it has not changed.
+// A checksum of a buffer's data, to detect changes.
 inline uint64_t checksum(const std::byte* data, std::size_t bytes) {
   uint64_t sum[4] = {1, 2, 3, 4};
   std::size_t i = 0;

@@ -1,9 +1,9 @@
-// The judge: does a kernel compute a problem right on a target?
+// The judge: does a kernel compute a problem correctly on a target?
 //
-// For each kind of data (fill.hpp): margins around every buffer and poison in what the kernel writes; run 0
-// with raw weights, element by element against float64 (truth.hpp, bound.hpp; integers: exactly the rounded
-// exact sum); run 1 with packed weights and another split into tasks: the same bits; no margin and no operand
-// changed. One wrong element is enough.
+// For each kind of data (fill.hpp): every buffer has margins, and buffers that the kernel writes are
+// poisoned. Run 0 has raw weights and is compared with float64, element by element (truth.hpp, bound.hpp;
+// integers must equal the rounded exact sum). Run 1 has packed weights and another split into tasks, and must
+// give the same bits. No margin and no operand may change. One wrong element is a failure.
 #pragma once
 
 #include <optional>
@@ -26,12 +26,12 @@ struct Verdict {
 
 Verdict judge(Case& problem_case, const Subject& subject);
 
-// All kinds of data on the planner's choice (""), on a kernel by its name, or on every kernel that supports
-// the problem ("all"). One verdict a kernel.
+// Judges all kinds of data with the planner's choice (""), with a kernel by its name, or with every kernel
+// that supports the problem ("all"). One verdict for each kernel.
 std::vector<Verdict> judge(const core::Problem& problem, const std::string& kernel, Target& target,
                            const Options& options);
 
-// The kinds of data that options ask for.
+// The kinds of data that the options select.
 std::vector<Fill> fills_of(const Options& options);
 
 }  // namespace tconv::judge

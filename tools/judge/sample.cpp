@@ -1,4 +1,4 @@
-// Elements by the formula, one at a time: what a large problem is judged on.
+// Single elements by the formula: a large problem is judged on a sample of them.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -117,7 +117,7 @@ std::array<int64_t, 3> output_shape(const Problem& p) {
   return {};
 }
 
-// A place in [0, size): an end, about a multiple of a usual tile size, or anywhere.
+// A place in [0, size): an end, near a multiple of a usual tile size, or anywhere.
 int64_t draw_place(Rng& rng, int64_t size) {
   const int64_t kind = rng.between(0, 9);
   if (kind < 2) return rng.pick({int64_t{0}, size - 1});

@@ -26,7 +26,7 @@ int64_t edge_of(const Problem& p, int role) {
   return 1 + static_cast<int64_t>(std::min(positions, 64.0));
 }
 
-// Large enough to keep tf32's 10 mantissa bits, so that rounding an operand never makes a zero of it.
+// Large enough to keep tf32's 10 mantissa bits, so that rounding never turns an operand into zero.
 int subnormal_exponent(DType dtype) {
   switch (dtype) {
     case DType::f64:

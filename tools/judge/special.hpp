@@ -1,7 +1,7 @@
 // Which elements of an operand are special, and what they are: infinities, NaN, zeros of both signs and
-// subnormal numbers. How many and where is drawn anew for every problem and operand, because each density
-// finds other faults: a single infinite weight at the first or the last tap shows a product with a position
-// outside x that does not exist; many show sums in which infinities meet.
+// subnormal numbers. Their number and places are drawn anew for every problem and operand, because each
+// density finds different bugs: a single infinite weight at the first or last tap exposes a product with a
+// position outside x; many of them expose sums in which infinities meet.
 #pragma once
 
 #include <cstdint>

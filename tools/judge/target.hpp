@@ -1,5 +1,5 @@
-// Where a judged kernel runs. The judge knows no device: it asks a Target for memory, for a context to run in
-// and for the arithmetic that it may expect there.
+// Where a judged kernel runs. The judge does not know devices: it asks a Target for memory, for a context to
+// run in, and for the arithmetic to expect there.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace tconv::judge {
 
-// Memory that the host and the device see; on a CPU both are the same bytes, on a GPU the host's are a copy.
+// Memory that the host and the device see. On a CPU both see the same bytes; on a GPU the host has a copy.
 class Block {
  public:
   virtual ~Block() = default;
@@ -46,8 +46,8 @@ class Target {
   virtual core::Result<std::unique_ptr<Block>> allocate(std::size_t bytes) = 0;
   virtual std::size_t memory_limit() const = 0;  // bytes that one judged problem may take
 
-  // A problem is run more than once, and the bits must be the same. What differs between run 0 and run 1 is
-  // the target's choice: threads and the order of tasks on a CPU.
+  // A problem is run more than once, and the bits must be the same. The target decides what differs between
+  // run 0 and run 1: on a CPU, the threads and the order of tasks.
   virtual plan::PlanOptions options(int run) const = 0;
   virtual plan::RunContext context(int run) = 0;
   virtual core::Status finish() = 0;  // waits for the run, carries its late errors
@@ -58,8 +58,8 @@ class Target {
 
   virtual Arithmetic arithmetic(const core::Problem& problem) const = 0;
 
-  // Seconds that a call takes, over `calls` of them back to back. On a CPU by the clock, the wait for the end
-  // included; on a GPU by events around a graph of them, so that the host's launches do not count.
+  // Seconds for one call, measured over `calls` of them back to back: on a CPU by the clock, including the
+  // wait for the end; on a GPU by events around a graph of them, so that the host's launches do not count.
   virtual core::Result<double> timed(int calls, const Call& call);
   // Only a GPU's; a CPU's rates depend on threads and sizes.
   virtual core::Result<Attained> attained(core::DType dtype);

@@ -169,8 +169,8 @@ bool Trial::strange(int64_t index) const {
 }
 
 bool Trial::right(double got, const Exact& exact, const Bound& bound) const {
-  // Where only zeros were added, a -0.0 is a bias that met no product. (Of float64 operands, products may
-  // also have been too small for any sum.)
+  // If only zeros were added, -0.0 is a bias that met no product. (With float64 operands, the products may
+  // also have been too small to count.)
   const bool zeros = exact.magnitude == 0 && exact.value == 0;
   const bool small = case_.problem.dtype == core::DType::f64 && !std::signbit(exact.value);
   if (zeros && !small && std::signbit(got) != std::signbit(exact.value)) return false;
@@ -210,7 +210,7 @@ std::string Trial::judge_values() {
   return case_.fill == Fill::special ? strange_nan() : unwritten();
 }
 
-// The poison is no canonical NaN, so this sees every element that was not written, sampled or not.
+// The poison is not the canonical NaN, so this finds every element that was not written, sampled or not.
 std::string Trial::strange_nan() const {
   const int64_t count = case_.problem.output_elements();
   for (int64_t i = 0; i < count; ++i) {
@@ -222,7 +222,7 @@ std::string Trial::strange_nan() const {
   return {};
 }
 
-// Of sampled outputs: numbers went in, so no element at all may be NaN.
+// For sampled outputs: all operands are numbers, so no element may be NaN.
 std::string Trial::unwritten() const {
   const int64_t count = case_.problem.output_elements();
   if (case_.truth.count() == count) return {};

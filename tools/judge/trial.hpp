@@ -19,10 +19,10 @@ struct Subject {
 class Trial {
  public:
   explicit Trial(Case& problem_case) : case_(problem_case) {}
-  // One line that says what is wrong first; empty where everything is right.
+  // One line about the first error; empty if everything is correct.
   std::string run(const Subject& subject);
   const std::string& kernel() const { return kernel_; }
-  // Of the first wrong elements: their place, and which part of the machine made them.
+  // The places of the first wrong elements, and which part of the machine computed them.
   const std::vector<std::string>& where() const { return where_; }
 
  private:

@@ -16,7 +16,7 @@ using plan::Operands;
 
 namespace {
 
-// An operand as contiguous float64, and rounded to tf32 where that counts, ties both ways.
+// An operand as contiguous float64, and rounded to tf32 if that counts, with ties in both directions.
 struct Wide {
   std::vector<double> value, rounded, other;
   std::vector<int64_t> ties;  // so many before each element
@@ -65,8 +65,8 @@ struct Row {
   double *value, *magnitude, *deviation;
 };
 
-// row[i] += a[i*step] * b: what a tap adds to `count` elements. Adding 0.0 makes a product of -0.0 one of
-// +0.0, so that a sum that began at -0.0 keeps that sign only without products.
+// row[i] += a[i*step] * b: what a tap adds to `count` elements. Adding 0.0 turns a product of -0.0 into +0.0,
+// so that a sum that began at -0.0 keeps this sign only without products.
 void add_products(const Row& row, int64_t count, const double* a, int64_t step, double b) {
   double* __restrict value = row.value;
   double* __restrict magnitude = row.magnitude;
@@ -150,8 +150,8 @@ struct TruthMaker {
     cpu::pool_executor(count > 1 ? cpu::host_device().threads : 1).run(count, f);
   }
 
-  // A residue's outputs lie stride apart: sums are kept side by side, residue after residue, and spread at
-  // the end of the row.
+  // The outputs of a residue are `stride` apart. Sums are kept side by side, residue after residue, and
+  // spread out at the end of the row.
   void forward() {
     const Wide x = widen_x(p, in.x, tf32), w = widen(p, in.weight, p.weight_elements(), tf32);
     const auto residues = core::residues_of(p);

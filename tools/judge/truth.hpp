@@ -1,5 +1,5 @@
-// The operation in float64, with what the error bound needs: all elements by tidy loops where that is
-// affordable, otherwise elements sampled at corners, about the edges of tiles and at random.
+// The operation in float64, with what the error bound needs: all elements if that is affordable, otherwise
+// elements sampled at corners, near the edges of tiles and at random.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class Truth {
   std::vector<int64_t> indices_;  // of sampled elements; empty: all
 };
 
-// One element by the formula alone; slow, and what the tidy loops are tested against.
+// One element straight from the formula: slow, and the reference for the fast loops in the tests.
 Exact exact_at(const core::Problem& problem, const plan::Operands& raw, bool tf32, int64_t index);
 
 // r(v) of bound.hpp: to nearest at 10 mantissa bits, ties away from zero. v is a float32 value.

@@ -9,8 +9,8 @@
 
 namespace tconv::judge {
 
-// Captures what `queue` puts on the stream, replays it once to warm up and once between two events. Seconds
-// of the whole over `parts`.
+// Captures what `queue` puts on the stream, replays it once to warm up and once between two events. Returns
+// the seconds divided by `parts`.
 core::Result<double> time_graph(cudaStream_t stream, const std::function<core::Status()>& queue, int parts);
 
 // The multiply-add rate of registers alone and the rate of a copy of 2 GiB.
