@@ -1,4 +1,5 @@
-# Headers, libraries, CMake package, pkg-config file and licences. Components: library (shared), static, program, python.
+# Headers, libraries, CMake package, pkg-config file and licences. Components: library (shared), static, cache, program,
+# python.
 include(CMakePackageConfigHelpers)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/tconv)
 
@@ -11,6 +12,13 @@ install(TARGETS tconv_static EXPORT tconv_static_targets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT static)
 install(EXPORT tconv_static_targets NAMESPACE tconv:: FILE tconvStaticTargets.cmake
         DESTINATION ${package} COMPONENT static)
+install(TARGETS tconv_cache EXPORT tconv_cache_targets
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT cache
+        INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT tconv_cache_targets NAMESPACE tconv:: FILE tconvCacheTargets.cmake
+        DESTINATION ${package} COMPONENT cache)
+install(FILES bindings/common/include/tconv/cache.h
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tconv COMPONENT cache)
 install(FILES include/tconv/tconv.h include/tconv/tconv.hpp
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tconv COMPONENT library)
 install(FILES LICENSE python/licences/third-party.txt DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT library)
@@ -56,3 +64,5 @@ list(JOIN TCONV_PC_PRIVATE " " TCONV_PC_PRIVATE)
 configure_file(cmake/tconv.pc.in ${PROJECT_BINARY_DIR}/tconv.pc.in @ONLY)
 file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/tconv.pc INPUT ${PROJECT_BINARY_DIR}/tconv.pc.in)
 install(FILES ${PROJECT_BINARY_DIR}/tconv.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)
+configure_file(cmake/tconv-cache.pc.in ${PROJECT_BINARY_DIR}/tconv-cache.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/tconv-cache.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT cache)

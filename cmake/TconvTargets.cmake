@@ -75,5 +75,6 @@ function(tconv_library)
   # The C API and nothing else, not even the standard library's inline type infos.
   target_link_options(tconv PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/tconv.map)
   set_target_properties(tconv PROPERTIES LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/tconv.map)
+  add_subdirectory(${PROJECT_SOURCE_DIR}/bindings/common ${PROJECT_BINARY_DIR}/bindings/common)
   include(TconvInstall)
 endfunction()

@@ -32,10 +32,9 @@ class Layer {
     x_ = floats(problem_.x_elements());
     y_ = floats(problem_.y_elements());
     raw_ = floats(problem_.weight_elements());
-    packed_ = memory(plan_->kernel->packed_bytes());
+    packed_ = memory(plan_->packed_bytes());
     workspace_ = memory(plan_->workspace_bytes(true));
-    packs_ = plan_->kernel->packed_bytes() > 0;
-    if (packs_ && !plan::pack(*plan_, raw_.data(), packed_.get(), {nullptr, executor_, nullptr}).ok()) {
+    if (!plan::pack(*plan_, raw_.data(), packed_.get(), {nullptr, executor_, nullptr}).ok()) {
       std::abort();
     }
   }
@@ -43,7 +42,7 @@ class Layer {
   void run() {
     plan::Operands operands;
     operands.x = x_.data();
-    operands.weight = packs_ ? static_cast<const void*>(packed_.get()) : raw_.data();
+    operands.weight = packed_.get();
     operands.output = y_.data();
     const plan::RunContext context{workspace_.get(), executor_, nullptr};
     if (!plan::run(*plan_, operands, true, context, plan_->workspace_bytes(true)).ok()) std::abort();
@@ -66,7 +65,6 @@ class Layer {
   std::unique_ptr<plan::Plan> plan_;
   std::vector<float> x_, y_, raw_;
   Memory packed_, workspace_;
-  bool packs_ = false;
 };
 
 // Every caller runs its own layer, on as many threads as there are cores. items_per_second is all callers'

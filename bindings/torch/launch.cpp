@@ -93,7 +93,6 @@ void launch(const PlanKey& key, const CachedPlan& cached, tconv_arguments& argum
 }
 
 std::pair<Tensor, int64_t> pack_weight(const PlanKey& key, const CachedPlan& cached, const Tensor& weight) {
-  if (cached.packed_id() == 0) return {allocate_bytes("packed weights", key, 0), 0};
   const Queue queue(key);
   Tensor packed = allocate_bytes("packed weights", key, padded(cached.packed_bytes));
   cached.plan.pack(weight.data_ptr(),

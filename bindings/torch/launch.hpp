@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "plan_cache.hpp"
+#include "plans.hpp"
 
 namespace tconv::torch_binding {
 
@@ -25,7 +25,7 @@ void* aligned(void* pointer);
 // arguments.packed_weight says whether weights are packed.
 void launch(const PlanKey& key, const CachedPlan& cached, tconv_arguments& arguments);
 
-// Packed weights and their layout's id; an empty tensor and 0 where the plan reads raw weights.
+// Packed weights and their layout's id.
 std::pair<Tensor, int64_t> pack_weight(const PlanKey& key, const CachedPlan& cached, const Tensor& weight);
 
 // The address of packed weights of the plan's layout; refuses a tensor that is too small for them.

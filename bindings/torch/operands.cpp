@@ -52,13 +52,6 @@ void set_x(tconv_problem& p, const Tensor& tensor, const View& view) {
   set_strides(p.x_stride, view);
 }
 
-void clear_steps(tconv_problem& p) {
-  p.x_contiguous = 1;
-  p.y_strided = 0;
-  for (int64_t& step : p.x_stride) step = 0;
-  for (int64_t& step : p.y_stride) step = 0;
-}
-
 // What y's length has beyond the least that x's length gives.
 int64_t output_padding_of(const tconv_problem& p, int64_t y_length) {
   const __int128 least = static_cast<__int128>(p.l - 1) * p.stride - 2 * static_cast<__int128>(p.padding) +
@@ -73,6 +66,11 @@ int64_t output_padding_of(const tconv_problem& p, int64_t y_length) {
 
 Tensor dense(const Tensor& tensor) {
   return tensor.is_contiguous() ? tensor : torch::stable::contiguous(tensor);
+}
+
+// On a GPU only the slow path sums a y with gaps: a copy costs less.
+Tensor readable(const Tensor& y) {
+  return View(y).on_cuda() ? dense(y) : y;
 }
 
 Operands with_weight(const Tensor& moving, const View& view, const Tensor& weight,
@@ -135,32 +133,9 @@ Operands strided_operands(const Tensor& y, const Tensor& weight, const std::opti
   return with_weight(y, input, weight, bias, key);
 }
 
-Operands without_bias_and_steps(const Operands& operands) {
-  Operands simple = operands;
-  clear_steps(simple.key.problem);
-  simple.key.problem.has_bias = 0;
-  simple.bias.reset();
-  simple.moving = dense(operands.moving);
-  return simple;
-}
-
-WeightOperands without_steps(const WeightOperands& operands) {
-  WeightOperands simple = operands;
-  clear_steps(simple.key.problem);
-  simple.x = dense(operands.x);
-  simple.y = dense(operands.y);
-  return simple;
-}
-
-BiasOperands without_steps(const BiasOperands& operands) {
-  BiasOperands simple = operands;
-  clear_steps(simple.key.problem);
-  simple.grad = dense(operands.grad);
-  return simple;
-}
-
-WeightOperands weight_operands(const Tensor& x, const Tensor& y, int64_t kernel_size,
+WeightOperands weight_operands(const Tensor& x, const Tensor& grad, int64_t kernel_size,
                                const Settings& settings) {
+  const Tensor y = readable(grad);
   const View input(x), other(y);
   PlanKey key = key_of("input", input, settings.precision);
   check_same("grad", other, "input", input);
@@ -183,7 +158,8 @@ WeightOperands weight_operands(const Tensor& x, const Tensor& y, int64_t kernel_
   return {x, y, input.dtype, key};
 }
 
-BiasOperands bias_operands(const Tensor& grad) {
+BiasOperands bias_operands(const Tensor& given) {
+  const Tensor grad = readable(given);
   const View y(grad);
   PlanKey key = key_of("grad", y, static_cast<int64_t>(Precision::ieee));
   check_dimensions("grad", y);

@@ -30,16 +30,12 @@ Operands transposed_operands(const Tensor& x, const Tensor& weight, const std::o
 Operands strided_operands(const Tensor& y, const Tensor& weight, const std::optional<Tensor>& bias,
                           int64_t length, const Settings& settings);
 
-// The strided product without bias and with y contiguous, which more kernels take; the caller adds the bias.
-Operands without_bias_and_steps(const Operands& operands);
-
 struct WeightOperands {
-  Tensor x, y;  // any strides
+  Tensor x, y;  // any strides; y on a GPU contiguous
   int32_t dtype;
   PlanKey key;
 };
-WeightOperands without_steps(const WeightOperands& operands);
-WeightOperands weight_operands(const Tensor& x, const Tensor& y, int64_t kernel_size,
+WeightOperands weight_operands(const Tensor& x, const Tensor& grad, int64_t kernel_size,
                                const Settings& settings);
 
 struct BiasOperands {
@@ -48,7 +44,6 @@ struct BiasOperands {
   PlanKey key;
 };
 BiasOperands bias_operands(const Tensor& grad);
-BiasOperands without_steps(const BiasOperands& operands);
 
 // Length of conv1d's output.
 int64_t conv1d_length(const Tensor& input, const Tensor& weight, int64_t stride, int64_t padding,

@@ -6,7 +6,7 @@
 //   strided                        the strided product: conv1d, and the input gradient of conv_transpose1d
 //   weight                         the weight product: both weight gradients
 //   bias                           the sum over batch and length: both bias gradients
-//   pack, strided_pack             weights in the layout that the plan reads, and that layout's id (0: raw weights)
+//   pack, strided_pack             weights in the layout that the plan reads, and that layout's id
 //   forward_packed, strided_packed with packed weights. Where the plan reads another layout than packed_id,
 //                                  nothing is computed: the result is an empty tensor and the id that is needed
 //   explain                        the plan of a problem, in words
@@ -55,50 +55,30 @@ Tensor run_transposed(const Operands& o, const CachedPlan& cached, const void* p
   return output;
 }
 
-// What runs for a strided product. If its plan is the slow path of a GPU, a fast kernel may still take it
-// when PyTorch adds the bias afterwards, or when y is copied.
-struct StridedPlan {
-  Operands operands;
-  std::shared_ptr<const CachedPlan> cached;
-  std::optional<Tensor> bias_after = std::nullopt;
-};
-
-StridedPlan plan_strided(const Operands& o) {
-  auto cached = plan_for(o.key);
-  if (!cached->slow_path || !(o.bias || o.key.problem.y_strided)) return {o, std::move(cached)};
-  Operands simple = without_bias_and_steps(o);
-  auto other = plan_for(simple.key);
-  if (other->slow_path) return {o, std::move(cached)};
-  return {std::move(simple), std::move(other), o.bias};
-}
-
-// y has no elements, and so no address: x is its bias, or zeros.
+// On a GPU a y without elements has no address, and x is its bias, -0.0 included, or zeros.
 Tensor strided_of_nothing(const Operands& o) {
   const tconv_problem& p = o.key.problem;
   const Tensor zeros = o.batched ? torch::stable::new_zeros(o.moving, {p.n, p.cin, p.l})
                                  : torch::stable::new_zeros(o.moving, {p.cin, p.l});
-  return o.bias ? torch::stable::subtract(zeros, torch::stable::unsqueeze(*o.bias, 1), -1.0) : zeros;
+  return o.bias ? torch::stable::subtract(torch::stable::unsqueeze(*o.bias, 1), zeros, 1.0) : zeros;
 }
 
-Tensor run_strided(const StridedPlan& plan, const void* packed) {
-  const Operands& o = plan.operands;
+Tensor run_strided(const Operands& o, const CachedPlan& cached, const void* packed) {
   if (o.moving.numel() == 0 && o.key.device == TCONV_CUDA) return strided_of_nothing(o);
-  if (plan.cached->slow_path) return pytorch_strided(o.key, o.moving, o.weight, o.bias);
+  if (cached.slow_path) return pytorch_strided(o.key, o.moving, o.weight, o.bias);
   Tensor output = output_of(o, o.key.problem.cin, o.key.problem.l);
   tconv_arguments a;
   set_weights(a, o, packed);
   a.grad_output = o.moving.data_ptr();
   a.output = output.data_ptr();
-  launch(o.key, *plan.cached, a);
-  if (!plan.bias_after) return output;
-  return torch::stable::subtract(output, torch::stable::unsqueeze(*plan.bias_after, 1), -1.0);
+  launch(o.key, cached, a);
+  return output;
 }
 
-// With packed weights: run(address or null) where the plan reads that layout.
+// With packed weights: run(their address) where the plan reads that layout.
 template <class Run>
 std::tuple<Tensor, int64_t> run_packed(const Operands& o, const CachedPlan& cached, const Tensor& packed,
                                        int64_t packed_id, const Run& run) {
-  if (cached.packed_id() == 0) return {run(nullptr), packed_id};
   if (cached.packed_id() != packed_id) return {allocate_bytes("answer", o.key, 0), cached.packed_id()};
   return {run(packed_address(cached, packed)), packed_id};
 }
@@ -131,41 +111,38 @@ std::tuple<Tensor, int64_t> forward_packed(const Tensor& input, const Tensor& we
 
 Tensor strided(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, int64_t length,
                int64_t stride, int64_t padding, int64_t groups, int64_t dilation, int64_t precision) {
-  return run_strided(plan_strided(strided_operands(input, weight, bias, length,
-                                                   {stride, padding, 0, groups, dilation, precision})),
-                     nullptr);
+  const Operands o =
+      strided_operands(input, weight, bias, length, {stride, padding, 0, groups, dilation, precision});
+  return run_strided(o, *plan_for(o.key), nullptr);
 }
 
 std::tuple<Tensor, int64_t> strided_pack(const Tensor& input, const Tensor& weight,
                                          const OptionalTensor& bias, int64_t length, int64_t stride,
                                          int64_t padding, int64_t groups, int64_t dilation,
                                          int64_t precision) {
-  const StridedPlan plan = plan_strided(
-      strided_operands(input, weight, bias, length, {stride, padding, 0, groups, dilation, precision}));
-  return pack_weight(plan.operands.key, *plan.cached, plan.operands.weight);
+  const Operands o =
+      strided_operands(input, weight, bias, length, {stride, padding, 0, groups, dilation, precision});
+  return pack_weight(o.key, *plan_for(o.key), o.weight);
 }
 
 std::tuple<Tensor, int64_t> strided_packed(const Tensor& input, const Tensor& weight,
                                            const OptionalTensor& bias, int64_t length, int64_t stride,
                                            int64_t padding, int64_t groups, int64_t dilation,
                                            int64_t precision, const Tensor& packed, int64_t packed_id) {
-  const StridedPlan plan = plan_strided(
-      strided_operands(input, weight, bias, length, {stride, padding, 0, groups, dilation, precision}));
-  return run_packed(plan.operands, *plan.cached, packed, packed_id,
-                    [&](const void* address) { return run_strided(plan, address); });
+  const Operands o =
+      strided_operands(input, weight, bias, length, {stride, padding, 0, groups, dilation, precision});
+  const auto cached = plan_for(o.key);
+  return run_packed(o, *cached, packed, packed_id,
+                    [&](const void* address) { return run_strided(o, *cached, address); });
 }
 
 // --- gradients of weight and bias -------------------------------------------------------------------------
 
 Tensor weight(const Tensor& input, const Tensor& grad, int64_t kernel_size, int64_t stride, int64_t padding,
               int64_t groups, int64_t dilation, int64_t precision) {
-  WeightOperands o =
+  const WeightOperands o =
       weight_operands(input, grad, kernel_size, {stride, padding, 0, groups, dilation, precision});
-  auto cached = plan_for(o.key);
-  if (cached->slow_path) {  // faster kernels may take copies
-    o = without_steps(o);
-    cached = plan_for(o.key);
-  }
+  const auto cached = plan_for(o.key);  // refuses what is invalid, of no elements too
   const tconv_problem& p = o.key.problem;
   if (o.x.numel() == 0 || o.y.numel() == 0) {  // which have no address
     return torch::stable::new_zeros(o.x, {p.cin, p.cout / p.groups, p.k});
@@ -183,13 +160,9 @@ Tensor weight(const Tensor& input, const Tensor& grad, int64_t kernel_size, int6
 }
 
 Tensor bias(const Tensor& grad) {
-  BiasOperands o = bias_operands(grad);
+  const BiasOperands o = bias_operands(grad);
   if (o.grad.numel() == 0) return pytorch_bias(o.grad);  // no address, and a problem has a position
-  auto cached = plan_for(o.key);
-  if (cached->slow_path) {
-    o = without_steps(o);
-    cached = plan_for(o.key);
-  }
+  const auto cached = plan_for(o.key);
   if (cached->slow_path) return pytorch_bias(o.grad);
   Tensor output = allocate("gradient of the bias", o.key, o.dtype, 1, &o.key.problem.cout);
   tconv_arguments a;

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-#include "plan_cache.hpp"
+#include "plans.hpp"
 
 namespace tconv::torch_binding {
 

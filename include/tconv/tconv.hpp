@@ -3,8 +3,9 @@
 //
 //   tconv::Problem problem = tconv::Problem::parse("n1 ci512 co256 l800 k16 s8 p4 bias f32");
 //   tconv::Plan plan(problem);
-//   std::vector<std::byte> packed = ...;                     // or hand raw weights to run()
-//   plan.run<float>({.x = x, .weight = w, .bias = b, .output = y}, workspace);
+//   tconv::PackedWeights packed(plan, w.data());             // once; w is not needed any more
+//   tconv::Buffer workspace(plan.workspace_bytes(true));
+//   plan.run<float>({.x = x, .packed = packed, .bias = b, .output = y}, workspace.span());
 //
 // Errors are exceptions: InvalidProblem (the problem breaks a rule), InvalidArgument (a span or option does),
 // OutOfMemory (a std::bad_alloc, not an Error), Error for the rest; each carries the library's one-line text.
@@ -19,6 +20,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -27,7 +29,7 @@
 namespace tconv {
 // Programs may join parts that were compiled with different headers. Raised with any change of a class or a C
 // struct, so that the linker never takes one part's inline functions for the other's.
-inline namespace header_2 {
+inline namespace header_3 {
 
 class Error : public std::runtime_error {
  public:
@@ -142,6 +144,34 @@ class Buffer {
   std::unique_ptr<std::byte, Free> data_;
 };
 
+class Plan;
+
+// Weights on the host in the layout that a plan's kernel reads. They serve every plan with that pack key:
+// other lengths, batches and numbers of threads.
+class PackedWeights {
+ public:
+  PackedWeights(const Plan& plan, const void* weight);  // (cin, cout/groups, k), not needed afterwards
+  std::span<const std::byte> span() const { return buffer_.span(); }
+  const std::string& key() const { return key_; }
+  bool serve(const Plan& plan) const;
+
+ private:
+  std::string key_;
+  Buffer buffer_;
+};
+
+// Packed weights of a run: PackedWeights, whose layout the run checks, or a span of bytes.
+struct PackedSpan {
+  std::span<const std::byte> bytes = {};
+  std::string_view key = {};  // empty: unknown
+
+  PackedSpan() = default;
+  PackedSpan(const PackedWeights& weights) : bytes(weights.span()), key(weights.key()) {}
+  template <class Bytes>
+    requires std::is_convertible_v<const Bytes&, std::span<const std::byte>>
+  PackedSpan(const Bytes& span) : bytes(span) {}
+};
+
 // Operands of one forward run on the host, of a transposed convolution or of a Conv1d (Problem::conv1d),
 // whose input is x as well. 16-bit types are std::uint16_t holding the format's bits. Exactly one of weight
 // and packed is given.
@@ -149,7 +179,7 @@ template <class T>
 struct Forward {
   std::span<const T> x = {};
   std::span<const T> weight = {};
-  std::span<const std::byte> packed = {};
+  PackedSpan packed = {};
   std::span<const T> bias = {};
   std::span<T> output = {};
 };
@@ -169,6 +199,7 @@ class Plan {
   }
 
   const Problem& problem() const { return problem_; }
+  bool on_host() const { return device_ == TCONV_CPU; }
   const tconv_plan* get() const { return plan_.get(); }  // for the C API
   std::string_view kernel() const { return tconv_plan_kernel(plan_.get()); }
   std::string_view explain() const { return tconv_plan_explain(plan_.get()); }
@@ -193,7 +224,7 @@ class Plan {
     Arguments a;
     (problem_.operation == TCONV_STRIDED ? a.grad_output : a.x) = operands.x.data();
     a.weight = operands.weight.data();
-    a.packed_weight = operands.packed.data();
+    a.packed_weight = operands.packed.bytes.data();
     a.bias = operands.bias.data();
     a.output = operands.output.data();
     a.workspace = workspace.data();
@@ -215,10 +246,21 @@ class Plan {
            std::to_string(need));
   }
 
+  void check_packed(const PackedSpan& packed) const {
+    if (!packed.key.empty() && packed.key != pack_key()) {
+      refuse("packed has the layout '" + std::string(packed.key) + "': the plan needs '" +
+             std::string(pack_key()) + "'");
+    }
+    if (packed.bytes.size() < packed_bytes()) {
+      refuse("packed has " + std::to_string(packed.bytes.size()) + " bytes: the plan needs " +
+             std::to_string(packed_bytes()));
+    }
+  }
+
   template <class T>
   void check_spans(const Forward<T>& f) const {
     static constexpr std::size_t kSizes[] = {4, 8, 2, 2};
-    if (device_ != TCONV_CPU) {
+    if (!on_host()) {
       refuse(
           "the operands are host spans, and the plan is for CUDA: run(tconv_arguments) takes device "
           "pointers");
@@ -232,10 +274,10 @@ class Plan {
     if (!input_gaps_ || f.x.size() < static_cast<std::size_t>(input_)) {
       check_size("x", f.x.size(), input_);
     }
-    if (f.packed.empty()) check_size("weight", f.weight.size(), weight_);
-    if (!f.packed.empty() && f.packed.size() < packed_bytes()) {
-      refuse("packed has " + std::to_string(f.packed.size()) + " bytes: the plan needs " +
-             std::to_string(packed_bytes()));
+    if (f.packed.bytes.empty()) {
+      check_size("weight", f.weight.size(), weight_);
+    } else {
+      check_packed(f.packed);
     }
     check_size("bias", f.bias.size(), bias_);
   }
@@ -247,5 +289,19 @@ class Plan {
   std::unique_ptr<tconv_plan, Destroy> plan_;
 };
 
-}  // namespace header_2
+inline PackedWeights::PackedWeights(const Plan& plan, const void* weight)
+    : key_(plan.pack_key()), buffer_(plan.packed_bytes()) {
+  if (!plan.on_host()) {
+    throw InvalidArgument(TCONV_INVALID_ARGUMENT,
+                          "packed weights are in host memory, and the plan is for CUDA: Plan::pack takes a "
+                          "device buffer");
+  }
+  plan.pack(weight, buffer_.span());
+}
+
+inline bool PackedWeights::serve(const Plan& plan) const {
+  return plan.on_host() && plan.pack_key() == key_;
+}
+
+}  // namespace header_3
 }  // namespace tconv

@@ -123,11 +123,7 @@ def _explain(
     threads = torch.get_num_threads() if where == "cpu" else 0
     explained = backend.explain(passes.words[0] + text + _strides_word(input), where, threads)
     if passes is _CONV1D and where != "cpu" and _is_slow(_kernel_of(explained)):
-        simple = backend.explain(passes.words[0] + text.replace(" bias", ""), where, threads)
-        if _is_slow(_kernel_of(simple)):
-            explained += "slow path: PyTorch's own convolution runs instead\n"
-        else:  # as the backends do
-            explained = simple + "around it  a copy of an input with gaps, and the bias is added afterwards\n"
+        explained += "slow path: PyTorch's own convolution runs instead\n"
     rows = [(passes.words[1], "input"), (passes.words[2], "weight")]
     rows += [] if bias is None else [(passes.words[3], "bias")]
     return explained + "".join(_gradient_line(where, threads, word + text, name) for word, name in rows)

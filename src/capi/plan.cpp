@@ -72,7 +72,7 @@ Status create(const tconv_problem* problem, const tconv_plan_options* given, tco
                        ? tconv::cpu::pool_executor(threads)
                        : tconv::core::Executor{threads, options.parallel_for, options.executor_context};
   plan->explanation = explain(plan->plan);
-  plan->pack_key = plan->plan.kernel->pack_key();
+  plan->pack_key = plan->plan.pack_key();
   *out = plan.release();
   return {};
 }
@@ -99,7 +99,7 @@ Status check_buffer(const char* name, const void* pointer) {
 }
 
 std::size_t bytes_of_packed(const tconv::plan::Plan& plan) {
-  return tconv::plan::buffer_bytes(plan.kernel->packed_bytes());
+  return tconv::plan::buffer_bytes(plan.packed_bytes());
 }
 
 std::size_t bytes_of_workspace(const tconv::plan::Plan& plan, bool packed_weights) {
@@ -124,9 +124,6 @@ Status check_weights(const tconv::plan::Plan& plan, const tconv_arguments& a) {
     return refuse("weight is null, and packed_weight too");
   if (a.weight != nullptr && a.packed_weight != nullptr) {
     return refuse("weight and packed_weight are both given: give one of them");
-  }
-  if (a.packed_weight != nullptr && plan.kernel->packed_bytes() == 0) {
-    return refuse(std::string("packed_weight is given: kernel ") + plan.entry->name + " reads raw weights");
   }
   return check_buffer("packed_weight", a.packed_weight);
 }
@@ -209,9 +206,8 @@ tconv_status tconv_pack(const tconv_plan* plan, const void* weight, void* packed
     if (plan == nullptr) return refuse("plan is null");
     Status status = check_present(plan->plan);
     if (!status.ok()) return status;
+    if (!plan->plan.problem.reads_weight()) return {};
     const std::size_t needed = bytes_of_packed(plan->plan);
-    if (needed == 0)
-      return refuse(std::string("kernel ") + plan->plan.entry->name + " reads raw weights: nothing to pack");
     if (weight == nullptr) return refuse("weight is null");
     if (packed == nullptr) return refuse("packed is null");
     if (packed_bytes < needed) {

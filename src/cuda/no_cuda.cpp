@@ -14,6 +14,10 @@ std::vector<core::DeviceInfo> devices() {
   return {};
 }
 
+core::Status copy(const core::DeviceInfo&, void*, const void*, std::size_t, void*) {
+  return {core::Code::unsupported, "device is cuda: this build of tconv holds no CUDA kernels"};
+}
+
 const char* build_text() {
   return "without CUDA";
 }

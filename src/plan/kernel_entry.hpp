@@ -22,8 +22,8 @@ struct PlanOptions {
   epilogue::Features features;  // that the epilogue must have; entries without them are passed over
 };
 
-// Operands of one run; what the operation does not read is null. weight is what the kernel asked for:
-// packed where packed_bytes() > 0, else raw.
+// Operands of one run; what the operation does not read is null. weight is what the kernel reads: packed
+// where packed_bytes() > 0, else raw.
 struct Operands {
   const void* x = nullptr;
   const void* weight = nullptr;
@@ -49,8 +49,9 @@ struct StageLine {
 class Kernel {
  public:
   virtual ~Kernel() = default;
+  // Of a layout of the kernel's own; 0: it reads raw weights, and plan::pack() copies them.
   virtual std::size_t packed_bytes() const { return 0; }
-  // Names the packed layout: buffers with equal keys are interchangeable. Never depends on n or l.
+  // Names that layout; equal keys mean interchangeable buffers. Never depends on n or l.
   virtual std::string pack_key() const { return "raw"; }
   virtual std::size_t workspace_bytes() const { return 0; }  // beside the packed weights
   // Heap memory of its tables, if they grow with the problem; less than 4 kB need not be reported.

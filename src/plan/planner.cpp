@@ -131,7 +131,7 @@ Status check_workspace(const Plan& plan, bool packed, const RunContext& context,
 }  // namespace
 
 Status Kernel::pack(const void*, void*, const RunContext&) const {
-  return {Code::unsupported, "this kernel reads raw weights: there is nothing to pack"};
+  return {Code::unsupported, "this kernel has no layout of its own: plan::pack copies"};
 }
 
 std::string Kernel::where(int64_t) const {
@@ -148,6 +148,18 @@ const std::string& kernel_of_environment() {
 
 std::size_t buffer_bytes(std::size_t bytes) {
   return (bytes + 255) / 256 * 256;
+}
+
+std::size_t Plan::packed_bytes() const {
+  if (packs()) return kernel->packed_bytes();
+  return problem.reads_weight() ? static_cast<std::size_t>(problem.weight_elements()) * size_of(problem.dtype)
+                                : 0;
+}
+
+std::string Plan::pack_key() const {
+  if (packs() || !problem.reads_weight()) return kernel->pack_key();
+  return std::string("raw ") + name_of(problem.dtype) + " ci" + std::to_string(problem.cin) + " co" +
+         std::to_string(problem.cout_per_group()) + " k" + std::to_string(problem.k);
 }
 
 std::size_t Plan::workspace_bytes(bool packed_weights) const {
@@ -216,13 +228,14 @@ std::string explain(const Plan& plan) {
 
 Status pack(const Plan& plan, const void* weight, void* packed, const RunContext& context) {
   const core::DefaultFloatEnvironment environment;
-  return plan.kernel->pack(weight, packed, context);
+  if (plan.packs()) return plan.kernel->pack(weight, packed, context);
+  return copy_on(plan.device, packed, weight, plan.packed_bytes(), context.stream);
 }
 
 Status run(const Plan& plan, const Operands& operands, bool packed, const RunContext& context,
            std::size_t workspace_bytes) {
   const core::DefaultFloatEnvironment environment;
-  const bool pack_first = !packed && plan.kernel->packed_bytes() > 0 && operands.weight != nullptr;
+  const bool pack_first = !packed && plan.packs() && operands.weight != nullptr;
   Status status = check_workspace(plan, !pack_first, context, workspace_bytes);
   if (!status.ok() || plan.problem.output_elements() == 0) return status;
   if (!pack_first) return plan.kernel->run(operands, context);

@@ -24,6 +24,12 @@ struct Plan {
   std::vector<Refused> refused;  // entries of this device before the chosen one
   std::string note = {};         // why the environment's kernel was left alone, if it was
 
+  // What pack() writes, always enough for the operation's weights: in the kernel's layout, or a copy where the
+  // kernel reads raw weights. 0 where the operation reads no weights.
+  std::size_t packed_bytes() const;
+  std::string pack_key() const;
+  // Whether raw and packed weights lie differently, so that runs with either take different times.
+  bool packs() const { return kernel->packed_bytes() > 0; }
   // What run() touches; 0 where the output is empty.
   std::size_t workspace_bytes(bool packed_weights) const;
   std::size_t host_bytes() const;  // that it holds; never less, and near it where that is much
@@ -46,7 +52,8 @@ std::vector<const KernelEntry*> supporting(const core::Problem&, const core::Dev
 
 std::string explain(const Plan& plan);
 
-// Packs and runs. Pointers must be valid; sizes are checked. Operands.weight is raw unless packed is set.
+// Packs and runs. Pointers must be valid; sizes are checked. Operands.weight is what pack() wrote where packed
+// is set, else raw.
 core::Status pack(const Plan& plan, const void* weight, void* packed, const RunContext& context);
 core::Status run(const Plan& plan, const Operands& operands, bool packed, const RunContext& context,
                  std::size_t workspace_bytes);

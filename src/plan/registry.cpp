@@ -1,5 +1,6 @@
 #include "plan/registry.hpp"
 
+#include <cstring>
 #include <vector>
 
 #include "cpu/dense/kernel.hpp"
@@ -32,6 +33,14 @@ std::span<const KernelEntry* const> registry() {
     return entries;
   }();
   return list;
+}
+
+core::Status copy_on(const core::DeviceInfo& device, void* to, const void* from, std::size_t bytes,
+                     void* stream) {
+  if (bytes == 0) return {};
+  if (device.kind == core::DeviceKind::cuda) return cuda::copy(device, to, from, bytes, stream);
+  std::memcpy(to, from, bytes);
+  return {};
 }
 
 }  // namespace tconv::plan

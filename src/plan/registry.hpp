@@ -10,4 +10,8 @@ namespace tconv::plan {
 // reference is last.
 std::span<const KernelEntry* const> registry();
 
+// Copies within the memory of a device; on CUDA as work of the stream.
+core::Status copy_on(const core::DeviceInfo& device, void* to, const void* from, std::size_t bytes,
+                     void* stream);
+
 }  // namespace tconv::plan

@@ -144,6 +144,21 @@ TEST(CppTest, SpansOfPackedWeightsThatAreTooShort) {
             "packed has " + std::to_string(bytes - 1) + " bytes: the plan needs " + std::to_string(bytes));
 }
 
+TEST(CppTest, PackedWeightsOfAnotherLayoutAreRefused) {
+  const auto wide = tconv::Problem::parse("n1 ci64 co64 l700 k4 s2 p1 f32");
+  const auto depthwise = tconv::Problem::parse("n1 ci64 co64 l700 k4 s2 p1 g64 f32");
+  const tconv::Plan plan(wide), other(depthwise);
+  const std::vector<float> weight(static_cast<std::size_t>(wide.weight_elements()));
+  const tconv::PackedWeights packed(plan, weight.data()), copied(other, weight.data());
+  EXPECT_TRUE(packed.serve(plan) && copied.serve(other));
+  EXPECT_FALSE(packed.serve(other) || copied.serve(plan));
+  const std::vector<float> x(64 * 700);
+  std::vector<float> y(static_cast<std::size_t>(wide.output_elements()));
+  EXPECT_EQ(refusal([&] { plan.run<float>({.x = x, .packed = copied, .output = y}, {}); }),
+            "packed has the layout '" + copied.key() + "': the plan needs '" + std::string(plan.pack_key()) +
+                "'");
+}
+
 // One of them is enough to catch it by: as std::exception it must not be ambiguous.
 TEST(CppTest, OutOfMemoryIsABadAllocWithWords) {
   static_assert(std::is_convertible_v<const tconv::OutOfMemory*, const std::exception*>);

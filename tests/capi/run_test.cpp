@@ -65,10 +65,14 @@ TEST(RunTest, RawAndPackedWeightsGiveTheFormulasNumbers) {
     const Layer layer(text);
     const tconv::Plan plan(layer.problem);
     EXPECT_EQ(run_raw(layer, plan), layer.expected) << text;
-    if (plan.packed_bytes() == 0) continue;
-    const tconv::Buffer packed(plan.packed_bytes()), workspace(plan.workspace_bytes(true));
-    plan.pack(layer.weight.data(), packed.span());
+    std::vector<float> raw = layer.weight;
+    const tconv::PackedWeights packed(plan, raw.data());
+    std::fill(raw.begin(), raw.end(), kNaN);  // not needed any more
+    const tconv::Buffer workspace(plan.workspace_bytes(true));
     std::vector<float> y(layer.expected.size(), kNaN);
+    plan.run<float>({.x = layer.x, .packed = packed, .bias = layer.bias, .output = y}, workspace.span());
+    EXPECT_EQ(y, layer.expected) << text;
+    std::fill(y.begin(), y.end(), kNaN);
     plan.run<float>({.x = layer.x, .packed = packed.span(), .bias = layer.bias, .output = y},
                     workspace.span());
     EXPECT_EQ(y, layer.expected) << text;

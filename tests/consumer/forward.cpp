@@ -12,16 +12,9 @@ int main() {
   const std::vector<float> bias = {0.5f};
   std::vector<float> y(static_cast<std::size_t>(problem.output_elements()));
 
-  const tconv::Buffer packed(plan.packed_bytes());
-  const tconv::Buffer workspace(plan.workspace_bytes(!packed.span().empty()));
-  tconv::Forward<float> operands{.x = x, .bias = bias, .output = y};
-  if (packed.size() > 0) {
-    plan.pack(weight.data(), packed.span());
-    operands.packed = packed.span();
-  } else {
-    operands.weight = weight;  // the plan's kernel reads weights as they are
-  }
-  plan.run(operands, workspace.span());
+  const tconv::PackedWeights packed(plan, weight.data());
+  const tconv::Buffer workspace(plan.workspace_bytes(true));
+  plan.run<float>({.x = x, .packed = packed, .bias = bias, .output = y}, workspace.span());
 
   for (float value : y) std::cout << value << " ";
   std::cout << "\n";

@@ -17,7 +17,7 @@ TEST(CpuNarrow, ShapesOfModels) {
 TEST(CpuNarrow, RowsTapsAndLengths) {
   judge_lines(kKernel, {"ci3 co1 l1 k4 s2 p1", "ci2 co5 l385 k3 s1 p1", "ci5 co7 l97 k3 s1 d4",
                         "ci1 co3 l200 k7 s3 p4", "ci6 co4 g2 l130 k5 s2 d2 op1", "ci2 co1 l50 k2 s7",
-                        "ci3 co2 l60 k9 s6 d4 p11 bias", "n0 ci2 co2 l4 k2", "ci2 co2 l3 k2 p2",
+                        "ci3 co2 l60 k9 s6 d4 p11 bias", "n0 ci2 co2 l4 k2", "n0 ci2 co2 l9 k2 p2",
                         "ci1 co64 l70 k4 s2 p1"});
 }
 

@@ -56,8 +56,8 @@ std::string Trial::make_plan(int run, const Subject& subject) {
 
 std::string Trial::run_once(int run) {
   const core::Problem& p = case_.problem;
-  const std::size_t packed_bytes = plan_->kernel->packed_bytes();
-  const bool packed = run == 1 && packed_bytes > 0;
+  const std::size_t packed_bytes = plan_->packed_bytes();
+  const bool packed = run == 1 && p.reads_weight();
   const std::size_t element = size_of(p.dtype);
   const auto output_bytes = static_cast<std::size_t>(p.output_elements()) * element;
   std::string failure = allocate(output_, output_bytes, case_.options.seed % 2 == 0 ? 0 : element);

@@ -59,19 +59,18 @@ core::Result<std::vector<Set>> make_sets(const core::Problem& problem, Target& t
   return sets;
 }
 
-// A plan with its buffers, its weights packed where it packs them.
+// A plan with its buffers and packed weights.
 class Runner {
  public:
   Runner(plan::Plan plan, Target& target, const std::vector<Set>& sets)
       : plan_(std::move(plan)), target_(target), sets_(sets) {}
 
-  bool packs() const { return plan_.kernel->packed_bytes() > 0; }
   const plan::Plan& plan() const { return plan_; }
 
   Status prepare() {
     Status status = allocate(target_, workspace_, plan_.workspace_bytes(false));
-    if (status.ok()) status = allocate(target_, packed_, plan_.kernel->packed_bytes());
-    if (!status.ok() || !packs()) return status;
+    if (status.ok()) status = allocate(target_, packed_, plan_.packed_bytes());
+    if (!status.ok()) return status;
     plan::RunContext context = target_.context(0);
     context.workspace = workspace_->device();
     status = pack(plan_, sets_[0].operands->device_operands().weight, packed_->device(), context);
@@ -202,7 +201,7 @@ core::Result<Measured> measure(const core::Problem& problem, const std::string& 
   Status status = runner.prepare();
   if (!status.ok()) return status;
   std::vector<Way> ways = {{&runner, false}};
-  if (runner.packs()) ways.push_back({&runner, true});
+  if (runner.plan().packs()) ways.push_back({&runner, true});
   status = time_in_turns(ways, target, sets.value().size(), seconds, false);
   if (!status.ok()) return status;
   for (Way& way : ways) measured.timings.push_back(way.summary());
@@ -236,7 +235,7 @@ core::Result<Contest> compete(const core::Problem& problem, bool rivals, Target&
       contest.contenders.back().failed = status.message();
       continue;
     }
-    ways.push_back({runners.back().get(), runners.back()->packs()});
+    ways.push_back({runners.back().get(), runners.back()->plan().packs()});
     places.push_back(contest.contenders.size() - 1);
   }
   Status status = time_in_turns(ways, target, sets.value().size(), seconds, rivals);

@@ -50,7 +50,7 @@ void print_text(const plan::Plan& p, const core::Work& work, const Rates& rates,
   const double predicted = p.kernel->predicted_ms();
   if (predicted > 0) fmt::print("predicted  {}, by the kernel's cost model\n", duration(predicted * 1e-3));
   fmt::print("memory     packed weights {} bytes, workspace {} bytes (raw weights: {})\n",
-             plan::buffer_bytes(p.kernel->packed_bytes()), plan::buffer_bytes(p.workspace_bytes(true)),
+             plan::buffer_bytes(p.packed_bytes()), plan::buffer_bytes(p.workspace_bytes(true)),
              plan::buffer_bytes(p.workspace_bytes(false)));
   if (!p.note.empty()) fmt::print("note       {}\n", p.note);
   for (const plan::Refused& r : p.refused) fmt::print("refused    {}: {}\n", r.entry->name, r.reason);
@@ -74,7 +74,7 @@ void print_json(const plan::Plan& p, const core::Work& work, const Rates& rates,
   result.set("stages", stages);
   const double predicted = p.kernel->predicted_ms();
   result.set("predicted_ms", predicted > 0 ? Json(predicted) : Json());
-  result.set("packed_bytes", static_cast<uint64_t>(plan::buffer_bytes(p.kernel->packed_bytes())));
+  result.set("packed_bytes", static_cast<uint64_t>(plan::buffer_bytes(p.packed_bytes())));
   result.set("workspace_bytes", static_cast<uint64_t>(plan::buffer_bytes(p.workspace_bytes(true))));
   result.set("workspace_bytes_raw", static_cast<uint64_t>(plan::buffer_bytes(p.workspace_bytes(false))));
   result.set("note", p.note.empty() ? Json() : Json(p.note));

@@ -46,7 +46,7 @@ class Backend(Protocol):
         self, input: Tensor, weight: Tensor, bias: Tensor | None,
         stride: int, padding: int, output_padding: int, groups: int, dilation: int, mode: int, /,
     ) -> tuple[Tensor, int]:
-        """Weights in the layout that the plan reads, and that layout's id (0: raw weights)."""
+        """Weights in the layout that the plan reads, and that layout's id."""
 
     def forward_packed(
         self, input: Tensor, weight: Tensor, bias: Tensor | None,

@@ -83,8 +83,9 @@ def _dense(tensor: Tensor | None) -> Tensor | None:
     return tensor if tensor is None or tensor.is_contiguous() else tensor.contiguous()
 
 
-def _plus(result: Tensor, bias: Tensor | None) -> Tensor:
-    return result if bias is None else result.add_(bias[:, None])
+def _readable(y: Tensor) -> Tensor:
+    """For the gradients: on a GPU only the slow path sums a y with gaps, and a copy costs less."""
+    return y.contiguous() if y.is_cuda else y
 
 
 def _resolved(mode: int, input: Tensor) -> int:
@@ -176,8 +177,8 @@ class Ctypes:
         return self._forward(*call[:-1], _mode_of(call[-1]))
 
     def _strided(self, input: Tensor, weight: Tensor, bias: Tensor | None, *numbers: int) -> Tensor:
-        plan, input, given, after = self._plan_strided(input, weight, bias, numbers)
-        return _plus(self._run_strided(plan, input, weight, given, None, numbers), after)
+        plan = self._plan_with_weight(problems.strided, input, weight, bias, numbers)
+        return self._run_strided(plan, input, weight, bias, None, numbers)
 
     def _conv1d(
         self, input: Tensor, weight: Tensor, bias: Tensor | None,
@@ -192,7 +193,7 @@ class Ctypes:
     def _strided_pack(
         self, input: Tensor, weight: Tensor, bias: Tensor | None, *numbers: int
     ) -> tuple[Tensor, int]:
-        return self._packed(self._plan_strided(input, weight, bias, numbers)[0], weight)
+        return self._packed(self._plan_with_weight(problems.strided, input, weight, bias, numbers), weight)
 
     def _forward_packed(
         self, input: Tensor, weight: Tensor, bias: Tensor | None, *rest: Any
@@ -205,19 +206,17 @@ class Ctypes:
         self, input: Tensor, weight: Tensor, bias: Tensor | None, *rest: Any
     ) -> tuple[Tensor, int]:
         *numbers, packed, packed_id = rest
-        plan, input, given, after = self._plan_strided(input, weight, bias, numbers)
-        result, layout = self._run_packed(
-            self._run_strided, plan, input, weight, given, packed, packed_id, numbers
-        )
-        return (_plus(result, after) if layout == packed_id else result), layout
+        plan = self._plan_with_weight(problems.strided, input, weight, bias, numbers)
+        return self._run_packed(self._run_strided, plan, input, weight, bias, packed, packed_id, numbers)
 
     def _weight(self, input: Tensor, grad: Tensor, *numbers: int) -> Tensor:
         *rest, mode = numbers
         mode = _resolved(mode, input) if mode else 0
-        plan = self._plan_weight(input, grad, mode, rest)
-        if plan.slow:  # faster kernels may take copies
-            input, grad = input.contiguous(), grad.contiguous()
-            plan = self._plan_weight(input, grad, mode, rest)
+        grad = _readable(grad)
+        plan = self._find(
+            problems.weight, input.device, mode, _threads(input), _seen(input), _steps(input), _seen(grad),
+            _steps(grad), *rest,
+        )  # fmt: skip
         if input.numel() == 0 or grad.numel() == 0:  # which have no address
             return input.new_zeros(plan.output_shape)
         if plan.slow:
@@ -227,10 +226,8 @@ class Ctypes:
     def _bias(self, grad: Tensor) -> Tensor:
         if grad.numel() == 0:  # no address, and a problem has a position
             return pytorch_convolution.bias(grad)
+        grad = _readable(grad)
         plan = self._find(problems.bias, grad.device, 0, _threads(grad), _seen(grad), _steps(grad))
-        if plan.slow:
-            grad = grad.contiguous()
-            plan = self._find(problems.bias, grad.device, 0, _threads(grad), _seen(grad), None)
         return pytorch_convolution.bias(grad) if plan.slow else self._run(plan, grad, grad=grad.data_ptr())
 
     # --- what they are made of ----------------------------------------------------------------------------
@@ -245,25 +242,6 @@ class Ctypes:
             None if bias is None else _seen(bias), *rest,
         )  # fmt: skip
 
-    def _plan_weight(self, input: Tensor, grad: Tensor, mode: int, rest: Sequence[int]) -> plans.CachedPlan:
-        return self._find(  # type: ignore[no-any-return]
-            problems.weight, input.device, mode, _threads(input), _seen(input), _steps(input), _seen(grad),
-            _steps(grad), *rest,
-        )  # fmt: skip
-
-    def _plan_strided(
-        self, input: Tensor, weight: Tensor, bias: Tensor | None, numbers: Sequence[int]
-    ) -> tuple[plans.CachedPlan, Tensor, Tensor | None, Tensor | None]:
-        """Plan, input, the bias that goes into it and the one that is added behind. Where a plan is a GPU's slow path,
-        an added bias, or a copy of the input, may let a fast kernel do it."""
-        plan = self._plan_with_weight(problems.strided, input, weight, bias, numbers)
-        if plan.slow and not (bias is None and input.is_contiguous()):
-            simple = input.contiguous()
-            other = self._plan_with_weight(problems.strided, simple, weight, None, numbers)
-            if not other.slow:
-                return other, simple, None, bias
-        return plan, input, bias, None
-
     def _run_transposed(
         self, plan: plans.CachedPlan, input: Tensor, weight: Tensor, bias: Tensor | None, packed: Tensor | None
     ) -> Tensor:
@@ -275,8 +253,9 @@ class Ctypes:
         self, plan: plans.CachedPlan, input: Tensor, weight: Tensor, bias: Tensor | None, packed: Tensor | None,
         numbers: Sequence[int],
     ) -> Tensor:  # fmt: skip
-        if input.numel() == 0 and input.is_cuda:  # no address: the output is its bias, or zeros
-            return _plus(input.new_zeros(plan.output_shape), bias)
+        if input.numel() == 0 and input.is_cuda:  # no address: the output is its bias, -0.0 included, or zeros
+            zeros = input.new_zeros(plan.output_shape)
+            return zeros if bias is None else bias[:, None] - zeros
         if plan.slow:
             return pytorch_convolution.strided(input, weight, bias, *numbers[:5])
         raw = None if packed is not None else _dense(weight)
@@ -284,8 +263,6 @@ class Ctypes:
         return self._run(plan, input, 0, _address(raw), packed, _address(bias), _address(input))
 
     def _packed(self, plan: plans.CachedPlan, weight: Tensor) -> tuple[Tensor, int]:
-        if plan.packed_id == 0:
-            return weight.new_empty(0, dtype=_uint8), 0
         packed = weight.new_empty(plan.packed_bytes + BUFFER_ALIGNMENT - 1, dtype=_uint8)
         raw = weight.contiguous()
         self._library.check(
@@ -300,8 +277,6 @@ class Ctypes:
         self, run: Any, plan: plans.CachedPlan, input: Tensor, weight: Tensor, bias: Tensor | None, packed: Tensor,
         packed_id: int, *rest: Any,
     ) -> tuple[Tensor, int]:  # fmt: skip
-        if plan.packed_id == 0:
-            return run(plan, input, weight, bias, None, *rest), packed_id
         if plan.packed_id != packed_id:
             return weight.new_empty(0, dtype=_uint8), plan.packed_id
         if packed.numel() < plan.packed_bytes + BUFFER_ALIGNMENT - 1:

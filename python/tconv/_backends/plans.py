@@ -43,7 +43,7 @@ class CachedPlan(Plan):
     output_padding: int
     slow = False  # on a GPU, where PyTorch's own kernel is faster
     layout: Layout | None = None
-    packed_id = 0  # 0: the kernel reads raw weights; equal ids mean interchangeable packed buffers
+    packed_id = 0  # equal ids mean interchangeable packed buffers; 0: the operation reads no weights
     recent = False  # found again since the cache looked at it last
 
     @property

@@ -5,7 +5,7 @@
 //   o + padding = stride*q + r; row = (co, r); all rows of a block have the same taps' places in x:
 //
 // clang-format off
-//   w -> accumulators, [group][block][ci][j][row of the block], once a call
+//   packed w: a header, then accumulators [group][block][ci][j][row of the block], then room for raw weights
 //   for each unit (n, group, tile of q), units spread over threads:
 //     for each part of the tile (its rows fit L1), for ci by depth:
 //       x: in place, or a padded copy at the ends, for 16-bit storage, strided positions and many channels
@@ -47,6 +47,11 @@ struct Block {
   std::vector<int64_t> rows;  // co*stride + r
 };
 
+// Before packed weights. Raw ones lie behind them where one is not finite, for the repair.
+struct alignas(64) PackedHeader {
+  int64_t special;
+};
+
 struct Job {
   core::Problem problem;
   Config config;
@@ -61,13 +66,13 @@ struct Job {
   int64_t units() const { return problem.n * problem.groups * tiles; }
   int64_t tasks() const { return (units() + config.units_per_task - 1) / config.units_per_task; }
   std::size_t table_bytes() const;
-  std::size_t weight_bytes() const;   // shared
+  std::size_t weight_bytes() const;   // reordered and widened
   std::size_t scratch_bytes() const;  // a thread's
 };
 
 // Reorders and widens the weights; false where one is not finite.
-bool prepare_weights(const Job& job, const void* weight, void* prepared);
-void run_task(const Job& job, const plan::Operands& operands, const void* prepared, int64_t task,
+bool reorder_weights(const Job& job, const void* weight, void* reordered);
+void run_task(const Job& job, const plan::Operands& operands, const void* reordered, int64_t task,
               void* scratch);
 
 extern const plan::KernelEntry kEntry;

@@ -1,7 +1,9 @@
 #include "cpu/simd/entry.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
+#include <new>
 #include <utility>
 
 #include "core/checked.hpp"
@@ -62,7 +64,6 @@ Job job_of(const Problem& p) {
   job.x_step = job.ends.x_step;
   job.k_step = job.ends.k_step;
   job.lout = p.lout();
-  if (job.lout == 0) return job;
   make_blocks(job);
   job.q_begin = p.padding / p.stride;
   job.q_end = (job.lout - 1 + p.padding) / p.stride + 1;
@@ -85,30 +86,55 @@ class NarrowKernel final : public plan::Kernel {
  public:
   NarrowKernel(const Problem& problem, int threads)
       : job_(job_of(problem)),
-        weights_(round_up<std::size_t>(job_.weight_bytes(), 256)),
+        weights_(round_up<std::size_t>(job_.weight_bytes(), 64)),
         scratch_(round_up<std::size_t>(job_.scratch_bytes(), 256)),
         threads_(static_cast<std::size_t>(threads)) {}
 
-  std::size_t workspace_bytes() const override { return weights_ + scratch_ * threads_; }
+  std::size_t packed_bytes() const override {
+    return sizeof(PackedHeader) + weights_ + raw_bytes(job_.problem);
+  }
+  std::string pack_key() const override {
+    const Problem& p = job_.problem;
+    const auto number = [](int64_t v) { return std::to_string(v); };
+    return std::string("cpu.narrow.1 ") + name_of(p.dtype) + " g" + number(p.groups) + " ci" +
+           number(p.cin_per_group()) + " co" + number(p.cout_per_group()) + " k" + number(p.k) + " s" +
+           number(p.stride) + " d" + number(p.dilation);
+  }
+  std::size_t workspace_bytes() const override { return scratch_ * threads_; }
   std::size_t table_bytes() const override { return job_.table_bytes(); }
   std::string describe() const override {
     return job_.config.text() + ", " + std::to_string(job_.row_count()) + " rows in " +
            std::to_string(job_.blocks.size()) + " blocks";
   }
 
+  core::Status pack(const void* weight, void* packed, const plan::RunContext&) const override {
+    auto* to = static_cast<std::byte*>(packed);
+    const bool finite = reorder_weights(job_, weight, to + sizeof(PackedHeader));
+    new (packed) PackedHeader{finite ? 0 : 1};
+    if (!finite) std::memcpy(to + sizeof(PackedHeader) + weights_, weight, raw_bytes(job_.problem));
+    return {};
+  }
+
   core::Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
-    std::byte* prepared = context.workspace;
-    const bool finite = prepare_weights(job_, operands.weight, prepared);
+    const auto* packed = static_cast<const std::byte*>(operands.weight);
+    const std::byte* reordered = packed + sizeof(PackedHeader);
     context.executor.run(job_.tasks(), [&](int64_t task, int32_t slot) {
-      std::byte* scratch = context.workspace + weights_ + scratch_ * static_cast<std::size_t>(slot);
-      run_task(job_, operands, prepared, task, scratch);
+      run_task(job_, operands, reordered, task, context.workspace + scratch_ * static_cast<std::size_t>(slot));
     });
-    if (!finite) repair_ends(job_.problem, job_.ends, operands, context.executor);
+    if (static_cast<const PackedHeader*>(operands.weight)->special != 0) {
+      plan::Operands raw = operands;
+      raw.weight = reordered + weights_;
+      repair_ends(job_.problem, job_.ends, raw, context.executor);
+    }
     store_bias_alone(job_.problem, job_.ends, operands, context.executor);
     return {};
   }
 
  private:
+  static std::size_t raw_bytes(const Problem& p) {
+    return static_cast<std::size_t>(p.weight_elements()) * size_of(p.dtype);
+  }
+
   Job job_;
   std::size_t weights_, scratch_, threads_;
 };
@@ -118,7 +144,8 @@ plan::Support valid(const Problem& p) {
   if (std::string far = core::beyond_tiles(p); !far.empty()) return plan::Support::no(std::move(far));
   if (core::Size(p.cout_per_group()) * p.stride > 256)
     return plan::Support::no("more than 256 rows (channel, residue)");
-  if (p.lout() != 0 && p.lout() < p.stride) return plan::Support::no("fewer outputs than the stride");
+  // The packed layout has every residue, whatever l is.
+  if (p.lout() < p.stride) return plan::Support::no("fewer outputs than the stride");
   if (p.weight_elements() > 1 << 18) return plan::Support::no("more than 2^18 weights");
   const int64_t reach = (p.k - 1) * p.dilation / p.stride;
   if (reach > 65536 || core::Size(reach + 512) * p.cin_per_group() > 1 << 19) {

@@ -176,7 +176,7 @@ Tile<T> TileAt(D d, const Job& job, const T* x, int64_t q0, Accumulator<T>* stag
 }
 
 template <class T>
-void RunTask(const Job& job, const plan::Operands& in, const void* prepared, int64_t task, void* scratch) {
+void RunTask(const Job& job, const plan::Operands& in, const void* reordered, int64_t task, void* scratch) {
   using A = Accumulator<T>;
   const hn::ScalableTag<A> d;
   const core::Problem& p = job.problem;
@@ -190,7 +190,7 @@ void RunTask(const Job& job, const plan::Operands& in, const void* prepared, int
   const int64_t end = std::min(job.units(), begin + job.config.units_per_task);
   for (int64_t u = begin; u < end; ++u) {
     const int64_t n = u / (p.groups * job.tiles), group = u / job.tiles % p.groups;
-    const A* w = static_cast<const A*>(prepared) + group * cin * cout * p.k;
+    const A* w = static_cast<const A*>(reordered) + group * cin * cout * p.k;
     const T* x = static_cast<const T*>(in.x) + n * steps[0] + group * cin * steps[1];
     const Tile<T> tile = TileAt(d, job, x, job.q_begin + u % job.tiles * job.config.tile, staged);
     for (int64_t co = 0; co < cout; ++co) {
@@ -210,12 +210,12 @@ void RunTask(const Job& job, const plan::Operands& in, const void* prepared, int
 }
 
 template <class T>
-bool Prepare(const Job& job, const void* weight, void* prepared) {
+bool Reorder(const Job& job, const void* weight, void* reordered) {
   using A = Accumulator<T>;
   const core::Problem& p = job.problem;
   const int64_t cin = p.cin_per_group(), cout = p.cout_per_group();
   const T* raw = static_cast<const T*>(weight);
-  A* out = static_cast<A*>(prepared);
+  A* out = static_cast<A*>(reordered);
   for (int64_t group = 0; group < p.groups; ++group) {
     for (const Block& block : job.blocks) {
       for (int64_t ci = group * cin; ci < (group + 1) * cin; ++ci) {
@@ -228,17 +228,17 @@ bool Prepare(const Job& job, const void* weight, void* prepared) {
       }
     }
   }
-  return AllFinite(hn::ScalableTag<A>(), static_cast<const A*>(prepared), p.weight_elements());
+  return AllFinite(hn::ScalableTag<A>(), static_cast<const A*>(reordered), p.weight_elements());
 }
 
-void Run(const Job& job, const plan::Operands& in, const void* prepared, int64_t task, void* scratch) {
+void Run(const Job& job, const plan::Operands& in, const void* reordered, int64_t task, void* scratch) {
   with_storage(job.problem.dtype,
-               [&](auto storage) HWY_ATTR { RunTask<decltype(storage)>(job, in, prepared, task, scratch); });
+               [&](auto storage) HWY_ATTR { RunTask<decltype(storage)>(job, in, reordered, task, scratch); });
 }
 
-bool PrepareAny(const Job& job, const void* weight, void* prepared) {
+bool ReorderAny(const Job& job, const void* weight, void* reordered) {
   return with_storage(job.problem.dtype, [&](auto storage) HWY_ATTR {
-    return Prepare<decltype(storage)>(job, weight, prepared);
+    return Reorder<decltype(storage)>(job, weight, reordered);
   });
 }
 
@@ -249,15 +249,15 @@ HWY_AFTER_NAMESPACE();
 namespace tconv::cpu::narrow {
 
 HWY_EXPORT(Run);
-HWY_EXPORT(PrepareAny);
+HWY_EXPORT(ReorderAny);
 
-bool prepare_weights(const Job& job, const void* weight, void* prepared) {
-  return TCONV_DISPATCH(PrepareAny)(job, weight, prepared);
+bool reorder_weights(const Job& job, const void* weight, void* reordered) {
+  return TCONV_DISPATCH(ReorderAny)(job, weight, reordered);
 }
 
-void run_task(const Job& job, const plan::Operands& operands, const void* prepared, int64_t task,
+void run_task(const Job& job, const plan::Operands& operands, const void* reordered, int64_t task,
               void* scratch) {
-  TCONV_DISPATCH(Run)(job, operands, prepared, task, scratch);
+  TCONV_DISPATCH(Run)(job, operands, reordered, task, scratch);
 }
 
 }  // namespace tconv::cpu::narrow

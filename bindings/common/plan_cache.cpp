@@ -9,15 +9,15 @@
 #include <string>
 #include <unordered_map>
 
-#include "executor.hpp"
-
-namespace tconv::torch_binding {
+namespace tconv::bindings {
 namespace {
 
-// A plan takes about 6 kB, a vocoder has under ten layers, and a server meets many lengths of each.
-constexpr std::size_t kCapacity = 16 << 20;
-
 std::atomic<int64_t> g_last_layout{0};
+
+// Forks that this process descends from since it loaded the library: another one's entries may be locked by a
+// thread that is not here.
+std::atomic<int64_t> g_forks{0};
+const int g_registered = pthread_atfork(nullptr, nullptr, [] { g_forks.fetch_add(1); });
 
 struct Hash {
   std::size_t operator()(const PlanKey& key) const {
@@ -32,9 +32,19 @@ struct Hash {
   }
 };
 
-class Cache {
+bool is_slow(std::string_view kernel) {
+  return kernel == "cuda.simt.plain" || kernel.starts_with("reference");
+}
+
+}  // namespace
+
+class PlanCache::Entries {
  public:
   using Entry = std::shared_ptr<const CachedPlan>;
+
+  explicit Entries(std::size_t capacity) : capacity_(capacity) {}
+
+  const int64_t forks = g_forks.load();
 
   Entry find(const PlanKey& key) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -52,7 +62,7 @@ class Cache {
     if (found != index_.end()) return found->second->second;
     if (made->packed_bytes > 0) made->layout = layout_of(made->plan.pack_key());
     const std::size_t bytes = made->bytes;
-    if (bytes > kCapacity) return made;  // planned at every call, which such a problem's arithmetic outweighs
+    if (bytes > capacity_) return made;  // planned at every call, which such a problem's arithmetic outweighs
     plans_.emplace_front(key, std::move(made));
     try {
       index_[key] = plans_.begin();
@@ -61,7 +71,7 @@ class Cache {
       throw;
     }
     bytes_ += bytes;
-    while (bytes_ > kCapacity) drop_last(gone);
+    while (bytes_ > capacity_) drop_last(gone);
     return plans_.front().second;
   }
 
@@ -94,6 +104,7 @@ class Cache {
     return layout;
   }
 
+  const std::size_t capacity_;
   std::mutex mutex_;
   std::size_t bytes_ = 0;
   List plans_;  // most recently used first
@@ -101,39 +112,22 @@ class Cache {
   std::unordered_map<std::string, std::weak_ptr<const Layout>> layouts_;  // by pack key
 };
 
-// Never destroyed: a thread may still run at exit, and a child's copy may be locked by a thread that does not
-// exist there.
-std::atomic<Cache*> g_cache{new Cache};
-const int g_registered = pthread_atfork(nullptr, nullptr, [] { g_cache.store(nullptr); });
+PlanCache::PlanCache(std::size_t capacity, Prepare prepare, void* context)
+    : capacity_(capacity), prepare_(prepare), context_(context), entries_(new Entries(capacity)) {}
 
-Cache& cache() {
-  Cache* current = g_cache.load(std::memory_order_acquire);
-  if (current != nullptr) return *current;
-  auto made = std::make_unique<Cache>();
-  if (g_cache.compare_exchange_strong(current, made.get())) return *made.release();
+PlanCache::~PlanCache() {
+  Entries* last = entries_.load();
+  if (last->forks == g_forks.load()) delete last;
+}
+
+// A parent's entries are left behind: they may be locked for ever.
+PlanCache::Entries& PlanCache::entries() {
+  Entries* current = entries_.load(std::memory_order_acquire);
+  if (current->forks == g_forks.load(std::memory_order_relaxed)) return *current;
+  auto made = std::make_unique<Entries>(capacity_);
+  if (entries_.compare_exchange_strong(current, made.get())) return *made.release();
   return *current;
 }
-
-tconv::Plan make_plan(const PlanKey& key) {
-  tconv::Problem problem;
-  static_cast<tconv_problem&>(problem) = key.problem;
-  tconv::PlanOptions options;
-  options.device = key.device;
-  options.device_index = key.device_index;
-  options.threads = static_cast<int32_t>(key.threads);
-  if (key.device == TCONV_CPU) use_torch_threads(options);
-  return tconv::Plan(problem, options);
-}
-
-}  // namespace
-
-namespace {
-
-bool is_slow(std::string_view kernel) {
-  return kernel == "cuda.simt.plain" || kernel.starts_with("reference");
-}
-
-}  // namespace
 
 bool PlanKey::operator==(const PlanKey& other) const {
   return std::memcmp(this, &other, sizeof(*this)) == 0;
@@ -149,14 +143,21 @@ CachedPlan::CachedPlan(const PlanKey& key, tconv::Plan made)
       // The entry, its nodes in the list and in the index, its layout's in theirs.
       bytes(plan.host_bytes() + sizeof(CachedPlan) + 3 * sizeof(key) + 2 * plan.pack_key().size() + 512) {}
 
-std::shared_ptr<const CachedPlan> plan_for(const PlanKey& key) {
-  Cache& plans = cache();
+std::shared_ptr<const CachedPlan> PlanCache::get(const PlanKey& key) {
+  Entries& plans = entries();
   if (auto found = plans.find(key)) return found;
-  return plans.keep(key, std::make_shared<CachedPlan>(key, make_plan(key)));
+  tconv::Problem problem;
+  static_cast<tconv_problem&>(problem) = key.problem;
+  tconv::PlanOptions options;
+  options.device = key.device;
+  options.device_index = key.device_index;
+  options.threads = static_cast<int32_t>(key.threads);
+  if (prepare_ != nullptr) prepare_(options, context_);
+  return plans.keep(key, std::make_shared<CachedPlan>(key, tconv::Plan(problem, options)));
 }
 
-CacheUse cache_use() {
-  return cache().use();
+CacheUse PlanCache::use() {
+  return entries().use();
 }
 
-}  // namespace tconv::torch_binding
+}  // namespace tconv::bindings
