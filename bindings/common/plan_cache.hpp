@@ -40,8 +40,8 @@ struct CachedPlan {
   std::size_t packed_bytes;
   std::size_t workspace_raw;     // with raw weights
   std::size_t workspace_packed;  // with packed ones
-  bool slow_path;                // on a GPU, by a kernel that takes every problem: a framework's own is faster
-  std::size_t bytes;             // of memory that the entry holds
+  bool slow_path;     // on a GPU, by a kernel that takes every problem: a framework's own is faster
+  std::size_t bytes;  // of memory that the entry holds
   std::shared_ptr<const Layout> layout;  // null where the operation reads no weights
 
   int64_t packed_id() const { return layout ? layout->id : 0; }

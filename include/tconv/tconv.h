@@ -208,10 +208,10 @@ TCONV_API size_t tconv_plan_host_bytes(const tconv_plan* plan);
 /* Alignment of packed and workspace pointers in bytes; tensors need their element's alignment only. */
 #define TCONV_BUFFER_ALIGNMENT 256
 
-/* Reorders weight (cin, cout/groups, k) into what the plan's kernel reads, and copies it where the kernel reads
- * raw weights: raw weights are not needed afterwards. A packed buffer serves every plan with the same
- * tconv_plan_pack_key. packed_bytes is the buffer's size. stream: cudaStream_t, or NULL. Does nothing where the
- * operation reads no weights. */
+/* Reorders weight (cin, cout/groups, k) into what the plan's kernel reads, and copies it where the kernel
+ * reads raw weights: raw weights are not needed afterwards. A packed buffer serves every plan with the same
+ * tconv_plan_pack_key. packed_bytes is the buffer's size. stream: cudaStream_t, or NULL. Does nothing where
+ * the operation reads no weights. */
 TCONV_API tconv_status tconv_pack(const tconv_plan* plan, const void* weight, void* packed,
                                   size_t packed_bytes, void* stream);
 /* Names the packed layout (kernel and the shape that it depends on; never n or l). */

@@ -168,8 +168,8 @@ struct PackedSpan {
   PackedSpan() = default;
   PackedSpan(const PackedWeights& weights) : bytes(weights.span()), key(weights.key()) {}
   template <class Bytes>
-    requires std::is_convertible_v<const Bytes&, std::span<const std::byte>>
-  PackedSpan(const Bytes& span) : bytes(span) {}
+  requires std::is_convertible_v<const Bytes&, std::span<const std::byte>> PackedSpan(const Bytes& span)
+      : bytes(span) {}
 };
 
 // Operands of one forward run on the host, of a transposed convolution or of a Conv1d (Problem::conv1d),

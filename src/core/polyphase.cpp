@@ -11,23 +11,6 @@ int64_t floor_div(int64_t a, int64_t b) {
   return a % b < 0 ? q - 1 : q;
 }
 
-std::vector<Residue> residues_of(const Problem& p) {
-  const int64_t s = p.stride, lout = p.lout();
-  const int64_t occurring = std::min(s, lout);  // a stride far beyond lout must not cost memory
-  std::vector<Residue> residues(static_cast<std::size_t>(std::max<int64_t>(0, occurring)));
-  for (int64_t first = 0; first < occurring; ++first) {
-    const int64_t q = first + p.padding;
-    residues[static_cast<std::size_t>(first)] = {q % s, first, q / s, ceil_div(lout - first, s), {}};
-  }
-  for (int64_t k = 0; k < p.k; ++k) {
-    const int64_t reach = k * p.dilation;
-    const int64_t offset = reach % s - p.padding % s;
-    const int64_t first = offset < 0 ? offset + s : offset;
-    if (first < occurring) residues[static_cast<std::size_t>(first)].taps.push_back({k, -(reach / s)});
-  }
-  return residues;
-}
-
 int64_t inverse_modulo(int64_t value, int64_t m) {
   if (m == 1) return 0;
   int64_t r0 = m, r1 = value % m, t0 = 0, t1 = 1;  // |t| stays below m
@@ -39,37 +22,40 @@ int64_t inverse_modulo(int64_t value, int64_t m) {
   return t0 < 0 ? t0 + m : t0;
 }
 
-TapGrid::TapGrid(const Problem& p)
-    : stride_(p.stride),
-      dilation_(p.dilation),
-      padding_(p.padding),
-      l_(p.l),
-      k_(p.k),
-      gcd_(std::gcd(p.stride, p.dilation)),
-      k_step_(p.stride / gcd_),
-      x_step_(p.dilation / gcd_),
-      inverse_(inverse_modulo(x_step_, k_step_)) {}
+Polyphase::Polyphase(const Problem& p)
+    : stride(p.stride),
+      dilation(p.dilation),
+      padding(p.padding),
+      l(p.l),
+      k(p.k),
+      gcd(std::gcd(p.stride, p.dilation)),
+      tap_stride(p.stride / gcd),
+      step(p.dilation / gcd),
+      count(std::min(p.k, tap_stride)),
+      taps(ceil_div(p.k, tap_stride)),
+      inverse(inverse_modulo(step, tap_stride)) {}
 
-int64_t TapGrid::first_tap(int64_t q) const {
-  const int64_t r = q % stride_;
-  if (r % gcd_ != 0) return -1;
-  const auto product = static_cast<unsigned __int128>(r / gcd_) * static_cast<uint64_t>(inverse_);
-  return static_cast<int64_t>(product % static_cast<uint64_t>(k_step_));
+int64_t Polyphase::phase_of(int64_t q) const {
+  const int64_t r = q % stride;
+  if (r % gcd != 0) return -1;
+  const auto product = static_cast<unsigned __int128>(r / gcd) * static_cast<uint64_t>(inverse);
+  const auto phase = static_cast<int64_t>(product % static_cast<uint64_t>(tap_stride));
+  return phase < count ? phase : -1;
 }
 
-TapGrid::Run TapGrid::run_of(int64_t o) const {
-  const int64_t q = o + padding_, farthest = (l_ - 1) * stride_;
-  const int64_t first = first_tap(q), last = std::min(k_ - 1, q / dilation_);
+Polyphase::Run Polyphase::run_of(int64_t o) const {
+  const int64_t q = o + padding, farthest = (l - 1) * stride;
+  const int64_t first = phase_of(q), last = std::min(k - 1, q / dilation);
   if (first < 0 || first > last) return {};
   // From the first tap whose input lies before l.
-  const int64_t least = q > farthest ? ceil_div(q - farthest, dilation_) : 0;
-  int64_t k = first;
+  const int64_t least = q > farthest ? ceil_div(q - farthest, dilation) : 0;
+  int64_t from = first;
   if (least > first) {
-    const int64_t beyond = (least - first) % k_step_, ahead = beyond == 0 ? 0 : k_step_ - beyond;
+    const int64_t beyond = (least - first) % tap_stride, ahead = beyond == 0 ? 0 : tap_stride - beyond;
     if (least > last || ahead > last - least) return {};
-    k = least + ahead;
+    from = least + ahead;
   }
-  return {k, (q - k * dilation_) / stride_, (last - k) / k_step_ + 1};
+  return {from, (q - from * dilation) / stride, (last - from) / tap_stride + 1};
 }
 
 }  // namespace tconv::core

@@ -1,61 +1,52 @@
-// The polyphase form of a problem: which taps meet which outputs.
+// The polyphase form of a transposed product. Everything that padding, dilation and stride mean to a kernel
+// is derived from it: the loop nests of the CPU families and of the CUDA ones name these terms.
 //
-// With o + padding = stride*Q + r, outputs of residue r are reached by tap k exactly where r - k*dilation is
-// divisible by the stride; the input position is then Q + shift, shift = (r - k*dilation)/stride <= 0:
+// With g = gcd(stride, dilation), every product of the operation is one of
 //
-//   for each residue, t in [0, count):                       o = first + stride*t,   Q = q_first + t
-//     y[co, o] = bias[co] + sum over (ci, tap) x[ci, Q + tap.shift] * w[ci, co, tap.k]
+//   for phase a in [0, count), tap j in [0, taps_of(a)), position u:
+//     o = stride*u + a*dilation - padding        the output
+//     i = u - j*step                             the input; outside [0, l) it counts as zero
+//     k = a + j*tap_stride                       the weight
 //
-// x outside [0, L) counts as zero. Residues that are no multiple of gcd(stride, dilation) have no taps: those
-// outputs are bias alone.
+// so all phases read the same inputs, and a phase can be a row of a matrix product. An output o has at most
+// one phase: the a with (o + padding - a*dilation) divisible by the stride. Outputs without one are bias
+// alone.
+//
+// The strided product is the transpose: it reads y at these o and adds up for i.
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "core/problem.hpp"
 
 namespace tconv::core {
 
-struct Tap {
-  int64_t k;      // index into the weight
-  int64_t shift;  // input position minus Q, zero or negative
-};
+// In closed form, over the whole range of valid problems: making one costs a few divisions.
+struct Polyphase {
+  explicit Polyphase(const Problem& problem);
 
-struct Residue {
-  int64_t r;              // (first + padding) mod stride
-  int64_t first;          // its lowest output, which is also its place in the list
-  int64_t q_first;        // Q of that output
-  int64_t count;          // outputs: those of [0, lout) that are first + stride*t
-  std::vector<Tap> taps;  // by rising k, hence falling shift
-};
+  int64_t stride, dilation, padding, l, k;  // the problem's
+  int64_t gcd;                              // of stride and dilation
+  int64_t tap_stride;                       // stride/g: of k, from one tap of a phase to its next
+  int64_t step;                             // dilation/g: of inputs, from one tap to the next
+  int64_t count;                            // phases: min(K, tap_stride)
+  int64_t taps;                             // of the longest phase, which is phase 0
+  int64_t inverse;                          // of step modulo tap_stride
 
-// The min(stride, lout) residues that occur, so that output o belongs to residues[o % stride].
-// Costs O(min(stride, lout) + K): for tests and tables of a few thousand. Planning uses TapGrid.
-std::vector<Residue> residues_of(const Problem& problem);
+  int64_t taps_of(int64_t phase) const { return (k - 1 - phase) / tap_stride + 1; }
+  // Phases below this one have `taps` taps, the others one less.
+  int64_t longer() const { return k - (taps - 1) * tap_stride < count ? k - (taps - 1) * tap_stride : count; }
 
-// The same in closed form, of one output at a time and over the whole range of valid problems. With g =
-// gcd(stride, dilation), the taps of an output are every k_step-th from one below k_step on.
-class TapGrid {
- public:
-  explicit TapGrid(const Problem& problem);
+  // The phase of the outputs with o + padding = q; -1: none.
+  int64_t phase_of(int64_t q) const;
+  // The position u of phase a with stride*u + a*dilation = q, which the two must have.
+  int64_t position_of(int64_t q, int64_t phase) const { return (q - phase * dilation) / stride; }
 
-  int64_t k_step() const { return k_step_; }  // stride/g: from a tap to the next
-  int64_t x_step() const { return x_step_; }  // dilation/g: how far its input lies before
-
-  // The lowest k >= 0, also beyond K, for which q - k*dilation is divisible by the stride; -1: none.
-  int64_t first_tap(int64_t q) const;
-
-  // The taps of output o that meet x: tap k + j*k_step reads input i - j*x_step, j in [0, count).
+  // The taps of output o that meet x: tap k + j*tap_stride reads input i - j*step, j in [0, count).
   struct Run {
     int64_t k = 0, i = 0, count = 0;
   };
   Run run_of(int64_t o) const;
-
- private:
-  int64_t stride_, dilation_, padding_, l_, k_;
-  int64_t gcd_, k_step_, x_step_;
-  int64_t inverse_;  // of x_step modulo k_step
 };
 
 // a with a*value = 1 modulo m, of coprime numbers; 0 where m is 1.

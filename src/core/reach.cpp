@@ -1,7 +1,6 @@
 #include "core/reach.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
@@ -14,7 +13,7 @@ namespace {
 // is.
 bool nearly_all_outside(const Problem& p) {
   if (p.operation == Operation::bias) return false;
-  const int64_t taps = ceil_div(p.k, p.stride / std::gcd(p.stride, p.dilation));
+  const int64_t taps = Polyphase(p).taps;
   const bool forward = p.operation == Operation::transposed;
   const double multiplied = forward ? static_cast<double>(p.lout()) * static_cast<double>(taps)
                                     : static_cast<double>(p.l) * static_cast<double>(p.k);

@@ -17,7 +17,8 @@ core::Result<core::DeviceInfo> device_info(int index);
 std::vector<core::DeviceInfo> devices();
 
 // Queues a copy within the device's memory on the stream.
-core::Status copy(const core::DeviceInfo& device, void* to, const void* from, std::size_t bytes, void* stream);
+core::Status copy(const core::DeviceInfo& device, void* to, const void* from, std::size_t bytes,
+                  void* stream);
 
 // "CUDA 13.0, sm_90a" or "without CUDA".
 const char* build_text();

@@ -24,8 +24,8 @@ struct Plan {
   std::vector<Refused> refused;  // entries of this device before the chosen one
   std::string note = {};         // why the environment's kernel was left alone, if it was
 
-  // What pack() writes, always enough for the operation's weights: in the kernel's layout, or a copy where the
-  // kernel reads raw weights. 0 where the operation reads no weights.
+  // What pack() writes, always enough for the operation's weights: in the kernel's layout, or a copy where
+  // the kernel reads raw weights. 0 where the operation reads no weights.
   std::size_t packed_bytes() const;
   std::string pack_key() const;
   // Whether raw and packed weights lie differently, so that runs with either take different times.
@@ -52,8 +52,8 @@ std::vector<const KernelEntry*> supporting(const core::Problem&, const core::Dev
 
 std::string explain(const Plan& plan);
 
-// Packs and runs. Pointers must be valid; sizes are checked. Operands.weight is what pack() wrote where packed
-// is set, else raw.
+// Packs and runs. Pointers must be valid; sizes are checked. Operands.weight is what pack() wrote where
+// packed is set, else raw.
 core::Status pack(const Plan& plan, const void* weight, void* packed, const RunContext& context);
 core::Status run(const Plan& plan, const Operands& operands, bool packed, const RunContext& context,
                  std::size_t workspace_bytes);

@@ -29,15 +29,15 @@ struct Sum {
 };
 
 // (n, co, o) -> forward output.
-Element forward_at(const Problem& p, const core::TapGrid& grid, const Operands& in, int64_t n, int64_t co,
+Element forward_at(const Problem& p, const core::Polyphase& form, const Operands& in, int64_t n, int64_t co,
                    int64_t o) {
   const auto steps = p.x_steps();
   const int64_t cin_g = p.cin_per_group(), cout_g = p.cout_per_group(), group = co / cout_g;
-  const core::TapGrid::Run run = grid.run_of(o);
+  const core::Polyphase::Run run = form.run_of(o);
   Sum sum;
   for (int64_t ci = group * cin_g; ci < (group + 1) * cin_g && run.count > 0; ++ci) {
     for (int64_t j = 0; j < run.count; ++j) {
-      const int64_t k = run.k + j * grid.k_step(), i = run.i - j * grid.x_step();
+      const int64_t k = run.k + j * form.tap_stride, i = run.i - j * form.step;
       sum.add(load(p.dtype, in.x, n * steps[0] + ci * steps[1] + i * steps[2]),
               load(p.dtype, in.weight, (ci * cout_g + co % cout_g) * p.k + k));
     }
@@ -101,11 +101,11 @@ Element grad_bias_at(const Problem& p, const Operands& in, int64_t co) {
   return sum.element;
 }
 
-Element element_with(const Problem& p, const core::TapGrid& grid, const Operands& raw, int64_t index) {
+Element element_with(const Problem& p, const core::Polyphase& form, const Operands& raw, int64_t index) {
   const int64_t lout = p.lout();
   switch (p.operation) {
     case core::Operation::forward:
-      return forward_at(p, grid, raw, index / (p.cout * lout), index / lout % p.cout, index % lout);
+      return forward_at(p, form, raw, index / (p.cout * lout), index / lout % p.cout, index % lout);
     case core::Operation::grad_input:
       return grad_input_at(p, raw, index / (p.cin * p.l), index / p.l % p.cin, index % p.l);
     case core::Operation::grad_weight:
@@ -119,7 +119,7 @@ Element element_with(const Problem& p, const core::TapGrid& grid, const Operands
 
 class ReferenceKernel final : public plan::Kernel {
  public:
-  explicit ReferenceKernel(const Problem& problem) : problem_(problem), grid_(problem) {}
+  explicit ReferenceKernel(const Problem& problem) : problem_(problem), form_(problem) {}
   std::string describe() const override {
     return "scalar float64 loops over every output element: exact to one rounding, and slow";
   }
@@ -130,7 +130,7 @@ class ReferenceKernel final : public plan::Kernel {
     context.executor.run(core::ceil_div(count, kBlock), [&](int64_t block, int32_t) {
       const int64_t end = std::min(count, (block + 1) * kBlock);
       for (int64_t i = block * kBlock; i < end; ++i) {
-        store(problem_.dtype, operands.output, i, element_with(problem_, grid_, operands, i).value);
+        store(problem_.dtype, operands.output, i, element_with(problem_, form_, operands, i).value);
       }
     });
     return {};
@@ -138,7 +138,7 @@ class ReferenceKernel final : public plan::Kernel {
 
  private:
   Problem problem_;
-  core::TapGrid grid_;
+  core::Polyphase form_;
 };
 
 plan::Support supports(const Problem&, const core::DeviceInfo&, const plan::PlanOptions&) {
@@ -185,7 +185,7 @@ void store(DType dtype, void* data, int64_t index, double value) {
 }
 
 Element element_at(const Problem& p, const Operands& raw, int64_t index) {
-  return element_with(p, core::TapGrid(p), raw, index);
+  return element_with(p, core::Polyphase(p), raw, index);
 }
 
 const plan::KernelEntry kEntry = {.name = "reference",

@@ -154,9 +154,9 @@ TEST(CppTest, PackedWeightsOfAnotherLayoutAreRefused) {
   EXPECT_FALSE(packed.serve(other) || copied.serve(plan));
   const std::vector<float> x(64 * 700);
   std::vector<float> y(static_cast<std::size_t>(wide.output_elements()));
-  EXPECT_EQ(refusal([&] { plan.run<float>({.x = x, .packed = copied, .output = y}, {}); }),
-            "packed has the layout '" + copied.key() + "': the plan needs '" + std::string(plan.pack_key()) +
-                "'");
+  EXPECT_EQ(
+      refusal([&] { plan.run<float>({.x = x, .packed = copied, .output = y}, {}); }),
+      "packed has the layout '" + copied.key() + "': the plan needs '" + std::string(plan.pack_key()) + "'");
 }
 
 // One of them is enough to catch it by: as std::exception it must not be ambiguous.

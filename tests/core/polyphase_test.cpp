@@ -26,40 +26,46 @@ std::set<std::pair<int64_t, int64_t>> reached(const Problem& p, int64_t o) {
   return pairs;
 }
 
-TEST(Polyphase, TapsOfEveryOutputAreThoseOfTheDefinition) {
+// The header's loops, without x's ends.
+TEST(Polyphase, LoopsMeetEveryProductOnce) {
   for (uint64_t i = 0; i < 3'000; ++i) {
     const Problem p = draw_forward(i);
-    const auto residues = residues_of(p);
-    ASSERT_EQ(static_cast<int64_t>(residues.size()), std::min(p.stride, p.lout())) << text(p);
-    int64_t outputs = 0;
-    for (const Residue& r : residues) {
-      outputs += r.count;
-      for (int64_t t = 0; t < r.count; ++t) {
-        const int64_t o = r.first + p.stride * t;
-        ASSERT_LT(o, p.lout()) << text(p);
-        ASSERT_EQ((o + p.padding) % p.stride, r.r) << text(p);
-        std::set<std::pair<int64_t, int64_t>> pairs;
-        for (const Tap& tap : r.taps) {
-          const int64_t in = r.q_first + t + tap.shift;
-          if (in >= 0 && in < p.l) pairs.insert({tap.k, in});
+    const Polyphase form(p);
+    std::map<int64_t, std::set<std::pair<int64_t, int64_t>>> outputs;
+    int64_t products = 0, longest = 0, longer = 0;
+    for (int64_t a = 0; a < form.count; ++a) {
+      longest = std::max(longest, form.taps_of(a));
+      longer += form.taps_of(a) == form.taps ? 1 : 0;
+      for (int64_t j = 0; j < form.taps_of(a); ++j) {
+        for (int64_t x = 0; x < p.l; ++x) {
+          const int64_t u = x + j * form.step, o = form.stride * u + a * form.dilation - form.padding;
+          if (o < 0 || o >= p.lout()) continue;
+          ++products;
+          outputs[o].insert({a + j * form.tap_stride, x});
+          ASSERT_EQ(form.phase_of(o + p.padding), a) << text(p);
+          ASSERT_EQ(form.position_of(o + p.padding, a), u) << text(p);
         }
-        ASSERT_EQ(pairs, reached(p, o)) << text(p) << " output " << o;
       }
     }
-    ASSERT_EQ(outputs, p.lout()) << text(p);
+    ASSERT_EQ(longest, form.taps) << text(p);
+    ASSERT_EQ(longer, form.longer()) << text(p);
+    int64_t met = 0;
+    for (int64_t o = 0; o < p.lout(); ++o) {
+      ASSERT_EQ(outputs[o], reached(p, o)) << text(p) << " output " << o;
+      met += static_cast<int64_t>(outputs[o].size());
+    }
+    ASSERT_EQ(met, products) << text(p);
   }
 }
 
-TEST(Polyphase, PlacesAndOrderAreAsDocumented) {
+TEST(Polyphase, OutputsWithoutAPhaseHaveNoTaps) {
   for (uint64_t i = 0; i < 1'000; ++i) {
-    const auto residues = residues_of(draw_forward(i));
-    for (std::size_t j = 0; j < residues.size(); ++j) {
-      EXPECT_EQ(residues[j].first, static_cast<int64_t>(j));
-      for (std::size_t t = 1; t < residues[j].taps.size(); ++t) {
-        EXPECT_LT(residues[j].taps[t - 1].k, residues[j].taps[t].k);
-        EXPECT_GT(residues[j].taps[t - 1].shift, residues[j].taps[t].shift);
-      }
-      for (const Tap& tap : residues[j].taps) EXPECT_LE(tap.shift, 0);
+    const Problem p = draw_forward(i);
+    const Polyphase form(p);
+    for (int64_t o = 0; o < p.lout(); ++o) {
+      bool any = false;
+      for (int64_t k = 0; k < p.k; ++k) any = any || (o + p.padding - k * p.dilation) % p.stride == 0;
+      ASSERT_EQ(form.phase_of(o + p.padding) >= 0, any) << text(p) << " output " << o;
     }
   }
 }
@@ -80,13 +86,13 @@ TEST(Polyphase, ClosedFormHasTheTapsOfTheDefinition) {
   for (uint64_t i = 0; i < 6'000; ++i) {
     judge::Rng rng(32, i);
     const Problem p = i % 2 == 0 ? draw_forward(i) : judge::draw_far(rng, {.gradients = false});
-    const TapGrid grid(p);
+    const Polyphase form(p);
     double all = 0;
     for (int64_t o = 0; o < p.lout(); ++o) {
-      const TapGrid::Run run = grid.run_of(o);
+      const Polyphase::Run run = form.run_of(o);
       std::set<std::pair<int64_t, int64_t>> pairs;
       for (int64_t j = 0; j < run.count; ++j) {
-        pairs.insert({run.k + j * grid.k_step(), run.i - j * grid.x_step()});
+        pairs.insert({run.k + j * form.tap_stride, run.i - j * form.step});
       }
       ASSERT_EQ(pairs, reached_far(p, o)) << text(p) << " output " << o;
       all += static_cast<double>(pairs.size());
@@ -108,7 +114,9 @@ TEST(Polyphase, InversesModuloAnyNumber) {
 
 TEST(Polyphase, AHugeStrideCostsNoMemory) {
   const Problem p = parse("ci1 co1 l1 k3 s1000000000000 p0").value();
-  EXPECT_EQ(residues_of(p).size(), 3u);
+  const Polyphase form(p);
+  EXPECT_EQ(form.count, 3);
+  EXPECT_EQ(form.phase_of(2), 2);
 }
 
 TEST(Polyphase, FloorAndCeilingOfNegativeNumbers) {

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include "core/polyphase.hpp"
 #include "judge/draw.hpp"
 
 namespace tconv::cuda {
@@ -12,16 +11,15 @@ namespace {
 
 // Whether an output has no product; of_residues: of residues that a tap reaches alone.
 bool has_bias_alone(const core::Problem& p, bool of_reached) {
-  for (const core::Residue& residue : core::residues_of(p)) {
-    if (of_reached && residue.taps.empty()) continue;
-    for (int64_t t = 0; t < residue.count; ++t) {
-      bool any = false;
-      for (const core::Tap& tap : residue.taps) {
-        const int64_t i = residue.q_first + t + tap.shift;
-        any = any || (i >= 0 && i < p.l);
-      }
-      if (!any) return true;
+  for (int64_t o = 0; o < p.lout(); ++o) {
+    bool reached = false, any = false;
+    for (int64_t k = 0; k < p.k; ++k) {
+      const int64_t at = o + p.padding - k * p.dilation;
+      if ((at % p.stride + p.stride) % p.stride != 0) continue;
+      reached = true;
+      any = any || (at >= 0 && at / p.stride < p.l);
     }
+    if (!any && (reached || !of_reached)) return true;
   }
   return false;
 }

@@ -66,7 +66,7 @@ def test_layouts_are_bounded_and_never_mistaken():
     longer = again.operands(integers)[0]
     assert torch.ops.tconv.pack(longer, w, b, *problem.numbers, 0)[1] == layout  # whatever the length
     fill(4000)
-    assert use()[2] == 0
+    assert use()[2] <= 1  # the fillers'
     expected = tconv.conv_transpose1d(x, w, b, *problem.numbers)
     answer, needed = torch.ops.tconv.forward_packed(x, w, b, *problem.numbers, 0, packed, layout)
     assert needed > layout and answer.numel() == 0

@@ -124,12 +124,8 @@ const char* name_of(Fill fill) {
 int64_t most_terms(const Problem& p) {
   if (p.n == 0 || p.lout() == 0) return 0;
   switch (p.operation) {
-    case Operation::forward: {
-      // Taps of one residue: its k differ by stride/gcd(stride, dilation).
-      int64_t a = p.stride, b = p.dilation;
-      while (b != 0) std::swap(a %= b, b);
-      return p.cin_per_group() * std::min(core::ceil_div(p.k, p.stride / a), p.l);
-    }
+    case Operation::forward:
+      return p.cin_per_group() * std::min(core::Polyphase(p).taps, p.l);
     case Operation::grad_input:
       return p.cout_per_group() * std::min(p.k, p.lout());
     case Operation::grad_weight:

@@ -150,41 +150,56 @@ struct TruthMaker {
     cpu::pool_executor(count > 1 ? cpu::host_device().threads : 1).run(count, f);
   }
 
-  // The outputs of a residue are `stride` apart. Sums are kept side by side, residue after residue, and
-  // spread out at the end of the row.
+  // Outputs of one phase lie stride apart: sums are kept side by side, one residue of the outputs after the
+  // other, and spread at the end of the row.
+  struct Residue {
+    int64_t first, count;     // outputs first + stride*t
+    int64_t phase, position;  // of the first output; -1: no phase
+  };
+  static std::vector<Residue> residues_of(const Problem& p, const core::Polyphase& form) {
+    std::vector<Residue> residues;
+    for (int64_t first = 0; first < std::min(p.stride, p.lout()); ++first) {
+      const int64_t q = first + p.padding, phase = form.phase_of(q);
+      residues.push_back({first, core::ceil_div(p.lout() - first, p.stride), phase,
+                          phase < 0 ? 0 : form.position_of(q, phase)});
+    }
+    return residues;
+  }
+
   void forward() {
     const Wide x = widen_x(p, in.x, tf32), w = widen(p, in.weight, p.weight_elements(), tf32);
-    const auto residues = core::residues_of(p);
+    const core::Polyphase form(p);
+    const std::vector<Residue> residues = residues_of(p, form);
     const int64_t lout = p.lout();
     each(p.n * p.cout, [&](int64_t index, int32_t) {
       const int64_t n = index / p.cout, co = index % p.cout;
       std::vector<double> sums(static_cast<std::size_t>(3 * lout));
       std::fill_n(sums.begin(), lout, -0.0);  // without products, what the bias adds to is nothing
       int64_t start = 0;
-      for (const core::Residue& r : residues) {
+      for (const Residue& r : residues) {
         const Row row{sums.data() + start, sums.data() + lout + start,
                       tf32 ? sums.data() + 2 * lout + start : nullptr};
-        forward_residue(row, r, x, w, n, co);
+        if (r.phase >= 0) forward_residue(row, form, r, x, w, n, co);
         spread(sums.data() + start, r, row_at(index * lout), co);
         start += r.count;
       }
     });
   }
-  void forward_residue(const Row& row, const core::Residue& r, const Wide& x, const Wide& w, int64_t n,
-                       int64_t co) const {
+  void forward_residue(const Row& row, const core::Polyphase& form, const Residue& r, const Wide& x,
+                       const Wide& w, int64_t n, int64_t co) const {
     const int64_t cin_g = p.cin_per_group(), cout_g = p.cout_per_group();
     const int64_t first_ci = co / cout_g * cin_g;
     for (int64_t ci = first_ci; ci < first_ci + cin_g; ++ci) {
-      for (const core::Tap& tap : r.taps) {
-        const int64_t origin = r.q_first + tap.shift;  // input of the residue's first output
+      for (int64_t j = 0; j < form.taps_of(r.phase); ++j) {
+        const int64_t origin = r.position - j * form.step;  // input of the residue's first output
         const int64_t first = std::max<int64_t>(0, -origin), last = std::min(r.count, p.l - origin);
         if (first >= last) continue;
         add_tap(row, first, last - first, x, (n * p.cin + ci) * p.l + origin + first, 1, w,
-                (ci * cout_g + co % cout_g) * p.k + tap.k);
+                (ci * cout_g + co % cout_g) * p.k + r.phase + j * form.tap_stride);
       }
     }
   }
-  void spread(const double* sums, const core::Residue& r, const Row& out, int64_t co) const {
+  void spread(const double* sums, const Residue& r, const Row& out, int64_t co) const {
     const double bias = p.has_bias ? reference::load(p.dtype, in.bias, co) : 0;
     const int64_t lout = p.lout();
     for (int64_t t = 0; t < r.count; ++t) {

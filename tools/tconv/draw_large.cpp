@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "core/polyphase.hpp"
 
@@ -26,8 +25,7 @@ int64_t draw_channels(Rng& rng) {
 void draw_shape(Rng& rng, Problem& p) {
   p.stride = rng.chance(35) ? 1 : rng.chance(60) ? rng.pick<int64_t>({2, 4, 5, 8}) : rng.between(2, 16);
   p.dilation = rng.chance(70) ? 1 : rng.between(2, 9);
-  // Taps of one residue are stride/gcd(stride, dilation) apart in k.
-  const int64_t apart = p.stride / std::gcd(p.stride, p.dilation);
+  const int64_t apart = core::Polyphase(p).tap_stride;  // of k, from one tap of a phase to its next
   const int64_t taps = rng.chance(80) ? rng.between(1, 8) : rng.log_between(9, 64);
   p.k = rng.chance(50) ? taps * apart : rng.between((taps - 1) * apart + 1, taps * apart);
   p.groups = rng.chance(80) ? 1 : rng.between(2, 8);

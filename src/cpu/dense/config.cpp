@@ -151,14 +151,14 @@ Geometry make_geometry(const core::Problem& p) {
   g.n = p.n, g.groups = p.groups, g.cin = p.cin_per_group(), g.cout = p.cout_per_group();
   g.l = p.l, g.lout = p.lout(), g.k = p.k;
   g.stride = p.stride, g.padding = p.padding, g.dilation = p.dilation;
-  const int64_t divisor = std::gcd(p.stride, p.dilation);
-  g.tap_step = p.stride / divisor;
-  g.delta = p.dilation / divisor;
-  g.residues = std::min(p.k, g.tap_step);
-  g.taps = ceil_div(p.k, g.tap_step);
+  const core::Polyphase form(p);
+  g.tap_step = form.tap_stride;
+  g.delta = form.step;
+  g.residues = form.count;
+  g.taps = form.taps;
   const auto steps = p.x_steps();
   std::copy(steps.begin(), steps.end(), g.x_steps);
-  const int64_t longer = p.k % g.tap_step == 0 ? g.residues : p.k % g.tap_step;  // residues with T taps
+  const int64_t longer = form.longer();
   g.classes[0] = {0, longer, g.taps, 0, 0};
   g.classes[1] = {longer, g.residues - longer, g.taps - 1, 0, 0};
   return g;

@@ -119,7 +119,8 @@ class NarrowKernel final : public plan::Kernel {
     const auto* packed = static_cast<const std::byte*>(operands.weight);
     const std::byte* reordered = packed + sizeof(PackedHeader);
     context.executor.run(job_.tasks(), [&](int64_t task, int32_t slot) {
-      run_task(job_, operands, reordered, task, context.workspace + scratch_ * static_cast<std::size_t>(slot));
+      run_task(job_, operands, reordered, task,
+               context.workspace + scratch_ * static_cast<std::size_t>(slot));
     });
     if (static_cast<const PackedHeader*>(operands.weight)->special != 0) {
       plan::Operands raw = operands;

@@ -68,23 +68,22 @@ void store_alone(const Problem& p, const Rows& rows, T bias, T* y) {
   }
 }
 
-Row row_of(const Problem& p, const core::TapGrid& grid, int64_t f) {
-  const int64_t q = f + p.padding, k0 = grid.first_tap(q);
-  if (k0 < 0 || k0 >= p.k) return {};
-  // Both have the same remainder by the stride.
-  return {k0, q / p.stride - k0 * p.dilation / p.stride, (p.k - 1 - k0) / grid.k_step() + 1};
+Row row_of(const core::Polyphase& form, int64_t f) {
+  const int64_t q = f + form.padding, phase = form.phase_of(q);
+  if (phase < 0) return {};
+  return {phase, form.position_of(q, phase), form.taps_of(phase)};
 }
 
 }  // namespace
 
 Rows rows_of(const Problem& p) {
-  const core::TapGrid grid(p);
-  Rows result{grid.k_step(), grid.x_step(), 0, 0, {}};
+  const core::Polyphase form(p);
+  Rows result{form.tap_stride, form.step, 0, 0, {}};
   const int64_t residues = std::min(p.stride, p.lout());
   result.rows.reserve(static_cast<std::size_t>(residues));
   bool any = false;
   for (int64_t f = 0; f < residues; ++f) {
-    const Row row = row_of(p, grid, f);
+    const Row row = row_of(form, f);
     result.rows.push_back(row);
     if (row.count == 0) continue;
     const int64_t last = row.offset - (row.count - 1) * result.x_step;

@@ -1,9 +1,10 @@
-// The taps of one residue in closed form, and what they say of outputs at the ends of x.
+// The polyphase form (core/polyphase.hpp) as a table by output, and what it says of outputs at the ends of x.
 //
-// Residue f in [0, min(stride, lout)), outputs o = f + stride*t (core/polyphase.hpp):
+// The outputs o = f + stride*t, f in [0, min(stride, lout)), are of one phase, k0, whose position is t +
+// offset:
 //   y[co, f + stride*t] = bias[co] + sum over ci, j in [0, count) of
 //                         x[ci, t + offset - j*x_step] * w[ci, co, k0 + j*k_step]
-// k_step and x_step are the same for all residues: stride/g and dilation/g, g = gcd(stride, dilation).
+// k_step and x_step are the form's tap_stride and step.
 #pragma once
 
 #include <cstdint>

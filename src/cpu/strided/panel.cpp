@@ -1,7 +1,6 @@
 #include "cpu/strided/panel.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "core/polyphase.hpp"
 #include "cpu/dense/contract.hpp"
@@ -37,9 +36,8 @@ SplitPanel split_panel(const core::Problem& p, int64_t rows) {
     const int64_t at = k * p.dilation - p.padding, shift = floor_div(at, p.stride);
     s.taps.push_back({at - shift * p.stride, shift});
   }
-  const int64_t divisor = std::gcd(p.stride, p.dilation), step = p.stride / divisor;
-  const int64_t halo = (ceil_div(p.k, step) - 1) * (p.dilation / divisor);
-  const int64_t phases = std::min(p.k, step);
+  const core::Polyphase form(p);
+  const int64_t halo = (form.taps - 1) * form.step, phases = form.count;
   const int64_t gap = p.n > 1 ? halo : 0;  // columns that mean nothing between samples
   const bool far = halo > 2 * kPanelElements / phases - kMinColumns;
   s.expanded = p.k > kMaxTapBlock || far || gap > 8 * p.l || gap * rows > 8 * p.l;

@@ -1,13 +1,5 @@
-// The polyphase form as formulas, for kernels whose columns are (cout, phase). With g = gcd(stride,
-// dilation), step = dilation/g and tap_stride = stride/g, every product of the operation is one of
-//
-//   for phase a in [0, count), tap j in [0, taps), position u:
-//     o = stride*u + a*dilation - padding        the output
-//     i = u - j*step                             the input, zero outside [0, L)
-//     k = a + j*tap_stride                       the weight, zero where k >= K
-//
-// so all phases read the same inputs, and a phase is a column of a matrix product. Nothing is computed twice,
-// and zeros are multiplied only where tap_stride does not divide K.
+// The numbers of the polyphase form (core/polyphase.hpp) for kernels, and the positions that outputs have.
+// All phases take `taps` taps: a weight beyond K is zero.
 #pragma once
 
 #include <cstdint>

@@ -5,7 +5,6 @@
 #include "cuda/device/bias_alone.cuh"
 #include "cuda/host/bias_alone.hpp"
 #include "cuda/host/by_dtype.cuh"
-#include "cuda/host/phases.hpp"
 
 namespace tconv::cuda {
 
@@ -20,7 +19,7 @@ namespace {
 
 // Of phases [first, end), which have `taps` taps: whether an output's taps are all outside of x: before it,
 // behind it, or, where they lie further apart than x is long, between them.
-bool has_unreached(const Problem& p, const Phases& f, int64_t first, int64_t end, int64_t taps) {
+bool has_unreached(const Problem& p, const core::Polyphase& f, int64_t first, int64_t end, int64_t taps) {
   if (first >= end || taps == 0) return false;
   const int64_t reach = (end - 1) * p.dilation;
   const bool before = p.padding - reach <= -p.stride;
@@ -46,9 +45,9 @@ void (*function_of(DType dtype))(BiasAloneParams) {
 bool needs_bias_alone(const Problem& p, BiasStored stored) {
   if (!p.has_bias) return false;
   if (p.operation != core::Operation::forward) return has_unreached_strided(p);
-  const Phases f = phases_of(p);
+  const core::Polyphase f(p);
   if (stored == BiasStored::none && f.count < p.stride) return true;
-  const int64_t longer = std::min(p.k - (f.taps - 1) * f.tap_stride, f.count);
+  const int64_t longer = f.longer();
   return has_unreached(p, f, 0, longer, f.taps) || has_unreached(p, f, longer, f.count, f.taps - 1);
 }
 
@@ -64,12 +63,12 @@ Status store_bias_alone(const Launcher& launcher, const Problem& p, const plan::
     return launcher.run(function_of<true>(p.dtype), {std::min(p.cin, kMostBlocks), kBiasAloneThreads},
                         params);
   }
-  const Phases f = phases_of(p);
+  const core::Polyphase form(p);
   params.bias = operands.bias, params.y = operands.output;
   params.n = p.n, params.cout = p.cout, params.l = p.l, params.lout = p.lout(), params.k = p.k;
   params.stride = p.stride, params.padding = p.padding, params.dilation = p.dilation;
-  params.gcd = p.stride / f.tap_stride, params.tap_stride = f.tap_stride, params.step = f.step;
-  params.inverse = core::inverse_modulo(f.step, f.tap_stride);
+  params.gcd = form.gcd, params.tap_stride = form.tap_stride, params.step = form.step;
+  params.inverse = form.inverse;
   return launcher.run(function_of<false>(p.dtype), {std::min(p.cout, kMostBlocks), kBiasAloneThreads},
                       params);
 }

@@ -1,7 +1,6 @@
 #include "cuda/host/phases.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "core/polyphase.hpp"
 
@@ -10,15 +9,15 @@ namespace tconv::cuda {
 Phases phases_of(const core::Problem& p) {
   // Slots of a tile's row are counted in 32 bits.
   constexpr int64_t kMaxInterleavedStride = 1 << 23;
-  const int64_t g = std::gcd(p.stride, p.dilation);
+  const core::Polyphase form(p);
   Phases f{};
-  f.stride = p.stride;
-  f.dilation = p.dilation;
-  f.padding = p.padding;
-  f.step = p.dilation / g;
-  f.tap_stride = p.stride / g;
-  f.count = std::min(p.k, f.tap_stride);
-  f.taps = core::ceil_div(p.k, f.tap_stride);
+  f.stride = form.stride;
+  f.dilation = form.dilation;
+  f.padding = form.padding;
+  f.step = form.step;
+  f.tap_stride = form.tap_stride;
+  f.count = form.count;
+  f.taps = form.taps;
   f.interleaved = (p.dilation == 1 || f.count == 1) && p.stride <= kMaxInterleavedStride;
   f.gaps = !f.interleaved && f.count < p.stride;
   // Interleaved rows need every u whose slots meet the output; skewed ones every u of a phase's output.

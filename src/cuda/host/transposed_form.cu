@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <numeric>
 
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
@@ -25,7 +24,7 @@ struct Cut {
 };
 
 Cut cut_of(const Problem& p) {
-  int64_t m = p.stride / std::gcd(p.stride, p.dilation);
+  int64_t m = core::Polyphase(p).tap_stride;
   while (m < p.k && p.cout_per_group() * m < kEnoughChannels) m *= 2;
   return {m, std::min(p.k, m), ceil_div(p.k, m), p.dilation * m / p.stride};
 }

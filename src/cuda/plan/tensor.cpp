@@ -1,7 +1,6 @@
 #include "cuda/plan/tensor.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
@@ -21,7 +20,7 @@ using plan::Support;
 Support countable(const Problem& p) {
   if (std::string far = core::beyond_tiles(p); !far.empty()) return Support::no(std::move(far));
   constexpr int64_t kCount = int64_t{1} << 30;
-  const int64_t phases = std::min(p.k, p.stride / std::gcd(p.stride, p.dilation));
+  const int64_t phases = core::Polyphase(p).count;
   if (p.stride > kTensorMaxStride) return Support::no("stride above " + std::to_string(kTensorMaxStride));
   if ((phases - 1) * p.dilation > 1 << 15)
     return Support::no("dilation skews the phases beyond 2^15 outputs");

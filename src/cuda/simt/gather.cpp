@@ -1,7 +1,6 @@
 #include "cuda/simt/gather.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "core/polyphase.hpp"
 #include "cuda/host/bias_alone.hpp"
@@ -112,8 +111,8 @@ class GatherKernel final : public plan::Kernel {
     a.l = p.l, a.lout = p.lout(), a.padding = p.padding;
     a.k = p.k, a.stride = p.stride, a.dilation = p.dilation;
     a.cin_per_group = p.cin_per_group(), a.cout_per_group = p.cout_per_group(), a.groups = p.groups;
-    a.common = std::gcd(p.stride, p.dilation);
-    a.inverse = core::inverse_modulo(p.dilation / a.common, p.stride / a.common);
+    const core::Polyphase form(p);
+    a.common = form.gcd, a.inverse = form.inverse;
     a.q_first = config_.q_first, a.residues = config_.residues, a.q_step = config_.q_step;
     a.q_tiles = config_.q_tiles, a.residue_chunks = config_.residue_chunks, a.co_blocks = config_.co_blocks;
     a.tiles = tiles_of(config_, p);
@@ -127,7 +126,7 @@ class GatherKernel final : public plan::Kernel {
 
 // Products that the dense kernel's tiles (32 columns of (cout, residue), 8 channels) spend on this problem's.
 double dense_share(const Problem& p) {
-  const int64_t columns = p.cout_per_group() * std::min(p.k, p.stride / std::gcd(p.stride, p.dilation));
+  const int64_t columns = p.cout_per_group() * core::Polyphase(p).count;
   const int64_t cin = p.cin_per_group();
   return static_cast<double>(columns) / static_cast<double>(ceil_div(columns, 32) * 32) *
          static_cast<double>(cin) / static_cast<double>(ceil_div(cin, 8) * 8);

@@ -1,7 +1,6 @@
 #include "cuda/simt/plain.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "core/polyphase.hpp"
 #include "cuda/host/by_dtype.hpp"
@@ -22,9 +21,8 @@ PlainParams shape_of(const Problem& p) {
   s.n = p.n, s.cin = p.cin, s.cout = p.cout, s.l = p.l, s.lout = p.lout(), s.k = p.k, s.groups = p.groups;
   s.cin_group = p.cin_per_group(), s.cout_group = p.cout_per_group();
   s.stride = p.stride, s.padding = p.padding, s.dilation = p.dilation;
-  s.gcd = std::gcd(p.stride, p.dilation);
-  s.tap_stride = p.stride / s.gcd;
-  s.inverse = core::inverse_modulo(p.dilation / s.gcd, s.tap_stride);
+  const core::Polyphase form(p);
+  s.gcd = form.gcd, s.tap_stride = form.tap_stride, s.inverse = form.inverse;
   const auto x_steps = p.x_steps(), y_steps = p.y_steps();
   for (std::size_t i = 0; i < 3; ++i) s.x_step[i] = x_steps[i], s.y_step[i] = y_steps[i];
   s.elements = p.output_elements();

@@ -26,7 +26,8 @@ typedef struct tconv_cached_plan tconv_cached_plan;
 typedef struct tconv_weights tconv_weights;
 
 /* options: device, threads and executor of every plan, or NULL; device_name, force_kernel and batch_invariant
- * must not be set. bytes: of plans to keep, the least recently used goes first; 0: 16 MiB, thousands of plans. */
+ * must not be set. bytes: of plans to keep, the least recently used goes first; 0: 16 MiB, thousands of
+ * plans. */
 tconv_status tconv_cache_create(const tconv_plan_options* options, size_t bytes, tconv_cache** cache);
 void tconv_cache_destroy(tconv_cache* cache); /* plans that were got live on until their release */
 
@@ -43,14 +44,14 @@ typedef struct tconv_memory {
   void* context;
 } tconv_memory;
 
-/* weight (cin, cout/groups, k) of one layer, in the plans' device memory, stays where it is and as it is until
- * the weights are destroyed. memory: NULL for the host's. */
+/* weight (cin, cout/groups, k) of one layer, in the plans' device memory, stays where it is and as it is
+ * until the weights are destroyed. memory: NULL for the host's. */
 tconv_status tconv_weights_create(const void* weight, const tconv_memory* memory, tconv_weights** weights);
 void tconv_weights_destroy(tconv_weights* weights);
 
-/* The layer's weights in the layout that the plan reads: packed at the first call that needs it, on the stream
- * (cudaStream_t, or NULL), and there until the weights are destroyed. The plan must come from one cache for all
- * calls with these weights. Other streams must wait for that first call's. */
+/* The layer's weights in the layout that the plan reads: packed at the first call that needs it, on the
+ * stream (cudaStream_t, or NULL), and there until the weights are destroyed. The plan must come from one
+ * cache for all calls with these weights. Other streams must wait for that first call's. */
 tconv_status tconv_weights_packed(tconv_weights* weights, const tconv_cached_plan* cached, void* stream,
                                   const void** packed);
 
