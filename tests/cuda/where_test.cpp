@@ -88,7 +88,7 @@ TEST(Where, Sm90HoldersAreDistinct) {
     for (int i = 0; i < 4 * static_cast<int>(sm90_tiles().size()); ++i) {
       Sm90Config c;
       c.tile = i / 4;
-      c.resident = c.tile % 2 == 0;
+      c.resident = sm90_tile(c).tma && c.tile % 2 == 0;
       c.folded = i % 2 == 1;
       c.scaled = i / 2 % 2 == 1;
       if (!sm90_has(arithmetic_of(p), c.scaled, c.tile) || (c.folded && p.n == 1)) continue;

@@ -45,10 +45,10 @@ __global__ void __launch_bounds__(256) gather_kernel(const GatherParams a) {
       for (int i = 0; i < kP; ++i) sum[i][c] = bias;
     }
 
-    const int64_t r_common = quotient(r, a.common);
+    const int64_t r_common = divide(r, a.common);
     if (r_common * a.common == r) {
       int64_t k0 = r_common * a.inverse;
-      k0 -= quotient(k0, tap_step) * tap_step;
+      k0 -= divide(k0, tap_step) * tap_step;
       if (k0 < a.k) {
         // A sum of products begins at +0.0, also where the bias is -0.0.
 #pragma unroll

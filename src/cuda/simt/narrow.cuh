@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(32 * kNarrowMaxWarps,
 
   for (int64_t index = blockIdx.x; index < a.tiles; index += gridDim.x) {
     const NarrowTile tile = narrow_tile(a, index, kCo, q_block);
-    const int64_t n = quotient(tile.row, a.groups), group = tile.row - n * a.groups;
+    const int64_t n = divide(tile.row, a.groups), group = tile.row - n * a.groups;
     const int64_t q_warp_first = tile.q + me.q_warp * (32 * kP), q = q_warp_first + me.lane;
     const int residue = static_cast<int>(tile.residue) + me.r_warp * kR;  // first of this warp's block
     const int live =

@@ -10,7 +10,7 @@ namespace tconv::cuda::simt {
 template <class Tile>
 __device__ __forceinline__ int64_t narrow_line(const Tile& tile, int64_t co, int64_t& channel,
                                                const NarrowParams& a) {
-  const int64_t n = quotient(tile.row, a.groups);
+  const int64_t n = divide(tile.row, a.groups);
   channel = (tile.row - n * a.groups) * a.cout_per_group + co;
   return (n * a.groups * a.cout_per_group + channel) * a.lout;
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "cuda/device/divide.cuh"
 #include "cuda/device/divisor.hpp"
 #include "cuda/device/epilogue.cuh"
 
@@ -14,16 +15,9 @@ __host__ __device__ inline int64_t floor_div(int64_t a, int64_t b) {
   return a % b < 0 ? q - 1 : q;
 }
 
-// Of numbers that are not negative. A 64-bit division takes some 100 instructions, four times a 32-bit one;
-// the test is uniform where the operands are.
-__device__ __forceinline__ int64_t quotient(int64_t n, int64_t d) {
-  if (((n | d) >> 32) == 0) return static_cast<uint32_t>(n) / static_cast<uint32_t>(d);
-  return n / d;
-}
-
 // Cuts the lowest of mixed-radix digits off an index and returns it.
 __device__ __forceinline__ int64_t take_digit(int64_t& index, int64_t radix) {
-  const int64_t rest = quotient(index, radix), digit = index - rest * radix;
+  const int64_t rest = divide(index, radix), digit = index - rest * radix;
   index = rest;
   return digit;
 }

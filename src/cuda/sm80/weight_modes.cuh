@@ -25,16 +25,6 @@ __device__ inline void split(uint32_t u, uint32_t& hi, uint32_t& lo) {
   lo = to_tf32(__float_as_uint((__uint_as_float(u) - __uint_as_float(hi)) * kUp));
 }
 
-__device__ inline uint32_t load_word(uint32_t from) {
-  uint32_t v;
-  asm volatile("ld.shared.u32 %0, [%1];\n" : "=r"(v) : "r"(from));
-  return v;
-}
-__device__ inline uint32_t load_half(uint32_t from) {
-  uint16_t v;
-  asm volatile("ld.shared.u16 %0, [%1];\n" : "=h"(v) : "r"(from));
-  return v;
-}
 __device__ inline double load_double(uint32_t from) {
   double v;
   asm volatile("ld.shared.f64 %0, [%1];\n" : "=d"(v) : "r"(from));
@@ -60,8 +50,8 @@ struct Tf32 {
     a.v = {to_tf32(a.v.x), to_tf32(a.v.y), to_tf32(a.v.z), to_tf32(a.v.w)};
   }
   __device__ static void load(B& b, uint32_t at, int stride) {
-    b.v[0] = to_tf32(load_word(at));
-    b.v[1] = to_tf32(load_word(at + 16 * stride));
+    b.v[0] = to_tf32(ptx::load_shared4(at));
+    b.v[1] = to_tf32(ptx::load_shared4(at + 16 * stride));
   }
   __device__ static void multiply(float (&d)[4], float (&)[4], const A& a, const B& b) {
     ptx::mma_tf32(d, a.v, b.v[0], b.v[1]);
@@ -88,8 +78,8 @@ struct Ieee {
     split(v.w, a.hi.w, a.lo.w);
   }
   __device__ static void load(B& b, uint32_t at, int stride) {
-    split(load_word(at), b.hi[0], b.lo[0]);
-    split(load_word(at + 16 * stride), b.hi[1], b.lo[1]);
+    split(ptx::load_shared4(at), b.hi[0], b.lo[0]);
+    split(ptx::load_shared4(at + 16 * stride), b.hi[1], b.lo[1]);
   }
   __device__ static void multiply(float (&d)[4], float (&cross)[4], const A& a, const B& b) {
     float fresh[4] = {0, 0, 0, 0};
@@ -118,8 +108,8 @@ struct Half {
   __device__ static void load(A& a, uint32_t at, int) { a.v = ptx::load_matrices(at); }
   // Two neighbouring positions may lie in two words, or be half of each.
   __device__ static void load(B& b, uint32_t at, int stride) {
-    b.v[0] = __byte_perm(load_half(at), load_half(at + 2 * stride), 0x5410);
-    b.v[1] = __byte_perm(load_half(at + 16 * stride), load_half(at + 18 * stride), 0x5410);
+    b.v[0] = __byte_perm(ptx::load_shared2(at), ptx::load_shared2(at + 2 * stride), 0x5410);
+    b.v[1] = __byte_perm(ptx::load_shared2(at + 16 * stride), ptx::load_shared2(at + 18 * stride), 0x5410);
   }
   __device__ static void multiply(float (&d)[4], float (&)[4], const A& a, const B& b) {
     if constexpr (std::is_same_v<T, __half>) {

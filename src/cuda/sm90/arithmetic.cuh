@@ -36,6 +36,21 @@ __device__ inline uint32_t scaled_pair(uint32_t left, uint32_t right, float scal
   return *reinterpret_cast<const uint32_t*>(&both);
 }
 
+// 8 numbers likewise, and what that leaves of them (Fp16Split): exactly, then rounded.
+__device__ inline uint4 scaled_unit(const uint32_t (&v)[8], float scale) {
+  return {scaled_pair(v[0], v[1], scale), scaled_pair(v[2], v[3], scale), scaled_pair(v[4], v[5], scale),
+          scaled_pair(v[6], v[7], scale)};
+}
+__device__ inline uint32_t rest_of_pair(uint32_t left, uint32_t right, float scale, uint32_t taken) {
+  const float2 both = __half22float2(*reinterpret_cast<const __half2*>(&taken));
+  return scaled_pair(__float_as_uint(fmaf(__uint_as_float(left), scale, -both.x)),
+                     __float_as_uint(fmaf(__uint_as_float(right), scale, -both.y)), Fp16Split::kUp);
+}
+__device__ inline uint4 rest_of_unit(const uint32_t (&v)[8], float scale, const uint4& taken) {
+  return {rest_of_pair(v[0], v[1], scale, taken.x), rest_of_pair(v[2], v[3], scale, taken.y),
+          rest_of_pair(v[4], v[5], scale, taken.z), rest_of_pair(v[6], v[7], scale, taken.w)};
+}
+
 // Of magnitudes' bits: the exponent that a scale is chosen by, kept where scale and 1/scale are normal, and
 // so are the limits.
 __device__ inline int scale_exponent(uint32_t most) {

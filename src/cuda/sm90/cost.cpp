@@ -147,7 +147,7 @@ Sm90Cost sm90_cost(const Sm90Plan& plan, const core::Problem& p, const core::Dev
 
   const double tiles = static_cast<double>(ceil_div(std::max(1, k.columns.column_tiles), k.grid.walkers));
   const double waves = static_cast<double>(ceil_div(plan.blocks, d.sm_count));
-  const double l2 = x_bytes + out_bytes + (k.weights.resident ? weight_bytes / tiles : weight_bytes);
+  const double l2 = x_bytes + out_bytes + weight_bytes;
   const double ms = 1e3 / kClock, busy = waves * tiles;
   Sm90Cost c;
   c.tensor = busy * tensor * ms;

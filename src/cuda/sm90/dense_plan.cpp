@@ -86,7 +86,7 @@ Sm90Plan laid_out(const Problem& p, const core::DeviceInfo& d, const Sm90Config&
   plan.config = config;
   plan.phases = phases_of(p);
   const Sm90Tile& tile = kSm90Tiles[config.tile];
-  if (plan.phases.count > kSm90Rows || (tile.tma && config.folded)) return plan;
+  if (plan.phases.count > kSm90Rows || (tile.tma ? config.folded : config.resident)) return plan;
   plan.config.aligned = config.aligned || tile.tma;
   set_rows(plan, p, tile);
   set_columns(plan, p, tile);
@@ -105,7 +105,7 @@ Sm90Plan laid_out(const Problem& p, const core::DeviceInfo& d, const Sm90Config&
   if (config.walkers == 0)
     plan.config.walkers = walkers_of(k, d, std::max(1, tile.tma ? k.tiles.rounds : k.columns.column_tiles));
   k.grid.walkers = plan.config.walkers;
-  if (tile.tma && k.weights.resident) plan.counter_bytes = 4LL * k.sizes.groups * k.grid.row_runs;
+  if (k.weights.resident) plan.counter_bytes = 4LL * k.sizes.groups * k.grid.row_runs;
   if (config.scaled)
     plan.tile_marks_bytes = 8LL * k.grid.splits * k.sizes.groups * k.grid.row_runs * k.columns.column_tiles;
   plan.config.stages = tile.tma ? k.tma.stages : k.gather.stages;

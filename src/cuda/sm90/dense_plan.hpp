@@ -15,10 +15,10 @@ namespace tconv::cuda {
 struct Sm90Config {
   int tile = 0;  // index into sm90_tiles()
   int splits = 1;
-  int walkers = 0;  // blocks along the columns; 0: chosen
-  int stages = 0;   // of x; 0: what fits
-  bool resident = false;
-  bool scaled = false;  // float32 as scaled float16, of ieee in two parts; tiles beyond its range again
+  int walkers = 0;        // blocks along the columns; 0: chosen
+  int stages = 0;         // of x; 0: what fits
+  bool resident = false;  // weights, where x comes by tensor copies: gathered, it is never the faster
+  bool scaled = false;    // float32 as scaled float16, of ieee in two parts; tiles beyond its range again
   bool folded = false;
   bool aligned = false;  // columns begin at a multiple of 16 positions of x
   bool operator==(const Sm90Config&) const = default;

@@ -1,4 +1,4 @@
-// What makers of operands know of a tile: its scale, and what they could not hold.
+// What makers of operands know of a tile: its power of two, and what float16 could not hold with it.
 #pragma once
 
 #include "cuda/sm90/rings.cuh"
@@ -6,6 +6,26 @@
 namespace tconv::cuda::sm90 {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+// A power of two for some numbers of x. The largest finite magnitude comes to lie in [2^11, 2^12): that
+// leaves a factor of 16 above it and 2^25 below.
+class Fp16Scale {
+ public:
+  Fp16Scale() = default;
+  // Of the bits of that magnitude.
+  __device__ explicit Fp16Scale(uint32_t most) {
+    const int exponent = scale_exponent(most);
+    up_ = __uint_as_float(static_cast<uint32_t>(254 + 11 - exponent) << 23);
+    down_ = __uint_as_float(static_cast<uint32_t>(exponent - 11) << 23);
+  }
+  __device__ float up() const { return up_; }
+  __device__ float down() const { return down_; }
+  // Twice the bits, so that the sign drops out, of the least magnitude that is normal in float16.
+  __device__ uint32_t twice_least() const { return 2u * (__float_as_uint(down_) - (14u << 23)); }
+
+ private:
+  float up_ = 1, down_ = 1;
+};
 
 // Of 16-bit types: nothing.
 class PlainTile {
@@ -34,18 +54,14 @@ class ScaledTile {
     return marked_;
   }
   __device__ float unscale() const {
-    return unscale_;
+    return scale_.down();
   }
 
  protected:
-  static constexpr uint32_t kNothing = 0x7c007c00u;  // least() of it: infinities
+  static constexpr uint32_t kLeastOfNone = 0x7c007c00u;  // infinities
 
-  // The largest finite magnitude comes to lie in [2^11, 2^12): that leaves a factor of 16 above it and 2^25
-  // below.
   __device__ void start(uint32_t most) {
-    const int exponent = scale_exponent(most);
-    scale_ = __uint_as_float(static_cast<uint32_t>(254 + 11 - exponent) << 23);
-    unscale_ = __uint_as_float(static_cast<uint32_t>(exponent - 11) << 23);
+    scale_ = Fp16Scale(most);
     marked_ = false;
   }
   // Of magnitudes. What is too large becomes infinite, which end_tile sees.
@@ -60,12 +76,11 @@ class ScaledTile {
   }
   // What is not zero must be 2^-14 or more after scaling.
   __device__ void review(uint32_t bits) {
-    const uint32_t low = 2u * (__float_as_uint(unscale_) - (14u << 23));
-    marked_ = marked_ | (2u * bits - 1u < low - 1u);
+    marked_ = marked_ | (2u * bits - 1u < scale_.twice_least() - 1u);
   }
 
   bool marked_ = false;
-  float scale_ = 1, unscale_ = 1;
+  Fp16Scale scale_;
 };
 
 #endif

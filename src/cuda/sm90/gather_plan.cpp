@@ -48,18 +48,11 @@ void set_shared(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit) {
                      : round_up<int64_t>(2LL * k.sizes.block_couts * k.pass.row_pitch * layout.element, 128);
   const int64_t table = round_up<int64_t>(
       kSm90RowBytes * kSm90Rows * tile.row_blocks + (k.sizes.skewed ? 4 * k.sizes.stride : 0), 16);
-  const int64_t all_taps =
-      std::min<int64_t>(k.grid.slabs, ceil_div(k.grid.units, k.grid.splits) * k.grid.unit_slabs) *
-      k.sizes.taps;
   const int64_t rest = limit - staging - table - 8 * kSm90MaxStages - kSm90ScaleBytes - 128;
   auto stages_with = [&](int64_t slots) { return (rest - slots * (slot + 16)) / (stage + 16); };
 
-  k.weights.resident = plan.config.resident;
-  int64_t slots = all_taps;
-  if (!k.weights.resident) {
-    slots = std::clamp<int64_t>(2 * k.gather.tap_group, kMinSlots, kMaxSlots);
-    while (slots > kMinSlots && stages_with(slots) < kMinStages) --slots;
-  }
+  int64_t slots = std::clamp<int64_t>(2 * k.gather.tap_group, kMinSlots, kMaxSlots);
+  while (slots > kMinSlots && stages_with(slots) < kMinStages) --slots;
   int64_t stages = std::min<int64_t>(stages_with(slots), kSm90MaxStages);
   if (plan.config.stages > 0) stages = std::min<int64_t>(stages, plan.config.stages);
   plan.shared_bytes = 0;

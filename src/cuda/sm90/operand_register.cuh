@@ -112,7 +112,7 @@ class ScaledReader : public ScaledTile {
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
 #pragma unroll
-      for (int i = 0; i < kPositions; ++i) v[c][i] = __uint_as_float(raw.words[c][i + kFirst]) * scale_;
+      for (int i = 0; i < kPositions; ++i) v[c][i] = __uint_as_float(raw.words[c][i + kFirst]) * scale_.up();
     }
   }
   // Volatile, so that it is not made once and moved.
@@ -138,7 +138,7 @@ class Reader<Fp16Scaled, Taps> : public ScaledReader<Taps, 4> {
   __device__ void convert(Fragment<Taps>& f, const Raw<float, Taps, 4>& raw) {
     float scaled[4][Base::kPositions];
     this->scale(scaled, raw);
-    uint32_t least = Base::kNothing;
+    uint32_t least = Base::kLeastOfNone;
 #pragma unroll
     for (int i = 0; i < Taps + 2; ++i) {
 #pragma unroll
@@ -166,7 +166,7 @@ class Reader<Fp16Split, Taps> : public ScaledReader<Taps, 2> {
   __device__ void convert(SplitFragment<Taps>& f, const Raw<float, Taps, 2>& raw) {
     float v[4][Base::kPositions];
     this->scale(v, raw);
-    uint32_t least = Base::kNothing;
+    uint32_t least = Base::kLeastOfNone;
 #pragma unroll
     for (int i = 0; i < Taps; ++i) {
 #pragma unroll

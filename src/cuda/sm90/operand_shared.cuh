@@ -66,34 +66,16 @@ class ScaledMaker : public ScaledTile {
   }
   // Looks for what is too small, or zero; what is too large becomes infinite.
   __device__ void put(uint32_t to, uint32_t part, const RawUnit& v) {
-    uint32_t pairs[4];
-    uint32_t least = kNothing;
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      pairs[j] = scaled_pair(v[2 * j], v[2 * j + 1], scale_);
-      least = ScaledTile::least(pairs[j], least);
-    }
+    const uint4 unit = scaled_unit(v, scale_.up());
+    uint32_t least = kLeastOfNone;
+    for (const uint32_t pair : {unit.x, unit.y, unit.z, unit.w}) least = ScaledTile::least(pair, least);
     // The warp together: what follows a branch that lanes take apart has no uniform registers.
     if (__any_sync(0xffffffffu, suspect(least))) {
 #pragma unroll
       for (int j = 0; j < 8; ++j) review(v[j]);
     }
-    ptx::store_shared16(to, {pairs[0], pairs[1], pairs[2], pairs[3]});
-    if constexpr (Mode::kParts == 2) put_rest(to + part, v, pairs);
-  }
-
- private:
-  // What the pairs leave, exactly, then rounded.
-  __device__ void put_rest(uint32_t to, const RawUnit& v, const uint32_t (&pairs)[4]) const {
-    uint32_t rests[4];
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const float2 taken = __half22float2(*reinterpret_cast<const __half2*>(&pairs[j]));
-      const float low = fmaf(__uint_as_float(v[2 * j]), scale_, -taken.x),
-                  high = fmaf(__uint_as_float(v[2 * j + 1]), scale_, -taken.y);
-      rests[j] = scaled_pair(__float_as_uint(low), __float_as_uint(high), Fp16Split::kUp);
-    }
-    ptx::store_shared16(to, {rests[0], rests[1], rests[2], rests[3]});
+    ptx::store_shared16(to, unit);
+    if constexpr (Mode::kParts == 2) ptx::store_shared16(to + part, rest_of_unit(v, scale_.up(), unit));
   }
 };
 

@@ -18,7 +18,7 @@ namespace tconv::cuda::sm90 {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-inline constexpr uint32_t kNothing = 0xffffffffu;
+inline constexpr uint32_t kNoWeight = 0xffffffffu;  // a least magnitude, less 1
 
 // float32 has a second layout, scaled to float16.
 template <class Mode>
@@ -27,7 +27,7 @@ inline constexpr bool kBothLayouts = std::is_same_v<typename Mode::T, float>;
 // What each of the cluster's blocks saw.
 struct Looked {
   uint32_t most[kSm90PackCluster][kSm90Rows];   // of a cout's finite magnitudes the largest, as bits
-  uint32_t least[kSm90PackCluster][kSm90Rows];  // the least that is not zero, less 1; or kNothing
+  uint32_t least[kSm90PackCluster][kSm90Rows];  // the least that is not zero, less 1; or kNoWeight
   // Whether a weight is not finite, or too much for the mode: one exchange after the other.
   uint32_t special[2][kSm90PackCluster];
 };
@@ -65,7 +65,7 @@ __device__ inline bool look(const Sm90PackParams& p, const PackShare& share, Loo
   uint32_t *all_most = looked.most[share.rank], *all_least = looked.least[share.rank];
   if (threadIdx.x < kSm90Rows) {
     all_most[threadIdx.x] = 0;
-    all_least[threadIdx.x] = kNothing;
+    all_least[threadIdx.x] = kNoWeight;
   }
   __syncthreads();
   const int run = share.couts * p.k;
@@ -76,7 +76,7 @@ __device__ inline bool look(const Sm90PackParams& p, const PackShare& share, Loo
   for (int i = threadIdx.x - line * run; i < run && line < lines; i += kSm90PackThreads) {
     const int inner = i / p.k, tap = i - inner * p.k;
     const uint32_t* weight = static_cast<const uint32_t*>(p.weight);
-    uint32_t most = 0, least = kNothing;
+    uint32_t most = 0, least = kNoWeight;
     for (int channel = first; channel < end; channel += kLoads * lines) {
       uint32_t magnitude[kLoads];
 #pragma unroll
@@ -137,7 +137,7 @@ __device__ inline bool set_scale(const Sm90PackParams& p, const PackShare& share
                                  float* scales) {
   const int thread = static_cast<int>(threadIdx.x);
   if (thread >= share.couts) return false;
-  uint32_t most = 0, least = kNothing;
+  uint32_t most = 0, least = kNoWeight;
   for (int rank = 0; rank < p.cluster; ++rank) {
     most = max(most, looked.most[rank][thread]);
     least = min(least, looked.least[rank][thread]);
@@ -147,22 +147,7 @@ __device__ inline bool set_scale(const Sm90PackParams& p, const PackShare& share
   scales[thread] = scale;
   if (share.rank == 0) p.scales[share.group * p.cout_group + share.cout + thread] = unscale;
   return __uint_as_float(most) * scale > 0x1p15f ||
-         (least != kNothing && __uint_as_float(least + 1u) * scale < 0x1p-14f);
-}
-
-// 8 weights in float16, and what that leaves of them (arithmetic.cuh, Fp16Split).
-__device__ inline void scale_weights(const uint32_t (&v)[8], float scale, uint4& scaled, uint4& rest) {
-  uint32_t pairs[4], rests[4];
-#pragma unroll
-  for (int j = 0; j < 4; ++j) {
-    pairs[j] = scaled_pair(v[2 * j], v[2 * j + 1], scale);
-    const float2 taken = __half22float2(*reinterpret_cast<const __half2*>(&pairs[j]));
-    const float low = fmaf(__uint_as_float(v[2 * j]), scale, -taken.x),
-                high = fmaf(__uint_as_float(v[2 * j + 1]), scale, -taken.y);
-    rests[j] = scaled_pair(__float_as_uint(low), __float_as_uint(high), Fp16Split::kUp);
-  }
-  scaled = {pairs[0], pairs[1], pairs[2], pairs[3]};
-  rest = {rests[0], rests[1], rests[2], rests[3]};
+         (least != kNoWeight && __uint_as_float(least + 1u) * scale < 0x1p-14f);
 }
 
 template <class Mode>
@@ -203,10 +188,9 @@ __device__ inline bool store_units(const Sm90PackParams& p, int64_t row_block, i
     const int64_t slab = row_block * p.scaled_slabs + block / kSm90Blocks;
     uint4* to = static_cast<uint4*>(p.scaled) + (slab * p.taps + tap) * Mode::kParts * kBlockUnits +
                 block % kSm90Blocks * kSm90Rows + row;
-    uint4 scaled, rest;
-    scale_weights(v, scale, scaled, rest);
+    const uint4 scaled = scaled_unit(v, scale);
     to[0] = scaled;
-    if constexpr (Mode::kParts == 2) to[kBlockUnits] = rest;
+    if constexpr (Mode::kParts == 2) to[kBlockUnits] = rest_of_unit(v, scale, scaled);
   }
   return any;
 }

@@ -115,7 +115,7 @@ struct Sm90Weights {
   int64_t marks_at;   // row blocks with weights that are not finite, or that the mode cannot hold
   int64_t scales_at;  // where operands are scaled: 1/scale of each cout
   int slots;          // of the ring: a tap's weights of a slab where x is gathered, else a slab's
-  bool resident;      // everything has a slot
+  bool resident;      // everything has a slot: only where x comes by tensor copies
   int shared;         // where the ring is, in bytes
 };
 

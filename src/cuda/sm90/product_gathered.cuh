@@ -52,7 +52,6 @@ class GatheredProduct {
   // been issued and its own are over. (A wait that is not in every turn of the loop makes ptxas serialise all
   // wgmma, C7520.) Returns what the loading warps saw in it.
   __device__ Seen sums_of_tile(Sums& sums) {
-    if (p_.weights.resident) slot_ = RingPlace();  // a split's tile may have fewer taps than there are slots
     if constexpr (Mode::kParts == 2) return promoted(sums);
     Seen seen;
     unsigned long long marked = 0;
@@ -69,7 +68,7 @@ class GatheredProduct {
         }
         uint64_t b = x_ + static_cast<uint32_t>((stage_.at * p_.source.stage_bytes >> 4) + p_.source.halo);
         for (int i = 0; i < taps; ++i) {
-          wait_weights();
+          ptx::barrier_wait(rings_.weights_full(slot_.at), slot_.parity);
           const uint64_t a = weights_ + static_cast<uint32_t>(slot_.at * S::kSlotBytes >> 4);
           ptx::wgmma_fence();
 #pragma unroll
@@ -90,7 +89,6 @@ class GatheredProduct {
         stage_.advance(p_.source.stages);
       }
     }
-    weights_there_ = p_.weights.resident;
     ptx::wgmma_wait<0>(sums);
     release(used_stage, used_slot);
     if constexpr (std::is_same_v<Mode, Fp16Scaled>) {
@@ -103,13 +101,10 @@ class GatheredProduct {
   static constexpr int kWide = S::kN < 128 ? S::kN : 128;
   static constexpr int kStepA = 2 * kSm90Rows;  // 16-byte units from a step's weights to the next step's
 
-  __device__ void wait_weights() const {
-    if (!weights_there_) ptx::barrier_wait(rings_.weights_full(slot_.at), slot_.parity);
-  }
   __device__ void release(int stage, int slot) const {
     if (!leader_) return;
     if (stage >= 0) ptx::barrier_arrive(rings_.empty(0, stage));
-    if (slot >= 0 && !p_.weights.resident) ptx::barrier_arrive(rings_.weights_empty(slot));
+    if (slot >= 0) ptx::barrier_arrive(rings_.weights_empty(slot));
   }
 
   // Split operands: a tap's products in fresh sums, the small ones first, which are then added up in float32.
@@ -124,7 +119,7 @@ class GatheredProduct {
         ptx::barrier_wait(rings_.full(0, stage_.at), stage_.parity);
         if (leader_) marked |= marks_[stage_.at];
         for (int i = 0; i < taps; ++i) {
-          wait_weights();
+          ptx::barrier_wait(rings_.weights_full(slot_.at), slot_.parity);
           const uint64_t a = weights_ + (slot_.at * S::kSlotBytes >> 4);
           const uint64_t b = x_ + (stage_.at * p_.source.stage_bytes >> 4) +
                              static_cast<uint32_t>(p_.source.halo - p_.sizes.step * i);
@@ -146,7 +141,6 @@ class GatheredProduct {
         stage_.advance(p_.source.stages);
       }
     }
-    weights_there_ = p_.weights.resident;
     return {__shfl_sync(0xffffffffu, marked != 0, 0) != 0, 1};
   }
 
@@ -160,7 +154,6 @@ class GatheredProduct {
   const unsigned long long* marks_;  // of each stage, a byte a warp that loads
   const float* unscales_;            // of each stage: what undoes its tile's scale
   RingPlace stage_, slot_;
-  bool weights_there_ = false;  // all of them, for good
   // Of a warp: the lane that releases a stage, and so the one that reads what lies beside it.
   const bool leader_ = threadIdx.x % 32 == 0;
 };

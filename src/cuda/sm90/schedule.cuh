@@ -32,6 +32,16 @@ struct Block {
   }
 };
 
+// What packing marked a row block of the block's group with; none where it does not exist.
+template <class Params>
+__device__ inline uint64_t weight_marks(const Params& p, const Block& block, int row_block) {
+  static_assert(kSm90RowMarks == sizeof(uint64_t));
+  if (row_block >= p.sizes.row_blocks) return 0;
+  const auto* packed = static_cast<const unsigned char*>(p.operands.packed);
+  return reinterpret_cast<const uint64_t*>(
+      packed + p.weights.marks_at)[int64_t{block.group} * p.sizes.row_blocks + row_block];
+}
+
 // A block's tiles of columns: every walkers-th one, of a second launch the marked ones of them.
 class ColumnTiles {
  public:

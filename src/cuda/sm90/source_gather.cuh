@@ -2,7 +2,7 @@
 // operands on the way: rounds, splits or scales each element once.
 #pragma once
 
-#include "cuda/sm90/rings.cuh"
+#include "cuda/sm90/fp16_scale.cuh"
 
 namespace tconv::cuda::sm90 {
 
@@ -220,8 +220,7 @@ class GatherSource {
     }
   }
 
-  // The tile's scale, from the largest finite magnitude of its first stage (of its first batch): that comes
-  // to lie in [2^11, 2^12), which leaves a factor of 16 above it and 2^25 below.
+  // The tile's scale, from the largest finite magnitude of its first stage (of its first batch).
   __device__ void choose_scale(const Batch& batch, int first, int pieces) {
     uint32_t most = 0;
 #pragma unroll
@@ -239,28 +238,21 @@ class GatherSource {
     sync_warps(NamedBarrier::scale, kSm90Producers);
 #pragma unroll
     for (int w = 0; w < kWarps; ++w) most = max(most, agreed[w]);
-    const int exponent = scale_exponent(most);
-    scale_ = __uint_as_float(static_cast<uint32_t>(254 + 11 - exponent) << 23);
-    unscale_ = __uint_as_float(static_cast<uint32_t>(exponent - 11) << 23);
-    low_ = 2u * (static_cast<uint32_t>(exponent - 11 - 14) << 23);
-    range_ = 2u * (static_cast<uint32_t>(exponent - 11 + 15) << 23) - low_;
+    scale_ = Fp16Scale(most);
   }
 
   // 8 numbers in float16. What is not zero must lie in [2^-14, 2^15] after scaling.
   __device__ uint4 hold(const uint32_t (&v)[8]) {
+    constexpr uint32_t kRange = 2u * (29u << 23);
+    const uint32_t least = scale_.twice_least();
     uint32_t furthest = 0;
 #pragma unroll
-    for (int j = 0; j < 8; ++j) furthest = max(furthest, 2u * v[j] - low_);
-    if (furthest > range_) {
+    for (int j = 0; j < 8; ++j) furthest = max(furthest, 2u * v[j] - least);
+    if (furthest > kRange) {
 #pragma unroll
-      for (int j = 0; j < 8; ++j) mark_ = mark_ || (2u * v[j] != 0 && 2u * v[j] - low_ > range_);
+      for (int j = 0; j < 8; ++j) mark_ = mark_ || (2u * v[j] != 0 && 2u * v[j] - least > kRange);
     }
-    uint4 unit;
-    unit.x = scaled_pair(v[0], v[1], scale_);
-    unit.y = scaled_pair(v[2], v[3], scale_);
-    unit.z = scaled_pair(v[4], v[5], scale_);
-    unit.w = scaled_pair(v[6], v[7], scale_);
-    return unit;
+    return scaled_unit(v, scale_.up());
   }
 
   // What the warp saw in the stage, and the tile's scale.
@@ -270,7 +262,7 @@ class GatherSource {
     if (threadIdx.x % 32 != 0) return;
     shared_[p_.source.shared_marks + 8 * stage + warp_] = marked;
     if constexpr (kScaled) {
-      if (warp_ == 0) reinterpret_cast<float*>(shared_ + p_.source.shared_scale)[16 + stage] = unscale_;
+      if (warp_ == 0) reinterpret_cast<float*>(shared_ + p_.source.shared_scale)[16 + stage] = scale_.down();
     }
   }
 
@@ -284,8 +276,7 @@ class GatherSource {
   bool plain_ = false, whole_ = false;
   bool mark_ = false;  // an operand too small to split, or out of float16's range
   int turn_ = 0;
-  float scale_ = 1, unscale_ = 1;
-  uint32_t low_ = 0, range_ = 0;  // of magnitudes, doubled to drop the sign
+  Fp16Scale scale_;
 };
 
 #endif

@@ -35,9 +35,8 @@ class PackedSource {
         kWhole ? (block_.end_slab - block_.first_slab) * p_.sizes.taps : p_.grid.slabs;  // of a tile
     const int slot_bytes = pieces_ * piece_bytes_;
     RingPlace slot;
-    // Where x comes by tensor copies, whoever multiplies waits for resident weights, with tiles or without.
-    const bool always = !kWhole && p_.weights.resident;
-    for (Walk walk(p_, block_); always || walk.there(p_); walk.next(p_, block_)) {
+    // Whoever multiplies waits for resident weights, with tiles or without.
+    for (Walk walk(p_, block_); p_.weights.resident || walk.there(p_); walk.next(p_, block_)) {
 #pragma unroll 1
       for (int s = 0; s < slots; ++s) {
         const uint32_t full = rings.weights_full(slot.at);

@@ -120,17 +120,11 @@ class PackedSlabs {
   bool there_ = false;
 };
 
-// What packing marked any of the row blocks with.
 template <class S>
 __device__ inline bool weights_marked(const Sm90TmaParams& p, const Block& block) {
-  const uint64_t* marks = reinterpret_cast<const uint64_t*>(
-      static_cast<const unsigned char*>(p.operands.packed) + p.weights.marks_at);
   uint64_t any = 0;
 #pragma unroll
-  for (int r = 0; r < S::kRowBlocks; ++r) {
-    const int row_block = block.run * S::kRowBlocks + r;
-    if (row_block < p.sizes.row_blocks) any |= marks[int64_t{block.group} * p.sizes.row_blocks + row_block];
-  }
+  for (int r = 0; r < S::kRowBlocks; ++r) any |= weight_marks(p, block, block.run * S::kRowBlocks + r);
   return any != 0;
 }
 

@@ -85,14 +85,8 @@ class PassWriter : PassRows<S> {
     return thread_ / 32 * Registers::kRows + Registers::row(thread_ % 32, 2 * half);
   }
 
-  // What packing marked the row block with.
-  __device__ uint64_t marks() const {
-    static_assert(kSm90RowMarks == sizeof(uint64_t));
-    if (row_block_ >= p_.sizes.row_blocks) return 0;
-    const int64_t block = int64_t{block_.group} * p_.sizes.row_blocks + row_block_;
-    return reinterpret_cast<const uint64_t*>(static_cast<const unsigned char*>(p_.operands.packed) +
-                                             p_.weights.marks_at)[block];
-  }
+  __device__ uint64_t marks() const { return weight_marks(p_, block_, row_block_); }
+
   // The passes are unrolled: a pass's sums are registers.
   template <int Pass = 0>
   __device__ void store_passes(Sums& sums, T* y, int64_t first, int shift, uint4& carry, Lane lane) const {

@@ -17,6 +17,43 @@ __device__ inline void prefetch_l2(const void* p) {
   asm volatile("prefetch.global.L2 [%0];\n" ::"l"(p));
 }
 
+// Not moved over other volatile assembly, so that they stay behind a wait for what they read.
+__device__ inline uint32_t load_shared4(uint32_t from) {
+  uint32_t v;
+  asm volatile("ld.shared.b32 %0, [%1];\n" : "=r"(v) : "r"(from));
+  return v;
+}
+__device__ inline uint32_t load_shared2(uint32_t from) {
+  uint32_t v;
+  asm volatile("ld.shared.u16 %0, [%1];\n" : "=r"(v) : "r"(from));
+  return v;
+}
+__device__ inline uint2 load_shared8(uint32_t from) {
+  uint2 v;
+  asm volatile("ld.shared.v2.u32 {%0,%1}, [%2];\n" : "=r"(v.x), "=r"(v.y) : "r"(from));
+  return v;
+}
+__device__ inline uint4 load_shared16(uint32_t from) {
+  uint4 v;
+  asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];\n"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "r"(from));
+  return v;
+}
+__device__ inline void store_shared16(uint32_t to, const uint4& v) {
+  asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};\n" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+               : "memory");
+}
+__device__ inline void store_shared8(uint32_t to, const uint2& v) {
+  asm volatile("st.shared.v2.b32 [%0], {%1,%2};\n" ::"r"(to), "r"(v.x), "r"(v.y) : "memory");
+}
+__device__ inline void store_shared4(uint32_t to, uint32_t v) {
+  asm volatile("st.shared.b32 [%0], %1;\n" ::"r"(to), "r"(v) : "memory");
+}
+__device__ inline void store_shared2(uint32_t to, uint16_t v) {
+  asm volatile("st.shared.b16 [%0], %1;\n" ::"r"(to), "h"(v) : "memory");
+}
+
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 
 // Sixteen bytes from global to shared memory without passing registers or L1.
@@ -44,12 +81,6 @@ __device__ inline uint4 load_matrices(uint32_t row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];\n"
                : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
                : "r"(row));
-  return v;
-}
-
-__device__ inline uint2 load_shared8(uint32_t from) {
-  uint2 v;
-  asm volatile("ld.shared.v2.u32 {%0,%1}, [%2];\n" : "=r"(v.x), "=r"(v.y) : "r"(from));
   return v;
 }
 

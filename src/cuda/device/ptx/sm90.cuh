@@ -59,37 +59,6 @@ __device__ inline uint32_t load_global4(uint64_t from) {
   asm volatile("ld.global.nc.b32 %0, [%1];\n" : "=r"(v) : "l"(from));
   return v;
 }
-// Not moved over other volatile assembly, so that they stay behind a wait for what they read.
-__device__ inline uint32_t load_shared4(uint32_t from) {
-  uint32_t v;
-  asm volatile("ld.shared.b32 %0, [%1];\n" : "=r"(v) : "r"(from));
-  return v;
-}
-__device__ inline uint32_t load_shared2(uint32_t from) {
-  uint32_t v;
-  asm volatile("ld.shared.u16 %0, [%1];\n" : "=r"(v) : "r"(from));
-  return v;
-}
-__device__ inline uint4 load_shared16(uint32_t from) {
-  uint4 v;
-  asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];\n"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "r"(from));
-  return v;
-}
-__device__ inline void store_shared16(uint32_t to, const uint4& v) {
-  asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};\n" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
-               : "memory");
-}
-__device__ inline void store_shared8(uint32_t to, const uint2& v) {
-  asm volatile("st.shared.v2.b32 [%0], {%1,%2};\n" ::"r"(to), "r"(v.x), "r"(v.y) : "memory");
-}
-__device__ inline void store_shared4(uint32_t to, uint32_t v) {
-  asm volatile("st.shared.b32 [%0], %1;\n" ::"r"(to), "r"(v) : "memory");
-}
-__device__ inline void store_shared2(uint32_t to, uint16_t v) {
-  asm volatile("st.shared.b16 [%0], %1;\n" ::"r"(to), "h"(v) : "memory");
-}
 __device__ inline void store_global16(uintptr_t to, const uint4& v) {
   asm volatile("st.global.v4.b32 [%0], {%1,%2,%3,%4};\n" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
                : "memory");
