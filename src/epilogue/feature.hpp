@@ -1,4 +1,5 @@
-// What a plan may ask of a kernel's outputs beside the problem's own bias. A kernel lists what it knows
+// What a plan may ask of a kernel beside the problem's own bias: of its outputs, and of x before the product
+// (prologue.hpp). A kernel lists what it knows
 // (plan::KernelEntry::features); the planner refuses the rest, so that nothing is ever left out silently.
 #pragma once
 
@@ -8,8 +9,9 @@
 
 namespace tconv::epilogue {
 
-enum class Feature : uint32_t { scale, residual, activation };
-inline constexpr Feature kFeatures[] = {Feature::scale, Feature::residual, Feature::activation};
+enum class Feature : uint32_t { scale, residual, activation, prologue };
+inline constexpr Feature kFeatures[] = {Feature::scale, Feature::residual, Feature::activation,
+                                        Feature::prologue};
 
 constexpr const char* name_of(Feature feature) {
   switch (feature) {
@@ -19,6 +21,8 @@ constexpr const char* name_of(Feature feature) {
       return "residual";
     case Feature::activation:
       return "activation";
+    case Feature::prologue:
+      return "prologue";
   }
   return "";
 }

@@ -19,7 +19,7 @@ struct PlanOptions {
   std::string force_kernel;  // empty: choose
   int threads = 0;           // CPU; 0: device's
   bool batch_invariant = false;
-  epilogue::Features features;  // that the epilogue must have; entries without them are passed over
+  epilogue::Features features;  // that the kernel must have; entries without them are passed over
 };
 
 // Operands of one run; what the operation does not read is null. weight is what the kernel reads: packed
@@ -85,7 +85,7 @@ struct KernelEntry {
   // later one computes faster, unless it is forced. Cheap and pure.
   Support (*supports)(const core::Problem&, const core::DeviceInfo&, const PlanOptions&);
   std::unique_ptr<const Kernel> (*make)(const core::Problem&, const core::DeviceInfo&, const PlanOptions&);
-  epilogue::Features features = {};  // that its epilogue has beside the bias
+  epilogue::Features features = {};  // that it has beside the bias
   bool y_steps = false;              // reads y whatever its steps are; else such problems pass it over
   bool strided_bias = false;         // adds the bias of a strided product; likewise
 };

@@ -44,11 +44,11 @@ Status unknown(const std::string& what, const std::string& name) {
   return {Code::invalid_argument, what + " is '" + name + "': no such kernel; the kernels are " + known};
 }
 
-// What the epilogue must have comes first: an entry's own test need not know of it.
+// What the kernel must have comes first: an entry's own test need not know of it.
 Support supports(const KernelEntry& entry, const core::Problem& problem, const core::DeviceInfo& device,
                  const PlanOptions& options) {
   const epilogue::Features missing = options.features.without(entry.features);
-  if (!missing.empty()) return Support::no("no " + missing.text() + " in its epilogue");
+  if (!missing.empty()) return Support::no("it has no " + missing.text());
   if (!entry.y_steps && !problem.y_contiguous) return Support::no("y is not contiguous");
   const bool bias = problem.operation == core::Operation::strided && problem.has_bias;
   if (!entry.strided_bias && bias) return Support::no("it does not add the bias of a strided product");
@@ -63,7 +63,7 @@ Status check_features(const core::DeviceInfo& device, const PlanOptions& options
   }
   if (missing.empty()) return {};
   return {Code::unsupported,
-          "the epilogue needs " + missing.text() + ", which no kernel on " + device.name + " has"};
+          "the plan needs " + missing.text() + ", which no kernel on " + device.name + " has"};
 }
 
 // Takes the entry if it supports the problem; by says who forces it.

@@ -94,7 +94,7 @@ TEST(Features, WhatNoKernelHasIsRefusedInWords) {
     const auto plan = plan_with({feature}, "");
     EXPECT_EQ(plan.ok(), known) << name_of(feature);
     if (!plan.ok()) {
-      EXPECT_NE(plan.status().message().find(std::string("the epilogue needs ") + name_of(feature)),
+      EXPECT_NE(plan.status().message().find(std::string("the plan needs ") + name_of(feature)),
                 std::string::npos)
           << plan.status().message();
     }

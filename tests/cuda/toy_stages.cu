@@ -1,6 +1,8 @@
-// The worked example of docs/design/stages.md: an activation and a source of one's own among the stages of
-// cuda.sm90.dense. It is compiled with the tests, and no more: the kernel's concepts say whether it fits.
-#include "cuda/sm90/gather_stages.cuh"
+// The worked example of docs/design/stages.md: an activation, a prologue and a source of one's own among the
+// stages of cuda.sm90.dense. The kernel's concepts say whether they fit; tests/gpu/prologue_test.cpp runs the
+// prologue.
+#include "cuda/sm90/transposed.cuh"
+#include "cuda/toy_stages.hpp"
 
 namespace tconv::cuda::sm90 {
 
@@ -18,6 +20,21 @@ struct ReluShape : GatherShape<Mode, RowBlocks, N> {
   using Activation = Relu;
 };
 // [activation]
+
+// [prologue]
+// A slot of the operand: what an element of x becomes before it is multiplied. It keeps zero.
+struct LeakyPrologue {
+  static constexpr bool kKeepsZero = true;
+  TCONV_FUNCTOR float operator()(float v, int channel) const {
+    return v < 0 ? (channel % 2 == 0 ? kToyEven : kToyOdd) * v : v;
+  }
+};
+
+template <class Shape>
+struct Leaky : Shape {
+  using Prologue = LeakyPrologue;
+};
+// [prologue]
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 // [source]
@@ -75,4 +92,47 @@ extern void (*const toy_kernel)(Sm90GatherParams);
 void (*const toy_kernel)(Sm90GatherParams) = kernel<ToyStages<ReluShape<F16, 1, 64>>>;
 // [stages]
 
+// Each way that x takes, with the prologue: gathered, to registers, to shared memory; stored, scaled, split.
+template <class Mode, int N>
+void set_leaky_gather(Sm90Functions& f, int tile) {
+  f.gather[tile] = kernel<GatherStages<Leaky<GatherShape<Mode, 1, N>>>>;
+}
+template <class Mode, int Group>
+void set_leaky_tma(Sm90Functions& f) {
+  f.tma[0][Group] = kernel<TmaStages<Leaky<TmaShape<Mode, 1, Group>>>>;
+}
+
 }  // namespace tconv::cuda::sm90
+
+namespace tconv::cuda {
+
+Sm90Kernels leaky_f16() {
+  Sm90Kernels k{};
+  sm90::set_leaky_gather<F16, 64>(k.plain, 4);
+  sm90::set_leaky_tma<F16, 0>(k.plain);
+  sm90::set_leaky_tma<F16, 3>(k.plain);
+  k.plain.pack = sm90_f16().pack;
+  return k;
+}
+
+Sm90Kernels leaky_tf32() {
+  Sm90Kernels k{};
+  sm90::set_leaky_gather<Tf32, 128>(k.plain, 3);
+  sm90::set_leaky_gather<sm90::Fp16Scaled, 64>(k.scaled, 4);
+  sm90::set_leaky_gather<Tf32, 64>(k.plain, 4);
+  sm90::set_leaky_tma<sm90::Fp16Scaled, 0>(k.scaled);
+  sm90::set_leaky_tma<sm90::Fp16Scaled, 3>(k.scaled);
+  k.plain.pack = sm90_tf32().pack;
+  return k;
+}
+
+Sm90Kernels leaky_ieee() {
+  Sm90Kernels k{};
+  sm90::set_leaky_gather<Ieee, 128>(k.plain, 3);
+  sm90::set_leaky_tma<sm90::Fp16Split, 0>(k.scaled);
+  sm90::set_leaky_tma<sm90::Fp16Split, 3>(k.scaled);
+  k.plain.pack = sm90_ieee().pack;
+  return k;
+}
+
+}  // namespace tconv::cuda

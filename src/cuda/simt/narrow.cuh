@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(32 * kNarrowMaxWarps,
   const int q_block = 32 * kP * a.q_warps;
 
   for (int64_t index = blockIdx.x; index < a.tiles; index += gridDim.x) {
-    const NarrowTile tile = narrow_tile(a, index, kCo, q_block);
+    const auto tile = narrow_tile<int64_t>(a, index, kCo, q_block);
     const int64_t n = divide(tile.row, a.groups), group = tile.row - n * a.groups;
     const int64_t q_warp_first = tile.q + me.q_warp * (32 * kP), q = q_warp_first + me.lane;
     const int residue = static_cast<int>(tile.residue) + me.r_warp * kR;  // first of this warp's block
@@ -136,8 +136,8 @@ __global__ void __launch_bounds__(32 * kNarrowMaxWarps,
     for (int chunk = 0; chunk < ci_count; chunk += a.chunk) {
       const int count = min(a.chunk, ci_count - chunk);
       __syncthreads();
-      fill_weights<T, Sum, kCo, kR>(ws, w + static_cast<int64_t>(chunk) * a.cout_per_group * a.k, count, tile,
-                                    a);
+      fill_weights<T, Sum, kCo, kR, kCo * kR>(ws, w + static_cast<int64_t>(chunk) * a.cout_per_group * a.k,
+                                              count, tile, a);
       __syncthreads();
       const Sum* w_block = ws + me.r_warp * (kCo * kR);
       const T* from = x + chunk * a.x_channel;

@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(32 * kNarrowMaxWarps, ring_blocks_per_sm(kCo* 
 
   bool special = false;  // a weight is not finite
   for (int64_t index = blockIdx.x; index < a.tiles; index += gridDim.x) {
-    const RingTile tile = ring_tile(a, index, kCo, q_block);
+    const RingTile tile = narrow_tile<int>(a, index, kCo, q_block);
     const int64_t n = divide(tile.row, a.groups), group = tile.row - n * a.groups;
     const int64_t q_warp_first = tile.q + me.q_warp * (32 * kP), q = q_warp_first + me.lane;
     const int residue = tile.residue + me.r_warp * kR;  // first of this warp's block
@@ -214,7 +214,7 @@ __global__ void __launch_bounds__(32 * kNarrowMaxWarps, ring_blocks_per_sm(kCo* 
       const int count = min(a.chunk, ci_count - chunk);
       if (!a.keep || index == blockIdx.x) {
         __syncthreads();
-        const bool finite = fill_ring_weights<T, Sum, kCo, kR>(
+        const bool finite = fill_weights<T, Sum, kCo, kR, narrow_pitch(kCo * kR)>(
             ws, w + static_cast<int64_t>(chunk) * a.cout_per_group * a.k, count, tile, a);
         if (__syncthreads_or(!finite)) special = true;
       }

@@ -57,7 +57,7 @@ __device__ __forceinline__ void repair_ring_tiles(const NarrowParams& a, int cou
   __syncthreads();
 #pragma unroll 1
   for (int64_t index = blockIdx.x; index < a.tiles; index += gridDim.x) {
-    const RingTile tile = ring_tile(a, index, couts, positions);
+    const RingTile tile = narrow_tile<int>(a, index, couts, positions);
     if (a.partial != nullptr) {
       repair_outputs<T>(a, tile, static_cast<Sum*>(a.partial) + int64_t{tile.split} * a.row_elements, nullptr,
                         couts, positions);

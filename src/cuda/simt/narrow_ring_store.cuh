@@ -1,59 +1,11 @@
-// Tiles of narrow_ring.cuh at their begin and end: weights are filled in, slices are added, sums are stored.
+// Tiles of narrow_ring.cuh at their end: slices are added, sums are stored.
 #pragma once
 
 #include "cuda/simt/narrow_store.cuh"
 
 namespace tconv::cuda::simt {
 
-// What a block works on.
-struct RingTile {
-  int64_t row, q;          // q: first Q
-  int residue, co, split;  // co: within the group
-};
-
-__device__ __forceinline__ RingTile ring_tile(const NarrowParams& a, int64_t index, int kCo, int q_block) {
-  RingTile t;
-  t.residue = static_cast<int>(take_digit(index, a.residue_groups)) * a.residues;
-  t.co = static_cast<int>(take_digit(index, a.co_blocks)) * kCo;
-  t.q = a.q_first + take_digit(index, a.q_tiles) * q_block;
-  t.row = take_digit(index, a.rows);
-  t.split = static_cast<int>(index);
-  return t;
-}
-
-// ws[((ci*taps + t)*r_warps + residue block)*kPitch + c*kR + r]. Whether those of this thread are finite.
-template <class T, class Sum, int kCo, int kR>
-__device__ __forceinline__ bool fill_ring_weights(Sum* ws, const T* w, int ci_count, const RingTile& tile,
-                                                  const NarrowParams& a) {
-  constexpr int kBatch = 8, kPitch = narrow_pitch(kCo * kR);
-  const int per_channel = a.taps * a.residues, all = ci_count * kCo * per_channel;
-  const int co_live = min(kCo, a.cout_per_group - tile.co);
-  bool finite = true;
-  for (int first = threadIdx.x; first < all; first += kBatch * static_cast<int>(blockDim.x)) {
-    T held[kBatch];
-    int place[kBatch];
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      const int e = first + i * static_cast<int>(blockDim.x);
-      const int line = static_cast<int>(a.by_taps_residues.divide(e)), within = e - line * per_channel;
-      const int ci = line / kCo, c = line % kCo;
-      const int t = static_cast<int>(a.by_residues.divide(within)), r = within - t * a.residues;
-      const int64_t k = t * static_cast<int64_t>(a.stride) + tile.residue + r;
-      const bool there = e < all && c < co_live && k < a.k;
-      held[i] = there ? w[(static_cast<int64_t>(ci) * a.cout_per_group + tile.co + c) * a.k + k] : T{};
-      place[i] = ((ci * a.taps + t) * a.r_warps + r / kR) * kPitch + c * kR + r % kR;
-      if (e >= all) place[i] = -1;
-    }
-    loads_before_stores();
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      const Sum weight = widen(held[i]);
-      finite = finite && is_finite(weight);
-      if (place[i] >= 0) ws[place[i]] = weight;
-    }
-  }
-  return finite;
-}
+using RingTile = NarrowTile<int>;
 
 // Adds the slices' sums into slice 0's, slice after slice.
 template <class Sum, int kN, int kP>

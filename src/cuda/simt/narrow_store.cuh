@@ -80,8 +80,8 @@ __device__ __forceinline__ void write_row(Out* row, const Sum* stage, int pitch,
 // All output channels of a tile, to y with bias or to the split's partial sums.
 template <class Out, class Sum, int kCo, int kR, int kP>
 __device__ __forceinline__ void store_tile(Out* to, const void* bias_of, const Sum (&sum)[kP][kCo * kR],
-                                           Sum* stage, const NarrowTile& tile, const NarrowThread& me,
-                                           const NarrowParams& a) {
+                                           Sum* stage, const NarrowTile<int64_t>& tile,
+                                           const NarrowThread& me, const NarrowParams& a) {
   const int q_block = 32 * kP * a.q_warps;
   const int pitch = (a.r_warps * kR) | 1;  // odd: lanes of neighbouring Q meet different banks
   for (int c = 0; c < kCo && tile.co + c < a.cout_per_group; ++c) {

@@ -6,29 +6,34 @@
 
 namespace tconv::cuda::simt {
 
-// What a block works on.
+// What a block works on. Count: of residues, channels and splits, which 32 bits hold where x takes the ring.
+template <class Count>
 struct NarrowTile {
-  int64_t row, q, residue, co, split;  // q: first Q, co: within the group
+  int64_t row, q;            // q: first Q
+  Count residue, co, split;  // co: within the group
 };
 
-__device__ __forceinline__ NarrowTile narrow_tile(const NarrowParams& a, int64_t index, int kCo,
-                                                  int q_block) {
-  NarrowTile t;
-  t.residue = take_digit(index, a.residue_groups) * a.residues;
-  t.co = take_digit(index, a.co_blocks) * kCo;
+template <class Count>
+__device__ __forceinline__ NarrowTile<Count> narrow_tile(const NarrowParams& a, int64_t index, int kCo,
+                                                         int q_block) {
+  NarrowTile<Count> t;
+  t.residue = static_cast<Count>(take_digit(index, a.residue_groups)) * a.residues;
+  t.co = static_cast<Count>(take_digit(index, a.co_blocks)) * kCo;
   t.q = a.q_first + take_digit(index, a.q_tiles) * q_block;
   t.row = take_digit(index, a.rows);
-  t.split = index;
+  t.split = static_cast<Count>(index);
   return t;
 }
 
-// ws[((ci*taps + t)*r_warps + residue block)*kCo*kR + c*kR + r]
-template <class T, class Sum, int kCo, int kR>
-__device__ __forceinline__ void fill_weights(Sum* ws, const T* w, int ci_count, const NarrowTile& tile,
+// ws[((ci*taps + t)*r_warps + residue block)*kPitch + c*kR + r]. Whether those of this thread are finite.
+template <class T, class Sum, int kCo, int kR, int kPitch, class Tile>
+__device__ __forceinline__ bool fill_weights(Sum* ws, const T* w, int ci_count, const Tile& tile,
                                              const NarrowParams& a) {
   constexpr int kBatch = 8;
   const int per_channel = a.taps * a.residues, all = ci_count * kCo * per_channel;
-  const int co_live = min(static_cast<int64_t>(kCo), a.cout_per_group - tile.co);
+  using Count = decltype(a.cout_per_group - tile.co);
+  const int co_live = min(static_cast<Count>(kCo), a.cout_per_group - tile.co);
+  bool finite = true;
   for (int first = threadIdx.x; first < all; first += kBatch * static_cast<int>(blockDim.x)) {
     T held[kBatch];
     int place[kBatch];
@@ -41,15 +46,18 @@ __device__ __forceinline__ void fill_weights(Sum* ws, const T* w, int ci_count, 
       const int64_t k = t * static_cast<int64_t>(a.stride) + tile.residue + r;
       const bool there = e < all && c < co_live && k < a.k;
       held[i] = there ? w[(static_cast<int64_t>(ci) * a.cout_per_group + tile.co + c) * a.k + k] : T{};
-      place[i] = ((ci * a.taps + t) * a.r_warps + r / kR) * (kCo * kR) + c * kR + r % kR;
+      place[i] = ((ci * a.taps + t) * a.r_warps + r / kR) * kPitch + c * kR + r % kR;
       if (e >= all) place[i] = -1;
     }
     loads_before_stores();
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
-      if (place[i] >= 0) ws[place[i]] = widen(held[i]);
+      const Sum weight = widen(held[i]);
+      finite = finite && is_finite(weight);
+      if (place[i] >= 0) ws[place[i]] = weight;
     }
   }
+  return finite;
 }
 
 // kN values, 16 bytes at a time where there are so many.

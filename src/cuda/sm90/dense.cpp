@@ -102,15 +102,21 @@ Status set_x_maps(Sm90TmaParams& k, const Problem& p, int channels) {
   return {};
 }
 
+Sm90Kernels kernels_of(Arithmetic mode) {
+  return {by_arithmetic(mode, sm90_tf32, sm90_ieee, sm90_f16, sm90_bf16)(),
+          mode == Arithmetic::ieee ? sm90_split() : sm90_scaled()};
+}
+
 class Sm90Dense final : public plan::Kernel {
  public:
-  Sm90Dense(const Problem& problem, const core::DeviceInfo& device, const Sm90Plan& plan)
+  Sm90Dense(const Problem& problem, const core::DeviceInfo& device, const Sm90Plan& plan,
+            const Sm90Kernels& kernels)
       : asked_(problem),
         form_(transposed_form(problem)),
         problem_(form_.product),
         device_(device),
         plan_(plan),
-        functions_(by_arithmetic(plan_.mode, sm90_tf32, sm90_ieee, sm90_f16, sm90_bf16)()) {
+        kernels_(kernels) {
     if (plan_.config.scaled) second_ = sm90_second(plan_, problem_, device_);
     set_deep(plan_);
     set_deep(second_);
@@ -138,7 +144,7 @@ class Sm90Dense final : public plan::Kernel {
     const bool both = sm90_scales(plan_.mode) && (plan_.config.scaled || !context.pack_once);
     const Sm90PackParams params = pack_params(plan_, problem_, form_.weights, device_, weight, packed, both);
     const int64_t clusters = int64_t{plan_.params.sizes.groups} * params.row_blocks * params.parts;
-    return launcher.run(functions_.pack, {clusters * params.cluster, kSm90PackThreads, 0, params.cluster},
+    return launcher.run(kernels_.plain.pack, {clusters * params.cluster, kSm90PackThreads, 0, params.cluster},
                         params);
   }
 
@@ -176,9 +182,7 @@ class Sm90Dense final : public plan::Kernel {
                                  problem_.has_bias ? operands.bias : nullptr,
                                  plan.params.pass.partial ? context.workspace : operands.output};
     const Sm90TileMarks marks = {reinterpret_cast<int*>(context.workspace + plan_.partial_bytes), marked};
-    const Sm90Functions functions = !plan.config.scaled             ? functions_
-                                    : plan.mode == Arithmetic::ieee ? sm90_split()
-                                                                    : sm90_scaled();
+    const Sm90Functions& functions = plan.config.scaled ? kernels_.scaled : kernels_.plain;
     if (sm90_tile(plan.config).tma) return launch_tma(launcher, plan, of_run, marks, functions);
     Sm90GatherParams params = gather_params(plan.params);
     params.operands = of_run;
@@ -213,7 +217,7 @@ class Sm90Dense final : public plan::Kernel {
   Problem problem_;  // the form's
   core::DeviceInfo device_;
   Sm90Plan plan_, second_;
-  Sm90Functions functions_;
+  Sm90Kernels kernels_;
 };
 
 // Fewer than 16 couts do where their phases fill half a row block and there is much to do: n1 ci64 co8
@@ -270,16 +274,17 @@ Support supports(const Problem& asked, const core::DeviceInfo& device, const pla
 
 std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,
                                          const plan::PlanOptions& options) {
-  return std::make_unique<Sm90Dense>(
-      problem, device, sm90_plan(transposed_form(problem).product, device, options.batch_invariant));
+  const Sm90Plan plan = sm90_plan(transposed_form(problem).product, device, options.batch_invariant);
+  return std::make_unique<Sm90Dense>(problem, device, plan, kernels_of(plan.mode));
 }
 
 }  // namespace
 
 std::unique_ptr<const plan::Kernel> sm90_kernel(const Problem& problem, const core::DeviceInfo& device,
-                                                const Sm90Config& config) {
-  return std::make_unique<Sm90Dense>(problem, device,
-                                     sm90_plan_of(transposed_form(problem).product, device, config));
+                                                const Sm90Config& config, const Sm90Kernels* kernels) {
+  const Sm90Plan plan = sm90_plan_of(transposed_form(problem).product, device, config);
+  return std::make_unique<Sm90Dense>(problem, device, plan,
+                                     kernels != nullptr ? *kernels : kernels_of(plan.mode));
 }
 
 const plan::KernelEntry kSm90Dense = {.name = "cuda.sm90.dense",

@@ -73,6 +73,11 @@ struct Sm90Functions {
   void (*pack)(Sm90PackParams);                         // null where operands are scaled: with tf32
 };
 
+// A plan's own instantiations, and, of float32 in float16, those of the first launch.
+struct Sm90Kernels {
+  Sm90Functions plain, scaled;
+};
+
 // One source file a mode.
 Sm90Functions sm90_tf32();
 Sm90Functions sm90_scaled();

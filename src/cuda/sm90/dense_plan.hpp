@@ -83,9 +83,10 @@ Sm90Plan sm90_second(const Sm90Plan&, const core::Problem&, const core::DeviceIn
 // Of a plan with partial sums, without pointers.
 PhaseSumParams sm90_sum_params(const Sm90Plan&, const core::Problem&);
 
-// A kernel of a given configuration, which must fit: for tests and for the search of constants.
+// A kernel of a given configuration, which must fit: for tests and for the search of constants. kernels: sets
+// of stages of one's own, or null.
 std::unique_ptr<const plan::Kernel> sm90_kernel(const core::Problem&, const core::DeviceInfo&,
-                                                const Sm90Config&);
+                                                const Sm90Config&, const Sm90Kernels* kernels = nullptr);
 
 // gather_plan.cpp: the places of a laid out plan's stages in shared memory; shared_bytes is 0 where they do
 // not fit.

@@ -6,7 +6,8 @@
 // A set of stages W says what each is; the concepts below say what they owe each other. (gather_stages.cuh
 // and tma_stages.cuh have the sets there are; params.hpp has what the host tells each stage.)
 //
-//   W::Shape     numbers: Mode, kThreads, kConsumers (threads that multiply), kConsumer and kProducer (the
+//   W::Shape     slots: Mode, Prologue, Activation. Numbers: kThreads, kConsumers (threads that multiply),
+//   kConsumer and kProducer (the
 //                registers of a thread of either role), kRings (of x), kRowBlocks
 //   W::Params    what the host says: an aggregate of one struct a stage
 //   arrivals()   how many arrive at the barriers of each ring
@@ -43,8 +44,12 @@ concept TellsStages = requires(const P& p) {
 template <class S>
 concept TileShape = TellsStages<typename S::Params> && requires {
   typename S::Mode::T;
-} && S::kConsumers % 128 == 0 && S::kThreads % 128 == 0 &&
-    S::kConsumers < S::kThreads&& S::kConsumer % 8 == 0 && S::kProducer % 8 == 0 && S::kProducer >= 24 &&
+} && epilogue::ActivationSlot<typename S::Activation, float> &&
+            epilogue::PrologueSlot<typename S::Prologue, float> && S::kConsumers %
+            128 ==
+        0 &&
+    S::kThreads % 128 == 0 && S::kConsumers < S::kThreads&& S::kConsumer % 8 == 0 && S::kProducer % 8 == 0 &&
+    S::kProducer >= 24 &&
     S::kConsumers* S::kConsumer + (S::kThreads - S::kConsumers) * S::kProducer <= 64 * 1024;
 
 template <class P, class Shape>

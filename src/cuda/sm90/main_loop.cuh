@@ -32,7 +32,8 @@ class RegisterLoop {
                (p.source.halo + warp % 4 * S::kWarpPositions + lane / 4 * S::kOwn) *
                    static_cast<int>(sizeof(typename S::Mode::T))),
         weights_(p, rings, shared, lane),
-        weights_marked_(weights_marked<S>(p, block)) {}
+        weights_marked_(weights_marked<S>(p, block)),
+        first_channel_(block.group * p.sizes.cin_group + lane % 4 * 2) {}
 
   __device__ int next() const { return x_.next_tile(); }
   __device__ void finish() const { weights_.finish(); }
@@ -56,6 +57,8 @@ class RegisterLoop {
     RawWords raw;
     Fragment<S::kGroup> even, odd;
     raw.load(x_.address(), p_.source.pitch);
+    int channel = 0;
+    prepare(raw, channel);
     reader_.start_tile(raw);
     reader_.convert(even, raw);
     int before = -1;
@@ -74,6 +77,7 @@ class RegisterLoop {
       if (S::kChannels == 16) x_.release(done);
       ptx::wgmma_wait<1>();
       weights_.release(before);
+      prepare(raw, channel);
       reader_.convert(odd, raw);
       done = x_.full();
       const bool more = --left > 0;
@@ -83,6 +87,7 @@ class RegisterLoop {
       weights_.advance(before);
       if (!more) break;
       ptx::wgmma_wait<1>();
+      prepare(raw, channel);
       reader_.convert(even, raw);
     }
     x_.advance();
@@ -96,6 +101,8 @@ class RegisterLoop {
     RawWords raw;
     SplitFragment<S::kGroup> f;
     raw.load(x_.address(), p_.source.pitch);
+    int channel = 0;
+    prepare(raw, channel);
     reader_.start_tile(raw);
     weights_.start_tile();
 #pragma unroll 1
@@ -106,12 +113,14 @@ class RegisterLoop {
       raw.load(x_.address() + 16 * p_.source.pitch, p_.source.pitch);
       product.multiply(f, b, true);
       product.wait();
+      prepare(raw, channel);
       reader_.convert(f, raw);
       const uint32_t done = x_.full();
       if (left > 1) next_stage(raw);
       product.multiply(f, b + Slabs::kPartUnits / 2, false);
       x_.release(done);
       product.wait();
+      if (left > 1) prepare(raw, channel);
       product.promote();
       weights_.next();
     }
@@ -119,6 +128,14 @@ class RegisterLoop {
     weights_.end_tile();
     product.finish();
     reader_.end_tile(sums);
+  }
+
+  // What the prologue makes of 16 channels, which are as many further each time.
+  __device__ void prepare(RawWords& raw, int& channel) const {
+    if constexpr (kHasPrologue<typename S::Prologue>) {
+      raw.prepare(typename S::Prologue{}, first_channel_ + channel);
+      channel += 16;
+    }
   }
 
   // The reads of the one before are over when the wgmma that have its numbers in registers are issued.
@@ -132,6 +149,7 @@ class RegisterLoop {
   RawStages<S> x_;
   PackedSlabs<S> weights_;
   bool weights_marked_;
+  int first_channel_;  // of x, the lane's first
   Reader<typename S::Mode, S::kGroup> reader_;
 };
 

@@ -1,6 +1,7 @@
 // RegisterOperand: x from a raw stage to the registers that wgmma reads, a lane's positions of 16 channels.
 #pragma once
 
+#include "cuda/device/prologue.cuh"
 #include "cuda/sm90/fp16_scale.cuh"
 
 namespace tconv::cuda::sm90 {
@@ -40,6 +41,18 @@ struct Raw {
         put(to, ptx::load_shared16(at));
       } else {
         put(to, ptx::load_shared8(at));
+      }
+    }
+  }
+
+  // What the prologue makes of them; channel: the lane's first.
+  template <class P>
+  __device__ void prepare(const P& prologue, int channel) {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) {
+        words[c][i] = word_behind<T>(prologue, words[c][i], channel + c / 2 * 8 + c % 2);
       }
     }
   }

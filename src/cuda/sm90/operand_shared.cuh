@@ -22,6 +22,7 @@
 // group's channels other rows: both are cleared.
 #pragma once
 
+#include "cuda/device/prologue.cuh"
 #include "cuda/sm90/fp16_scale.cuh"
 #include "cuda/sm90/tile_readers.cuh"
 
@@ -118,6 +119,7 @@ class SharedOperand {
     const bool classes = p_.source.row_classes > 1;
     foreign_ = classes && first_position_ < 0;
     channels_left_ = classes ? p_.sizes.cin_group - warp_ * 8 : kAll;
+    channel_ = warp_ * 8;
     if (classes) find_channels(place.n * p_.source.sample_rows + group_row_);
     if constexpr (kIsScaled<Mode>) {
       // The scale, from every fourth position of the first slab.
@@ -155,6 +157,7 @@ class SharedOperand {
     stages_.advance();
     stages_.advance();
     channels_left_ -= 32;
+    channel_ += 32;
   }
   // Of the first tap of the slab that was filled last: the distance of channel blocks, and the address.
   __device__ uint32_t low() const {
@@ -211,10 +214,15 @@ class SharedOperand {
     for (int j = 0; j < 8; ++j) {
       v[j] = kSize == 4 ? ptx::load_shared4(from + channels_[j]) : ptx::load_shared2(from + channels_[j]);
     }
-    if (!foreign_ && channels_left_ >= 8) return;
-    const bool before = foreign_ && first_position_ + position < 0;
+    if (foreign_ || channels_left_ < 8) {
+      const bool before = foreign_ && first_position_ + position < 0;
 #pragma unroll
-    for (int j = 0; j < 8; ++j) v[j] = before || j >= channels_left_ ? 0 : v[j];
+      for (int j = 0; j < 8; ++j) v[j] = before || j >= channels_left_ ? 0 : v[j];
+    }
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      v[j] = word_behind<typename Mode::T>(typename S::Prologue{}, v[j], group_row_ + channel_ + j);
+    }
   }
 
   const Sm90TmaParams& p_;
@@ -222,6 +230,7 @@ class SharedOperand {
   RawStages<S> stages_;
   int group_row_;                        // of x, in its sample
   int first_position_ = 0, filled_ = 0;  // of the tile's stages; the buffer
+  int channel_ = 0;                      // of the group, the warp's next ones
   uint32_t operands_, block_;            // shared address; the warp's channel block in a buffer
   uint32_t channels_[8];                 // bytes from the stage's first row to the warp's channels
   volatile uint32_t* agreed_;

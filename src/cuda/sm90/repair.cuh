@@ -9,8 +9,8 @@ namespace tconv::cuda::sm90 {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// The split's share of one output, from x and the packed weights, in the order of the main loop. x is rounded
-// as the mode rounds it.
+// The split's share of one output, from x and the packed weights, in the order of the main loop. x passes the
+// prologue, and is rounded as the mode rounds it.
 template <class S>
 __device__ inline float sum_again(const typename S::Params& p, const Block& block, int row_block, int row,
                                   int64_t n, int64_t u) {
@@ -36,7 +36,8 @@ __device__ inline float sum_again(const typename S::Params& p, const Block& bloc
         const unsigned char* at = tap + c / Mode::kUnit * kSm90Rows * 16 + c % Mode::kUnit * sizeof(T);
         float weight = widen(*reinterpret_cast<const T*>(at));
         if constexpr (Mode::kParts == 2) weight += *reinterpret_cast<const float*>(at + kSm90PartBytes);
-        float operand = widen(value);
+        const int channel = block.group * p.sizes.cin_group + slab * Mode::kSlab + c;
+        float operand = widen(behind(typename S::Prologue{}, value, channel));
         if constexpr (std::is_same_v<Mode, Tf32>) {
           operand = __uint_as_float(to_tf32(__float_as_uint(operand)));
         }

@@ -1,6 +1,7 @@
 // Numbers of a kernel's tile, for each way x takes.
 #pragma once
 
+#include "cuda/device/prologue.cuh"
 #include "cuda/sm90/arithmetic.cuh"
 
 namespace tconv::cuda::sm90 {
@@ -11,6 +12,7 @@ struct GatherShape {
   using Mode = M;
   using Params = Sm90GatherParams;
   using Activation = epilogue::Identity;
+  using Prologue = epilogue::NoPrologue;
   static constexpr int kRowBlocks = RowBlocks, kN = N;
   static constexpr int kColumns = N * 2 / RowBlocks;
   static constexpr int kWarpgroups = 2, kRings = 1;
@@ -30,6 +32,7 @@ struct TmaShape {
   using Mode = M;
   using Params = Sm90TmaParams;
   using Activation = epilogue::Identity;
+  using Prologue = epilogue::NoPrologue;
   static constexpr int kGroup = Group;
   static constexpr int kRowBlocks = RowBlocks;
   static constexpr bool kSplit = Mode::kParts == 2, kMaySkew = false;

@@ -39,6 +39,7 @@ class GatherSource {
       : p_(p),
         group_(static_cast<const T*>(p.operands.x) +
                int64_t{block.group} * p.sizes.cin_group * p.sizes.x_step[1]),
+        first_channel_(block.group * p.sizes.cin_group),
         shared_(shared),
         warp_((threadIdx.x - kSm90Consumers) / 32),
         full_(p.source.width / kPiece * kSm90Blocks) {}
@@ -60,6 +61,7 @@ class GatherSource {
         } else {
           load_some(batch, first, pieces);
         }
+        if constexpr (kHasPrologue<typename S::Prologue>) prepare(batch, first, pieces);
         if constexpr (kScaled) {
           if (first == warp_ && c.starts_tile(block)) choose_scale(batch, first, pieces);
         }
@@ -173,6 +175,22 @@ class GatherSource {
     }
   }
 
+  // What the prologue makes of x.
+  __device__ void prepare(Batch& batch, int first, int pieces) const {
+#pragma unroll
+    for (int r = 0; r < kRounds; ++r) {
+      const int piece = first + r * kWarps;
+      if (piece >= pieces) break;
+      int block, slot;
+      find(piece, block, slot);
+      const int channel = first_channel_ + channel_ + block * Mode::kUnit;
+#pragma unroll
+      for (int j = 0; j < Mode::kUnit; ++j) {
+        batch[r][j] = word_behind<T>(typename S::Prologue{}, batch[r][j], channel + j);
+      }
+    }
+  }
+
   // Where a position of a channel lies; false outside of x.
   __device__ bool locate(int position, int channel, const T*& from) const {
     const T* sample = from_;
@@ -268,6 +286,7 @@ class GatherSource {
 
   const Sm90GatherParams& p_;
   const T* group_;
+  int first_channel_;  // of x, the group's
   unsigned char* shared_;
   int warp_, full_;          // pieces of one block
   const T* from_ = nullptr;  // the sample
