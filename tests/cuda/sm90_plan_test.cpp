@@ -2,8 +2,11 @@
 // fits, and what may not depend on what.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "core/polyphase.hpp"
 #include "cuda/host/transposed_form.hpp"
+#include "cuda/plan/tensor.hpp"
 #include "cuda/refusal.hpp"
 #include "cuda/sm90/cost.hpp"
 #include "cuda/sm90/dense_plan.hpp"
@@ -195,6 +198,69 @@ TEST(Sm90Plan, SoundOverRandomProblems) {
   EXPECT_GT(strided, 500);
   EXPECT_GT(scaled, 50);
   EXPECT_GT(split, 20);
+}
+
+// A layer as networks have them, of any mode; empty outputs and what the kernel refuses are drawn again.
+core::Problem draw_layer(judge::Rng& rng) {
+  auto one_of = [&](std::initializer_list<int64_t> values) {
+    return values.begin()[rng.between(0, static_cast<int64_t>(values.size()) - 1)];
+  };
+  while (true) {
+    core::Problem p;
+    p.n = one_of({1, 1, 2, 4, 8, 16, 32, 64});
+    p.cin = one_of({16, 24, 32, 64, 96, 100, 128, 256, 384, 512, 768, 1024});
+    p.cout = one_of({16, 24, 32, 48, 64, 96, 100, 128, 192, 256, 384, 512, 768});
+    p.l = one_of({32, 50, 100, 128, 200, 256, 500, 800, 2000, 4000, 8001, 16384, 20000, 65535, 110208});
+    p.stride = one_of({1, 1, 1, 2, 2, 3, 4, 5, 8});
+    p.k = p.stride == 1 ? one_of({1, 3, 4, 5, 7, 11, 16}) : p.stride * one_of({1, 2, 2, 3, 4});
+    p.dilation = one_of({1, 1, 1, 3, 5, 9});
+    p.padding = one_of({0, (p.k - 1) / 2, p.dilation * (p.k - 1) / 2});
+    const int mode = static_cast<int>(rng.between(0, 3));
+    p.dtype = mode == 0 ? core::DType::f16 : mode == 1 ? core::DType::bf16 : core::DType::f32;
+    p.precision = mode == 2 ? core::Precision::tf32 : core::Precision::ieee;
+    if (core::validate(p).ok() && core::work_of(p).flops < 2e12 && tensor_supports(p).ok) return p;
+  }
+}
+
+// Each kernel that is compiled is what some plan takes: one that none does is to go.
+TEST(Sm90Plan, EveryKernelIsSomePlansChoice) {
+  using Kernel = void (*)();
+  std::set<Kernel> chosen;
+  const core::DeviceInfo d = device("h200");
+  auto add = [&](const Sm90Plan& plan) {
+    const bool split = plan.mode == Arithmetic::ieee;
+    const Sm90Functions f = plan.config.scaled
+                                ? (split ? sm90_split : sm90_scaled)()
+                                : by_arithmetic(plan.mode, sm90_tf32, sm90_ieee, sm90_f16, sm90_bf16)();
+    const Sm90Tile& tile = sm90_tile(plan.config);
+    chosen.insert(tile.tma ? reinterpret_cast<Kernel>(f.tma[tile.row_blocks - 1][plan.params.tma.tap_group])
+                           : reinterpret_cast<Kernel>(f.gather[plan.config.tile]));
+  };
+  judge::Rng rng(3);
+  for (int i = 0; i < 4000; ++i) {
+    const core::Problem p = draw_layer(rng);
+    const Sm90Plan plan = sm90_plan(p, d, i % 4 == 0);
+    if (plan.blocks == 0) continue;
+    add(plan);
+    if (plan.config.scaled) add(sm90_second(plan, p, d));
+  }
+  const struct {
+    const char* name;
+    Sm90Functions functions;
+  } all[] = {{"tf32", sm90_tf32()}, {"ieee", sm90_ieee()},     {"f16", sm90_f16()},
+             {"bf16", sm90_bf16()}, {"scaled", sm90_scaled()}, {"split", sm90_split()}};
+  for (const auto& [name, f] : all) {
+    for (int tile = 0; tile < kSm90GatherTiles; ++tile) {
+      const auto kernel = reinterpret_cast<Kernel>(f.gather[tile]);
+      EXPECT_TRUE(kernel == nullptr || chosen.contains(kernel))
+          << name << ", gathered, " << kSm90Tiles[tile].name;
+    }
+    for (int i = 0; i < 2 * (kSm90MaxTapGroup + 1); ++i) {
+      const auto kernel = reinterpret_cast<Kernel>(f.tma[i % 2][i / 2]);
+      EXPECT_TRUE(kernel == nullptr || chosen.contains(kernel))
+          << name << ", by tensor copies, " << i % 2 + 1 << " row blocks, " << i / 2 << " taps";
+    }
+  }
 }
 
 // The short way says what the search says, also where little fits.

@@ -78,7 +78,7 @@ class GatherSource {
 
  private:
   static constexpr bool kScaled = std::is_same_v<Mode, Fp16Scaled>;
-  static constexpr int kWarps = kSm90Producers / 32;
+  static constexpr int kWarps = kSm90Gatherers;
   // A lane loads one position, or two of a 16-bit type as one word: half the loads, half the registers.
   static constexpr int kPositions = sizeof(T) == 2 ? 2 : 1;
   static constexpr int kPiece = 32 * kPositions;
@@ -185,9 +185,8 @@ class GatherSource {
       find(piece, block, slot);
       const int channel = first_channel_ + channel_ + block * Mode::kUnit;
 #pragma unroll
-      for (int j = 0; j < Mode::kUnit; ++j) {
+      for (int j = 0; j < Mode::kUnit; ++j)
         batch[r][j] = word_behind<T>(typename S::Prologue{}, batch[r][j], channel + j);
-      }
     }
   }
 
@@ -245,9 +244,7 @@ class GatherSource {
     for (int r = 0; r < kRounds; ++r) {
       if (first + r * kWarps >= pieces) break;
 #pragma unroll
-      for (int j = 0; j < Mode::kUnit; ++j) {
-        most = max(most, finite_magnitude(batch[r][j]));
-      }
+      for (int j = 0; j < Mode::kUnit; ++j) most = max(most, finite_magnitude(batch[r][j]));
     }
     most = __reduce_max_sync(0xffffffffu, most);
     turn_ ^= 1;
