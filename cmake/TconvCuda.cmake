@@ -1,4 +1,4 @@
-# Finds nvcc where it may, sets TCONV_WITH_CUDA and the architectures, and makes the CUDA object targets.
+# Finds nvcc if TCONV_CUDA permits, sets TCONV_WITH_CUDA and the architectures, and makes the CUDA object targets.
 
 set(TCONV_WITH_CUDA OFF)
 if(NOT TCONV_CUDA STREQUAL OFF)
@@ -14,8 +14,8 @@ if(NOT TCONV_CUDA STREQUAL OFF)
   endif()
 endif()
 
-# 90a alone while developing. The release preset passes "release", the whole set, and a Python package is built for that
-# too: it may run on any GPU. Code for 8.0 runs on 8.6 and 8.9 too, and 12.0 brings PTX for what comes after.
+# While developing, only 90a. The preset release-all passes "release", the whole set, and a Python package is built for
+# that set too, because it may run on any GPU. Code for 8.0 also runs on 8.6 and 8.9, and 12.0 includes PTX for later GPUs.
 set(TCONV_CUDA_RELEASE_ARCHITECTURES "75-real;80-real;90a-real;100-real;120")
 if(TCONV_WITH_CUDA)
   if(NOT CMAKE_CUDA_ARCHITECTURES)
@@ -45,7 +45,7 @@ if(TCONV_WITH_CUDA)
 endif()
 message(STATUS "tconv: CUDA ${TCONV_WITH_CUDA} ${CMAKE_CUDA_ARCHITECTURES}")
 
-# src/cuda/host and every kernel family; without nvcc the empty slice src/cuda/no_cuda.cpp.
+# src/cuda/host and every kernel family; without nvcc, the empty list in src/cuda/no_cuda.cpp.
 function(tconv_cuda_folders)
   if(NOT TCONV_WITH_CUDA)
     tconv_cuda_target(tconv_src_cuda src/cuda/no_cuda.cpp)
@@ -62,7 +62,7 @@ function(tconv_cuda_folders)
       tconv_cuda_target(tconv_src_cuda_${folder} ${sources})
       tconv_family_architectures(${folder} architectures)
       set_target_properties(tconv_src_cuda_${folder} PROPERTIES CUDA_ARCHITECTURES "${architectures}")
-      if(folder STREQUAL sm90)  # fails where ptxas has wgmma take turns
+      if(folder STREQUAL sm90)  # fails if ptxas serialises wgmma
         set_target_properties(tconv_src_cuda_${folder} PROPERTIES CUDA_COMPILER_LAUNCHER
                               "${PROJECT_SOURCE_DIR}/scripts/checked_nvcc;${CMAKE_CUDA_COMPILER_LAUNCHER}")
       endif()
@@ -70,7 +70,7 @@ function(tconv_cuda_folders)
   endforeach()
 endfunction()
 
-# Those that a family has code for: compiling its sources for others takes long and yields nothing.
+# The architectures that a family has code for: compiling its sources for others takes long and yields nothing.
 function(tconv_family_architectures folder out)
   set(kept ${CMAKE_CUDA_ARCHITECTURES})
   if(folder STREQUAL sm80)

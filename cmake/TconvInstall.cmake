@@ -7,7 +7,7 @@ install(TARGETS tconv EXPORT tconv_targets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library
         RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT library)
 install(EXPORT tconv_targets NAMESPACE tconv:: FILE tconvTargets.cmake DESTINATION ${package} COMPONENT library)
-# A file of its own: who links the shared library needs none of the static one's dependencies.
+# A separate file: programs that link the shared library need none of the static library's dependencies.
 install(TARGETS tconv_static EXPORT tconv_static_targets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT static)
 install(EXPORT tconv_static_targets NAMESPACE tconv:: FILE tconvStaticTargets.cmake
@@ -30,8 +30,8 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/tconvConfigVersion.cmake
 install(FILES ${PROJECT_BINARY_DIR}/tconvConfig.cmake ${PROJECT_BINARY_DIR}/tconvConfigVersion.cmake
         DESTINATION ${package} COMPONENT library)
 
-# Relative to the file itself wherever the folders are, so that an installed tree may be moved and `cmake --install
-# --prefix` may name another prefix. An absolute libdir or includedir stays where it is.
+# Paths are relative to the .pc file itself, so that an installed tree can be moved and `cmake --install --prefix` can name
+# another prefix. An absolute libdir or includedir stays absolute.
 if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
   set(TCONV_PC_PREFIX ${CMAKE_INSTALL_PREFIX})
   set(TCONV_PC_LIBDIR ${CMAKE_INSTALL_LIBDIR})

@@ -1,6 +1,6 @@
 # Functions that turn folders into object targets and object targets into the library.
 
-# Whatever is compiled or linked in a sanitized build takes this one.
+# Everything that is compiled or linked in a sanitized build uses this target.
 add_library(tconv_sanitize INTERFACE)
 if(TCONV_SANITIZE)
   target_compile_options(tconv_sanitize INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${TCONV_SANITIZE}>
@@ -45,7 +45,7 @@ function(tconv_cpu_kernel_folders)
   endforeach()
 endfunction()
 
-# The shared library, the static one, and tconv_internal: the static one with src/ in sight, for tools and tests.
+# The shared library, the static library, and tconv_internal: the static one with access to src/, for tools and tests.
 function(tconv_library)
   get_property(targets GLOBAL PROPERTY TCONV_OBJECT_TARGETS)
   set(objects "")
@@ -72,7 +72,7 @@ function(tconv_library)
   target_link_libraries(tconv PRIVATE $<BUILD_INTERFACE:tconv_sanitize> hwy::hwy Threads::Threads ${TCONV_CUDA_LIBRARIES})
   target_link_options(tconv PRIVATE -Wl,-z,nodelete)  # detached pool threads outlive a dlclose
   set_target_properties(tconv PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${TCONV_ABI})
-  # The C API and nothing else, not even the standard library's inline type infos.
+  # Export the C API and nothing else, not even the standard library's inline type infos.
   target_link_options(tconv PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/tconv.map)
   set_target_properties(tconv PROPERTIES LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/tconv.map)
   add_subdirectory(${PROJECT_SOURCE_DIR}/bindings/common ${PROJECT_BINARY_DIR}/bindings/common)

@@ -1,7 +1,7 @@
-"""vmap: one call for the whole batch. A batched input alone goes into N, batched weights into the channels.
+"""vmap: one call for the whole batch. If only the input is batched, the batch goes into N, otherwise into the channels.
 
-run(input, weight, bias, groups) is the call; in_dims are those of input, weight and bias. Each function gives the
-result and the place of its batch dimension.
+run(input, weight, bias, groups) is the call; in_dims belong to input, weight and bias. Each function returns the result
+and the position of its batch dimension.
 """
 
 from __future__ import annotations

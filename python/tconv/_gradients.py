@@ -4,9 +4,9 @@
     x = S(y, w)     strided: conv1d, and conv_transpose1d's input gradient
     w = W(y, x)     weight: both weight gradients
 
-They are the three ways to contract one trilinear form, so each one's derivatives are the other two. A double
-backward is therefore made of the same kernels. transposed(), strided_product() and weight_product() choose between a
-call that is to be differentiated and the bare product.
+They are the three ways to contract one trilinear form, so the derivatives of each are the other two. A double backward
+therefore uses the same kernels. transposed(), strided_product() and weight_product() choose between a call that will be
+differentiated and the plain product.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tconv._pytorch import is_grad_enabled, transforms_active
 
 
 class Call(NamedTuple):
-    """What a product has beside its operands. precision: index into "ieee", "tf32", "auto"."""
+    """The numbers of a product, next to its operands. precision: index into "ieee", "tf32", "auto"."""
 
     stride: int
     padding: int
@@ -38,9 +38,9 @@ def conv1d_call(
     input_length: int, output_length: int, kernel_size: int,
     stride: int, padding: int, dilation: int, groups: int, precision: int,
 ) -> Call:  # fmt: skip
-    """Of the transposed convolution whose input has conv1d's output length."""
+    """The output_padding of the transposed convolution whose input has conv1d's output length."""
     least = (output_length - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + 1
-    # With a stride of 1 nothing is left over, which a symbolic length need not know.
+    # With a stride of 1 there is no remainder, and a symbolic length is not needed.
     return Call(stride, padding, 0 if stride == 1 else input_length - least, groups, dilation, precision)
 
 
@@ -49,7 +49,7 @@ transposed: Callable[[Tensor, Tensor, Call], Tensor]
 
 
 def recorded() -> bool:
-    """Whether what is computed now may be differentiated or transformed."""
+    """Whether the present computation may be differentiated or transformed."""
     return is_grad_enabled() or transforms_active() or forward_ad._current_level >= 0
 
 
@@ -93,7 +93,7 @@ def bias_gradient(grad: Tensor) -> Tensor:
 
 
 class Strided(torch.autograd.Function):
-    """S(input, weight) + bias, of a length that the shapes alone do not say."""
+    """S(input, weight) + bias; the shapes alone do not determine the length."""
 
     @staticmethod
     def forward(  # type: ignore[override]
@@ -143,7 +143,7 @@ class Strided(torch.autograd.Function):
 
 
 class Weight(torch.autograd.Function):
-    """W(grad, input): of the weight, whose kernel size the shapes alone do not say."""
+    """W(grad, input); the shapes alone do not determine the kernel size."""
 
     @staticmethod
     def forward(grad: Tensor, input: Tensor, call: Call, kernel_size: int) -> Tensor:  # type: ignore[override]

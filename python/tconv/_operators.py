@@ -1,4 +1,4 @@
-"""What PyTorch must know of the operators beside their kernels: shapes, gradients, autocast, vmap."""
+"""What PyTorch must know about the operators, next to their kernels: shapes, gradients, autocast, vmap."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ for _name in ("forward", "strided", "weight", "bias"):
 
 
 def _save(ctx: Any, input: Tensor, weight: Tensor) -> None:
-    """The gradient of the input reads the weight alone, and the other way round."""
+    """The gradient of the input reads only the weight, and the gradient of the weight only the input."""
     needs = ctx.needs_input_grad
     ctx.save_for_backward(input if needs[1] else None, weight if needs[0] else None)
     ctx.lengths = (input.shape[-1], weight.shape[-1])
@@ -94,9 +94,9 @@ def _conv1d_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | No
 
 
 # --- eager calls ------------------------------------------------------------------------------------------
-# Through the registration below a call costs four times as much: that one is for compiled and exported graphs
-# and for torch.func. torch.autograd.Function.apply asks in Python whether a transform is active, which the
-# callers have asked already, so they take the apply that is in C++.
+# Through the registration below, which serves compiled and exported graphs and torch.func, a call costs four times
+# as much. torch.autograd.Function.apply checks in Python whether a transform is active. The callers have checked
+# that already, so they use the apply in C++.
 
 
 class _RecordedTransposed(torch.autograd.Function):
@@ -208,7 +208,7 @@ class Transformed(torch.autograd.Function):
 
 
 def _functionalizing() -> bool:
-    """Inside torch.func.functionalize, innermost: it takes operators alone."""
+    """Whether torch.func.functionalize is the innermost transform: it accepts only operators."""
     return _pytorch.transforms_active() and torch._C._functorch.peek_interpreter_stack().key() == _FUNCTIONALIZE
 
 
@@ -274,7 +274,7 @@ for _name in ("conv_transpose1d", "conv1d", "forward"):
 
 
 # --- vmap over the operators themselves -------------------------------------------------------------------
-# Called below the transform, where an autograd.Function finds no level to stand on.
+# These are called below the transform, where an autograd.Function has no level of its own.
 
 
 def _vmap_of_transposed(info: Any, in_dims: Any, *call: Any) -> tuple[Tensor, int]:

@@ -1,7 +1,7 @@
-"""What differs between the versions of PyTorch, from 2.0 on: each difference under one name.
+"""The differences between the versions of PyTorch, from 2.0 on, each under one name.
 
-A name that says what is wanted stands here, and the version decides what it is. Other modules ask for no
-version and try no attribute. docs/generated/compatibility.md says what each version can do.
+A name here says what is wanted, and the version decides how it is done. Other modules neither check versions nor probe
+for attributes. docs/generated/compatibility.md says what each version can do.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ else:
 
 def traced() -> bool:
     """Whether something records or replaces the operators of this call: torch.jit.trace, make_fx, fake tensors.
-    It sees one operator then, with nothing in it that belongs to this moment alone."""
+    It then sees one operator, without anything that belongs only to this moment."""
     return _dispatch_modes() > 0 or _jit_tracing() or _traced_before_dispatch()
 
 
@@ -59,9 +59,9 @@ _needs_dynamo = VERSION < (2, 6)
 
 
 def prepare_transform() -> None:
-    """Before an autograd.Function under torch.func. PyTorch imports torch._dynamo there, at the first one, and 2.3
-    creates random tensors meanwhile, which the transform refuses: for good, as the half-imported module stays. A
-    thread of its own is in no transform."""
+    """Call before an autograd.Function under torch.func. At the first one PyTorch imports torch._dynamo, and version
+    2.3 creates random tensors during that import. The transform refuses them, permanently, because the half-imported
+    module stays. So the import runs in a separate thread, which is in no transform."""
     global _needs_dynamo
     if not _needs_dynamo:
         return
@@ -191,8 +191,8 @@ def register_autograd(
 
 
 def register_no_autograd(library: torch.library.Library, name: str) -> None:
-    """The operator is called where no gradient is needed: PyTorch's warning kernel for operators without one
-    would only cost time. Before 2.1 there is no such kernel."""
+    """The operator is only called if no gradient is needed, so PyTorch's warning kernel for operators without a
+    gradient would only cost time. Before 2.1 there is no such kernel."""
     if VERSION >= (2, 1):
         library.impl(name, torch.library.fallthrough_kernel, "Autograd")
 

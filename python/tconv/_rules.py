@@ -1,7 +1,7 @@
-"""What a valid call is. One set of rules for meta and fake tensors, and for the words of a refusal.
+"""What a valid call is: one set of rules for meta and fake tensors and for the messages of refusals.
 
-The binding has its own checks before it touches memory; when it refuses, refusal() finds the rule that was
-broken and says it in the terms of the Python call, with the exception type that PyTorch uses.
+The binding has its own checks before it touches memory. When it refuses, refusal() finds the rule that was broken and
+states it in the terms of the Python call, with the exception type that PyTorch uses.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def conv1d_shape(
 def check_strided(
     input: Tensor, weight: Tensor, bias: Tensor | None, stride: int, padding: int, dilation: int, groups: int
 ) -> None:
-    """Of the strided product, whose length is given: where conv1d refuses, but for lengths."""
+    """For the strided product, whose length is given: refuses what conv1d refuses, except for lengths."""
     who = "conv1d"
     _check_kinds(who, input, weight, bias)
     _check_shapes(who, input, weight, bias, groups)

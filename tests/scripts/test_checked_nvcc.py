@@ -1,4 +1,4 @@
-"""scripts/checked_nvcc: a kernel whose wgmma take turns does not compile, one whose do not does.
+"""scripts/checked_nvcc: a kernel whose wgmma is serialised does not compile, one whose wgmma is not does.
 
     test_checked_nvcc.py NVCC
 """
@@ -29,7 +29,7 @@ class CheckedNvcc(unittest.TestCase):
         result = self.compile()
         self.assertNotEqual(result.returncode, 0)
         self.assertRegex(result.stderr, r"\(C75\d\d\)")
-        self.assertIn("take turns", result.stderr)
+        self.assertIn("serialises wgmma", result.stderr)
         self.assertFalse(self.object.exists(), "a later build would take the object for good")
 
     def test_sound(self):

@@ -23,7 +23,7 @@ using core::Code;
 using core::Result;
 using core::Status;
 
-// The name of the temporary file that is there, for a signal's handler: it may call unlink, and little else.
+// The name of the present temporary file, for the signal handler, which may call unlink and little else.
 std::array<char, 4096> temporary_name;
 volatile std::sig_atomic_t temporary_is_there = 0;
 
@@ -46,11 +46,11 @@ bool write_parts(int fd, std::initializer_list<std::span<const std::byte>> parts
   return std::all_of(parts.begin(), parts.end(), [&](auto part) { return write_all(fd, part); });
 }
 
-// A file beside its target, with the target's permissions; gone again unless it took the target's name.
+// A file next to its target, with the target's permissions; removed unless it was renamed to the target.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::string& target) : target_(target) {
-    // The name is known to the handler before the file is there, so that no signal falls in between.
+    // The handler knows the name before the file exists, so that no signal can come in between.
     for (int turn = 0; turn < 100 && fd_ < 0; ++turn) {
       const std::string name = fmt::format("{}.{}.{}.tmp", target, ::getpid(), turn);
       if (name.size() >= temporary_name.size()) {
@@ -74,12 +74,12 @@ class TemporaryFile {
 
   int fd() const { return fd_; }
   bool close() { return ::close(std::exchange(fd_, -1)) == 0; }
-  // With no_clobber the target must not be there, not even since a moment ago.
+  // With no_clobber the target must not exist, even if it was created a moment ago.
   bool take_name(bool no_clobber) {
     const unsigned flags = no_clobber ? RENAME_NOREPLACE : 0;
     int moved = ::renameat2(AT_FDCWD, temporary_name.data(), AT_FDCWD, target_.c_str(), flags);
     if (moved == 0) temporary_is_there = 0;
-    // Not every file system knows the flag; a second name takes no other's place either.
+    // Not every file system supports the flag; a hard link does not replace an existing file either.
     if (moved != 0 && errno == EINVAL) moved = ::link(temporary_name.data(), target_.c_str());
     return moved == 0;
   }
@@ -102,19 +102,19 @@ class TemporaryFile {
   int fd_ = -1;
 };
 
-// Names of open descriptors, /dev/stdout among them: what is behind them is written to, never replaced.
+// Names of open descriptors, such as /dev/stdout: the files behind them are written to, never replaced.
 bool is_descriptor(const std::string& path) {
   return path.starts_with("/proc/") || path.starts_with("/dev/fd/");
 }
 
-// /dev/stdout and its like: opened anew, a file would be written from its beginning again.
+// For /dev/stdout and the like: if it were opened again, a file would be overwritten from its beginning.
 bool names_standard_output(const std::string& path) {
   struct stat named = {}, open = {};
   return is_descriptor(path) && ::stat(path.c_str(), &named) == 0 && ::fstat(STDOUT_FILENO, &open) == 0 &&
          named.st_dev == open.st_dev && named.st_ino == open.st_ino;
 }
 
-// Behind symbolic links, also one that points to nothing yet.
+// The target behind symbolic links, even if the last one points to a file that does not exist yet.
 std::string followed(std::string path) {
   std::error_code error;
   for (int links = 0; links < 40 && !is_descriptor(path); ++links) {

@@ -12,8 +12,7 @@
 
 namespace tconv::cli {
 
-// Every message about a file, open or not, is built by these two: the path, what is wrong, and the system's
-// word for it.
+// These two build every message about a file, open or not: the path, what is wrong, and the system's message.
 core::Status refused_file(const std::string& path, const std::string& why);  // what the user gave is wrong
 core::Status failed_file(const std::string& path, const std::string& what);  // reads errno
 
@@ -39,12 +38,12 @@ class Input {
   std::optional<uint64_t> size_;
 };
 
-// Where a result goes. A regular file is written whole or not at all: into a temporary file beside it, which
-// then takes its name. Pipes, devices and standard output are written through.
+// Where a result goes. A regular file is written completely or not at all: into a temporary file next to it,
+// which is then renamed. Pipes, devices and standard output are written directly.
 class Destination {
  public:
-  // Refuses, before anything is computed, what could not be written then. no_clobber: an existing regular
-  // file stays as it is.
+  // Refuses, before anything is computed, a file that could not be written later. no_clobber: never replaces
+  // an existing regular file.
   static core::Result<Destination> make(const std::string& path, bool no_clobber);
   bool is_standard_output() const { return kind_ == Kind::standard_output; }
   core::Status write(std::initializer_list<std::span<const std::byte>> parts) const;
@@ -59,13 +58,13 @@ class Destination {
   bool no_clobber_ = false;
 };
 
-// Call these first in main. Descriptors 0 to 2 that are closed would be given to the next files that are
-// opened, and what is printed would end in them: they get a file that refuses. A signal that ends the program
-// removes the temporary file; a file that grows beyond its limit is an error like a full disk.
+// Call these first in main. If descriptors 0 to 2 are closed, the next files to be opened would get them, and
+// printed text would end up there; so they get a file that refuses writes. A signal that ends the program
+// removes the temporary file. A file that exceeds its size limit is an error like a full disk.
 void keep_standard_streams_apart();
 void clean_up_at_signals();
 
-// What was printed so far, written; throws Failure in words where that fails.
+// Flushes what was printed so far; throws Failure with a message if that fails.
 void flush_output();
 
 }  // namespace tconv::cli

@@ -1,5 +1,5 @@
-// The least time that a problem can take: its operations at the rate of a multiply-add loop, its bytes at the
-// rate of a copy, whichever is longer. Both rates are measured right then.
+// The least time that a problem can take: its operations at the rate of a multiply-add loop, or its bytes at
+// the rate of a copy, whichever is longer. Both rates are measured on the spot.
 #pragma once
 
 #include <cstddef>
@@ -16,15 +16,16 @@ struct Rates {
   double gbps = 0;    // bytes read plus bytes written
 };
 
-// A CPU's, for so many threads: tens of milliseconds. copy_bytes: read plus written by one copy, so that the
-// rate is that of data of the problem's size; copies rotate over as many buffers as the caller's data do.
+// The rates of a CPU with this many threads; takes tens of milliseconds. copy_bytes: bytes read plus written
+// by one copy, so that the rate belongs to data of the problem's size. Copies rotate over as many buffers as
+// the caller's data do.
 Rates measure_cpu(core::DType dtype, int threads, std::size_t copy_bytes, int buffers);
 
-// A GPU's as its DeviceInfo has them: for a plan.
+// The rates of a GPU according to its DeviceInfo: for a plan.
 Rates rates_of(const core::DeviceInfo& gpu, const core::Problem& problem);
 
-// A GPU's for a measurement: what was measured, and for tensor cores what is known of the device. ieee
-// float32 runs on multiply-adds or as three products of 16-bit parts: whichever is faster.
+// The rates of a GPU for a measurement: measured, except for tensor cores, whose rates come from the table.
+// ieee float32 runs on multiply-adds or as three products of 16-bit parts, whichever is faster.
 Rates gpu_rates(const core::DeviceInfo& gpu, const core::Problem& problem, const judge::Attained& attained);
 
 struct Floor {

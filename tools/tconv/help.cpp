@@ -1,4 +1,4 @@
-// tconv help: the same as --help, for those who ask so.
+// tconv help: another way to ask for --help.
 #include <fmt/core.h>
 
 #include "command.hpp"
@@ -17,8 +17,8 @@ int help(const CLI::App& app, const std::string& name) {
   }
   if (!name.empty()) {
     const std::string meant = did_you_mean(name, names);
-    throw UsageError(
-        fmt::format("'{}' is not a command{}", name, meant.empty() ? ": the commands are " + listed(names) : meant));
+    throw UsageError(fmt::format("'{}' is not a command{}", name,
+                                 meant.empty() ? ": the commands are " + listed(names) : meant));
   }
   fmt::print("{}", app.get_formatter()->make_help(&app, app.get_name(), CLI::AppFormatMode::Normal));
   return 0;

@@ -1,4 +1,4 @@
-// JSON values that are built and written, in valid UTF-8 whatever they are made of; never read.
+// JSON values to build and write, always as valid UTF-8; they are never parsed.
 #pragma once
 
 #include <cstdint>

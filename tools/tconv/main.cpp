@@ -23,7 +23,7 @@ constexpr const char* kExamples =
 
 int command_line(int argc, char** argv) {
   CLI::App app("Transposed 1-D convolution: inspect, check, measure and run it.", "tconv");
-  // Asked only when wanted: it looks at the SIMD target, which --simd has to name before.
+  // Evaluated only when needed: it reads the SIMD target, which --simd must set first.
   app.set_version_flag(
       "--version", [] { return std::string(tconv_build_info()); },
       "Print the version and what this build holds");
@@ -48,7 +48,7 @@ int command_line(int argc, char** argv) {
   return 0;
 }
 
-// The exit status, with words on standard error where it is not 0.
+// The exit status; if it is not 0, there is a message on standard error.
 int run(int argc, char** argv) {
   try {
     const int status = command_line(argc, argv);

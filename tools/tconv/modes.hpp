@@ -1,4 +1,4 @@
-// The arithmetic that a benchmark asks for: a storage type and, for float32, its precision.
+// The arithmetic of a benchmark: a storage type and, for float32, its precision.
 #pragma once
 
 #include <string>

@@ -50,8 +50,8 @@ std::vector<std::byte> to_c_order(const std::vector<std::byte>& data, const std:
 
 namespace {
 
-// As many bytes as the header asks for: those that came with it, then the rest. Memory grows with what comes,
-// so that a header alone asks for none.
+// Reads as many bytes as the header says: those that came with it, then the rest. Memory grows with the bytes
+// that arrive, so that a header alone allocates nothing.
 Result<std::vector<std::byte>> read_data(const std::string& path, Input& file,
                                          std::span<const std::byte> beginning, const NpyHeader& header) {
   constexpr std::size_t kPart = std::size_t{16} << 20;

@@ -1,5 +1,5 @@
 // NumPy's .npy format: versions 1 to 3, little-endian f2, f4, f8, C and Fortran order; bfloat16 as ml_dtypes
-// saves it ('<V2'), which says nothing of its type: the reader hands it out as "two opaque bytes".
+// saves it ('<V2'), which does not name the type: the reader returns it as "two opaque bytes".
 #pragma once
 
 #include <cstddef>
@@ -22,12 +22,12 @@ struct NpyHeader {
   std::size_t data_bytes = 0;   // as the shape asks for
 };
 
-// Reads the header at the beginning of a file; file_bytes is the whole file's size, or nothing where only its
-// end will tell. Every refusal is one clause, without the file's name.
+// Reads the header at the beginning of a file; file_bytes is the size of the whole file, or nothing if it is
+// not known until the end. Every refusal is one clause, without the file's name.
 core::Result<NpyHeader> parse_npy_header(std::span<const std::byte> beginning,
                                          std::optional<uint64_t> file_bytes);
 
-// What a header needs at most.
+// The most bytes that a header needs.
 inline constexpr std::size_t kNpyHeaderLimit = std::size_t{1} << 16;
 
 struct Array {

@@ -42,7 +42,7 @@ std::vector<std::string> kernel_names() {
   return names;
 }
 
-// Why this is no kernel's name; empty where it is one.
+// Why this is not the name of a kernel; empty if it is.
 std::string kernel_refusal(const std::string& name) {
   const std::vector<std::string> names = kernel_names();
   if (std::find(names.begin(), names.end(), name) != names.end()) return "";

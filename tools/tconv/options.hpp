@@ -1,4 +1,4 @@
-// Options that subcommands share, so that they mean and say the same everywhere.
+// Options that subcommands share, so that they have the same meaning and help everywhere.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace tconv::cli {
 
-// Decimal digits alone, with a minus where least is below zero: neither octal, nor hexadecimal, nor nothing.
+// Only decimal digits, with a minus if `least` is negative: neither octal nor hexadecimal, and never empty.
 CLI::Validator whole_number(int64_t least, uint64_t most);
 // A finite decimal number.
 CLI::Validator real_number(double least, double most);
@@ -26,7 +26,7 @@ CLI::Option* add_real(CLI::App& sub, const char* name, double& value, double lea
 inline constexpr uint64_t kMostProblems = uint64_t{1} << 62;
 inline constexpr uint64_t kMostSize = INT64_MAX;
 
-// Text that an empty argument, as from a variable that was never set, must not pass for.
+// Text that must not be empty, as it would be from an unset variable.
 CLI::Validator not_empty();
 // A member of a short list.
 CLI::Validator one_of(std::vector<std::string> names);
@@ -38,7 +38,7 @@ CLI::Option* add_json(CLI::App& sub, bool& json);
 // Sets TCONV_SIMD, which the library reads at the first use of a vector.
 CLI::Option* add_simd(CLI::App& sub, std::string& target);
 
-// Refuses, in words, a name that is not in this build's list of kernels.
+// Refuses a name that is not in this build's list of kernels, with a message.
 void demand_kernel(const std::string& what, const std::string& name);
 
 std::vector<std::string> split_at_commas(const std::string& text);

@@ -1,4 +1,4 @@
-// tconv plan: what a problem asks for, which kernel takes it, and why the earlier ones did not.
+// tconv plan: what a problem computes, which kernel takes it, and why the earlier ones refused.
 #include <fmt/core.h>
 
 #include "command.hpp"

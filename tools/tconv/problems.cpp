@@ -76,7 +76,7 @@ NamedProblem layer(const Row& row) {
   return {checked(p), cell(row, "model") + " " + cell(row, "layer")};
 }
 
-// Calls take(line, number) for every line; what it refuses is told with the place.
+// Calls take(line, number) for every line; its refusals are reported with the place.
 template <class F>
 void each_line(const std::string& path, const std::string& text, F&& take) {
   int number = 0;

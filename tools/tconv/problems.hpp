@@ -15,10 +15,10 @@ struct NamedProblem {
 
 // One problem in its text form, valid.
 core::Problem read_problem(const std::string& text);
-// Several; words that are one problem only together are refused with the hint.
+// Several problems. Words that form one problem only together are refused with a hint.
 std::vector<NamedProblem> read_problems_given(const std::vector<std::string>& texts);
 
-// What to say where these words are one problem, which the shell took apart; empty where they are not.
+// The hint for words that are one problem which the shell split up; empty if they are not.
 std::string quoting_hint(const std::vector<std::string>& words);
 
 // Of the operation's own output.

@@ -1,5 +1,4 @@
-// A line of progress on a terminal's standard error; nothing where that is no terminal. A terminal that has
-// gone is no reason to fail.
+// A line of progress on standard error, if that is a terminal. A terminal that has gone away is not an error.
 #pragma once
 
 #include <unistd.h>

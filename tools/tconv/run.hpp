@@ -1,4 +1,4 @@
-// What tconv run was asked for, its arrays, and the problem that they are.
+// The request of tconv run, its arrays, and the problem that they form.
 #pragma once
 
 #include <cstdint>
@@ -29,12 +29,12 @@ struct Arrays {
   bool batched = true;
 };
 
-// The arrays that the operation reads; refuses files that it does not read, or that do not fit each other.
+// The arrays that the operation reads; refuses files that it does not read and arrays that do not match.
 Arrays read_arrays(const RunArguments& arguments);
 
-// Valid. A gradient's problem has the sizes of the forward call: what its arrays do not tell (the length of
-// grad_input, the kernel size of grad_weight) follows from the output's length. Of a Conv1d, arrays change
-// their places to those that they have in the problem.
+// A valid problem. The problem of a gradient has the sizes of the forward call: sizes that its arrays do not
+// show (the length of grad_input, the kernel size of grad_weight) follow from the length of the output. The
+// arrays of a Conv1d move to the places that they have in the problem.
 core::Problem problem_of(const RunArguments& arguments, Arrays& arrays);
 
 }  // namespace tconv::cli

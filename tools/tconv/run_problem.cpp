@@ -1,4 +1,4 @@
-// The arrays of tconv run and the problem that they are.
+// The arrays of tconv run and the problem that they form.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -49,7 +49,7 @@ void demand_shape(bool right, const std::string& path, const Array& array, const
       fmt::format("{}: its shape is {}, and {} is needed", path, shape_text(array.shape), wanted));
 }
 
-// A file that the operation reads is there, one that it does not read is not.
+// Every file that the operation reads is given, and no other file.
 void demand_files(const RunArguments& a, const Pass& pass) {
   const Operation operation = pass.operation;
   const bool forward = operation == Operation::forward;
@@ -150,8 +150,9 @@ void take_weight_of_conv1d(const RunArguments& a, Problem& call, const Array& we
   call.k = weight.shape[2];
 }
 
-// The call's numbers are complete but for what its gradients' arrays do not tell. Outputs of a Conv1d leave
-// `rest` positions of the padded input unread, which the gradients call --output-padding.
+// The numbers of the call are complete except for those that the arrays of its gradients do not show. The
+// outputs of a Conv1d leave `rest` positions of the padded input unread; for the gradients that is
+// --output-padding.
 void take_lengths_of_conv1d(const RunArguments& a, Problem& call, int64_t lout) {
   const Wide rest = a.output_padding.value_or(0);
   if (call.stride < 1 || call.dilation < 1) return;  // refused in words later

@@ -42,7 +42,7 @@ std::string without_command(const CLI::App& app, const std::vector<std::string>&
                      meant.empty() ? ": the commands are " + listed(command_names(app)) : meant);
 }
 
-// What was left over behind a command.
+// What was left over after a command.
 std::string unexpected(const CLI::App& sub, const std::vector<std::string>& rest) {
   for (const std::string& word : rest) {
     if (!is_option(word)) continue;

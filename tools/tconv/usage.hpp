@@ -1,4 +1,4 @@
-// Words for a command line that could not be read.
+// Messages for a command line that could not be parsed.
 #pragma once
 
 #include <string>

@@ -1,16 +1,16 @@
-"""The two ways from PyTorch to libtconv, and which of them is taken.
+"""The two ways from PyTorch to libtconv, and the choice between them.
 
     binding   libtconv_torch.so: operators in C++ on PyTorch's stable interface, which begins with 2.10.
-    ctypes    the C API (tconv.h) called through ctypes, for every PyTorch from 2.0 on, and where the binding is
-              not in the package. Python reads the tensors' addresses and shapes, PyTorch's allocator gives
-              output and workspace, the work goes to PyTorch's current stream.
+    ctypes    the C API (tconv.h) called through ctypes, for every PyTorch from 2.0 on, or if the package has no
+              binding. Python reads the tensors' addresses and shapes, PyTorch's allocator provides output and
+              workspace, and the work goes to PyTorch's current stream.
 
-Both serve the same interface, `Backend`, and define the same operators in torch.ops.tconv; gradients, fake
+Both implement the same interface, `Backend`, and define the same operators in torch.ops.tconv. Gradients, fake
 kernels, autocast and vmap are registered on top of either (_operators.py). Numbers and refusals are the same.
-They differ in two things. The ctypes operators are Python: a program without Python (AOTInductor, an exported
-program in C++) cannot run them. A call through the dispatcher costs more with them, so calls that the
-dispatcher would hand straight to the kernel go there directly (ctypes_backend.py). CPU kernels run on PyTorch's
-threads with either (openmp.py); where those cannot be had from ctypes, on tconv's own.
+They differ in two ways. The ctypes operators are Python code: a program without Python (AOTInductor, an exported
+program in C++) cannot run them. And a call through the dispatcher costs more with them, so calls that the
+dispatcher would pass straight to the kernel bypass it (ctypes_backend.py). CPU kernels run on PyTorch's threads
+with either backend (openmp.py), or on tconv's own threads if ctypes cannot reach PyTorch's.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _WORDS = ("binding", "ctypes")
 
 
 class Backend(Protocol):
-    """What a backend gives. `mode` is the float32 mode: 0 ieee, 1 tf32, 2 as PyTorch is set when it runs.
+    """What a backend provides. `mode` is the float32 mode: 0 ieee, 1 tf32, 2 as PyTorch is set when it runs.
 
-    The calls take raw tensors of the current device and give no gradient."""
+    The calls take plain tensors on the current device and record no gradient."""
 
     name: str
     operators: torch.library.Library  # what is registered beside the kernels goes through it, and lives with it
@@ -53,8 +53,8 @@ class Backend(Protocol):
         stride: int, padding: int, output_padding: int, groups: int, dilation: int, mode: int,
         packed: Tensor, packed_id: int, /,
     ) -> tuple[Tensor, int]:
-        """forward with packed weights. Where the plan reads another layout than packed_id, nothing is computed:
-        the result is an empty tensor and the id that is needed."""
+        """forward with packed weights. If the plan reads another layout than packed_id, nothing is computed: the
+        result is an empty tensor and the id that is needed."""
 
     def strided(
         self, input: Tensor, weight: Tensor, bias: Tensor | None,

@@ -1,4 +1,4 @@
-"""tconv.h for ctypes: structs, functions, errors. Nothing of PyTorch."""
+"""tconv.h for ctypes: structs, functions, errors. Independent of PyTorch."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Library:
 
 
 class Plan:
-    """A tconv_plan with what a call asks of it. Destroyed with the last reference, so that a call on another
+    """A tconv_plan and the numbers that a call needs. Destroyed with the last reference, so that a call on another
     thread keeps it alive."""
 
     def __init__(self, library: Library, problem: Problem, options: PlanOptions) -> None:
@@ -122,7 +122,7 @@ class Plan:
 
     @property
     def is_slow(self) -> bool:
-        """Whether its kernel is one that takes every problem, simply."""
+        """Whether its kernel is one of the simple ones that take every problem."""
         kernel = self._calls.tconv_plan_kernel(self.handle).decode()
         return kernel == "cuda.simt.plain" or kernel.startswith("reference")  # type: ignore[no-any-return]
 

@@ -46,7 +46,7 @@ class _Scratch(threading.local):
 
 
 def _direct(input: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
-    """Whether the dispatcher, here and now, would do nothing but call the kernel. It costs more than a small
+    """Whether the dispatcher would do nothing but call the kernel at this moment. It costs more than a small
     layer, so such calls do not go through it. A view of a complex tensor may have a sign still to be changed."""
     return (
         type(input) in _PLAIN
@@ -152,7 +152,7 @@ class Ctypes:
         return self._bias_op(grad)  # type: ignore[no-any-return]
 
     def explain(self, problem: str, device: str, threads: int) -> str:
-        """device: "cpu", "cuda:<index>", or the name of a GPU that need not be there."""
+        """device: "cpu", "cuda:<index>", or the name of a GPU that need not be present."""
         options = PlanOptions(threads=threads, device=int(device != "cpu"))
         if device.startswith("cuda:"):
             options.device_index = int(device[5:])

@@ -10,7 +10,7 @@ import torch
 
 
 def parallel_for(folder: Path) -> int | None:
-    """Address of a tconv_parallel_for whose context is the number of threads. None where PyTorch's threads are not
+    """Address of a tconv_parallel_for whose context is the number of threads. None if PyTorch's threads are not
     OpenMP's, or the package has no libtconv_openmp.so."""
     path = folder / "libtconv_openmp.so"
     if not path.is_file() or "parallel backend: OpenMP" not in torch.__config__.parallel_info():

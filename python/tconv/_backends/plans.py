@@ -1,9 +1,9 @@
 """Plans by problem, for the ctypes backend. Making one costs tens of microseconds, finding one a fraction of one.
 
-The key is what a call's tensors look like, without their memory: finding the plan of a call is at the same time the
-proof that the call is valid.
+The key describes the tensors of a call without their memory, so finding the plan of a call also proves that the call is
+valid.
 
-Safe from any thread: plans are made outside of the lock (two threads that miss the same one make it twice), and a
+Safe to use from any thread: plans are made outside the lock (two threads that miss the same plan both make it), and a
 plan that is in use outlives its entry. Safe across fork(): the child begins with an empty cache.
 """
 
@@ -27,7 +27,7 @@ _ENTRY = 2048  # of them: Python's objects for an entry
 
 
 class Layout:
-    """A packed layout, shared by the plans that read it. Its number is never used again, so that callers can hold
+    """A packed layout, shared by the plans that read it. Its number is never reused, so that callers can hold
     packed weights by it: who holds that of a layout that is gone packs again."""
 
     _numbers = itertools.count(1)
@@ -70,7 +70,7 @@ class PlanCache:
         self._bytes = 0
 
     def _in_child(self) -> None:
-        """Another thread may hold the lock for ever here, and the threads behind parallel_for are gone."""
+        """In the child another thread may hold the lock forever, and the threads behind parallel_for are gone."""
         self._parallel_for = None
         self._clear()
 

@@ -1,5 +1,5 @@
-"""From what a call's tensors look like to a problem and the shape of its result, for the ctypes backend. Each
-function raises what the rules refuse."""
+"""Turns the description of a call's tensors into a problem and the shape of its result, for the ctypes backend. Each
+function raises an error if the rules refuse the call."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def bias(grad: Tensor) -> Tensor:
 
 
 def dense(tensor: Tensor) -> Tensor:
-    """With the strides of a fresh tensor, also where a size is 1: others make cuDNN take another memory format,
+    """With the strides of a new tensor, even for sizes of 1: other strides make cuDNN choose another memory format,
     for which it may find no engine, or one that faults ("misaligned address")."""
     expected: list[int] = []
     step = 1
