@@ -1,5 +1,5 @@
 // Storage types on hosts: what their sums are held in, and the one rounding with the one NaN. The vector form
-// of the same is Narrow in cpu/simd/convert-inl.h; tests hold the two to the same bits.
+// of the same is Narrow in cpu/simd/convert-inl.hpp; tests hold the two to the same bits.
 #pragma once
 
 #include <cstdint>

@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "core/polyphase.hpp"
+#include "cpu/common/storage.hpp"
 #include "cpu/dense/compute.hpp"
-#include "cpu/dense/config.hpp"
 #include "cpu/dense/pack.hpp"
+#include "cpu/dense/plan.hpp"
 #include "cpu/dense/repair.hpp"
-#include "cpu/simd/storage.hpp"
 
 namespace tconv::cpu::dense {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/polyphase.hpp"
-#include "cpu/simd/storage.hpp"
+#include "cpu/common/storage.hpp"
 
 namespace tconv::cpu::dense {
 namespace {

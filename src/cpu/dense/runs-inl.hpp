@@ -1,5 +1,5 @@
 // Runs of values from storage to what is computed with, and back; one copy a SIMD target.
-#include "cpu/simd/convert-inl.h"
+#include "cpu/simd/convert-inl.hpp"
 
 #if defined(TCONV_DENSE_RUNS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef TCONV_DENSE_RUNS_INL

@@ -20,7 +20,7 @@
 #include <string>
 
 #include "core/problem.hpp"
-#include "cpu/simd/rows.hpp"
+#include "cpu/common/rows.hpp"
 #include "plan/kernel_entry.hpp"
 
 namespace tconv::cpu::depthwise {
@@ -48,6 +48,8 @@ struct Job {
   int64_t weights_per_group() const { return problem.cin_per_group() * problem.cout_per_group() * problem.k; }
   std::size_t scratch_bytes() const;  // a thread's
 };
+
+Job job_of(const core::Problem& problem);
 
 // Runs one task. Returns false where it met a weight that is not finite.
 bool run_task(const Job& job, const plan::Operands& operands, int64_t task, void* scratch);

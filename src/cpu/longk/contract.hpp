@@ -22,10 +22,13 @@
 #include <string>
 
 #include "core/problem.hpp"
-#include "cpu/simd/rows.hpp"
+#include "cpu/common/rows.hpp"
 #include "plan/kernel_entry.hpp"
 
 namespace tconv::cpu::longk {
+
+inline constexpr int64_t kColumns = 6;       // q of a block
+inline constexpr int64_t kStaged = 3 << 18;  // accumulators of x: they are read in order, and need no cache
 
 struct Config {
   int64_t stage = 0;  // blocks staged at once
@@ -48,6 +51,8 @@ struct Job {
   std::size_t stage_bytes() const;    // shared
   std::size_t scratch_bytes() const;  // a thread's
 };
+
+Job job_of(const core::Problem& problem, int64_t threads);
 
 // Blocks of one stage: count of them from `first`, of a group.
 struct Stage {

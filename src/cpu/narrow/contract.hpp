@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "core/problem.hpp"
-#include "cpu/simd/rows.hpp"
+#include "cpu/common/rows.hpp"
 #include "plan/kernel_entry.hpp"
 
 namespace tconv::cpu::narrow {
@@ -69,6 +69,8 @@ struct Job {
   std::size_t weight_bytes() const;   // reordered and widened
   std::size_t scratch_bytes() const;  // a thread's
 };
+
+Job job_of(const core::Problem& problem);
 
 // Reorders and widens the weights; false where one is not finite.
 bool reorder_weights(const Job& job, const void* weight, void* reordered);

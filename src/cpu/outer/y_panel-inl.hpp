@@ -10,7 +10,7 @@
 
 #include "core/polyphase.hpp"
 #include "cpu/outer/contract.hpp"
-#include "cpu/simd/convert-inl.h"
+#include "cpu/simd/convert-inl.hpp"
 #include "cpu/simd/targets.hpp"
 
 HWY_BEFORE_NAMESPACE();

@@ -23,6 +23,9 @@
 
 namespace tconv::cpu::short_l {
 
+inline constexpr int64_t kPanel = 64;        // rows of the widest panel
+inline constexpr int64_t kBuffer = 1 << 18;  // accumulators that the tile, or staged x, may take
+
 struct Config {
   int64_t samples = 0;      // a chunk's
   int64_t channels = 0;     // co of a task
@@ -44,6 +47,8 @@ struct Job {
   std::size_t stage_bytes() const;                                // shared
   std::size_t scratch_bytes() const;                              // a thread's
 };
+
+Job job_of(const core::Problem& problem, int64_t threads);
 
 // Column block `block` of chunk `chunk`, whose staged columns begin at staged.
 int64_t column_blocks(const Job& job);

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/polyphase.hpp"
-#include "cpu/simd/storage.hpp"
+#include "cpu/common/storage.hpp"
 #include "cpu/strided/contract.hpp"
 
 namespace tconv::cpu::strided {

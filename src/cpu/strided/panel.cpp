@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "core/polyphase.hpp"
+#include "cpu/common/round_up.hpp"
 #include "cpu/dense/contract.hpp"
-#include "cpu/simd/entry.hpp"
 
 namespace tconv::cpu::strided {
 

@@ -1,5 +1,5 @@
 // Splits rows of dy by phase: every stride-th element, widened, zeros outside the row.
-#include "cpu/simd/convert-inl.h"
+#include "cpu/simd/convert-inl.hpp"
 #include "cpu/strided/panel.hpp"
 
 #if defined(TCONV_STRIDED_PHASES_INL) == defined(HWY_TARGET_TOGGLE)

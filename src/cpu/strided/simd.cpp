@@ -1,17 +1,17 @@
 #include <algorithm>
 
 #include "core/polyphase.hpp"
-#include "cpu/simd/storage.hpp"
+#include "cpu/common/storage.hpp"
 #include "cpu/strided/contract.hpp"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "cpu/strided/strided.cpp"
+#define HWY_TARGET_INCLUDE "cpu/strided/simd.cpp"
 #include "cpu/simd/targets.hpp"
 //
 #include "hwy/foreach_target.h"
 //
 #include "cpu/dense/microkernel-inl.hpp"
-#include "cpu/simd/tiles-inl.h"
+#include "cpu/simd/tiles-inl.hpp"
 #include "cpu/strided/phases-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();

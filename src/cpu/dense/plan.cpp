@@ -1,4 +1,4 @@
-#include "cpu/dense/config.hpp"
+#include "cpu/dense/plan.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -5,12 +5,12 @@
 #include "cpu/depthwise/contract.hpp"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "cpu/depthwise/depthwise.cpp"
+#define HWY_TARGET_INCLUDE "cpu/depthwise/simd.cpp"
 #include "cpu/simd/targets.hpp"
 //
 #include "hwy/foreach_target.h"
 //
-#include "cpu/simd/tiles-inl.h"
+#include "cpu/simd/tiles-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::depthwise::HWY_NAMESPACE {

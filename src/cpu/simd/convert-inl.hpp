@@ -1,6 +1,6 @@
 // Loads of any storage type as a vector of accumulators, and the way back, rounded to nearest even.
 // Every NaN is stored as the canonical one. Compiled once per SIMD target.
-#include "cpu/simd/storage.hpp"
+#include "cpu/common/storage.hpp"
 #include "cpu/simd/targets.hpp"
 #include "hwy/highway.h"
 

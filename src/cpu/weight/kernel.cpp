@@ -1,9 +1,8 @@
-#include "cpu/simd/entry.hpp"
-
 #include <algorithm>
 
 #include "core/reach.hpp"
-#include "cpu/simd/storage.hpp"
+#include "cpu/common/round_up.hpp"
+#include "cpu/common/storage.hpp"
 #include "cpu/weight/contract.hpp"
 #include "cpu/weight/totals.hpp"
 

@@ -4,12 +4,12 @@
 #include "cpu/longk/contract.hpp"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "cpu/longk/longk.cpp"
+#define HWY_TARGET_INCLUDE "cpu/longk/simd.cpp"
 #include "cpu/simd/targets.hpp"
 //
 #include "hwy/foreach_target.h"
 //
-#include "cpu/simd/panel-inl.h"
+#include "cpu/simd/panel-inl.hpp"
 #include "hwy/cache_control.h"
 
 HWY_BEFORE_NAMESPACE();

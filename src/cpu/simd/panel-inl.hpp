@@ -7,7 +7,7 @@
 // written, so that the bits do not depend on how rows, depth and columns are split.
 #include <algorithm>
 
-#include "cpu/simd/tiles-inl.h"
+#include "cpu/simd/tiles-inl.hpp"
 
 #if defined(TCONV_CPU_SIMD_PANEL_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TCONV_CPU_SIMD_PANEL_INL_H

@@ -3,7 +3,7 @@
 
 #include "core/polyphase.hpp"
 #include "core/reach.hpp"
-#include "cpu/simd/entry.hpp"
+#include "cpu/common/round_up.hpp"
 #include "cpu/weight/bias.hpp"
 #include "cpu/weight/contract.hpp"
 #include "cpu/weight/totals.hpp"

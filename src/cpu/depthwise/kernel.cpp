@@ -1,44 +1,17 @@
-#include "cpu/simd/entry.hpp"
-
 #include <algorithm>
 #include <atomic>
 
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
 #include "core/reach.hpp"
+#include "cpu/common/round_up.hpp"
+#include "cpu/common/storage.hpp"
 #include "cpu/depthwise/contract.hpp"
-#include "cpu/simd/storage.hpp"
 
 namespace tconv::cpu::depthwise {
 namespace {
 
 using core::Problem;
-
-constexpr int64_t kLanes = 16;  // of the widest vector; smaller vectors need less padding
-
-// t per unit: long enough to hide a unit's set-up, short enough that x, w and a tile of rows stay in L1/L2.
-int64_t tile_of(const Problem& p, Way way) {
-  const int64_t per_channel = core::ceil_div(p.lout(), p.stride);
-  const int64_t room =
-      way != Way::rows_tile ? 4096 / p.cin_per_group() : 16384 / std::clamp<int64_t>(p.lout(), 1, p.stride);
-  return std::clamp<int64_t>(room / kLanes * kLanes, kLanes, std::max(kLanes, per_channel));
-}
-
-Job job_of(const Problem& p) {
-  Job job{p, {}, rows_of(p), p.lout(), 0};
-  Config& c = job.config;
-  const bool all_residues = job.lout >= p.stride;
-  c.way = all_residues && p.stride <= 4     ? Way::interleave
-          : all_residues && p.dilation == 1 ? Way::residues
-                                            : Way::rows_tile;
-  c.tile = tile_of(p, c.way);
-  c.tiles = core::ceil_div(core::ceil_div(job.lout, p.stride), c.tile);  // 0 where y is empty
-  // Tasks of about 64K outputs.
-  const int64_t outputs = std::min(c.tile * p.stride, job.lout) * p.cout_per_group();
-  c.units_per_task = std::max<int64_t>(1, 65536 / std::max<int64_t>(1, outputs));
-  job.pitch = round_up(c.tile + kLanes + job.rows.highest - job.rows.lowest, kLanes);
-  return job;
-}
 
 class DepthwiseKernel final : public plan::Kernel {
  public:
@@ -94,21 +67,6 @@ std::unique_ptr<const plan::Kernel> make(const Problem& p, const core::DeviceInf
 }
 
 }  // namespace
-
-std::string Config::text() const {
-  return "tile " + std::to_string(tile) + " positions, " + std::to_string(tiles) + " a channel, " +
-         std::to_string(units_per_task) + " units a task, " +
-         (way == Way::interleave ? "residues interleaved in registers"
-          : way == Way::residues ? "vectors along residues"
-                                 : "residues interleaved from a tile");
-}
-
-std::size_t Job::scratch_bytes() const {
-  const int64_t rows_tile =
-      config.way != Way::rows_tile ? 0 : static_cast<int64_t>(rows.rows.size()) * (config.tile + kLanes);
-  const int64_t elements = problem.cin_per_group() * pitch + weights_per_group() + kSlack + rows_tile;
-  return static_cast<std::size_t>(elements) * accumulator_size(problem.dtype);
-}
 
 const plan::KernelEntry kEntry = {"cpu.depthwise", "groups of few channels, vectors along positions",
                                   core::DeviceKind::cpu, supports, make};

@@ -1,11 +1,10 @@
-#include "cpu/simd/entry.hpp"
-
 #include <algorithm>
 
 #include "core/checked.hpp"
 #include "core/reach.hpp"
+#include "cpu/common/round_up.hpp"
+#include "cpu/common/storage.hpp"
 #include "cpu/outer/contract.hpp"
-#include "cpu/simd/storage.hpp"
 #include "cpu/weight/totals.hpp"
 
 namespace tconv::cpu::outer {

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "core/polyphase.hpp"
+#include "cpu/common/round_up.hpp"
 #include "cpu/dense/contract.hpp"
-#include "cpu/simd/entry.hpp"
 #include "cpu/weight/contract.hpp"
 
 namespace tconv::cpu::weight {

@@ -1,14 +1,13 @@
+#include "cpu/common/storage.hpp"
 #include "cpu/weight/bias.hpp"
 
-#include "cpu/simd/storage.hpp"
-
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "cpu/weight/bias.cpp"
+#define HWY_TARGET_INCLUDE "cpu/weight/bias_simd.cpp"
 #include "cpu/simd/targets.hpp"
 //
 #include "hwy/foreach_target.h"
 //
-#include "cpu/simd/convert-inl.h"
+#include "cpu/simd/convert-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::weight {

@@ -2,16 +2,16 @@
 #include <cmath>
 
 #include "core/polyphase.hpp"
-#include "cpu/simd/storage.hpp"
+#include "cpu/common/storage.hpp"
 #include "cpu/weight/contract.hpp"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "cpu/weight/weight.cpp"
+#define HWY_TARGET_INCLUDE "cpu/weight/simd.cpp"
 #include "cpu/simd/targets.hpp"
 //
 #include "hwy/foreach_target.h"
 //
-#include "cpu/simd/tiles-inl.h"
+#include "cpu/simd/tiles-inl.hpp"
 #include "cpu/strided/phases-inl.hpp"
 #include "cpu/weight/dots-inl.hpp"
 

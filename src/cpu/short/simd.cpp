@@ -4,12 +4,12 @@
 #include "cpu/short/contract.hpp"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "cpu/short/short.cpp"
+#define HWY_TARGET_INCLUDE "cpu/short/simd.cpp"
 #include "cpu/simd/targets.hpp"
 //
 #include "hwy/foreach_target.h"
 //
-#include "cpu/simd/panel-inl.h"
+#include "cpu/simd/panel-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::short_l::HWY_NAMESPACE {

@@ -1,10 +1,10 @@
-#include "cpu/simd/rows.hpp"
+#include "cpu/common/rows.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 #include "core/polyphase.hpp"
-#include "cpu/simd/storage.hpp"
+#include "cpu/common/storage.hpp"
 
 namespace tconv::cpu {
 namespace {

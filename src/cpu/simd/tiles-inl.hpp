@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "cpu/simd/convert-inl.h"
+#include "cpu/simd/convert-inl.hpp"
 
 #if defined(TCONV_CPU_SIMD_TILES_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TCONV_CPU_SIMD_TILES_INL_H

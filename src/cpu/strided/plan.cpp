@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "core/polyphase.hpp"
-#include "cpu/simd/entry.hpp"
+#include "cpu/common/round_up.hpp"
 #include "cpu/strided/contract.hpp"
 
 namespace tconv::cpu::strided {

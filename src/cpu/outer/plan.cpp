@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "core/polyphase.hpp"
+#include "cpu/common/round_up.hpp"
 #include "cpu/outer/contract.hpp"
-#include "cpu/simd/entry.hpp"
 
 namespace tconv::cpu::outer {
 namespace {

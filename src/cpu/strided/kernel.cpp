@@ -1,10 +1,9 @@
-#include "cpu/simd/entry.hpp"
-
 #include <algorithm>
 #include <atomic>
 
 #include "core/reach.hpp"
-#include "cpu/simd/storage.hpp"
+#include "cpu/common/round_up.hpp"
+#include "cpu/common/storage.hpp"
 #include "cpu/strided/contract.hpp"
 
 namespace tconv::cpu::strided {

@@ -3,19 +3,19 @@
 #include <cmath>
 
 #include "core/polyphase.hpp"
+#include "cpu/common/storage.hpp"
 #include "cpu/outer/contract.hpp"
-#include "cpu/simd/storage.hpp"
 #include "cpu/weight/totals.hpp"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "cpu/outer/outer.cpp"
+#define HWY_TARGET_INCLUDE "cpu/outer/simd.cpp"
 #include "cpu/simd/targets.hpp"
 //
 #include "hwy/foreach_target.h"
 //
 #include "cpu/outer/microkernel-inl.hpp"
 #include "cpu/outer/y_panel-inl.hpp"
-#include "cpu/simd/tiles-inl.h"
+#include "cpu/simd/tiles-inl.hpp"
 #include "hwy/cache_control.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -5,12 +5,12 @@
 #include "cpu/narrow/contract.hpp"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "cpu/narrow/narrow.cpp"
+#define HWY_TARGET_INCLUDE "cpu/narrow/simd.cpp"
 #include "cpu/simd/targets.hpp"
 //
 #include "hwy/foreach_target.h"
 //
-#include "cpu/simd/tiles-inl.h"
+#include "cpu/simd/tiles-inl.hpp"
 #include "hwy/cache_control.h"
 
 HWY_BEFORE_NAMESPACE();

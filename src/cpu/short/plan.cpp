@@ -1,0 +1,83 @@
+// The choice of Config, and the tables of a Job.
+#include <algorithm>
+
+#include "core/polyphase.hpp"
+#include "cpu/common/round_up.hpp"
+#include "cpu/common/storage.hpp"
+#include "cpu/short/contract.hpp"
+
+namespace tconv::cpu::short_l {
+
+using core::Problem;
+
+namespace {
+
+constexpr int64_t kFewColumns = 24;  // up to here weights are read in place, in order
+
+// Channels of a task: about `rows` rows, with little of the last panel unused.
+int64_t channels_of(const Problem& p, int64_t rows) {
+  const int64_t cout = p.cout_per_group(), most = std::clamp<int64_t>(rows / p.k, 1, cout);
+  int64_t best = most;
+  double best_waste = 1e9;
+  for (int64_t c = most; c >= std::max<int64_t>(1, most / 2); --c) {
+    const double waste =
+        static_cast<double>(round_up(c * p.k, kPanel)) / static_cast<double>(std::min(c * p.k, cout * p.k));
+    if (waste < best_waste - 0.01) {
+      best = c;
+      best_waste = waste;
+    }
+  }
+  return best;
+}
+
+void configure(Job& job, int64_t threads) {
+  const Problem& p = job.problem;
+  Config& c = job.config;
+  const int64_t n = std::max<int64_t>(1, p.n);
+  const int64_t most =
+      std::min({512 / p.l, kBuffer / (p.l * p.cin), kBuffer / (p.l * round_up(p.k, kPanel))});
+  c.samples = std::clamp<int64_t>(most, 1, n);
+  job.chunks = core::ceil_div(p.n, c.samples);
+  if (job.chunks > 0) c.samples = core::ceil_div(p.n, job.chunks);
+  const int64_t columns = job.columns();
+  c.pack_panels = columns > kFewColumns;
+  c.depth = std::min<int64_t>(p.cin_per_group(), c.pack_panels ? 128 : 8);
+  // Many columns: the rows of a few panels. Few: the tile stays in L1 while the weights pass by, and every
+  // thread has some tasks.
+  const int64_t share = threads == 1 ? p.cout * p.k : p.cout * p.k / (3 * threads);
+  const int64_t few = std::clamp<int64_t>(std::min(6144 / columns, share), 256, 2048);
+  c.channels = channels_of(p, c.pack_panels ? 128 : few);
+  job.channel_blocks = core::ceil_div(p.cout_per_group(), c.channels);
+  job.row_pitch = round_up(c.channels * p.k, kPanel);
+  c.stage = std::clamp<int64_t>(kBuffer / (columns * p.cin), 1, std::max<int64_t>(1, job.chunks));
+}
+
+}  // namespace
+
+Job job_of(const Problem& p, int64_t threads) {
+  Job job;
+  job.problem = p;
+  job.lout = p.lout();
+  job.full = (p.l - 1) * p.stride + p.dilation * (p.k - 1) + 1;
+  configure(job, threads);
+  return job;
+}
+
+std::string Config::text() const {
+  return std::to_string(samples) + " samples a chunk, " + std::to_string(channels) + " channels a task, " +
+         std::to_string(depth) + " ci at a time, weights " + (pack_panels ? "in packed panels" : "in place") +
+         ", " + std::to_string(stage) + " chunks staged";
+}
+
+std::size_t Job::stage_bytes() const {
+  return static_cast<std::size_t>(columns() * problem.cin) * accumulator_size(problem.dtype);
+}
+
+std::size_t Job::scratch_bytes() const {
+  // A vector's overhang behind the tile and behind the line.
+  const int64_t line = full + problem.output_padding + problem.stride + kPanel;
+  const int64_t elements = (columns() + 1 + config.depth) * row_pitch + line;
+  return static_cast<std::size_t>(elements) * accumulator_size(problem.dtype);
+}
+
+}  // namespace tconv::cpu::short_l
