@@ -161,7 +161,7 @@ WeightOperands weight_operands(const Tensor& x, const Tensor& grad, int64_t kern
 BiasOperands bias_operands(const Tensor& given) {
   const Tensor grad = readable(given);
   const View y(grad);
-  PlanKey key = key_of("grad", y, static_cast<int64_t>(Precision::ieee));
+  PlanKey key = key_of("grad", y, TCONV_IEEE);
   check_dimensions("grad", y);
   tconv_problem& p = key.problem;
   p.operation = TCONV_GRAD_BIAS;

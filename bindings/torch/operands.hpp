@@ -8,7 +8,8 @@
 
 namespace tconv::torch_binding {
 
-// The numbers of an operator, in the order of its schema. precision: of Precision.
+// The numbers of an operator, in the order of its schema. precision: of tconv_precision, or
+// kAmbientPrecision.
 struct Settings {
   int64_t stride, padding, output_padding, groups, dilation, precision;
 };

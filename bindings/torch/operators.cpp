@@ -188,9 +188,9 @@ std::string take(StringHandle handle) {
 }
 
 int64_t number_of(const std::string& word) {
-  if (word == "ieee") return static_cast<int64_t>(Precision::ieee);
-  if (word == "tf32") return static_cast<int64_t>(Precision::tf32);
-  if (word == "auto") return static_cast<int64_t>(Precision::ambient);
+  if (word == "ieee") return TCONV_IEEE;
+  if (word == "tf32") return TCONV_TF32;
+  if (word == "auto") return kAmbientPrecision;
   refuse("precision is '" + word + "': must be 'ieee', 'tf32' or 'auto'");
 }
 

@@ -21,15 +21,15 @@ int32_t dtype_of(const char* name, const View& tensor) {
   refuse(std::string(name) + " has an unsupported dtype: it must be float32, float64, float16 or bfloat16");
 }
 
-int32_t resolve(int64_t number, int32_t dtype, bool cuda) {
-  if (number < 0 || number > 2) {
-    refuse("precision is " + std::to_string(number) +
+int32_t resolve(int64_t precision, int32_t dtype, bool cuda) {
+  if (precision < TCONV_IEEE || precision > kAmbientPrecision) {
+    refuse("precision is " + std::to_string(precision) +
            ": must be 0 (ieee), 1 (tf32) or 2 (as PyTorch is set)");
   }
   if (dtype != TCONV_F32 || !cuda) return TCONV_IEEE;
-  if (static_cast<Precision>(number) != Precision::ambient) return static_cast<int32_t>(number);
+  if (precision != kAmbientPrecision) return static_cast<int32_t>(precision);
   const PrecisionQuery query = g_precision_query.load(std::memory_order_relaxed);
-  return query != nullptr && query() == 1 ? TCONV_TF32 : TCONV_IEEE;
+  return query != nullptr && query() == TCONV_TF32 ? TCONV_TF32 : TCONV_IEEE;
 }
 
 }  // namespace
@@ -55,12 +55,12 @@ bool View::on_cuda() const {
   return device_type == cuda;
 }
 
-PlanKey key_of(const char* name, const View& first, int64_t number) {
+PlanKey key_of(const char* name, const View& first, int64_t precision) {
   PlanKey key{};
   tconv_problem_init(&key.problem);
   key.problem.dtype = dtype_of(name, first);
   const bool cuda = first.on_cuda();
-  key.problem.precision = resolve(number, key.problem.dtype, cuda);
+  key.problem.precision = resolve(precision, key.problem.dtype, cuda);
   key.device = cuda ? TCONV_CUDA : TCONV_CPU;
   key.device_index = cuda ? first.device_index : 0;
   key.threads = cuda ? 0 : torch::stable::get_num_threads();

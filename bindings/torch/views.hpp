@@ -14,7 +14,8 @@ namespace tconv::torch_binding {
 
 using torch::stable::Tensor;
 
-enum class Precision : int64_t { ieee = 0, tf32 = 1, ambient = 2 };  // ambient: as PyTorch is set now
+// What an operator's precision may be beside tconv_precision's: as PyTorch is set now.
+inline constexpr int64_t kAmbientPrecision = 2;
 
 [[noreturn]] void refuse(const std::string& message);
 
@@ -33,18 +34,18 @@ struct View {
 };
 
 // A problem with its dtype, float32 mode, device and threads set, from the tensor that is an operator's
-// first. number: of Precision.
-PlanKey key_of(const char* name, const View& first, int64_t number);
+// first. precision: of tconv_precision, or kAmbientPrecision.
+PlanKey key_of(const char* name, const View& first, int64_t precision);
 
 void check_same(const char* name, const View& tensor, const char* first_name, const View& first);
 void check_dimensions(const char* name, const View& tensor);  // (batch, channels, length) or without batch
 int64_t product(const char* name, int64_t a, int64_t b);      // refuses what overflows
 
-// Python's answer to "which float32 mode is set now", for Precision::ambient: 0 ieee, 1 tf32.
+// Python's answer to "which float32 mode is set now", for kAmbientPrecision: a tconv_precision.
 using PrecisionQuery = int (*)();
 
 }  // namespace tconv::torch_binding
 
-// Called once by the Python package. Without a query Precision::ambient is ieee.
+// Called once by the Python package. Without a query kAmbientPrecision is TCONV_IEEE.
 extern "C" __attribute__((visibility("default"))) void tconv_torch_set_precision_query(
     tconv::torch_binding::PrecisionQuery query);
