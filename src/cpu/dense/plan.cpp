@@ -22,8 +22,8 @@ constexpr int64_t kSumElements = 128 * 1024;   // C of a task with several depth
 constexpr int64_t kMinPanelColumns = 192, kMaxPanelColumns = 1536;
 constexpr int64_t kTasksPerThread = 8;
 
-// Columns are what an output needs of every residue. Where residues lie far apart and padding cuts most of
-// them off, nearly all products would be for nothing: more than this many an output is refused.
+// A column computes every residue, even those whose output padding cuts off. If residues are far apart,
+// nearly all products would be wasted: more than this many columns for each output are refused.
 constexpr int64_t kMostWaste = 32, kLittleWork = 4096;
 
 // Between the outputs of one column.

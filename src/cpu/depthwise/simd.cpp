@@ -106,8 +106,8 @@ HWY_INLINE void ResiduesInside(D d, const core::Problem& p, const A* x, const A*
   }
 }
 
-// There are so few products that asking every vector for NaN would show. Fused multiply-adds of finite
-// numbers make none: their products do not overflow.
+// There are so few products that testing every vector for NaN would cost measurable time. Fused multiply-adds
+// of finite numbers make no NaN: their products do not overflow.
 template <int kTaps, class D, class A, class T>
 HWY_INLINE void ResiduesOf(D d, const core::Problem& p, const A* x, const A* w, A bias, int64_t count, T* y) {
   const hn::ScalableTag<A> whole;
@@ -164,7 +164,7 @@ HWY_INLINE void ChannelByResidue(const Job& job, const Unit<A>& unit, int64_t co
       for (int64_t ci = 0; ci < p.cin_per_group(); ++ci) {
         const A* w = unit.w + ci * w_pitch + co * p.k + r;
         for (int64_t j = 0; j < reached; ++j) {
-          // The last tap may be one of the first residues alone.
+          // Only the first residues may have the last tap.
           const int64_t left = p.k - r - s * j;
           if (left <= 0) break;
           const auto product = hn::MulAdd(hn::Set(d, x[ci * unit.x_pitch - j]), hn::LoadU(d, w + s * j), sum);

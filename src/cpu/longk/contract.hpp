@@ -5,17 +5,19 @@
 //   o + padding = stride*q + r;  y[co, stride*q + r - padding] = bias[co] + sum over ci, j of
 //                                x[ci, q - j] * w[ci, co, r + stride*j]
 //
+// clang-format off
 //   blocks: at most 6 q of one sample
 //   for each group, for stage of blocks whose x fits the workspace:
-//     staged[ci by depth][block][ci][q from the block's first - (taps - 1) on], widened (parallel) for each
-//     task (co, panel of r, part of the stage), tasks spread over threads:
+//     staged[ci by depth][block][ci][q from the block's first - (taps - 1) on], widened                (parallel)
+//     for each task (co, panel of r, part of the stage), tasks spread over threads:
 //       tile[q][r] = bias[co]
 //       for ci by depth: panel[ci][j][r] = w[ci, co, r + stride*j], or raw weights where blocks are few
 //         for block of the part:
 //           tile[q][r] += sum over ci, j of panel[ci][j][r] * staged[..][block][ci][q - j]
 //       y = tile, rounded, r contiguous
+// clang-format on
 //
-// A panel's depth stays in L1 while the blocks pass by, and x is read in order.
+// The weights of a panel stay in L1 while the blocks pass by, and x is read in order.
 #pragma once
 
 #include <cstdint>
@@ -61,8 +63,8 @@ struct Stage {
 
 int64_t panels(const Job& job);  // of one channel
 void stage_block(const Job& job, const void* x, const Stage& stage, int64_t block, void* staged);
-// Task of panels * channels * parts, counted in that order. False where zeros around x may have met a weight
-// that is not finite.
+// Tasks are numbered over panels, then channels, then parts. Returns false if zeros around x may have met a
+// weight that is not finite.
 bool run_task(const Job& job, const plan::Operands& operands, const Stage& stage, const void* staged,
               int64_t task, void* scratch);
 

@@ -72,7 +72,8 @@ HWY_INLINE void Pack(D d, const Job& job, const T* w, const Panel& panel, int64_
   }
 }
 
-// Raw rows of a panel that are packed next, a part of them beside each block: they come from beyond L2.
+// Prefetches the raw rows of the panel that is packed next, a part of them with each block: they come from
+// beyond L2.
 template <class T>
 struct Ahead {
   const T* w;
@@ -127,7 +128,7 @@ HWY_INLINE void Products(D d, const Job& job, const T* w, const Panel& panel, co
   }
 }
 
-// The panel's sums at one q. False where zeros around x may have made a NaN.
+// The panel's sums at one q. Returns false if zeros around x may have made a NaN.
 template <class T, class D, class A>
 HWY_INLINE bool StoreSums(D d, const Job& job, const Panel& panel, int64_t q, const A* sums, T* y) {
   const core::Problem& p = job.problem;

@@ -1,6 +1,6 @@
-// cpu.short: few positions a sample. Vectors run along (channel out, tap), which raw weights hold
-// contiguously, so that a single position suffices to fill them; weights are read raw, once and in order
-// where columns are few.
+// cpu.short: few positions in a sample. Vectors run along (channel out, tap), which is contiguous in raw
+// weights, so a single position is enough to fill them. If there are few columns, weights are read raw, once
+// and in order.
 //
 //   x (N, Cin, L)   w (Cin, Cout/groups, K)   y (N, Cout, Lout)
 //   columns: (n, i); rows: (co, k); a chunk of columns is one or more whole samples

@@ -4,8 +4,8 @@
 //   dx[n, ci, i] = bias[ci] + sum over co, k of dy[n, co, stride*i - padding + k*dilation] * w[ci, co, k]
 //
 // With k*dilation - padding = stride*shift(k) + phase(k), tap k reads dy[co][stride*u + phase] at u = i +
-// shift: after its rows are split by phase, every tap is a shifted load, and the sum is a matrix product with
-// rows = ci, columns = (n, i), depth = (co, k).
+// shift. Once the rows of dy are split by phase, every tap is a shifted load, and the sum is a matrix product
+// with rows = ci, columns = (n, i), depth = (co, k).
 //
 //   for each task: a panel of columns x a range of row blocks, one group                       threads
 //     for each depth block: tap block, then co block

@@ -14,9 +14,9 @@
 //         24 vectors of sums over the chunk; added across lanes, then to the tile's totals in float64
 //     round the totals to dw; with several slabs keep them, and add slabs in order afterwards
 //
-// A lane's float32 sum is at most 1024/lanes products long and a chunk's at most 1024; chunks are added in
-// float64. So the error is that of a short sum however long the depth, and the order depends on the problem
-// alone: chunks and slabs are chosen without a look at the threads.
+// A lane's float32 sum has at most 1024/lanes products and a chunk's at most 1024; chunks are added in
+// float64. So the error is that of a short sum however long the depth is, and the order depends only on the
+// problem: chunks and slabs are chosen without regard to the number of threads.
 //
 // Tile: 4 x 6 is 24 accumulators, 6 vectors of dy and one of x, of 32 registers; 2 x 6 where there are 16.
 // Considered instead: vectors along (co, k) with x broadcast, which needs dy transposed to [i][co, k], K
