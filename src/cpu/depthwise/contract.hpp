@@ -1,4 +1,4 @@
-// cpu.depthwise: groups of so few channels that a group's product is no matrix product. Bound by memory.
+// cpu.depthwise: groups of so few channels that a group is not worth a matrix product. Bound by memory.
 //
 //   x (N, G*ci, L)   w (G*ci, co, K)   y (N, G*co, Lout)      ci, co: channels in and out per group
 //
@@ -13,7 +13,7 @@
 //       longer strides, dilation 1: for t, `lanes` residues at a time, contiguous in w and y
 //       else: a tile of rows f in scratch, interleaved from there
 //
-// Raw weights. x is read in place where it is contiguous, of the accumulator's type and away from its ends.
+// Weights are read raw. x is read in place if it is contiguous and of the accumulator's type, except at its ends.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +51,7 @@ struct Job {
 
 Job job_of(const core::Problem& problem);
 
-// Runs one task. Returns false where it met a weight that is not finite.
+// Runs one task. Returns false if it met a weight that is not finite.
 bool run_task(const Job& job, const plan::Operands& operands, int64_t task, void* scratch);
 
 extern const plan::KernelEntry kEntry;

@@ -16,7 +16,7 @@ constexpr int64_t kOverhang = 16;   // of the last vector
 constexpr int64_t kPanelTaps = 96;  // (ci, tap) of a panel: 24 KiB of L1
 constexpr int64_t kPart = 64;       // blocks of a task at most
 
-// Parts short enough for every thread to have a few tasks, long enough to pay for packing the panel.
+// Parts are short enough that every thread gets a few tasks, and long enough to amortise packing the panel.
 int64_t part_of(const Job& job, int64_t threads) {
   const int64_t tasks = job.problem.cout_per_group() * core::ceil_div(job.problem.stride, kPanel);
   const int64_t parts =
@@ -44,7 +44,7 @@ std::string Config::text() const {
          std::to_string(depth) + " ci at a time";
 }
 
-// Rows of x are stored whole vectors at a time, one over the end of the one before.
+// Rows of x are stored in whole vectors; each row overwrites the overhang of the one before.
 int64_t Job::block_elements() const {
   return config.depth * (kColumns + taps - 1) + kOverhang;
 }

@@ -1,8 +1,8 @@
-// cpu.narrow: few rows (channel out, residue) or few channels in, so that reading x or writing y takes longer
-// than the products.
+// cpu.narrow: so few rows (channel out, residue) or input channels that reading x or writing y takes longer than
+// the products.
 //
 //   x (N, Cin, L)   w (Cin, Cout/groups, K)   y (N, Cout, Lout)
-//   o + padding = stride*q + r; row = (co, r); all rows of a block have the same taps' places in x:
+//   o + padding = stride*q + r; row = (co, r); the taps of all rows of a block read x at the same places:
 //
 // clang-format off
 //   packed w: a header, then accumulators [group][block][ci][j][row of the block], then room for raw weights
@@ -72,7 +72,7 @@ struct Job {
 
 Job job_of(const core::Problem& problem);
 
-// Reorders and widens the weights; false where one is not finite.
+// Reorders and widens the weights; returns false if one is not finite.
 bool reorder_weights(const Job& job, const void* weight, void* reordered);
 void run_task(const Job& job, const plan::Operands& operands, const void* reordered, int64_t task,
               void* scratch);
