@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+import cuda_timing
 import layers as layer_table
 import tconv
 from decoder_models import DECODERS
@@ -139,13 +140,7 @@ class Case:
 
 def timed(function, device, calls):
     if device == "cuda":
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        for _ in range(calls):
-            function()
-        end.record()
-        end.synchronize()
-        return start.elapsed_time(end) / calls
+        return cuda_timing.timed(function, calls)
     begin = time.perf_counter()
     for _ in range(calls):
         function()

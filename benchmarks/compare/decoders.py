@@ -15,7 +15,6 @@ import datetime
 import json
 import math
 import platform
-import statistics
 import sys
 import time
 
@@ -23,6 +22,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 import tconv
+from cuda_timing import summary
 from decoder_models import DECODERS
 
 KINDS = {
@@ -120,13 +120,6 @@ def in_turns(cases, device, seconds, least=3):
             synchronise(device)
             times[name].append((time.perf_counter() - start) * 1e3)
     return {name: summary(values) for name, values in times.items()}
-
-
-def summary(values):
-    median = statistics.median(values)
-    quartiles = statistics.quantiles(values, n=4) if len(values) > 2 else [median] * 3
-    return {"median_ms": median, "min_ms": min(values), "spread": (quartiles[2] - quartiles[0]) / median,
-            "rounds": len(values)}
 
 
 def set_arithmetic(word, device):

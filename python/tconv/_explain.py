@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -45,7 +46,7 @@ def explain(what: nn.Module | Callable[..., Any] | Tensor, *args: Any, device: s
         return _explain_conv1d(device, *args, **kwargs)
     if what is _functional.conv_transpose1d:
         return _explain_transposed(device, *args, **kwargs)
-    return _explain_transposed(device, what, *args, **kwargs)  # type: ignore[arg-type]
+    return _explain_transposed(device, what, *args, **kwargs)
 
 
 def _explain_layer(layer: Any, device: str | None, input: Tensor | Sequence[int]) -> str:
@@ -77,34 +78,24 @@ def _padded(input: Tensor, more: int) -> Tensor:
     return input.new_empty((*input.shape[:-1], input.shape[-1] + more), device="meta")
 
 
-def _explain_transposed(
-    device: str | None,
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
-    groups: int = 1,
-    dilation: Any = 1,
-) -> str:
+def _bound(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """A call's arguments in the order of the function's parameters."""
+    call = inspect.signature(function).bind(*args, **kwargs)
+    call.apply_defaults()
+    return list(call.arguments.values())
+
+
+def _explain_transposed(device: str | None, *args: Any, **kwargs: Any) -> str:
+    input, weight, bias, *given = _bound(_functional.conv_transpose1d, args, kwargs)
     where = _device_word(device, input)
-    numbers = _rules.numbers((stride, padding, output_padding, groups, dilation))
+    numbers = _rules.numbers(tuple(given))
     _rules.check_types("conv_transpose1d", input, weight, bias)
     _rules.output_shape(input, weight, bias, *numbers)
     return _explain(_TRANSPOSED, where, input, weight, bias, numbers)
 
 
-def _explain_conv1d(
-    device: str | None,
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-) -> str:
+def _explain_conv1d(device: str | None, *args: Any, **kwargs: Any) -> str:
+    input, weight, bias, stride, padding, dilation, groups = _bound(_functional.conv1d, args, kwargs)
     where = _device_word(device, input)
     if isinstance(padding, str):
         input, padding = _rules.padded_by_name(input, weight, padding, stride, dilation)
