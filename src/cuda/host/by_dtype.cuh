@@ -1,4 +1,4 @@
-// Which of a kernel's instantiations serves a dtype, where one source file has them all.
+// Which of a kernel's instantiations serves a dtype, if one source file has them all.
 #pragma once
 
 #include <cuda_bf16.h>

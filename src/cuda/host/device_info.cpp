@@ -1,4 +1,4 @@
-// The CUDA devices that are here, asked once per ordinal.
+// The CUDA devices of this machine, queried once per ordinal.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ int attribute(cudaDeviceAttr which, int index) {
   return value;
 }
 
-// The rates of the table's device of that name, else what clock and widths allow.
+// The rates of the device with that name in the table, else those that clock and widths allow.
 void set_rates(DeviceInfo& device, int index) {
   const std::string bare = bare_name(device.name);
   const DeviceInfo* row = nullptr;
@@ -83,7 +83,7 @@ Result<DeviceInfo> ask(int index) {
   return device;
 }
 
-// The CUDA runtime is linked in, and takes drivers from the first of its major version on.
+// The CUDA runtime is linked statically, and works with drivers from the first one of its major version on.
 std::string about_driver() {
   int driver = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) return "no NVIDIA driver is installed";

@@ -1,11 +1,11 @@
-// Launches with checks. A family's run() looks so:
+// Launches with checks. The run() of a family looks like this:
 //
 //   const Launcher launcher(kEntry.name, problem, device, context);       // makes the device current
 //   if (Status s = launcher.check(operands); !s.ok()) return s;           // pointers, where it is cheap
 //   return launcher.run(kernel_function, {blocks, threads, shared_bytes}, params);
 //
-// The work goes to the caller's stream; nothing waits, nothing is allocated, all of it can be captured in a
-// graph.
+// The work goes to the caller's stream. Nothing waits, nothing is allocated, and all of it can be captured in
+// a graph.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -34,8 +34,8 @@ class Launcher {
   Launcher(const char* kernel, const core::Problem& problem, const core::DeviceInfo& device,
            const plan::RunContext& context);
 
-  // Refuses operands that visibly live elsewhere: on another device, or in host memory that the device cannot
-  // read. Looks at the first tensor read and at the output, about a microsecond.
+  // Refuses operands that are known to be elsewhere: on another device, or in host memory that the device
+  // cannot read. Checks the first tensor read and the output, which takes about a microsecond.
   core::Status check(const plan::Operands& operands) const;
 
   // Queues one kernel. The argument types are the kernel's own, so a struct that differs does not compile.

@@ -21,7 +21,7 @@ void (*function_of(DType dtype))(typename Place::Params) {
   });
 }
 
-// One output a thread where there are few.
+// One output for each thread if there are few.
 int64_t chunk_of(int64_t outputs) {
   return outputs < 512 * kSumChunk ? kSumThreads : kSumChunk;
 }

@@ -6,10 +6,10 @@
 
 namespace tconv::cuda {
 
-// What partial sums are held in, and added in: what the dtype is summed in, or float64.
+// The type in which partial sums are held and added: the dtype's accumulation type, or float64.
 enum class Parts { accumulator, float64 };
 
-// Of a forward problem whose partial sums, as many as y has elements a split, lie in the workspace.
+// For a forward problem whose partial sums are in the workspace: as many as y has elements, for each split.
 FlatSumParams flat_sum_params(const core::Problem& problem, const plan::Operands& operands,
                               const void* workspace, int splits);
 
@@ -25,8 +25,8 @@ core::Status sum_partials(const Launcher& launcher, core::DType dtype, Parts par
 core::Status sum_partials(const Launcher& launcher, const core::Problem& problem,
                           const plan::Operands& operands, const void* workspace, PhaseSumParams params);
 
-// Who adds up an output: of partial sums that lie as `elements` outputs do, and of those of row (n, cout) of
-// so many.
+// Which thread adds up an output: for partial sums in the order of `elements` outputs, and for those in rows
+// (n, cout).
 struct SumPosition {
   int64_t block;
   int thread, index;  // its index-th

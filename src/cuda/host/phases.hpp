@@ -5,7 +5,7 @@
 
 namespace tconv::cuda {
 
-// Of a valid problem; no positions where lout() is 0.
+// For a valid problem; there are no positions if lout() is 0.
 Phases phases_of(const core::Problem& problem);
 
 }  // namespace tconv::cuda

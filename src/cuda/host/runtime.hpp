@@ -10,15 +10,15 @@
 
 namespace tconv::cuda {
 
-// Words for an error that `what` met, e.g. "kernel cuda.simt.dense on n1 ci8 ...". Clears the runtime's last
-// error, so that the next good call works. Errors that no call can clear (an earlier kernel broke the
+// The message for an error in `what`, e.g. "kernel cuda.simt.dense on n1 ci8 ...". Clears the runtime's last
+// error, so that the next valid call works. Errors that no call can clear (an earlier kernel broke the
 // context) are reported as such.
 core::Status status_of(cudaError_t error, const std::string& what);
 
-// True where the context is lost: an earlier kernel failed, and only a new process helps.
+// Whether the context is lost: an earlier kernel failed, and only a new process helps.
 bool is_sticky(cudaError_t error);
 
-// Makes a device current for a scope. Leaves a device that is current already alone.
+// Makes a device current for a scope. Does nothing if it is current already.
 class DeviceGuard {
  public:
   explicit DeviceGuard(int index);

@@ -1,4 +1,4 @@
-// What a tensor copy must know of a tensor in device memory.
+// What a tensor copy must know about a tensor in device memory.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ struct TensorShape {
   int box[4];
 };
 
-// A driver that cannot is a status with words. Nothing links the driver: its function is asked of the
-// runtime.
+// If the driver does not support this, the result is a status with a message. Nothing links the driver: the
+// runtime provides the address of its function.
 core::Status make_tensor_map(const TensorShape& shape, TensorMap& map);
 
 }  // namespace tconv::cuda

@@ -12,7 +12,9 @@
 // which may be negative, as may its output padding, which makes the output as long as x is. Of few channels m
 // is larger, so that (co, a) fill a slab of the tensor cores.
 //
-// Making the planes takes a pass over memory, and gives rows that begin on 16 bytes whatever dy's do.
+// Making the planes takes one pass over memory, and yields rows aligned to 16 bytes, whatever the alignment
+// of
+// dy's rows.
 #pragma once
 
 #include "core/problem.hpp"
@@ -34,17 +36,17 @@ struct TransposedForm {
   double planes_ms(const core::DeviceInfo& device) const;
 };
 
-// Empty where a problem has such a form (or is one), else why not.
+// Empty if a problem has such a form (or is one), else the reason why not.
 std::string no_transposed_form(const core::Problem& problem);
 TransposedForm transposed_form(const core::Problem& problem);
 
-// What packed weights have of the form, for a key of their layout.
+// The part of the form that packed weights depend on, for the key of their layout.
 std::string key_of(const TransposedForm& form);
 
 // ", x in planes of 8 phases (12 MB)", or nothing.
 std::string words_of(const TransposedForm& form);
 
-// What the form has as x, made at `planes` where it must be; null in `x` where that fails.
+// The x of the form, made at `planes` if necessary; `x` is null if that fails.
 core::Status form_input(const TransposedForm& form, const core::Problem& problem, const Launcher& launcher,
                         const plan::Operands& operands, void* planes, const void*& x);
 

@@ -5,8 +5,8 @@
 namespace tconv::cuda::simt {
 namespace {
 
-// Turns of kBiasThreads * kBiasSums elements: of long rows pieces, which end with the row, of short ones as
-// they come.
+// Turns of kBiasThreads * kBiasSums elements. Long rows are cut into pieces, which end with the row; short
+// rows are taken as they come.
 template <class T, bool kLongRows>
 __global__ void __launch_bounds__(kBiasThreads) bias_kernel(const __grid_constant__ BiasParams p) {
   using Sum = Accumulator<T>;

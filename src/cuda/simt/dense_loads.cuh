@@ -1,5 +1,5 @@
-// How x and weights of a slab get to shared memory for cuda.simt.dense: by registers, fetched while the slab
-// before is multiplied.
+// How the x and the weights of a slab get into shared memory for cuda.simt.dense: through registers, fetched
+// while the previous slab is multiplied.
 #pragma once
 
 #include "cuda/simt/dense_block.cuh"
@@ -7,7 +7,7 @@
 namespace tconv::cuda {
 
 // Inputs of a slab: a thread keeps one row of the tile and reads some of its channels; neighbouring threads
-// read neighbouring positions. Any strides, no alignment asked.
+// read neighbouring positions. Any strides and any alignment.
 template <class Shape>
 class DenseInputs {
   using T = typename Shape::T;

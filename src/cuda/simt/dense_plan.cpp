@@ -98,7 +98,7 @@ DensePlan plan_dense(const core::Problem& given, const core::DeviceInfo& device,
   const int slabs = base.classes[0].slabs;
   for (std::size_t t = 0; t < tiles.size(); ++t) {
     for (const int splits : kSplits) {
-      // Every split has work; and where a fill goes first, no second pass may come behind it.
+      // Every split has work; and if a fill comes first, no second pass may follow.
       const bool useful =
           splits == 1 || (!base.phases.gaps && (splits - 1) * ceil_div(slabs, splits) < slabs);
       if (!useful) continue;

@@ -1,6 +1,6 @@
-// Outputs of cuda.simt.dense that became NaN, again, of the products that are there: the zeros that stand in
-// for positions outside x are no products, but make NaN of an infinite weight. Zero times infinity makes
-// nothing else, so whatever came out as a number is right.
+// Recomputes outputs of cuda.simt.dense that became NaN, from the products that exist: the zeros that stand
+// for positions outside x are not products, but make NaN of an infinite weight. Zero times infinity gives
+// nothing else, so every output that is a number is correct.
 #pragma once
 
 #include "cuda/device/divide.cuh"

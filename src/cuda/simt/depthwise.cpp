@@ -57,7 +57,7 @@ DepthwiseConfig plan_depthwise(const Problem& p, const DeviceInfo& device) {
   c.by_words =
       p.cin_per_group() == 1 && p.x_steps()[2] == 1 && outputs > kDepthwiseThreads / 2 * c.run * c.runs;
   c.threads = c.by_words ? kDepthwiseThreads : kDepthwiseSmallThreads;
-  // A block takes as many windows of a row as leave every SM several turns of blocks.
+  // A block takes as many windows of a row as still leave several blocks in sequence for every SM.
   const int64_t windows = ceil_div(outputs, c.threads * c.run * c.runs);
   const int64_t wanted = kBlocksPerSm * std::max(1, device.sm_count);
   c.parts = std::clamp<int64_t>(ceil_div(wanted, std::max<int64_t>(1, p.n * p.cout)), 1, windows);

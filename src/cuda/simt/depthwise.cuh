@@ -1,4 +1,4 @@
-// cuda.simt.depthwise: few channels a group, hence bound by memory.
+// cuda.simt.depthwise: few channels in a group, hence bound by memory.
 //
 //   x (N, Cin, L)   w (Cin, Cout/groups, K)   y (N, Cout, Lout)   dilation 1, stride S of 1, 2, 4 or 8
 //   for each row (n, co) of y                                     grid: rows x windows of the row
@@ -14,12 +14,12 @@
 // 32-byte boundaries of y: no memory sector is written by two blocks. A row's first and last run store their
 // elements one by one.
 //
-// Each value of x is read once from memory (but for the halo of K/S values a window) and kept as float in
-// shared memory. Two kernels differ in how it gets there. The usual one, for one channel a group: in words of
-// 4 bytes aligned as x is, two elements of a 16-bit type, whose shift of one element, where there is one,
-// disappears when they become floats; a block walks over neighbouring windows of a row, and the words of the
-// next one are under way, in registers, while this one is multiplied and stored. The other one, for several
-// channels, any strides of x and short rows: element by element.
+// Each value of x is read once from memory (except for the halo of K/S values in each window) and kept as
+// float in shared memory. Two kernels differ in how it gets there. The usual one, for one channel in a group,
+// loads aligned words of 4 bytes, which hold two elements of a 16-bit type; if they are shifted by one
+// element, the shift disappears when they become floats. A block walks over neighbouring windows of a row,
+// and the words of the next window are in flight, in registers, while this one is multiplied and stored. The
+// other kernel, for several channels, any strides of x and short rows, loads element by element.
 #pragma once
 
 #include "cuda/simt/depthwise_part.cuh"
@@ -82,7 +82,7 @@ __device__ __forceinline__ void run_phase(T* to, int64_t first, const Epilogue<T
   }
 }
 
-// Phases are compared one after the other; the test is uniform over the block.
+// Phases are tried one after the other; the test is uniform over the block.
 template <class T, int S, int kThreads, int kPhase = 0>
 __device__ __forceinline__ void run_any_phase(int phase, T* to, int64_t first, const Epilogue<T>& finish,
                                               const float* xs, const float* ws, int channels,

@@ -38,7 +38,7 @@ __device__ __forceinline__ void load_window(float (&to)[XV], const float* from) 
 }
 
 // All taps of one input channel for this thread's runs. xs points at run 0's first Q. Weights are read four
-// at a time, and tests are for whole taps: the last one alone may lack residues.
+// at a time, and bounds are tested for whole taps: only the last tap may lack residues.
 template <int S, int R, int kRuns, int kPhase, int kThreads>
 __device__ __forceinline__ void add_channel(float (&sum)[kRuns][R], const float* xs, const float* ws,
                                             const DepthwiseParams& a) {

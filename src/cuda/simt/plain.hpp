@@ -1,5 +1,5 @@
-// cuda.simt.plain: every operation of every problem, simply. The slow path: the planner comes here for
-// gradients, and for forward problems whose counts the other kernels do not hold.
+// cuda.simt.plain: every operation of every problem, in the simplest way. This is the slow path, for problems
+// whose counts the other kernels cannot hold and for gradients that they refuse.
 //
 // clang-format off
 //   fwd   a thread an output: for k of its residue, ci:                          y  += x[n,ci,i] * w[ci,co',k]
@@ -8,8 +8,8 @@
 //   gb    a block a channel: its threads share the positions (n, o):             db += dy[n,co,o]
 // clang-format on
 //
-// Sums are held in float64 over short runs of float32, so that long ones stay right on every GPU. Few outputs
-// split their positions over blocks, and a second pass adds the parts in order.
+// Sums are held in float64 over short runs of float32, so that long sums stay precise on every GPU. If there
+// are few outputs, their positions are split over blocks, and a second pass adds the parts in order.
 #pragma once
 
 #include <cstdint>
