@@ -163,7 +163,7 @@ TEST(RunTest, GradientsOverNoSamplesReadNothing) {
   }
 }
 
-// What C11's aligned_alloc(256, bytes) asks for, of every kernel.
+// What C11's aligned_alloc(256, bytes) requires, for every kernel.
 TEST(RunTest, SizesOfBuffersAreMultiplesOfTheirAlignment) {
   int packing = 0, working = 0;
   for (const char* text : {"n2 ci8 co16 l37 k4 s2 p1 bias f32", "n1 ci6 co6 l19 k5 s3 p2 op2 g6 f32",

@@ -16,7 +16,7 @@ Problem draw_forward(uint64_t i) {
   return judge::draw_valid(rng, {.gradients = false, .typical = 20'000});
 }
 
-// Pairs (tap, input) that reach output o, by the definition alone.
+// Pairs (tap, input) that reach output o, straight from the definition.
 std::set<std::pair<int64_t, int64_t>> reached(const Problem& p, int64_t o) {
   std::set<std::pair<int64_t, int64_t>> pairs;
   for (int64_t k = 0; k < p.k; ++k) {

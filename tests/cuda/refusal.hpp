@@ -13,7 +13,7 @@ inline core::DeviceInfo device(const char* name) {
   return core::named_device(name).value();
 }
 
-// Why a kernel refuses a problem on a device; empty where it does not.
+// Why a kernel refuses a problem on a device; empty if it does not.
 inline std::string refusal(const plan::KernelEntry& entry, const std::string& text, const char* name,
                            bool forced) {
   plan::PlanOptions options;

@@ -263,7 +263,7 @@ TEST(Sm90Plan, EveryKernelIsSomePlansChoice) {
   }
 }
 
-// The short way says what the search says, also where little fits.
+// The shortcut gives the same answer as the search, even if little fits.
 TEST(Sm90Plan, FitsWhereThePlanHasBlocks) {
   core::DeviceInfo small = device("h200");
   int fits = 0, not_fits = 0;

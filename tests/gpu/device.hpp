@@ -28,7 +28,7 @@ inline bool gpu_is_present() {
   return std::filesystem::exists("/proc/driver/nvidia/version") || std::filesystem::exists("/dev/nvidiactl");
 }
 
-// Skips where there is no GPU at all; fails where one is present but unusable.
+// Skips if there is no GPU at all; fails if one is present but unusable.
 class Gpu : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -47,7 +47,7 @@ class Gpu : public ::testing::Test {
     ASSERT_EQ(e, cudaSuccess) << cudaGetErrorString(e); \
   } while (false)
 
-// Device memory; null where the allocation failed.
+// Device memory; null if the allocation failed.
 class Buffer {
  public:
   explicit Buffer(std::size_t bytes) : bytes_(bytes) {

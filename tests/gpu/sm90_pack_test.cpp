@@ -45,7 +45,7 @@ class Packed : public Gpu {
     if (cuda::device_info(0).value().sm != 90) GTEST_SKIP() << "not a GPU of compute capability 9.0";
   }
 
-  // Packs as the plan would; 0xff where nothing was written.
+  // Packs as the plan would; 0xff wherever nothing was written.
   void pack(const std::string& text, const std::vector<std::pair<int64_t, double>>& planted) {
     const Operands o(text);
     problem_ = o.problem;

@@ -21,7 +21,7 @@ class Sm90 : public Gpu {
   }
 };
 
-// What a configuration computes; empty where it does not fit.
+// What a configuration computes; empty if it does not fit.
 std::vector<std::byte> run(const Operands& o, const core::DeviceInfo& device,
                            const cuda::Sm90Config& config) {
   const core::Problem& p = o.problem;

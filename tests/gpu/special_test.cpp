@@ -116,7 +116,7 @@ const std::vector<const char*>& gapped() {
 
 constexpr const char* kModes[] = {"f32", "f32 tf32", "f16", "bf16", "f64"};
 
-// All products and biases are zeros of both signs: +0.0 where there are products, else the bias.
+// All products and biases are zeros of both signs: the result is +0.0 if there are products, else the bias.
 TEST_F(Special, SignOfZero) {
   for (const char* shape : gapped()) {
     for (const char* mode : kModes) {
@@ -150,7 +150,7 @@ TEST_F(Special, SignOfZero) {
   }
 }
 
-// NaN of other signs and payloads in every operand: one NaN comes out, also where a bias is merely copied.
+// NaN of other signs and payloads in every operand: one NaN comes out, even if a bias is merely copied.
 TEST_F(Special, OneNan) {
   for (const char* shape : gapped()) {
     for (const char* mode : kModes) {

@@ -1,4 +1,4 @@
-// Graphs, streams, threads: the same bits however a run is queued.
+// Graphs, streams, threads: the same bits, however a run is queued.
 #include <thread>
 
 #include "gpu/device.hpp"
@@ -135,7 +135,7 @@ INSTANTIATE_TEST_SUITE_P(Each, Streams, ::testing::ValuesIn(problems()), name_of
 
 using BatchInvariant = Streams;
 
-// With the option, a sample has the same bits alone and as the third of five.
+// With the option, a sample has the same bits alone as it has as the third of five.
 TEST_P(BatchInvariant, SampleDoesNotSeeItsBatch) {
   core::Problem p = core::parse(GetParam()).value();
   p.n = 5;

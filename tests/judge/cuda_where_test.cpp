@@ -1,4 +1,4 @@
-// A planted fault of one register of one lane, and whether the words of `tconv check --where` lead to it.
+// A planted fault in one register of one lane: `tconv check --where` must lead to it.
 #include <gtest/gtest.h>
 
 #include "core/device_info.hpp"

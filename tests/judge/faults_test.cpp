@@ -74,7 +74,8 @@ TEST(Judge, CatchesEveryFaultOfMemoryAndBits) {
   GTEST_SKIP() << "the sanitizer itself stops what reaches into a margin";
 #endif
   for (const Planted& p : planted) {
-    // Two threads take the first tasks in either order: with one, only the second run has another order.
+    // Two threads take the first tasks in either order; with one thread, only the second run has another
+    // order.
     const auto target = cpu_target(p.fault == Fault::order_shows ? 1 : 2);
     for (const char* line : kLines) {
       for (const Fill fill : {Fill::integers, Fill::uniform, Fill::positive, Fill::spread}) {
@@ -131,7 +132,7 @@ TEST(Judge, CatchesCoarseArithmetic) {
     EXPECT_NE(verdict(Fault::rounds_tf32, kLines[0], fill), "") << "ieee must not round operands";
     EXPECT_NE(verdict(Fault::coarse_sums, kLines[0], fill), "");
   }
-  // Sums kept in float16 where float32 is promised: long ones show it.
+  // Sums kept in float16 although float32 is promised: long sums expose it.
   EXPECT_NE(verdict(Fault::coarse_sums, "n1 ci200 co4 l20 k4 s2 p1 f16", Fill::positive), "");
 }
 

@@ -1,5 +1,6 @@
-// What every CPU kernel promises of bits, whatever the data: one NaN, the sign of zero, and no dependence on
-// where operands lie. Each test walks every kernel that takes the problem, every dtype and SIMD target.
+// What every CPU kernel promises about bits, whatever the data: one NaN, the sign of zero, and no dependence
+// on the addresses of operands. Each test walks every kernel that takes the problem, every dtype and SIMD
+// target.
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -136,7 +137,7 @@ TEST(CpuBits, OneNanLeavesEveryKernel) {
     judge::Rng rng(4);
     Tensors t(p);
     t.fill_uniform();
-    // The bias alone, with products or without any.
+    // Only the bias, with products or without any.
     for (int64_t c = 0; c < p.cout; ++c) t.bias.set_bits(c, strange_nan(p.dtype, rng.next()));
     t.run(kernel);
     EXPECT_EQ(expect_one_nan(t), t.y.count());

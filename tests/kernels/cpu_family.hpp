@@ -59,7 +59,7 @@ inline void judge_lines(const char* kernel, std::initializer_list<const char*> l
   }
 }
 
-// Also holds what any plan must: at most 8 MiB of workspace a thread beside packed weights.
+// Also checks what holds for any plan: at most 8 MiB of workspace a thread, in addition to packed weights.
 inline bool supported(const core::Problem& problem, const char* kernel) {
   plan::PlanOptions options;
   options.force_kernel = kernel;
@@ -92,7 +92,7 @@ inline void expect_bounded_workspace(const char* kernel, uint64_t seed,
   EXPECT_GT(supporting, 100);
 }
 
-// What draws may have beside the family's own sizes: dtype, bias, padding, strides of what is read.
+// What draws may have in addition to the family's own sizes: dtype, bias, padding, strides of what is read.
 inline void draw_rest(judge::Rng& rng, core::Problem& p) {
   using core::DType;
   p.dtype = rng.pick({DType::f32, DType::f32, DType::f64, DType::f16, DType::bf16});

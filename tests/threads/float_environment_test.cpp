@@ -88,7 +88,7 @@ void fill_about_the_least(Case& c) {
   }
 }
 
-// Two tasks or more of every kind of kernel, small enough for the float64 reference.
+// Two tasks or more for every kind of kernel, small enough for the float64 reference.
 constexpr const char* kSmallLines[] = {
     "n1 ci20 co36 l150 k4 s2 p1 bias f32", "n2 ci24 co24 l90 k4 s2 p1 g24 bias f32",
     "n1 ci33 co1 l60 k64 s16 p0 f32",      "n1 ci1 co30 l200 k5 s3 p1 bias f32",
@@ -220,7 +220,7 @@ TEST(FloatEnvironment, TheCallersTrapsDoNotFire) {
 }
 #endif
 
-// Asked without an executor, whose tasks set the environment by themselves.
+// Called without an executor, whose tasks would set the environment themselves.
 TEST(FloatEnvironment, WorkersDoNotInheritTheirMakers) {
   static cpu::WorkerPool& pool = *new cpu::WorkerPool(3);
   uint64_t plain = 0;

@@ -72,7 +72,7 @@ class Runner {
   std::unique_ptr<plan::Plan> plan_;
 };
 
-// A caller's executor: threads made for each call, tasks dealt out in turn.
+// A caller's executor: new threads for each call, tasks dealt out in turn.
 struct OwnExecutor {
   int threads;
   void (*on_thread)() = nullptr;  // called first on each thread

@@ -1,4 +1,4 @@
-// The pool by itself: how callers share workers, and what its threads are. Tasks sleep rather than compute,
+// The pool alone: how callers share workers, and what its threads are. Tasks sleep rather than compute,
 // so that pools of more cores than the machine has behave as they would there.
 #include "cpu/threads/worker_pool.hpp"
 
