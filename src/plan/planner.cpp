@@ -1,5 +1,6 @@
 #include "plan/planner.hpp"
 
+#include <algorithm>
 #include <cfenv>
 #include <cstdlib>
 
@@ -211,17 +212,28 @@ std::vector<const KernelEntry*> supporting(const core::Problem& problem, const c
   return found;
 }
 
-std::string explain(const Plan& plan) {
+std::vector<Explained> explained(const Plan& plan) {
   const PlanningFloatEnvironment environment;
-  std::string out = "problem  " + text(plan.problem) + "\n";
-  out += "device   " + plan.device.name + "\n";
-  out += std::string("kernel   ") + plan.entry->name +
-         (plan.options.force_kernel.empty() ? "" : " (forced)") + ": " + plan.entry->summary + "\n";
-  out += "config   " + plan.kernel->describe() + "\n";
-  for (const StageLine& line : plan.kernel->stages()) out += "  " + line.stage + ": " + line.words + "\n";
-  if (!plan.note.empty()) out += "note     " + plan.note + "\n";
+  const std::string forced = plan.options.force_kernel.empty() ? "" : " (forced)";
+  std::vector<Explained> lines = {{"problem", text(plan.problem)},
+                                  {"device", plan.device.name},
+                                  {"kernel", plan.entry->name + forced + ": " + plan.entry->summary},
+                                  {"config", plan.kernel->describe()}};
+  for (const StageLine& line : plan.kernel->stages()) lines.push_back({line.stage, line.words, true});
+  if (!plan.note.empty()) lines.push_back({"note", plan.note});
   for (const Refused& r : plan.refused) {
-    out += std::string("refused  ") + r.entry->name + ": " + r.reason + "\n";
+    lines.push_back({"refused", std::string(r.entry->name) + ": " + r.reason});
+  }
+  return lines;
+}
+
+std::string explain(const Plan& plan) {
+  constexpr std::size_t kWidth = 9;
+  std::string out;
+  for (const Explained& line : explained(plan)) {
+    out += line.stage ? "  " + line.label + ": "
+                      : line.label + std::string(kWidth - std::min(kWidth, line.label.size()), ' ');
+    out += line.words + "\n";
   }
   return out;
 }

@@ -50,7 +50,13 @@ core::Result<Plan> make_plan(const core::Problem&, const core::DeviceInfo&, cons
 // Every entry that supports the problem, in order; the check of "all kernels" walks these.
 std::vector<const KernelEntry*> supporting(const core::Problem&, const core::DeviceInfo&, const PlanOptions&);
 
-std::string explain(const Plan& plan);
+// What there is to say of a plan, in order: problem, device, kernel, config, its stages, note, refused.
+struct Explained {
+  std::string label, words;
+  bool stage = false;
+};
+std::vector<Explained> explained(const Plan& plan);
+std::string explain(const Plan& plan);  // a line each
 
 // Packs and runs. Pointers must be valid; sizes are checked. Operands.weight is what pack() wrote where
 // packed is set, else raw.

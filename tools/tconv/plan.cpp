@@ -35,25 +35,45 @@ std::string size_text(double bytes) {
   return bytes < 1e9 ? fmt::format("{:.1f} MB", bytes / 1e6) : fmt::format("{:.2f} GB", bytes / 1e9);
 }
 
-void print_text(const plan::Plan& p, const core::Work& work, const Rates& rates, const Floor& floor) {
-  fmt::print("problem    {}\n", text(p.problem));
-  fmt::print("output     {}\n", shape_text(output_shape(p.problem)));
-  fmt::print("work       {:.4g} GFLOP, {} read and written\n", work.flops / 1e9, size_text(work.bytes));
-  const bool cpu = p.device.kind == core::DeviceKind::cpu;
-  fmt::print("device     {}{}\n", p.device.name, cpu ? fmt::format(", {} threads", p.options.threads) : "");
-  fmt::print("floor      {}, bound by {}: {:.4g} GFLOP/s, {:.4g} GB/s ({})\n", duration(floor.seconds()),
-             floor.binds(), rates.gflops, rates.gbps, cpu ? "measured now" : "from the device table");
-  fmt::print("kernel     {}{}: {}\n", p.entry->name, p.options.force_kernel.empty() ? "" : " (forced)",
-             p.entry->summary);
-  fmt::print("config     {}\n", p.kernel->describe());
-  for (const plan::StageLine& line : p.kernel->stages()) fmt::print("  {:<9}{}\n", line.stage, line.words);
+void print_line(const std::string& label, const std::string& words) {
+  fmt::print("{:<11}{}\n", label, words);
+}
+
+void print_work(const core::Problem& p, const core::Work& work) {
+  print_line("output", shape_text(output_shape(p)));
+  print_line("work",
+             fmt::format("{:.4g} GFLOP, {} read and written", work.flops / 1e9, size_text(work.bytes)));
+}
+
+void print_floor(const Rates& rates, const Floor& floor, bool cpu) {
+  print_line("floor", fmt::format("{}, bound by {}: {:.4g} GFLOP/s, {:.4g} GB/s ({})",
+                                  duration(floor.seconds()), floor.binds(), rates.gflops, rates.gbps,
+                                  cpu ? "measured now" : "from the device table"));
+}
+
+void print_costs(const plan::Plan& p) {
   const double predicted = p.kernel->predicted_ms();
-  if (predicted > 0) fmt::print("predicted  {}, by the kernel's cost model\n", duration(predicted * 1e-3));
-  fmt::print("memory     packed weights {} bytes, workspace {} bytes (raw weights: {})\n",
-             plan::buffer_bytes(p.packed_bytes()), plan::buffer_bytes(p.workspace_bytes(true)),
-             plan::buffer_bytes(p.workspace_bytes(false)));
-  if (!p.note.empty()) fmt::print("note       {}\n", p.note);
-  for (const plan::Refused& r : p.refused) fmt::print("refused    {}: {}\n", r.entry->name, r.reason);
+  if (predicted > 0) print_line("predicted", duration(predicted * 1e-3) + ", by the kernel's cost model");
+  print_line("memory",
+             fmt::format("packed weights {} bytes, workspace {} bytes (raw weights: {})",
+                         plan::buffer_bytes(p.packed_bytes()), plan::buffer_bytes(p.workspace_bytes(true)),
+                         plan::buffer_bytes(p.workspace_bytes(false))));
+}
+
+// What explain() says, with what this program knows beside the plan in between.
+void print_text(const plan::Plan& p, const core::Work& work, const Rates& rates, const Floor& floor) {
+  const bool cpu = p.device.kind == core::DeviceKind::cpu;
+  const std::vector<plan::Explained> lines = plan::explained(p);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const plan::Explained& line = lines[i];
+    const bool device = line.label == "device" && cpu;
+    print_line(line.stage ? "  " + line.label : line.label,
+               line.words + (device ? fmt::format(", {} threads", p.options.threads) : ""));
+    if (line.label == "problem") print_work(p.problem, work);
+    if (line.label == "device") print_floor(rates, floor, cpu);
+    const bool configured = line.label == "config" || line.stage;
+    if (configured && (i + 1 == lines.size() || !lines[i + 1].stage)) print_costs(p);
+  }
 }
 
 void print_json(const plan::Plan& p, const core::Work& work, const Rates& rates, const Floor& floor) {
