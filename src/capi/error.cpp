@@ -6,7 +6,7 @@
 namespace tconv::capi {
 namespace {
 
-// words: what stands in for text where there was no memory for it.
+// words: the fixed message to use if there was no memory for the text.
 struct Message {
   std::string text;
   const char* words = nullptr;

@@ -15,7 +15,7 @@ using core::Result;
 using core::Status;
 
 // The default floating-point environment until the end of the scope: cost models round, and printf rounds
-// numbers as the x87 unit is told to, which core::DefaultFloatEnvironment leaves alone.
+// numbers in the mode of the x87 unit, which core::DefaultFloatEnvironment does not touch.
 class PlanningFloatEnvironment {
  public:
   PlanningFloatEnvironment() {

@@ -119,7 +119,7 @@ class Tables(unittest.TestCase):
         self.assertEqual(tconv("check", taken, "--where-supported").returncode, 2)
 
     def test_check_fails_with_status_1_and_the_problem(self):
-        # A kernel that cannot be had is a wrong problem, as is one that memory does not suffice for.
+        # A kernel that is not available counts as a failure, and so does a problem that does not fit in memory.
         arguments = ["check", "n1 ci64 co64 l100000 k3 s1 p0 f32", "--memory", "1"]
         result = tconv(*arguments)
         self.assertEqual(result.returncode, 1)

@@ -1,4 +1,4 @@
-// A kernel whose wgmma ptxas has take turns, as their sums are read while they are written:
+// A kernel whose wgmma ptxas serialises, because their sums are read while they are written:
 // scripts/checked_nvcc must not let it pass. With SOUND defined the sums are read behind the wait.
 #include "cuda/device/ptx/sm90.cuh"
 

@@ -1,5 +1,5 @@
 // The choice of cuda.sm80.dense on devices that need not be here: what it refuses, that what it chooses fits,
-// and what may not depend on what.
+// and what must not depend on what.
 #include <gtest/gtest.h>
 
 #include "cuda/host/transposed_form.hpp"

@@ -1,5 +1,5 @@
 // The choice of cuda.sm90.dense on a device that need not be here: what it refuses, that what it chooses
-// fits, and what may not depend on what.
+// fits, and what must not depend on what.
 #include <gtest/gtest.h>
 
 #include <set>

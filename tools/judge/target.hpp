@@ -42,7 +42,7 @@ class Target {
   virtual ~Target() = default;
   virtual const core::DeviceInfo& info() const = 0;
 
-  // At least `bytes` bytes, aligned to 256; refused where memory does not suffice.
+  // At least `bytes` bytes, aligned to 256; refused if there is not enough memory.
   virtual core::Result<std::unique_ptr<Block>> allocate(std::size_t bytes) = 0;
   virtual std::size_t memory_limit() const = 0;  // bytes that one judged problem may take
 

@@ -39,7 +39,7 @@ inline int most_shared_splits(const core::Problem& p, const Phases& f) {
   return static_cast<int>(std::clamp<int64_t>(kMost * p.lout() / sums, 1, kMost));
 }
 
-// cheapest(problem, limits) chooses among the family's candidates. Where samples may not depend on their
+// cheapest(problem, limits) chooses among the family's candidates. If samples must not depend on their
 // batch, one sample alone says how the reduction is split.
 template <class Cheapest>
 auto choose_plan(const core::Problem& p, bool batch_invariant, Cheapest&& cheapest) {

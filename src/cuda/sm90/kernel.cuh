@@ -3,7 +3,7 @@
 //   warps that bring   x, by a Source, into a ring of stages; weights, by PackedSource, into a ring of slots
 //   warpgroups that multiply, for each of their tiles:   sums = Product(stages, slots);   Writer stores sums
 //
-// A set of stages W says what each is; the concepts below say what they owe each other. (gather_stages.cuh
+// A set of stages W says what each is; the concepts below say what each guarantees. (gather_stages.cuh
 // and tma_stages.cuh have the sets there are; params.hpp has what the host tells each stage.)
 //
 //   W::Shape     slots: Mode, Prologue, Activation. Numbers: kThreads, kConsumers (threads that multiply),
