@@ -80,6 +80,17 @@ class Paths(unittest.TestCase):
                     seen += 1
         self.assertGreater(seen, 80)
 
+    def test_every_link_leads_to_a_file(self):
+        seen = 0
+        for page in PAGES:
+            for target in re.findall(r"\]\(([^)\s#]+)(?:#[^)\s]*)?\)", page.read_text()):
+                if "://" in target:
+                    continue
+                with self.subTest(page=page.name, target=target):
+                    self.assertTrue((page.parent / target).exists())
+                    seen += 1
+        self.assertGreater(seen, 100)
+
 
 def transcripts():
     """(page, command line, the lines shown below it) of every `$ tconv ...`."""
