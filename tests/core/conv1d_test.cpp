@@ -49,7 +49,8 @@ TEST(Conv1d, RefusalsNameTheCallsArguments) {
        "k is 4611686018427387904: its taps reach over dilation*(k-1)+1 = 2^63 or more positions, and "
        "l+2*padding is 5"},
       {"ci8 co8 l5 k3 p4611686018427387904", "the padded length overflows 63 bits: make the problem smaller"},
-      {"ci1 co1 l4611686018427387904 k1", "the size of x in bytes overflows 63 bits: make the problem smaller"},
+      {"ci1 co1 l4611686018427387904 k1",
+       "the size of x in bytes overflows 63 bits: make the problem smaller"},
       {"ci1 co4611686018427387904 l1 k1",
        "the size of the weight in bytes overflows 63 bits: make the problem smaller"},
       {"ci8 co8 l5 k3 ys1,1,1", "y_stride is given: operation conv1d does not read y"},

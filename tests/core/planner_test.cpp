@@ -96,7 +96,8 @@ TEST(Planner, AnUnknownNameInTheEnvironmentIsRefusedInWords) {
     ASSERT_FALSE(plan.ok());
     EXPECT_EQ(plan.status().code(), Code::invalid_argument);
     const std::string message = plan.status().message();
-    EXPECT_EQ(message.rfind("TCONV_FORCE_KERNEL is 'no.such.kernel': no such kernel; the kernels are ", 0), 0u)
+    EXPECT_EQ(message.rfind("TCONV_FORCE_KERNEL is 'no.such.kernel': no such kernel; the kernels are ", 0),
+              0u)
         << message;
   }
 }
@@ -137,7 +138,8 @@ TEST(Planner, AnUnknownForcedNameIsRefusedWithTheKnownOnes) {
   const auto plan = plan_for(of("ci8 co8 l5 k3"), "no.such.kernel");
   ASSERT_FALSE(plan.ok());
   const std::string message = plan.status().message();
-  EXPECT_EQ(message.rfind("force_kernel is 'no.such.kernel': no such kernel; the kernels are ", 0), 0u) << message;
+  EXPECT_EQ(message.rfind("force_kernel is 'no.such.kernel': no such kernel; the kernels are ", 0), 0u)
+      << message;
   for (const KernelEntry* entry : registry()) EXPECT_NE(message.find(entry->name), std::string::npos);
 }
 

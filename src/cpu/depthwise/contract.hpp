@@ -13,7 +13,8 @@
 //       longer strides, dilation 1: for t, `lanes` residues at a time, contiguous in w and y
 //       else: a tile of rows f in scratch, interleaved from there
 //
-// Weights are read raw. x is read in place if it is contiguous and of the accumulator's type, except at its ends.
+// Weights are read raw. x is read in place if it is contiguous and of the accumulator's type, except at its
+// ends.
 #pragma once
 
 #include <cstdint>

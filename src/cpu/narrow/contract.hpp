@@ -1,5 +1,5 @@
-// cpu.narrow: so few rows (channel out, residue) or input channels that reading x or writing y takes longer than
-// the products.
+// cpu.narrow: so few rows (channel out, residue) or input channels that reading x or writing y takes longer
+// than the products.
 //
 //   x (N, Cin, L)   w (Cin, Cout/groups, K)   y (N, Cout, Lout)
 //   o + padding = stride*q + r; row = (co, r); the taps of all rows of a block read x at the same places:

@@ -1,6 +1,6 @@
 /* The library as programs of the old header were linked: the names without versions. Nothing here runs. */
 #define FUNCTION(name) \
-  void name(void); \
+  void name(void);     \
   void name(void) {}
 
 FUNCTION(tconv_problem_init)

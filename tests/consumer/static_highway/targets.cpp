@@ -3,7 +3,9 @@
 
 namespace hwy {
 
-int64_t SupportedTargets() { return HWY_STATIC_TARGET | HWY_SCALAR; }
+int64_t SupportedTargets() {
+  return HWY_STATIC_TARGET | HWY_SCALAR;
+}
 
 ChosenTarget& GetChosenTarget() {
   static ChosenTarget chosen;
