@@ -23,7 +23,7 @@ struct PlanOptions {
 };
 
 // Operands of one run; what the operation does not read is null. weight is what the kernel reads: packed
-// where packed_bytes() > 0, else raw.
+// where packed_bytes() > 0, else raw. In run_raw() it is raw.
 struct Operands {
   const void* x = nullptr;
   const void* weight = nullptr;
@@ -66,6 +66,11 @@ class Kernel {
   virtual double predicted_ms() const { return 0; }
   virtual core::Status pack(const void* weight, void* packed, const RunContext& context) const;
   virtual core::Status run(const Operands& operands, const RunContext& context) const = 0;
+  // A kernel of packed weights that takes raw ones in less time than packing all of them first has run_raw(),
+  // with a workspace of its own.
+  virtual bool reads_raw() const { return false; }
+  virtual std::size_t raw_workspace_bytes() const { return workspace_bytes(); }
+  virtual core::Status run_raw(const Operands& operands, const RunContext& context) const;
 };
 
 // Says whether a kernel takes a problem; where not, why (one clause, e.g. "dtype f64: tensor cores hold

@@ -139,6 +139,10 @@ std::string Kernel::where(int64_t) const {
   return "";
 }
 
+Status Kernel::run_raw(const Operands&, const RunContext&) const {
+  return {Code::unsupported, "this kernel reads packed weights"};
+}
+
 const std::string& kernel_of_environment() {
   static const std::string name = [] {
     const char* value = std::getenv(kVariable);
@@ -166,6 +170,8 @@ std::string Plan::pack_key() const {
 std::size_t Plan::workspace_bytes(bool packed_weights) const {
   if (problem.output_elements() == 0) return 0;
   const std::size_t scratch = kernel->workspace_bytes();
+  // Never less than with packed weights: callers may have one workspace for both.
+  if (!packed_weights && kernel->reads_raw()) return std::max(scratch, kernel->raw_workspace_bytes());
   return packed_weights ? scratch : buffer_bytes(kernel->packed_bytes()) + scratch;
 }
 
@@ -251,6 +257,7 @@ Status run(const Plan& plan, const Operands& operands, bool packed, const RunCon
   Status status = check_workspace(plan, !pack_first, context, workspace_bytes);
   if (!status.ok() || plan.problem.output_elements() == 0) return status;
   if (!pack_first) return plan.kernel->run(operands, context);
+  if (plan.kernel->reads_raw()) return plan.kernel->run_raw(operands, context);
   RunContext rest = context;
   rest.workspace += buffer_bytes(plan.kernel->packed_bytes());
   RunContext once = context;

@@ -178,6 +178,30 @@ TEST(CpuDense, PackedWeightsServeEveryPlanOfTheirKey) {
   }
 }
 
+// Raw weights are packed by the threads that read them, in chunks; the order of sums is that of packed ones.
+// Shapes of several chunks, depth blocks, classes of taps and a last cout block that is not full.
+TEST(CpuDense, RawWeightsHaveTheBitsOfPackedOnes) {
+  for (const std::string& simd : SimdTarget::all()) {
+    const SimdTarget only(simd);
+    for (const char* line :
+         {"n1 ci300 co37 l100 k10 s5 p2 bias f32", "n2 ci200 co70 l120 k16 s8 p4 bias f32",
+          "n1 ci700 co21 l60 k11 s4 p1 bias f32", "n3 ci90 co26 l30 k7 s1 p3 bias g2 f32",
+          "n1 ci64 co40 l90 k5 s2 p1 d3 bias f32", "n1 ci520 co9 l400 k3 s3 p0 bias f32"}) {
+      const core::Problem p = problem_of(line);
+      const auto x = ramp<float>(p.x_elements(), 1009), w = ramp<float>(p.weight_elements(), 811);
+      const auto bias = ramp<float>(p.cout, 13);
+      Planned one(p, 1), many(p, 5);
+      ASSERT_TRUE(one.plan.kernel->reads_raw()) << line;
+      std::vector<std::byte> memory(one.plan.kernel->packed_bytes() + 256);
+      std::byte* packed = memory.data() + (256 - reinterpret_cast<std::uintptr_t>(memory.data()) % 256);
+      ASSERT_TRUE(plan::pack(one.plan, w.data(), packed, one.context()).ok());
+      const auto expected = one.run(x, packed, bias, true);
+      EXPECT_TRUE(same_bits(expected, one.run(x, w.data(), bias, false))) << simd << ", " << line;
+      EXPECT_TRUE(same_bits(expected, many.run(x, w.data(), bias, false))) << simd << ", " << line;
+    }
+  }
+}
+
 // The documented bound: packed weights plus 8 MiB a thread.
 TEST(CpuDense, WorkspaceIsBounded) {
   for (const char* line :
@@ -188,6 +212,9 @@ TEST(CpuDense, WorkspaceIsBounded) {
     for (const int threads : {1, 2, 64}) {
       const plan::Plan plan = Planned::make(problem_of(line), threads);
       EXPECT_LE(plan.workspace_bytes(true), static_cast<std::size_t>(threads) << 23)
+          << line << ", " << threads;
+      EXPECT_LE(plan.workspace_bytes(false),
+                plan.kernel->packed_bytes() + 256 + (static_cast<std::size_t>(threads) << 23))
           << line << ", " << threads;
     }
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/polyphase.hpp"
+#include "cpu/common/round_up.hpp"
 #include "cpu/common/storage.hpp"
 #include "cpu/dense/compute.hpp"
 #include "cpu/dense/pack.hpp"
@@ -36,8 +37,10 @@ class DenseKernel final : public plan::Kernel {
     job_.geometry = make_geometry(problem);
     job_.config = make_config(job_.geometry, threads_);
     job_.scratch = scratch_of(job_.geometry, job_.config);
+    raw_job_ = job_;
+    raw_job_.config = make_raw_config(job_.geometry, job_.config, threads_);
+    raw_job_.scratch = scratch_of(raw_job_.geometry, raw_job_.config);
     element_ = problem.dtype == DType::f64 ? sizeof(double) : sizeof(float);
-    slot_bytes_ = (static_cast<std::size_t>(job_.scratch.elements()) * element_ + 255) / 256 * 256;
   }
 
   std::size_t packed_bytes() const override {
@@ -53,8 +56,20 @@ class DenseKernel final : public plan::Kernel {
            std::to_string(g.tap_step) + " cb" + std::to_string(job_.config.cout_block);
     return key;
   }
-  std::size_t workspace_bytes() const override { return slot_bytes_ * static_cast<std::size_t>(threads_); }
-  std::string describe() const override { return text(job_.geometry, job_.config); }
+  std::size_t workspace_bytes() const override {
+    return slot_bytes(job_) * static_cast<std::size_t>(threads_);
+  }
+  bool reads_raw() const override { return raw_job_.config.chunk_units > 0; }
+  std::size_t raw_workspace_bytes() const override {
+    return slot_bytes(raw_job_) * static_cast<std::size_t>(threads_);
+  }
+  std::string describe() const override {
+    std::string words = text(job_.geometry, job_.config);
+    if (!reads_raw()) return words;
+    const Config& raw = raw_job_.config;
+    return words + "; raw weights packed by " + std::to_string(raw.chunk_units) + " units x " +
+           std::to_string(raw.cin_block) + " ci";
+  }
 
   core::Status pack(const void* weight, void* packed, const plan::RunContext& context) const override {
     dense::pack(job_.geometry, job_.config, weight, packed, context.executor);
@@ -64,26 +79,44 @@ class DenseKernel final : public plan::Kernel {
   core::Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
     const auto* packed = static_cast<const std::byte*>(operands.weight);
     const Buffers buffers{operands.x, packed + sizeof(PackedHeader), operands.bias, operands.output};
-    fill_untouched(buffers, context.executor);
-    const Compute compute = compute_of(job_.geometry.dtype);
-    const int64_t tasks = task_count(job_.geometry, job_.config);
-    context.executor.run(tasks, [&](int64_t index, int32_t slot) {
-      const Task task = task_at(job_.config, index);
-      const int64_t later = index + context.executor.threads;
-      const Task next = task_at(job_.config, std::min(later, tasks - 1));
-      const bool other =
-          later < tasks && (next.column_begin != task.column_begin || next.group != task.group);
-      compute(job_, task, other ? &next : nullptr, buffers,
-              context.workspace + static_cast<std::size_t>(slot) * slot_bytes_);
-    });
-    if (reinterpret_cast<const PackedHeader*>(packed)->special != 0) {
-      repair_ends(job_.geometry, job_.config, buffers, context.executor);
-    }
-    store_bias_alone(job_.geometry, buffers, context.executor);
+    compute_all(job_, buffers, context);
+    finish(job_, buffers, reinterpret_cast<const PackedHeader*>(packed)->special != 0, context);
+    return {};
+  }
+
+  core::Status run_raw(const plan::Operands& operands, const plan::RunContext& context) const override {
+    std::atomic<bool> special = false;
+    const Buffers buffers{operands.x, operands.weight, operands.bias, operands.output, &special};
+    compute_all(raw_job_, buffers, context);
+    finish(raw_job_, buffers, special, context);
     return {};
   }
 
  private:
+  std::size_t slot_bytes(const Job& job) const {
+    return round_up<std::size_t>(static_cast<std::size_t>(job.scratch.elements()) * element_, 256);
+  }
+
+  void compute_all(const Job& job, const Buffers& buffers, const plan::RunContext& context) const {
+    fill_untouched(buffers, context.executor);
+    const Compute compute = compute_of(job.geometry.dtype);
+    const int64_t tasks = task_count(job.geometry, job.config);
+    context.executor.run(tasks, [&](int64_t index, int32_t slot) {
+      const Task task = task_at(job.config, index);
+      const int64_t later = index + context.executor.threads;
+      const Task next = task_at(job.config, std::min(later, tasks - 1));
+      const bool other =
+          later < tasks && (next.column_begin != task.column_begin || next.group != task.group);
+      compute(job, task, other ? &next : nullptr, buffers,
+              context.workspace + static_cast<std::size_t>(slot) * slot_bytes(job));
+    });
+  }
+
+  static void finish(const Job& job, const Buffers& buffers, bool special, const plan::RunContext& context) {
+    if (special) repair_ends(job.geometry, job.config, buffers, context.executor);
+    store_bias_alone(job.geometry, buffers, context.executor);
+  }
+
   // Where units are no contiguous runs, outputs that no tap reaches get their bias first.
   void fill_untouched(const Buffers& b, const core::Executor& executor) const {
     const Geometry& g = job_.geometry;
@@ -100,8 +133,8 @@ class DenseKernel final : public plan::Kernel {
   }
 
   int threads_;
-  std::size_t element_ = 4, slot_bytes_ = 0;
-  Job job_;
+  std::size_t element_ = 4;
+  Job job_, raw_job_;
 };
 
 plan::Support entry_supports(const core::Problem& problem, const core::DeviceInfo&,

@@ -6,6 +6,8 @@
 #define TCONV_DENSE_MICROKERNEL_INL
 #endif
 
+#include <algorithm>
+
 #include "cpu/dense/contract.hpp"
 #include "hwy/highway.h"
 
@@ -13,6 +15,25 @@ HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::dense {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+
+inline constexpr int64_t kLineBytes = 64;  // of a cache
+
+// Cache lines that a later tile reads: runs of lines, run_step bytes from one to the next.
+struct LinesAhead {
+  const char* at = nullptr;
+  int64_t of_run = 1, place = 0, run_step = 0;
+  int64_t left = 0;
+
+  HWY_INLINE void fetch(int64_t count) {
+    for (count = std::min(count, left); count > 0; --count, --left) {
+      __builtin_prefetch(at, 0, 2);
+      at += kLineBytes;
+      if (++place < of_run) continue;
+      place = 0;
+      at += run_step - of_run * kLineBytes;
+    }
+  }
+};
 
 template <class A>
 struct Tile {
@@ -23,6 +44,7 @@ struct Tile {
   int64_t sums_line;
   bool add;                              // to what sums holds
   const int64_t* tap_offsets = nullptr;  // where taps lie from panel on, if not tap_stride apart
+  LinesAhead ahead = {};                 // to fetch meanwhile
 };
 
 // Named rows rather than an array: compilers keep these in registers. Its constructors are written out: an
@@ -81,8 +103,11 @@ HWY_NOINLINE void Multiply(const Tile<A>& t) {
   const A* HWY_RESTRICT weights = t.weights;
   const A* HWY_RESTRICT line = t.panel;
   const int64_t tap_stride = t.tap_stride, taps = t.taps;
+  LinesAhead ahead = t.ahead;
+  const int64_t of_channel = t.channels > 0 ? (ahead.left + t.channels - 1) / t.channels : 0;
   for (int64_t ci = 0; ci < t.channels; ++ci, line += t.line) {
     const A* HWY_RESTRICT x = line;
+    ahead.fetch(of_channel);
     for (int64_t tap = 0; tap < taps; ++tap, weights += kRows) {
       if constexpr (kTable) x = line + t.tap_offsets[tap];
       Row<D> in;
@@ -124,6 +149,7 @@ HWY_INLINE void MultiplyBlock(Tile<A> t, int64_t rows, int64_t vecs) {
 #else
   MultiplyVecs<4, kTable>(t, vecs);
   if (rows <= 4) return;
+  t.ahead.left = 0;
   t.weights += 4;
   t.sums += 4 * t.sums_line;
   MultiplyVecs<4, kTable>(t, vecs);

@@ -6,6 +6,7 @@
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
 #include "core/reach.hpp"
+#include "cpu/common/round_up.hpp"
 
 namespace tconv::cpu::dense {
 namespace {
@@ -21,6 +22,13 @@ constexpr int64_t kPanelElements = 96 * 1024;  // 384 KiB of float: half of a 1 
 constexpr int64_t kSumElements = 128 * 1024;   // C of a task with several depth blocks
 constexpr int64_t kMinPanelColumns = 192, kMaxPanelColumns = 1536;
 constexpr int64_t kTasksPerThread = 8;
+
+// Of raw weights that are packed where they are read. One panel, or each would pack them again; so few
+// channels at a time that panel, sums and two chunks fit a second-level cache of 1 MiB.
+constexpr int64_t kMaxRawColumns = 512;
+constexpr int64_t kRawPanelElements = 64 * 1024, kRawSumElements = 64 * 1024, kChunkElements = 32 * 1024;
+constexpr int64_t kMinRawCinBlock = 16, kMaxRawUnit = 8192;  // weights of a unit in a channel
+constexpr int64_t kRawTasksPerThread = 2;
 
 // A column computes every residue, even those whose output padding cuts off. If residues are far apart,
 // nearly all products would be wasted: more than this many columns for each output are refused.
@@ -38,10 +46,6 @@ bool whole_units(const Geometry& g) {
 void place_columns(Geometry& g, bool whole) {
   g.q_first = whole ? floor_div(g.padding, g.stride) : ceil_div(g.padding - farthest_of(g), g.stride);
   g.q_count = std::max<int64_t>(0, ceil_div(g.lout + g.padding, g.stride) - g.q_first);
-}
-
-int64_t round_up(int64_t value, int64_t to) {
-  return ceil_div(value, to) * to;
 }
 
 void place_classes(Geometry& g, const Config& c) {
@@ -102,27 +106,42 @@ void choose_panel(const Geometry& g, Config& c) {
   c.one_depth_block = c.cin_block == g.cin && c.tap_block >= g.taps;
 }
 
-void choose_units(const Geometry& g, Config& c) {
+void choose_raw_panel(const Geometry& g, Config& c) {
+  const int64_t all = round_up(std::max<int64_t>(c.columns, 1), kColumnAlign);
+  c.panel_columns = all;
+  const int64_t lines = c.expanded ? c.tap_block : 1;
+  const int64_t fit =
+      std::min(kRawPanelElements / (c.panel_columns * lines), kChunkElements / unit_weights(g, c));
+  const int64_t most = std::clamp(fit, kMinRawCinBlock, kMaxCinBlock);
+  c.cin_block = ceil_div(g.cin, ceil_div(g.cin, most));
+  c.line = line_of(c, c.panel_columns);
+  c.cin_block = std::clamp<int64_t>(2 * kPanelElements / c.line, 1, c.cin_block);
+  c.one_depth_block = c.cin_block == g.cin;
+}
+
+void choose_units(const Geometry& g, Config& c, bool raw) {
   int64_t per_cout_block = 1;
   if (!c.whole) per_cout_block = g.classes[0].blocks + g.classes[1].blocks;
   c.units = cout_blocks(g, c) * per_cout_block;
   c.units_per_task = std::max<int64_t>(1, c.units);
   if (c.one_depth_block) return;
-  const int64_t most = kSumElements / unit_rows(g, c);  // columns of one unit's sums
+  const int64_t most =
+      (raw ? kRawSumElements : kSumElements) / unit_rows(g, c);  // columns of one unit's sums
   c.panel_columns = std::min(c.panel_columns, std::max(kMaxTile, most / kMaxTile * kMaxTile));
   c.line = line_of(c, c.panel_columns);
   c.units_per_task = std::clamp<int64_t>(most / c.panel_columns, 1, c.units);
 }
 
-// Splits rows first (down to 64 rows: below, loading the panel costs more than it spreads), then columns.
-void spread(const Geometry& g, Config& c, int threads) {
+// Splits rows first (down to 64 rows: below, loading the panel costs more than it spreads), then columns,
+// until there are panel_tasks a thread.
+void spread(const Geometry& g, Config& c, int threads, int64_t panel_tasks) {
   if (threads <= 1 || c.columns == 0) return;
   const int64_t wanted = kTasksPerThread * threads;
   const int64_t least = std::clamp<int64_t>(64 / unit_rows(g, c), 1, c.units_per_task);
   while (task_count(g, c) < wanted && c.units_per_task > least) {
     c.units_per_task = std::max(least, c.units_per_task / 2);
   }
-  while (task_count(g, c) < wanted && c.panel_columns > kMaxTile) {
+  while (task_count(g, c) < panel_tasks * threads && c.panel_columns > kMaxTile) {
     c.panel_columns = round_up(c.panel_columns / 2, kMaxTile);
   }
   c.line = line_of(c, c.panel_columns);
@@ -173,18 +192,29 @@ Config make_config(Geometry& g, int threads) {
   place_classes(g, c);
   choose_columns(g, c);
   choose_panel(g, c);
-  choose_units(g, c);
-  spread(g, c, threads);
+  choose_units(g, c, false);
+  spread(g, c, threads, kTasksPerThread);
+  return c;
+}
+
+Config make_raw_config(const Geometry& g, const Config& packed, int threads) {
+  Config c = packed;
+  if (c.tap_block < g.taps || c.columns > kMaxRawColumns || unit_weights(g, c) > kMaxRawUnit) return c;
+  choose_raw_panel(g, c);
+  choose_units(g, c, true);
+  spread(g, c, threads, kRawTasksPerThread);
+  c.chunk_units = std::clamp<int64_t>(kChunkElements / chunk_unit_elements(g, c), 1, c.units_per_task);
   return c;
 }
 
 Scratch scratch_of(const Geometry& g, const Config& c) {
   Scratch s;
-  s.panel = round_up(c.cin_block * c.line, 64);
+  s.panel = round_up(c.cin_block * c.line, int64_t{64});
   const int64_t sum_columns = c.one_depth_block ? kMaxTile : round_up(c.panel_columns, kMaxTile);
   const int64_t sum_units = c.one_depth_block ? 1 : c.units_per_task;
-  s.sums = round_up(sum_units * unit_rows(g, c) * sum_columns, 64);
-  s.run = c.whole ? round_up(g.stride * kMaxTile + 64, 64) : 0;
+  s.sums = round_up(sum_units * unit_rows(g, c) * sum_columns, int64_t{64});
+  if (c.chunk_units > 0) s.chunk = round_up(c.chunk_units * chunk_unit_elements(g, c), int64_t{64});
+  s.run = c.whole ? round_up(g.stride * kMaxTile + 64, int64_t{64}) : 0;
   return s;
 }
 

@@ -10,13 +10,12 @@
 #include <algorithm>
 
 #include "cpu/dense/contract.hpp"
+#include "cpu/dense/microkernel-inl.hpp"
 #include "cpu/dense/panel-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::dense {
 namespace HWY_NAMESPACE {
-
-inline constexpr int64_t kLineBytes = 64;
 
 // Cache lines of some channels, the same range of positions of each.
 struct Ahead {

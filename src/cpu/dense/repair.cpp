@@ -36,8 +36,27 @@ class PackedRow {
   const A* at_;
 };
 
-template <class T, class A>
-A sum_at(const Geometry& g, const PackedRow<A>& row, const T* x, int64_t q) {
+// The same row of raw weights.
+template <class T>
+class RawRow {
+ public:
+  RawRow(const Geometry& g, const void* weight, int64_t group, int64_t cout, int64_t residue)
+      : taps_(g.classes[residue < g.classes[1].first ? 0 : 1].taps),
+        channel_step_(g.cout * g.k),
+        tap_step_(g.tap_step),
+        at_(static_cast<const T*>(weight) + (group * g.cin * g.cout + cout) * g.k + residue) {}
+  int64_t taps() const { return taps_; }
+  Accumulator<T> weight(int64_t ci, int64_t tap) const {
+    return widen(at_[ci * channel_step_ + tap * tap_step_]);
+  }
+
+ private:
+  int64_t taps_, channel_step_, tap_step_;
+  const T* at_;
+};
+
+template <class T, class A, class Row>
+A sum_at(const Geometry& g, const Row& row, const T* x, int64_t q) {
   A sum = 0;
   for (int64_t ci = 0; ci < g.cin; ++ci) {
     for (int64_t tap = 0; tap < row.taps(); ++tap) {
@@ -50,6 +69,19 @@ A sum_at(const Geometry& g, const PackedRow<A>& row, const T* x, int64_t q) {
   return sum;
 }
 
+template <class T, class Row>
+void repair_residue(const Geometry& g, const Row& row, int64_t residue, Accumulator<T> bias, const T* x,
+                    T* y) {
+  const int64_t base = residue * g.dilation - g.padding;
+  const int64_t begin = ceil_div(-base, g.stride), end = ceil_div(g.lout - base, g.stride);
+  const int64_t inner = std::clamp<int64_t>((row.taps() - 1) * g.delta, begin, std::max(begin, end));
+  const int64_t outer = std::clamp<int64_t>(g.l, inner, std::max(inner, end));
+  for (int64_t q = begin; q < end; ++q) {
+    if (q == inner) q = outer;  // all taps inside x
+    if (q < end) y[g.stride * q + base] = round_to<T>(sum_at<T, Accumulator<T>>(g, row, x, q) + bias);
+  }
+}
+
 // One channel of one sample.
 template <class T>
 void repair_channel(const Geometry& g, const Config& c, const Buffers& b, int64_t sample, int64_t channel) {
@@ -59,14 +91,11 @@ void repair_channel(const Geometry& g, const Config& c, const Buffers& b, int64_
   T* y = static_cast<T*>(b.y) + (sample * g.groups * g.cout + channel) * g.lout;
   const A bias = g.has_bias ? static_cast<A>(widen(static_cast<const T*>(b.bias)[channel])) : A(0);
   for (int64_t residue = 0; residue < g.residues; ++residue) {
-    const PackedRow<A> row(g, c, b.packed, group, channel % g.cout, residue);
-    const int64_t base = residue * g.dilation - g.padding;
-    const int64_t begin = ceil_div(-base, g.stride), end = ceil_div(g.lout - base, g.stride);
-    const int64_t inner = std::clamp<int64_t>((row.taps() - 1) * g.delta, begin, std::max(begin, end));
-    const int64_t outer = std::clamp<int64_t>(g.l, inner, std::max(inner, end));
-    for (int64_t q = begin; q < end; ++q) {
-      if (q == inner) q = outer;  // all taps inside x
-      if (q < end) y[g.stride * q + base] = round_to<T>(sum_at(g, row, x, q) + bias);
+    if (c.chunk_units > 0) {
+      repair_residue<T>(g, RawRow<T>(g, b.weight, group, channel % g.cout, residue), residue, bias, x, y);
+    } else {
+      repair_residue<T>(g, PackedRow<A>(g, c, b.weight, group, channel % g.cout, residue), residue, bias, x,
+                        y);
     }
   }
 }
