@@ -17,6 +17,7 @@
 #include "cuda/simt/strided.hpp"
 #include "cuda/simt/weight.hpp"
 #include "cuda/sm80/dense.hpp"
+#include "cuda/sm80/overlap.hpp"
 #include "cuda/sm80/weight.hpp"
 #include "cuda/sm90/dense.hpp"
 
@@ -25,8 +26,8 @@ namespace tconv::cuda {
 std::span<const plan::KernelEntry* const> entries() {
   // One line a family: its header src/cuda/<folder>/<family>.hpp declares the entry, its .cpp defines it.
   static const std::vector<const plan::KernelEntry*> list = {
-      &kSimtStrided, &kSimtLongk, &kSimtDepthwise, &kSimtNarrow, &kSm90Dense, &kSm80Dense,
-      &kSimtGather,  &kSimtDense, &kSimtWeight,    &kSm80Weight, &kSimtBias,  &kSimtPlain};
+      &kSimtStrided, &kSm80Overlap, &kSimtLongk,  &kSimtDepthwise, &kSimtNarrow, &kSm90Dense, &kSm80Dense,
+      &kSimtGather,  &kSimtDense,   &kSimtWeight, &kSm80Weight,    &kSimtBias,   &kSimtPlain};
   return list;
 }
 

@@ -4,6 +4,8 @@
 #include "cuda/host/bias_alone.hpp"
 #include "cuda/simt/narrow_plan.hpp"
 #include "cuda/simt/problem_class.hpp"
+#include "cuda/sm90/dense_plan.hpp"
+#include "cuda/sm90/few_couts.hpp"
 
 namespace tconv::cuda {
 namespace simt {
@@ -98,6 +100,13 @@ plan::Support supports(const Problem& p, const DeviceInfo& device, const PlanOpt
       work.flops / 10e12 > 2 * work.bytes / (std::max(1.0, device.copy_gbps) * 1e9)) {
     return plan::Support::no(
         "16 channels or more a group and more products than memory hides: for tensor cores");
+  }
+  if (built_for_sm90a() && p.cout_per_group() < 16 &&
+      sm90_takes_few_couts(p, device, options.batch_invariant)) {
+    const double ms = sm90_plan(p, device, options.batch_invariant).cost.total;
+    if (ms > 0 && 1.3 * ms < few_couts_simt_ms(p)) {
+      return plan::Support::no("many channels and more products than memory hides: for tensor cores");
+    }
   }
   // Where tiles fill, the dense kernel is quicker (H200, us against this one's): 64->8 k8 s4 87 and 130,
   // 48->8 39 and 63, 2->32 k16 s8 740 and 950; not yet at 16->8 k4 s2 (20 and 18) or 22->16 k7 s4 (107 and

@@ -8,6 +8,7 @@
 #include "cuda/sm80/dense_plan.hpp"
 #include "cuda/sm90/cost.hpp"
 #include "cuda/sm90/dense_plan.hpp"
+#include "cuda/sm90/few_couts.hpp"
 
 namespace tconv::cuda {
 namespace {
@@ -222,9 +223,10 @@ class Sm90Dense final : public plan::Kernel {
 
 // Fewer than 16 couts do where their phases fill half a row block and there is much to do: n1 ci64 co8
 // l220499 k8 s4 takes 0.040 ms here, 0.084 by cuda.simt.dense (H200).
-bool too_few_channels(const Problem& p) {
+bool too_few_channels(const Problem& p, const core::DeviceInfo& device, bool batch_invariant) {
   constexpr double kMuch = 5e8;  // flops
   if (p.cin_per_group() < 16) return true;
+  if (sm90_takes_few_couts(p, device, batch_invariant)) return false;
   return p.cout_per_group() < 16 &&
          (p.cout_per_group() * std::min(p.k, p.stride) < kSm90Rows / 2 || core::work_of(p).flops < kMuch);
 }
@@ -249,7 +251,7 @@ Support supports(const Problem& asked, const core::DeviceInfo& device, const pla
   // Strided products of few channels have nothing faster behind this kernel.
   const bool strided = asked.operation != core::Operation::forward;
   const bool forced = options.force_kernel == kSm90Dense.name;
-  if (!forced && !strided && too_few_channels(p)) {
+  if (!forced && !strided && too_few_channels(p, device, options.batch_invariant)) {
     return Support::no("fewer than 16 channels a group: tensor cores would idle");
   }
   if (!sm90_fits(p, device, options.batch_invariant)) {

@@ -60,6 +60,13 @@ __device__ inline void store_shared2(uint32_t to, uint16_t v) {
 __device__ inline void copy_async16(uint32_t to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(to), "l"(from) : "memory");
 }
+// The first `bytes` of sixteen, zeros behind them.
+__device__ inline void copy_async16(uint32_t to, const void* from, int bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+__device__ inline void copy_async4(uint32_t to, const void* from, int bytes) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
 // Four bytes likewise, zeros where `there` is not.
 __device__ inline void copy_async4(uint32_t to, const void* from, bool there) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(to), "l"(from), "r"(there ? 4 : 0)
@@ -79,6 +86,15 @@ __device__ inline void copy_async_wait() {
 __device__ inline uint4 load_matrices(uint32_t row) {
   uint4 v;
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];\n"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "r"(row));
+  return v;
+}
+
+// The same of 16-bit values, each matrix transposed: a lane receives rows 2t and 2t+1 of column `quad`.
+__device__ inline uint4 load_matrices_transposed(uint32_t row) {
+  uint4 v;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];\n"
                : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
                : "r"(row));
   return v;

@@ -1,0 +1,86 @@
+// cuda.sm80.overlap: the forward pass with raw weights, by mma.sync; one launch, no workspace.
+//
+// A raw row of weights, that of an input channel, lies side by side over (cout, k). So the wide side of the
+// matrix product is (cout, k), every tap is multiplied once with every position of x, and the products are
+// added where they overlap:
+//
+//   for each group, tile of rows (cout, k), tile of columns (n, i):                           a cluster, a
+//   block a split
+//     for each slab of the split's channels:                   a stage: weights and x as they lie in memory
+//       acc[cout, k][n, i] += w[ci][cout, k] * x[ci][n, i]     a warp: MI x NI tiles of 16 x 8
+//     products of all splits into shared memory
+//     for each output (n, cout, o) of the tile, with o + padding = stride*u + a:             each block its
+//     share
+//       y[n, cout, o] = bias + sum over splits, taps j of products[cout, a + j*tap_stride][n, u - j*step]
+//
+// Columns of a batch lie side by side, one sample behind the other. A tile has the (taps - 1)*step columns
+// before its own once more, so that it has all products of its outputs: position u belongs to the tile of
+// column min(u, L - 1). Rows of a tile are some couts with all of their k, or, of long kernels, with some
+// neighbouring phases and all taps of these. What is not there (a tap, a position outside x) is no product
+// and no column, so that an infinite weight makes nothing of it.
+//
+// The splits' sums are read from the other blocks' shared memory (from compute capability 9.0 on; before,
+// there is no split) and added in order. Bound: weights, where positions are few; for many, loads of
+// fragments from shared memory.
+#pragma once
+
+#include "cuda/device/arithmetic.hpp"
+#include "cuda/device/divisor.hpp"
+
+namespace tconv::plan {
+struct KernelEntry;
+}
+
+namespace tconv::cuda {
+
+extern const plan::KernelEntry kSm80Overlap;
+
+inline constexpr int kOverlapRows = 128, kOverlapThreads = 256, kOverlapSlabBytes = 128;
+inline constexpr int kOverlapColumns[] = {16, 32, 64, 128};
+inline constexpr int kOverlapTiles = 4;
+inline constexpr int kOverlapStages[kOverlapTiles] = {5, 4, 4, 3};
+inline constexpr int kOverlapPad = 8;         // elements behind a row of a stage: fragments meet all banks
+inline constexpr int kOverlapSumPitch = 132;  // of a column's products: likewise
+
+// Bytes that a copy moves.
+enum class OverlapCopy : int { vector = 16, word = 4, element = 2 };
+
+struct OverlapParams {
+  const void* x;
+  const void* weight;
+  const void* bias;  // null: none
+  void* y;
+  int64_t x_step[2];    // sample, channel
+  int64_t weight_step;  // from a channel's row to the next
+  int64_t cout, l, lout;
+  int cin_group, cout_group, groups, k;
+  int stride, padding, phases, last_phases, taps, tap_stride, step;
+  // Rows of a tile: couts x [taps x] chunk; row = cout*cout_rows + tap*tap_rows + phase.
+  bool whole;  // all k of a cout
+  int couts, chunk, cout_rows, tap_rows;
+  int cout_tiles, phase_tiles;
+  // Columns.
+  int columns, halo, own, column_tiles;  // of all samples; of a tile; own = its columns - halo
+  Divisor length;                        // columns of a sample
+  int first_u;
+  Divisor turns;  // positions u of a sample
+  int slabs, splits;
+  bool rows_first;  // neighbouring blocks share columns
+  OverlapCopy weight_copy, x_copy;
+};
+
+struct OverlapFunctions {
+  void (*tiles[kOverlapTiles])(OverlapParams);
+};
+OverlapFunctions overlap_tf32();
+OverlapFunctions overlap_f16();
+OverlapFunctions overlap_bf16();
+
+constexpr int overlap_shared_bytes(int tile, int element) {
+  const int columns = kOverlapColumns[tile];
+  const int stage = kOverlapSlabBytes / element * (kOverlapRows + columns + 2 * kOverlapPad) * element;
+  const int sums = columns * kOverlapSumPitch * 4, stages = kOverlapStages[tile] * stage;
+  return sums > stages ? sums : stages;
+}
+
+}  // namespace tconv::cuda

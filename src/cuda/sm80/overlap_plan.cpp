@@ -1,0 +1,221 @@
+#include "cuda/sm80/overlap_plan.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/checked.hpp"
+#include "core/polyphase.hpp"
+#include "cuda/host/phases.hpp"
+#include "cuda/plan/geometry.hpp"
+#include "cuda/plan/tensor.hpp"
+
+namespace tconv::cuda {
+namespace {
+
+using core::ceil_div;
+using core::Problem;
+
+constexpr int kSplits[] = {1, 2, 4, 8};
+
+// How a tile's rows are cut out of (cout, k).
+struct Rows {
+  bool whole = true;
+  int64_t couts = 0, chunk = 0;  // 0 couts: no way
+  int64_t cout_tiles = 0, phase_tiles = 0;
+};
+
+int64_t tiles_of(const Rows& rows) {
+  return rows.cout_tiles * rows.phase_tiles;
+}
+
+Rows rows_of(const Problem& p, const Phases& f, int64_t vector) {
+  Rows best;
+  const int64_t couts = p.cout_per_group();
+  const auto take = [&](bool whole, int64_t most, int64_t chunk) {
+    if (most < 1) return;
+    Rows rows{whole, std::min(most, couts), chunk, 0, 0};
+    // Tiles that begin on a vector, where that leaves nearly as many couts.
+    const int64_t even = vector / std::gcd(vector, p.k), fewer = rows.couts / even * even;
+    if (whole && rows.couts < couts && fewer * 8 >= rows.couts * 7) rows.couts = fewer;
+    rows.cout_tiles = ceil_div(couts, rows.couts);
+    rows.couts = std::min(rows.couts, round_up(ceil_div(couts, rows.cout_tiles), even));
+    rows.phase_tiles = ceil_div(f.count, chunk);
+    if (best.couts == 0 || tiles_of(rows) < tiles_of(best)) best = rows;
+  };
+  if (p.k <= kOverlapRows) take(true, kOverlapRows / p.k, f.count);
+  for (int64_t chunk = kOverlapRows / f.taps / vector * vector; chunk >= vector; chunk -= vector) {
+    if (chunk < f.count) take(false, kOverlapRows / (chunk * f.taps), chunk);
+  }
+  return best;
+}
+
+void set_rows(OverlapParams& k, const Problem& p, const Phases& f, const Rows& rows) {
+  k.whole = rows.whole;
+  k.couts = static_cast<int>(rows.couts);
+  k.chunk = static_cast<int>(rows.chunk);
+  k.cout_rows = static_cast<int>(rows.whole ? p.k : f.taps * rows.chunk);
+  k.tap_rows = static_cast<int>(rows.whole ? f.tap_stride : rows.chunk);
+  k.cout_tiles = static_cast<int>(rows.cout_tiles);
+  k.phase_tiles = static_cast<int>(rows.phase_tiles);
+  // Weights of a tile begin on a vector where everything that lies before them is whole vectors.
+  const auto bytes = static_cast<int64_t>(size_of(p.dtype));
+  k.weight_step = p.cout_per_group() * p.k;
+  int64_t steps = std::gcd(k.weight_step, rows.whole ? rows.couts * p.k : rows.chunk);
+  if (!rows.whole) steps = std::gcd(std::gcd(steps, p.k), f.tap_stride);
+  k.weight_copy = steps * bytes % 16 == 0  ? OverlapCopy::vector
+                  : steps * bytes % 4 == 0 ? OverlapCopy::word
+                                           : OverlapCopy::element;
+}
+
+bool set_columns(OverlapParams& k, const Problem& p, const Phases& f, int tile_columns) {
+  const auto bytes = static_cast<int64_t>(size_of(p.dtype));
+  k.columns = static_cast<int>(p.n * p.l);
+  const int64_t halo = k.columns <= tile_columns ? 0 : (f.taps - 1) * f.step;
+  if (halo > tile_columns / 2) return false;
+  const auto steps = p.x_steps();
+  const int64_t even = std::gcd(std::gcd(p.l, steps[0]), steps[1]);
+  const int64_t vector = 16 / bytes, word = 4 / bytes;
+  int64_t piece = 1;
+  if (even % vector == 0 && round_up(halo, vector) <= halo + tile_columns / 16) piece = vector;
+  if (piece == 1 && even % word == 0) piece = word;
+  k.halo = static_cast<int>(round_up(halo, piece));
+  k.own = tile_columns - k.halo;
+  k.column_tiles = static_cast<int>(ceil_div(k.columns, k.own));
+  k.x_copy = piece == vector      ? OverlapCopy::vector
+             : piece * bytes == 4 ? OverlapCopy::word
+                                  : OverlapCopy::element;
+  k.length = Divisor::of(static_cast<uint32_t>(p.l));
+  const int64_t first = p.padding / p.stride, last = (p.lout() - 1 + p.padding) / p.stride;
+  k.first_u = static_cast<int>(first);
+  k.turns = Divisor::of(static_cast<uint32_t>(last - first + 1));
+  return true;
+}
+
+// Fitted on an H200 to 22 problems of 1 to 256,000 columns, each tile and split; microseconds. An SM's two
+// blocks take `together` of what they would take one after the other.
+struct OverlapRates {
+  double launch, block;
+  double slab[kOverlapTiles], slab16[kOverlapTiles];  // of float32, of 16 bit
+  double together[kOverlapTiles];
+  double far_slab;            // at least, of weights that L2 does not keep
+  double output, tap;         // of an output that is stored, and of each tap of it
+  double cluster, neighbour;  // of sums over a cluster, and over each of its blocks
+  double memory;              // beside the time that the bytes take, where they bind
+};
+constexpr OverlapRates kRates = {.launch = 3.2,
+                                 .block = 0.6,
+                                 .slab = {0.48, 0.58, 1.0, 1.85},
+                                 .slab16 = {0.44, 0.55, 0.75, 1.4},
+                                 .together = {0.75, 0.8, 0.95, 0.85},
+                                 .far_slab = 0.95,
+                                 .output = 0.0002,
+                                 .tap = 0.0002,
+                                 .cluster = 0.6,
+                                 .neighbour = 0.35,
+                                 .memory = 8};
+
+double ms_of(const OverlapPlan& plan, const Problem& p, const core::DeviceInfo& d) {
+  const OverlapParams& k = plan.params;
+  const auto tile = static_cast<std::size_t>(plan.config.tile);
+  const auto bytes = static_cast<double>(size_of(p.dtype));
+  const bool far = static_cast<double>(p.weight_elements()) * bytes > 0.6 * static_cast<double>(d.l2_bytes);
+  const double slab =
+      std::max(bytes == 2 ? kRates.slab16[tile] : kRates.slab[tile], far ? kRates.far_slab : 0);
+  const double outputs = static_cast<double>(k.couts) * std::min(k.own, k.columns) *
+                         static_cast<double>(k.phase_tiles > 1 ? k.chunk : k.stride) / k.splits;
+  double block = kRates.block + static_cast<double>(ceil_div(k.slabs, k.splits)) * slab +
+                 outputs * (kRates.output + kRates.tap * k.taps) * (k.splits > 1 ? 1 + 0.5 * k.splits : 1);
+  if (k.splits > 1) block += kRates.cluster + kRates.neighbour * k.splits;
+  const double an_sm = static_cast<double>(plan.blocks) / std::max(1, d.sm_count);
+  const double turns = an_sm <= 1 ? 1 : kRates.together[tile] * (an_sm <= 2 ? 2 : an_sm + 0.3);
+  const double memory = d.copy_gbps > 0 ? core::work_of(p).bytes / d.copy_gbps * 1e-3 + kRates.memory : 0;
+  return (kRates.launch + std::max(turns * block, far ? memory : 0)) * 1e-3;
+}
+
+OverlapPlan cheapest(const Problem& p, const core::DeviceInfo& d, int forced_splits) {
+  OverlapPlan best;
+  for (int tile = 0; tile < kOverlapTiles; ++tile) {
+    for (const int splits : kSplits) {
+      if (forced_splits > 0 && splits != forced_splits) continue;
+      const OverlapPlan plan = overlap_plan_of(p, d, {tile, splits});
+      if (plan.blocks > 0 && (best.blocks == 0 || plan.ms < best.ms)) best = plan;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+OverlapPlan overlap_plan_of(const Problem& p, const core::DeviceInfo& d, const OverlapConfig& config) {
+  OverlapPlan plan;
+  plan.config = config;
+  plan.phases = phases_of(p);
+  const Phases& f = plan.phases;
+  OverlapParams& k = plan.params;
+  const ArithmeticShape shape = shape_of(arithmetic_of(p));
+  k.slabs = static_cast<int>(ceil_div(p.cin_per_group(), kOverlapSlabBytes / shape.element));
+  k.splits = config.splits;
+  if (k.splits > 1 && (d.sm < 90 || k.splits > k.slabs)) return plan;
+  const Rows rows = rows_of(p, f, 16 / shape.element);
+  if (rows.couts == 0 || !set_columns(k, p, f, kOverlapColumns[config.tile])) return plan;
+  set_rows(k, p, f, rows);
+  const auto steps = p.x_steps();
+  k.x_step[0] = steps[0], k.x_step[1] = steps[1];
+  k.cout = p.cout, k.l = p.l, k.lout = p.lout();
+  k.cin_group = static_cast<int>(p.cin_per_group());
+  k.cout_group = static_cast<int>(p.cout_per_group());
+  k.groups = static_cast<int>(p.groups);
+  k.k = static_cast<int>(p.k);
+  k.stride = static_cast<int>(p.stride);
+  k.padding = static_cast<int>(p.padding);
+  k.phases = static_cast<int>(f.count);
+  k.last_phases = static_cast<int>(std::min(f.count, p.k - (f.taps - 1) * f.tap_stride));
+  k.taps = static_cast<int>(f.taps);
+  k.tap_stride = static_cast<int>(f.tap_stride);
+  k.step = static_cast<int>(f.step);
+  k.rows_first = p.x_elements() > p.weight_elements();
+  const core::Size blocks = core::Size(tiles_of(rows)) * p.groups * k.column_tiles * k.splits;
+  if (blocks > int64_t{1} << 30) return plan;
+  plan.blocks = tiles_of(rows) * p.groups * k.column_tiles * k.splits;
+  plan.ms = ms_of(plan, p, d);
+  return plan;
+}
+
+OverlapPlan overlap_plan(const Problem& p, const core::DeviceInfo& d, bool batch_invariant) {
+  if (!batch_invariant || p.n == 1) return cheapest(p, d, 0);
+  Problem one = p;
+  one.n = 1;
+  return cheapest(p, d, cheapest(one, d, 0).config.splits);
+}
+
+std::string overlap_refusal(const Problem& p, const core::DeviceInfo& d) {
+  if (p.operation != core::Operation::forward) {
+    return std::string("operation ") + name_of(p.operation) + ": this kernel is for transposed";
+  }
+  if (d.sm < 80) return "compute capability below 8.0: no tf32 or bfloat16 tensor cores";
+  if (p.dtype == core::DType::f64 || arithmetic_of(p) == Arithmetic::ieee) {
+    return std::string(name_of(p.dtype)) + " " + name_of(p.precision) +
+           ": this kernel is for tf32, f16 and bf16";
+  }
+  if (const plan::Support takes = tensor_supports(p); !takes.ok) return takes.reason;
+  if (!phases_of(p).interleaved) return "dilation skews the phases";
+  if (p.n * p.l < 1 || p.y_elements() < 1) return "no position";
+  // Outputs that no x reaches are few beside the tile that stores them.
+  if (p.lout() / p.stride > 2 * (p.l + p.dilation * p.k) + 1024) return "most outputs lie beyond x";
+  if (overlap_plan_of(p, d, {kOverlapTiles - 1, 1}).blocks == 0) return "its taps do not fit a tile";
+  return "";
+}
+
+std::string describe(const OverlapPlan& plan, const Problem& p) {
+  const OverlapParams& k = plan.params;
+  std::string out = std::string(name_of(arithmetic_of(p))) + ", tile of " + std::to_string(k.couts) +
+                    " cout x " + std::to_string(k.whole ? k.k : k.taps * k.chunk) + " k by " +
+                    std::to_string(k.own) + " positions of all samples";
+  if (k.halo > 0) out += " and " + std::to_string(k.halo) + " before them";
+  if (k.splits > 1)
+    out += ", depth split over a cluster of " + std::to_string(k.splits) + " and summed in order";
+  const auto words = [](OverlapCopy copy) { return std::to_string(static_cast<int>(copy)) + " bytes"; };
+  return out + ", weights as they are in copies of " + words(k.weight_copy) + ", x of " + words(k.x_copy);
+}
+
+}  // namespace tconv::cuda
