@@ -89,7 +89,7 @@ TEST_F(Strided, ExactTheSameTwiceAndFromAnyAddress) {
 
 TEST_F(Strided, PackedWeightsServeEveryLength) {
   const StridedOperands o("gx n2 ci40 co48 l301 k16 s8 p4 f32 tf32");
-  for (const char* kernel : {"cuda.sm80.dense", "cuda.sm90.dense", "cuda.sm90.strided"}) {
+  for (const char* kernel : {"cuda.sm80.dense", "cuda.sm90.dense", "cuda.sm90.blocked"}) {
     const std::vector<std::string> able = kernels_of("gx n2 ci40 co48 l301 k16 s8 p4 f32 tf32");
     if (std::find(able.begin(), able.end(), kernel) == able.end()) continue;
     const PlanPointer shorter = plan_of("gx n1 ci40 co48 l17 k16 s8 p4 f32 tf32", kernel);

@@ -143,10 +143,7 @@ class Sm90Dense final : public plan::Kernel {
   Status pack(const void* weight, void* packed, const plan::RunContext& context) const override {
     const Launcher launcher(kSm90Dense.name, asked_, device_, context);
     const bool both = sm90_scales(plan_.mode) && (plan_.config.scaled || !context.pack_once);
-    const Sm90PackParams params = pack_params(plan_, problem_, form_.weights, device_, weight, packed, both);
-    const int64_t clusters = int64_t{plan_.params.sizes.groups} * params.row_blocks * params.parts;
-    return launcher.run(kernels_.plain.pack, {clusters * params.cluster, kSm90PackThreads, 0, params.cluster},
-                        params);
+    return sm90_pack(launcher, plan_, form_, device_, weight, packed, both);
   }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
@@ -281,6 +278,14 @@ std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::Dev
 }
 
 }  // namespace
+
+Status sm90_pack(const Launcher& launcher, const Sm90Plan& plan, const TransposedForm& form,
+                 const core::DeviceInfo& device, const void* weight, void* packed, bool both) {
+  const Sm90PackParams params = pack_params(plan, form.product, form.weights, device, weight, packed, both);
+  const int64_t clusters = int64_t{plan.params.sizes.groups} * params.row_blocks * params.parts;
+  return launcher.run(kernels_of(plan.mode).plain.pack,
+                      {clusters * params.cluster, kSm90PackThreads, 0, params.cluster}, params);
+}
 
 std::unique_ptr<const plan::Kernel> sm90_kernel(const Problem& problem, const core::DeviceInfo& device,
                                                 const Sm90Config& config, const Sm90Kernels* kernels) {

@@ -83,6 +83,12 @@ Sm90Plan sm90_second(const Sm90Plan&, const core::Problem&, const core::DeviceIn
 // Of a plan with partial sums, without pointers.
 PhaseSumParams sm90_sum_params(const Sm90Plan&, const core::Problem&);
 
+// Packs weights of a problem's form, whose plan has such rows and depth; both: layouts, of float32.
+class Launcher;
+struct TransposedForm;
+core::Status sm90_pack(const Launcher&, const Sm90Plan&, const TransposedForm&, const core::DeviceInfo&,
+                       const void* weight, void* packed, bool both);
+
 // A kernel of a given configuration, which must fit: for tests and for the search of constants. kernels: sets
 // of stages of one's own, or null.
 std::unique_ptr<const plan::Kernel> sm90_kernel(const core::Problem&, const core::DeviceInfo&,

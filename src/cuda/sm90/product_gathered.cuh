@@ -98,7 +98,7 @@ class GatheredProduct {
     return seen;
   }
 
-  static constexpr int kWide = S::kN < 128 ? S::kN : 128;
+  static constexpr int kWide = S::kWide;
   static constexpr int kStepA = 2 * kSm90Rows;  // 16-byte units from a step's weights to the next step's
 
   __device__ void release(int stage, int slot) const {

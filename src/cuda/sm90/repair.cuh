@@ -9,6 +9,28 @@ namespace tconv::cuda::sm90 {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
+// Whether x lies in channel blocks (blocked.hpp), rounded.
+template <class S>
+concept FromBlocks = requires {
+  S::kFromBlocks;
+};
+
+// An operand of such an x.
+template <class S>
+__device__ inline float blocked_operand(const typename S::Params& p, const Block& block, int channel,
+                                        int64_t n, int64_t position) {
+  using Mode = typename S::Mode;
+  const int64_t channel_block = int64_t{block.group} * p.grid.slabs * kSm90Blocks + channel / Mode::kUnit;
+  const int64_t unit =
+      channel_block * p.sizes.x_step[1] + n * p.sizes.x_step[0] + position - p.columns.first_u;
+  auto value = static_cast<const typename Mode::T*>(p.operands.x)[unit * Mode::kUnit + channel % Mode::kUnit];
+  if constexpr (std::is_same_v<Mode, Tf32>) {
+    return __uint_as_float(__float_as_uint(value) & kTf32Mask);
+  } else {
+    return widen(value);
+  }
+}
+
 // The split's share of one output, from x and the packed weights, in the order of the main loop. x passes the
 // prologue, and is rounded as the mode rounds it.
 template <class S>
@@ -32,14 +54,18 @@ __device__ inline float sum_again(const typename S::Params& p, const Block& bloc
       const unsigned char* tap = weights + (int64_t{slab} * p.sizes.taps + j) * Mode::kParts * kSm90PartBytes;
       for (int c = 0; c < channels; ++c) {
         if (!p.sizes.deep.has(slab * Mode::kSlab + c, j, position)) continue;
-        const T value = x[(int64_t{slab} * Mode::kSlab + c) * p.sizes.x_step[1] + position];
         const unsigned char* at = tap + c / Mode::kUnit * kSm90Rows * 16 + c % Mode::kUnit * sizeof(T);
         float weight = widen(*reinterpret_cast<const T*>(at));
         if constexpr (Mode::kParts == 2) weight += *reinterpret_cast<const float*>(at + kSm90PartBytes);
-        const int channel = block.group * p.sizes.cin_group + slab * Mode::kSlab + c;
-        float operand = widen(behind(typename S::Prologue{}, value, channel));
-        if constexpr (std::is_same_v<Mode, Tf32>) {
-          operand = __uint_as_float(to_tf32(__float_as_uint(operand)));
+        float operand = 0;
+        if constexpr (FromBlocks<S>) {
+          operand = blocked_operand<S>(p, block, slab * Mode::kSlab + c, n, position);
+        } else {
+          const T value = x[(int64_t{slab} * Mode::kSlab + c) * p.sizes.x_step[1] + position];
+          const int channel = block.group * p.sizes.cin_group + slab * Mode::kSlab + c;
+          operand = widen(behind(typename S::Prologue{}, value, channel));
+          if constexpr (std::is_same_v<Mode, Tf32>)
+            operand = __uint_as_float(to_tf32(__float_as_uint(operand)));
         }
         sum = fmaf(operand, weight, sum);
       }

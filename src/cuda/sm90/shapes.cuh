@@ -15,6 +15,7 @@ struct GatherShape {
   using Prologue = epilogue::NoPrologue;
   static constexpr int kRowBlocks = RowBlocks, kN = N;
   static constexpr int kColumns = N * 2 / RowBlocks;
+  static constexpr int kWide = N < 128 ? N : 128;  // columns of a wgmma
   static constexpr int kWarpgroups = 2, kRings = 1;
   static constexpr bool kMaySkew = true;
   static constexpr int kConsumers = kSm90Consumers, kThreads = kSm90Threads;

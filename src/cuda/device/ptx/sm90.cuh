@@ -147,7 +147,7 @@ __device__ inline void wgmma_wait(Sums&... sums) {
 
 enum class Operand { tf32, f16, bf16 };
 
-// One wgmma's text and its 32 or 64 sums. A macro, because the operands of inline assembly cannot be
+// One wgmma's text and its 32, 64 or 128 sums. A macro, because the operands of inline assembly cannot be
 // written by a template.
 #define TCONV_SUMS_8(d, i)                                                                    \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
@@ -155,6 +155,7 @@ enum class Operand { tf32, f16, bf16 };
 #define TCONV_SUMS_32(d, i) \
   TCONV_SUMS_8(d, i), TCONV_SUMS_8(d, i + 8), TCONV_SUMS_8(d, i + 16), TCONV_SUMS_8(d, i + 24)
 #define TCONV_SUMS_64(d) TCONV_SUMS_32(d, 0), TCONV_SUMS_32(d, 32)
+#define TCONV_SUMS_128(d) TCONV_SUMS_64(d), TCONV_SUMS_32(d, 64), TCONV_SUMS_32(d, 96)
 #define TCONV_NAMES_32                                                                             \
   "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25," \
   "%26,%27,%28,%29,%30,%31"
@@ -162,6 +163,12 @@ enum class Operand { tf32, f16, bf16 };
   TCONV_NAMES_32                                                                                          \
   ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56," \
   "%57,%58,%59,%60,%61,%62,%63"
+#define TCONV_NAMES_128                                                                  \
+  TCONV_NAMES_64                                                                         \
+  ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84" \
+  ",%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,%96,%97,%98,%99,%100,%101,%102,%103"     \
+  ",%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116,%117,%118,%119"     \
+  ",%120,%121,%122,%123,%124,%125,%126,%127"
 // `tail`: the scale of both operands, and for 16-bit types that both are K-major.
 #define TCONV_WGMMA(shape, types, names, da, db, accumulate, tail)                                       \
   "{.reg .pred p;\nsetp.ne.b32 p, " accumulate ", 0;\nwgmma.mma_async.sync.aligned." shape ".f32." types \
@@ -172,7 +179,7 @@ enum class Operand { tf32, f16, bf16 };
 // d[4j+2], d[4j+3] of the row 8 below; a warp has 16 rows.
 template <Operand Type, int N>
 __device__ inline void wgmma(float (&d)[N / 2], uint64_t a, uint64_t b, int accumulate) {
-  static_assert(N == 64 || N == 128);
+  static_assert(N == 64 || N == 128 || N == 256);
 #define TCONV_CASE(type, n, shape, types, names, da, db, flag, tail, ...) \
   if constexpr (Type == Operand::type && N == n) {                        \
     asm volatile(TCONV_WGMMA(shape, types, names, da, db, flag, tail)     \
@@ -181,7 +188,8 @@ __device__ inline void wgmma(float (&d)[N / 2], uint64_t a, uint64_t b, int accu
   }
 #define TCONV_WIDTHS(type, k, types, tail)                                                                 \
   TCONV_CASE(type, 64, "m64n64k" k, types, TCONV_NAMES_32, "%32", "%33", "%34", tail, TCONV_SUMS_32(d, 0)) \
-  TCONV_CASE(type, 128, "m64n128k" k, types, TCONV_NAMES_64, "%64", "%65", "%66", tail, TCONV_SUMS_64(d))
+  TCONV_CASE(type, 128, "m64n128k" k, types, TCONV_NAMES_64, "%64", "%65", "%66", tail, TCONV_SUMS_64(d))  \
+  TCONV_CASE(type, 256, "m64n256k" k, types, TCONV_NAMES_128, "%128", "%129", "%130", tail, TCONV_SUMS_128(d))
   TCONV_WIDTHS(tf32, "8", "tf32.tf32", "1, 1")
   TCONV_WIDTHS(f16, "16", "f16.f16", "1, 1, 0, 0")
   TCONV_WIDTHS(bf16, "16", "bf16.bf16", "1, 1, 0, 0")
@@ -212,11 +220,13 @@ __device__ inline void wgmma(float (&d)[N / 2], const uint32_t (&a)[4], uint64_t
 #undef TCONV_WIDTHS
 }
 
+#undef TCONV_SUMS_128
 #undef TCONV_SUMS_64
 #undef TCONV_SUMS_8
 #undef TCONV_SUMS_32
 #undef TCONV_SUMS_64
 #undef TCONV_NAMES_32
+#undef TCONV_NAMES_128
 #undef TCONV_NAMES_64
 #undef TCONV_WGMMA
 

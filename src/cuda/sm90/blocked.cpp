@@ -1,0 +1,155 @@
+#include "cuda/sm90/blocked.hpp"
+
+#include <algorithm>
+
+#include "cuda/host/bias_alone.hpp"
+#include "cuda/host/ordered_sum.hpp"
+#include "cuda/sm80/dense_plan.hpp"
+#include "cuda/sm90/blocked_plan.hpp"
+
+namespace tconv::cuda {
+namespace {
+
+using core::Problem;
+using core::Status;
+using plan::Support;
+
+Sm90BlockedFunctions functions_of(Arithmetic mode) {
+  if (mode == Arithmetic::f16) return sm90_blocked_f16();
+  return mode == Arithmetic::bf16 ? sm90_blocked_bf16() : sm90_blocked_tf32();
+}
+
+class Sm90Blocked final : public plan::Kernel {
+ public:
+  Sm90Blocked(const Problem& problem, const core::DeviceInfo& device, const Sm90BlockedPlan& plan)
+      : asked_(problem),
+        device_(device),
+        plan_(plan),
+        packing_(sm90_packing(plan.form.product, plan.main.mode, false)),
+        functions_(functions_of(plan.main.mode)) {}
+
+  std::size_t packed_bytes() const override { return static_cast<std::size_t>(packing_.bytes); }
+  std::string pack_key() const override {
+    return tensor_pack_key(kSm90Blocked.name, asked_, plan_.main.phases) + key_of(plan_.form);
+  }
+  std::size_t table_bytes() const override { return sizeof(*this); }
+  std::size_t workspace_bytes() const override { return static_cast<std::size_t>(blocks_at() + plan_.bytes); }
+  std::string describe() const override { return cuda::describe(plan_); }
+  std::vector<plan::StageLine> stages() const override { return cuda::stages(plan_, asked_); }
+  std::string where(int64_t element) const override {
+    return cuda::where(plan_.main, plan_.form.product, element);
+  }
+  double predicted_ms() const override { return plan_.total_ms(); }
+
+  Status pack(const void* weight, void* packed, const plan::RunContext& context) const override {
+    const Launcher launcher(kSm90Blocked.name, asked_, device_, context);
+    return sm90_pack(launcher, plan_.main, plan_.form, device_, weight, packed, false);
+  }
+
+  Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
+    const Launcher launcher(kSm90Blocked.name, asked_, device_, context);
+    Status status = launcher.check(operands);
+    if (!status.ok()) return status;
+    const Sm90StageParams& k = plan_.main.params;
+    std::byte* const first = context.workspace + blocks_at() + 16 * plan_.slack;
+    Sm90BlockingParams blocking = plan_.blocking;
+    blocking.from = asked_.operation == core::Operation::forward ? operands.x : operands.grad_output;
+    blocking.to = first;
+    const auto log = static_cast<std::size_t>(blocked_words(blocking, size_of(asked_.dtype)));
+    status = launcher.run(functions_.blocking[log], {plan_.blocking_blocks, kSm90BlockingThreads}, blocking);
+    if (!status.ok()) return status;
+    Sm90BlockedParams params{gather_params(k), plan_.straight};
+    params.operands = {first + 16 * int64_t{blocking.front}, operands.weight,
+                       asked_.has_bias ? operands.bias : nullptr,
+                       k.pass.partial ? context.workspace : operands.output};
+    status = launcher.run(functions_.tiles[plan_.main.config.tile],
+                          {plan_.main.blocks, kSm90BlockedThreads, plan_.main.shared_bytes}, params);
+    const Problem& f = plan_.form.product;
+    if (status.ok() && k.pass.partial) {
+      status = sum_partials(launcher, f, operands, context.workspace, sm90_sum_params(plan_.main, f));
+    }
+    return status.ok() ? store_bias_alone(launcher, asked_, operands, BiasStored::none) : status;
+  }
+
+ private:
+  // The workspace holds partial sums, then channel blocks.
+  int64_t blocks_at() const { return round_up<int64_t>(plan_.main.partial_bytes, 256); }
+
+  Problem asked_;
+  core::DeviceInfo device_;
+  Sm90BlockedPlan plan_;
+  Sm90Packing packing_;
+  Sm90BlockedFunctions functions_;
+};
+
+std::string refusal(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
+  if (std::string words = no_transposed_form(p); !words.empty()) return words;
+  if (device.sm != 90) return "compute capability not 9.0: no wgmma";
+  if (!built_for_sm90a()) return "this build has no code for sm_90a";
+  if (p.dtype == core::DType::f64) return "dtype f64: wgmma has no float64";
+  const Problem f = transposed_form(p).product;
+  if (arithmetic_of(f) == Arithmetic::ieee) return "ieee float32: operands of one part alone";
+  if (options.batch_invariant) return "batch_invariant: the split depends on n";
+  Problem plain = f;  // the pass takes x in any steps
+  plain.x_contiguous = true;
+  plain.x_stride = {0, 0, 0};
+  if (Support takes = tensor_supports(plain); !takes.ok) return takes.reason;
+  if (std::min(f.k, f.stride) > kSm90Rows) return "more than 64 phases: a row block has 64 rows";
+  return "";
+}
+
+// What else would take the problem, in predicted milliseconds. cuda.sm80.dense's model is too low by the
+// factor that cuda.sm90.dense has found.
+double otherwise_ms(const Problem& f, double planes_ms, const core::DeviceInfo& device) {
+  constexpr double kTooLow = 1.6;
+  const Sm90Plan dense = sm90_plan(f, device, false);
+  const Sm80Plan small = sm80_plan(f, device, false);
+  double ms = 1e30;
+  if (dense.blocks > 0) ms = dense.cost.total;
+  if (small.blocks > 0) ms = std::min(ms, kTooLow * small.cost.total);
+  return ms + planes_ms;
+}
+
+Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
+  // Where a slab and a row block are mostly padding, or no sums are long, a pass does not pay.
+  constexpr int64_t kManyChannels = 48, kLongSum = 256;
+  const bool forced = options.force_kernel == kSm90Blocked.name;
+  if (std::string words = refusal(p, device, options); !words.empty()) return Support::no(std::move(words));
+  const TransposedForm form = transposed_form(p);
+  const Problem& f = form.product;
+  const int64_t rows = f.cout_per_group() * std::min(f.k, f.stride),
+                depth = f.cin_per_group() * f.k / f.stride;
+  if (!forced && (rows < kManyChannels || f.cin_per_group() < kManyChannels || depth < kLongSum)) {
+    return Support::no("few channels or short sums: a pass over x would not pay");
+  }
+  const Sm90BlockedPlan plan = sm90_blocked_plan(p, device);
+  if (plan.main.blocks == 0) return Support::no("its stages do not fit in shared memory");
+  if (!forced && plan.total_ms() >= otherwise_ms(f, form.planes_ms(device), device)) {
+    return Support::no("a pass over x takes longer than it saves");
+  }
+  return Support::yes();
+}
+
+std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,
+                                         const plan::PlanOptions&) {
+  return std::make_unique<Sm90Blocked>(problem, device, sm90_blocked_plan(problem, device));
+}
+
+}  // namespace
+
+std::unique_ptr<const plan::Kernel> sm90_blocked_kernel(const Problem& problem,
+                                                        const core::DeviceInfo& device,
+                                                        const Sm90Config& config) {
+  return std::make_unique<Sm90Blocked>(problem, device, sm90_blocked_plan_of(problem, device, config));
+}
+
+const plan::KernelEntry kSm90Blocked = {
+    .name = "cuda.sm90.blocked",
+    .summary = "many channels by wgmma, x written into channel blocks before",
+    .device = core::DeviceKind::cuda,
+    .supports = supports,
+    .make = make,
+    .y_steps = true,
+    .strided_bias = true};
+
+}  // namespace tconv::cuda

@@ -1,0 +1,60 @@
+// cuda.sm90.blocked: transposed and strided products of many channels. A pass writes x into channel blocks,
+// as wgmma reads its operands; the main kernel then takes it by bulk copies, and none of its warps converts
+// anything:
+//
+//   blocks[group][channel block][row][unit]       a unit: 16 bytes, 4 channels of tf32 or 8 of a 16-bit type,
+//   of
+//                                                 one position; a row: the columns of a sample, or, folded,
+//                                                 of all
+//
+// A strided product is taken in its transposed form (cuda/host/transposed_form.hpp); its phases are channels
+// of the blocks, so that no planes are made before. Where a row has no x its units are zero, as far as an
+// output's taps reach; what lies beyond belongs to columns that are no outputs.
+//
+// The loop nest, operands, products and writers are those of the gathered way of cuda.sm90.dense (dense.hpp):
+// a tap is a shift of 16-byte units within a stage, so that a slab of x is copied once for all its taps. What
+// binds: the tensor cores, from two taps on; with one, L2, which brings 48 bytes a cycle at most half as
+// fast.
+#pragma once
+
+#include "cuda/sm90/params.hpp"
+#include "plan/kernel_entry.hpp"
+
+namespace tconv::cuda {
+
+extern const plan::KernelEntry kSm90Blocked;
+
+inline constexpr int kSm90BlockedThreads = 384;  // of the main kernel: two warpgroups multiply
+inline constexpr int kSm90BlockingThreads = 256;
+
+// The pass. A unit e of a row is column c = e - front, position v = first_u + c: of channel (channel, phase)
+// from[stride*v + phase*dilation - padding], where v is in [0, l) and that in [0, length).
+struct Sm90BlockingParams {
+  const void* from;
+  void* to;
+  int64_t from_step[3];      // sample, channel, position
+  int64_t channels, length;  // of a group; of a row of from
+  int64_t stride, dilation, padding, l, first_u;
+  int64_t pitch, block_units;  // units of a row; of a channel block
+  int64_t rows;                // of all channel blocks
+  int32_t phases, samples, row_samples, blocks, front;
+  int32_t sample_columns;  // where a row has several samples
+  int32_t lanes, tiles;    // threads of a row, a power of two; blocks of threads of its units
+};
+
+// straight: outputs go from registers to y (StraightWriter), else by PassWriter.
+struct Sm90BlockedParams : Sm90GatherParams {
+  bool straight;
+};
+
+struct Sm90BlockedFunctions {
+  void (*tiles[kSm90GatherTiles])(Sm90BlockedParams);
+  void (*blocking[4])(Sm90BlockingParams);  // of 1, 2, 4 or 8 words at once; null where a unit has fewer
+};
+
+// One source file a mode.
+Sm90BlockedFunctions sm90_blocked_tf32();
+Sm90BlockedFunctions sm90_blocked_f16();
+Sm90BlockedFunctions sm90_blocked_bf16();
+
+}  // namespace tconv::cuda

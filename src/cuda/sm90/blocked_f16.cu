@@ -1,0 +1,9 @@
+#include "cuda/sm90/blocked_stages.cuh"
+
+namespace tconv::cuda {
+
+Sm90BlockedFunctions sm90_blocked_f16() {
+  return sm90::blocked_functions_of<F16>();
+}
+
+}  // namespace tconv::cuda

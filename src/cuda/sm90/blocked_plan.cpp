@@ -1,0 +1,305 @@
+#include "cuda/sm90/blocked_plan.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+
+#include "core/polyphase.hpp"
+#include "cuda/host/phases.hpp"
+#include "cuda/plan/candidates.hpp"
+#include "cuda/sm90/cost.hpp"
+
+namespace tconv::cuda {
+namespace {
+
+using core::ceil_div;
+using core::DeviceInfo;
+using core::Problem;
+
+// Cycles of an SM at kClock, fitted to H200 measurements by
+//   tconv bench --device cuda --kernel cuda.sm90.blocked --model
+struct BlockedRates {
+  double clock = 1.75e9;
+  double tensor = 0.93;                   // share of the tensor cores' peak that a tile's sums reach
+  double l2 = 24;                         // bytes a cycle
+  double kept_bytes = 30e6, again = 1.5;  // of x that L2 keeps; how much longer the rest takes
+  double tile = 4500;                     // of a tile, beside its sums and outputs
+  double store = 8, straight = 20;        // bytes a cycle, by passes and from registers
+  double start = 5000;                    // of a block
+  double launch_ms = 0.003;
+  double blocking[4] = {0.43, 0.6, 0.75, 0.75};  // share of the copy rate, by loads of 2, 4, 8 and 16 bytes
+};
+constexpr BlockedRates kRates;
+
+// Columns of its own: an output lies at a multiple of 8 columns wherever it does in y.
+void set_columns(Sm90StageParams& k, const Problem& f, const Phases& phases, int tile_columns, bool folded) {
+  constexpr int64_t kUnit = 8;
+  const int64_t reach = (phases.count - 1) * phases.dilation;
+  const int64_t last = core::floor_div(f.lout() - 1 + f.padding, f.stride);
+  const int64_t first =
+      std::min(core::floor_div(f.padding, f.stride), core::floor_div(f.padding - reach, f.stride));
+  k.columns.first_u = first;
+  k.columns.folded = folded;
+  int64_t tiles = 0;
+  if (folded) {
+    // A tap that reaches back over the sample's begin must meet the zeros behind the sample before.
+    k.columns.first_u = first - (first > 0 ? round_up(first, kUnit) : 0);
+    const int64_t columns = round_up(
+        std::max(last - k.columns.first_u + 1, f.l + (phases.taps - 1) * phases.step - k.columns.first_u),
+        kUnit);
+    k.columns.sample_columns = static_cast<int>(columns);
+    k.columns.sample_pitch = Divisor::of(static_cast<uint32_t>(columns));
+    tiles = ceil_div(f.n * columns, int64_t{tile_columns});
+  } else {
+    const int64_t each = ceil_div(std::max<int64_t>(1, last - first + 1), int64_t{tile_columns});
+    k.columns.sample_columns = static_cast<int>(each * tile_columns);
+    k.columns.sample_tiles = Divisor::of(static_cast<uint32_t>(each));
+    tiles = f.n * each;
+  }
+  k.columns.column_tiles = static_cast<int>(tiles);
+  k.columns.partial_columns = tiles * tile_columns;
+}
+
+// Places in shared memory, in the order of gather_plan.cpp. Stages of x and slots of weights reach equally
+// far ahead: what is on its way from L2 takes as long as several products (n16 ci512 co256 l512 k16 s8 in
+// bf16, two taps: 0.11 ms with 4 slots).
+void set_shared(Sm90BlockedPlan& plan, const Sm90Tile& tile, int64_t limit) {
+  constexpr int64_t kMinSlots = 3, kBarriers = 16;  // bytes of the two barriers of a place
+  Sm90StageParams& k = plan.main.params;
+  const int element = sm90_layout(plan.main.mode, false).element;
+  const int64_t stage = k.gather.stage_bytes + kBarriers, slot = int64_t{tile.row_blocks} * kSm90PartBytes;
+  const bool staged = !plan.straight && !k.pass.partial;
+  const int64_t staging =
+      staged ? round_up<int64_t>(2LL * k.sizes.block_couts * k.pass.row_pitch * element, 128) : 0;
+  const int64_t table = round_up<int64_t>(
+      kSm90RowBytes * kSm90Rows * tile.row_blocks + (k.sizes.skewed ? 4 * k.sizes.stride : 0), 16);
+  const int64_t rest = limit - staging - table - 8 * kSm90MaxStages - kSm90ScaleBytes - 128;
+  int64_t stages = rest / (stage + k.gather.tap_group * (slot + kBarriers));
+  stages = std::clamp<int64_t>(stages, 2, kSm90MaxStages);
+  int64_t slots = (rest - stages * stage) / (slot + kBarriers);
+  plan.main.shared_bytes = 0;
+  if (stages < 2 || slots < kMinSlots) return;
+  slots = std::min(slots, stages * k.gather.tap_group + 2);
+  k.gather.stages = static_cast<int>(stages);
+  k.weights.slots = static_cast<int>(slots);
+  k.weights.shared = round_up(static_cast<int>(stages * k.gather.stage_bytes), 128);
+  k.pass.shared = static_cast<int>(k.weights.shared + slots * slot);
+  k.pass.shared_rows = static_cast<int>(k.pass.shared + staging);
+  k.gather.shared_marks = static_cast<int>(k.pass.shared_rows + table);
+  k.gather.shared_scale = k.gather.shared_marks + 8 * kSm90MaxStages;
+  k.barriers = k.gather.shared_scale + kSm90ScaleBytes;
+  plan.main.shared_bytes = static_cast<std::size_t>(k.barriers + kBarriers * (stages + slots));
+}
+
+// What the plan of the gathered way has otherwise.
+void set_main(Sm90BlockedPlan& plan, const DeviceInfo& d) {
+  const Problem& f = plan.form.product;
+  Sm90Plan& main = plan.main;
+  Sm90StageParams& k = main.params;
+  const Sm90Tile& tile = sm90_tile(main.config);
+  const int64_t vector = 16 / sm90_layout(main.mode, false).element;
+  set_columns(k, f, main.phases, tile.columns(), main.config.folded);
+  plan.straight =
+      f.stride == 1 && main.config.splits == 1 && (main.config.folded || f.lout() % (vector / 2) == 0);
+  k.pass.partial = !plan.straight && (main.config.folded || main.config.splits > 1);
+  set_shared(plan, tile, d.shared_per_block);
+  main.config.stages = k.gather.stages;
+  const int64_t rows = int64_t{k.grid.row_runs} * k.sizes.groups * k.grid.splits;
+  const int64_t most = std::max<int64_t>(1, rows < d.sm_count ? d.sm_count / rows : 1);
+  const int64_t tiles = std::max(1, k.columns.column_tiles);
+  k.grid.walkers = static_cast<int>(ceil_div(tiles, ceil_div(tiles, most)));
+  main.config.walkers = k.grid.walkers;
+  main.blocks = k.grid.walkers * rows;
+  main.partial_bytes = k.pass.partial ? 4LL * k.grid.splits * k.sizes.groups * k.sizes.row_blocks *
+                                            kSm90Rows * k.columns.partial_columns
+                                      : 0;
+}
+
+// Positions before column 0 that an output's taps reach.
+int64_t front_of(const Sm90Plan& plan) {
+  const Phases& f = plan.phases;
+  return std::max<int64_t>(0, (f.taps - 1) * f.step - (f.first - plan.params.columns.first_u));
+}
+
+void set_blocking(Sm90BlockedPlan& plan, const Problem& asked) {
+  const Problem& f = plan.form.product;
+  Sm90StageParams& k = plan.main.params;
+  Sm90BlockingParams& b = plan.blocking;
+  const bool forward = asked.operation == core::Operation::forward;
+  const auto steps = forward ? asked.x_steps() : asked.y_steps();
+  std::copy_n(steps.begin(), 3, b.from_step);
+  b.l = f.l, b.first_u = k.columns.first_u;
+  b.samples = static_cast<int32_t>(f.n);
+  b.stride = 1, b.phases = 1, b.length = f.l;
+  b.channels = f.cin_per_group();
+  if (plan.form.planes) {
+    const DeepTaps& d = plan.form.deep;
+    b.stride = d.stride, b.dilation = d.dilation, b.padding = d.padding, b.length = d.length;
+    b.phases = d.phases;
+    b.channels = asked.cout_per_group();
+  }
+  b.front = static_cast<int32_t>(front_of(plan.main));
+  const int64_t last = core::floor_div(f.lout() - 1 + f.padding, f.stride);
+  const bool folded = k.columns.folded;
+  b.sample_columns = folded ? k.columns.sample_columns : 0;
+  b.row_samples = folded ? 1 : b.samples;
+  b.pitch = b.front + (folded ? f.n * k.columns.sample_columns : std::max<int64_t>(1, last - b.first_u + 1));
+  b.block_units = b.row_samples * b.pitch;
+  b.blocks = k.grid.slabs * kSm90Blocks;
+  b.rows = int64_t{k.sizes.groups} * b.blocks * b.row_samples;
+  b.lanes = 8;
+  while (b.lanes < kSm90BlockingThreads && 2 * b.lanes < b.pitch) b.lanes *= 2;
+  b.tiles = static_cast<int32_t>(ceil_div(b.pitch, int64_t{2} * b.lanes));
+  plan.blocking_blocks = ceil_div(b.rows, int64_t{kSm90BlockingThreads} / b.lanes) * b.tiles;
+  k.sizes.x_step[0] = folded ? k.columns.sample_columns : b.pitch;
+  k.sizes.x_step[1] = b.block_units;
+  if (plan.form.planes) {
+    k.sizes.deep = plan.form.deep;
+    k.sizes.ragged = k.sizes.ragged || plan.form.deep.ragged;
+  }
+  const int64_t back = int64_t{k.sizes.step} * k.gather.tap_groups * k.gather.tap_group + k.gather.halo;
+  plan.slack = back + b.front + 2 * sm90_tile(plan.main.config).columns() + 64;
+  plan.bytes = 16 * (b.rows * b.pitch + 2 * plan.slack);
+}
+
+// Of the main kernel; the pass apart.
+Sm90Cost cost_of(const Sm90Plan& plan, bool straight, const Problem& p, const DeviceInfo& d) {
+  const Sm90StageParams& k = plan.params;
+  const Sm90Tile& tile = sm90_tile(plan.config);
+  const int element = sm90_layout(plan.mode, false).element;
+  const double slabs = static_cast<double>(
+      std::min<int64_t>(k.grid.slabs, ceil_div(k.grid.units, k.grid.splits) * k.grid.unit_slabs));
+  const double columns = tile.columns(), parts = slabs * k.sizes.taps;
+  // wgmma takes n/2 cycles for 64 rows and 32 bytes of depth, of which a slab has two, for two warpgroups.
+  const double tensor = parts * 2 * tile.n / kRates.tensor;
+  const double weights = parts * tile.row_blocks * kSm90PartBytes;
+  const double x = slabs * k.gather.tap_groups * kSm90Blocks * k.gather.width * 16.0;
+  const double outputs = k.pass.partial ? 4.0 * kSm90Rows * tile.row_blocks * columns
+                                        : static_cast<double>(tile.row_blocks) * k.sizes.block_couts *
+                                              columns * k.sizes.stride * element;
+  const double tiles = static_cast<double>(ceil_div(std::max(1, k.columns.column_tiles), k.grid.walkers)),
+               waves = static_cast<double>(ceil_div(plan.blocks, d.sm_count));
+  const double ms = 1e3 / kRates.clock, busy = waves * tiles * ms;
+  // One tap has nothing to do with x but to bring it, and other row blocks need it again.
+  const bool falls_out = k.sizes.taps == 1 && k.grid.row_runs > 1 &&
+                         static_cast<double>(p.x_elements()) * element > kRates.kept_bytes;
+  Sm90Cost c;
+  c.tensor = busy * tensor;
+  c.l2 = busy * (falls_out ? kRates.again : 1) * (x + weights) / kRates.l2;
+  c.store = busy * (kRates.tile + outputs / (straight ? kRates.straight : kRates.store) *
+                                      (k.sizes.skewed && !k.pass.partial ? 2 : 1));
+  c.dram = d.copy_gbps > 0 ? core::work_of(p).bytes / d.copy_gbps * 1e-6 : 0;
+  c.launch = kRates.launch_ms + waves * kRates.start * ms;
+  if (k.pass.partial) {
+    c.launch += kRates.launch_ms +
+                2 * static_cast<double>(plan.partial_bytes) / (kRates.l2 * std::max(1, d.sm_count)) * ms;
+  }
+  c.total = std::max(std::max(c.tensor, c.l2) + c.store, c.dram) + c.launch;
+  return c;
+}
+
+// Samples that share tiles: for nothing where outputs go straight to y, but for the zeros between them.
+bool folds(const Problem& f, int splits) {
+  if (f.stride > 1 || splits > 1) return may_fold(f, phases_of(f));
+  constexpr int64_t kLong = 8192, kCount = 1 << 30;
+  const Phases phases = phases_of(f);
+  const int64_t columns = phases.positions + f.l + (phases.taps - 1) * phases.step + 16;
+  return f.n > 1 && phases.positions < kLong && f.n * columns < kCount;
+}
+
+Sm90BlockedPlan plan_with(const TransposedForm& form, const Problem& asked, const DeviceInfo& d,
+                          const Sm90Config& config) {
+  constexpr double kMostBytes = 8e9;
+  Sm90BlockedPlan plan;
+  plan.form = form;
+  plan.main = sm90_plan_of(form.product, d, config);
+  if (plan.main.blocks == 0) return plan;
+  set_main(plan, d);
+  if (plan.main.shared_bytes == 0) plan.main.blocks = 0;
+  if (plan.main.blocks == 0) return plan;
+  set_blocking(plan, asked);
+  if (static_cast<double>(plan.bytes) > kMostBytes || plan.blocking_blocks > (int64_t{1} << 31) - 1) {
+    plan.main.blocks = 0;
+    return plan;
+  }
+  plan.main.cost = cost_of(plan.main, plan.straight, form.product, d);
+  const bool forward = asked.operation == core::Operation::forward;
+  const double read = static_cast<double>(forward ? asked.x_elements() : asked.y_elements()) *
+                      static_cast<double>(size_of(asked.dtype));
+  const int log_bytes =
+      blocked_words(plan.blocking, size_of(asked.dtype)) + (size_of(asked.dtype) == 4 ? 1 : 0);
+  plan.blocking_ms = kRates.launch_ms + (static_cast<double>(plan.bytes) + read) /
+                                            std::max(1.0, kRates.blocking[log_bytes] * d.copy_gbps) * 1e-6;
+  return plan;
+}
+
+}  // namespace
+
+int blocked_words(const Sm90BlockingParams& b, std::size_t element) {
+  if (b.from_step[2] != 1 || (b.dilation != 1 && b.phases > 1)) return 0;
+  const uint64_t all =
+      reinterpret_cast<uintptr_t>(b.from) / element |
+      static_cast<uint64_t>(b.from_step[0] | b.from_step[1] | b.stride | b.padding | b.length | b.phases) |
+      16 / element;
+  return std::countr_zero(all);
+}
+
+Sm90BlockedPlan sm90_blocked_plan_of(const Problem& p, const DeviceInfo& d, const Sm90Config& config) {
+  return plan_with(transposed_form(p), p, d, config);
+}
+
+Sm90BlockedPlan sm90_blocked_plan(const Problem& p, const DeviceInfo& d) {
+  Sm90BlockedPlan best;
+  best.form = transposed_form(p);
+  const Problem& f = best.form.product;
+  const int64_t units = ceil_div(f.cin_per_group(), kSm90Unit);
+  for (int t = 0; t < kSm90GatherTiles; ++t) {
+    bool full = false;  // the device, without a split
+    for (const int splits : kTensorSplits) {
+      if (splits > units || full) continue;
+      for (const bool folded : {false, true}) {
+        if (folded && !folds(f, splits)) continue;
+        {
+          Sm90Config config;
+          config.tile = t;
+          config.splits = splits;
+          config.folded = folded;
+          const Sm90BlockedPlan plan = plan_with(best.form, p, d, config);
+          if (plan.main.blocks == 0 || plan.main.partial_bytes > kMaxPartialBytes) continue;
+          if (splits == 1 && plan.main.blocks >= d.sm_count) full = true;
+          if (best.main.blocks == 0 || plan.total_ms() < best.total_ms()) best = plan;
+        }
+      }
+    }
+  }
+  return best;
+}
+
+std::string describe(const Sm90BlockedPlan& plan) {
+  char text[160];
+  std::snprintf(text, sizeof text, "x in channel blocks of %.1f MB, predicted %.4f ms; then ",
+                static_cast<double>(plan.bytes) * 1e-6, plan.blocking_ms);
+  return text + describe(plan.main, plan.form.product);
+}
+
+std::vector<plan::StageLine> stages(const Sm90BlockedPlan& plan, const Problem& asked) {
+  const Sm90GatherSource& s = plan.main.params.gather;
+  std::vector<plan::StageLine> lines = stages(plan.main, plan.form.product);
+  const int words = 1 << blocked_words(plan.blocking, size_of(asked.dtype));
+  for (plan::StageLine& line : lines) {
+    if (line.stage == std::string("source")) {
+      line.words = "channel blocks, made by a pass that loads " + std::to_string(words) +
+                   " words at once, by bulk copies: " + std::to_string(s.stages) + " stages of " +
+                   std::to_string(s.stage_bytes) + " bytes, " + std::to_string(s.width) +
+                   " positions, halo " + std::to_string(s.halo) + ", " + std::to_string(s.tap_group) +
+                   " taps a stage";
+    }
+    if (line.stage == std::string("operand")) line.words = "by the pass, in shared memory";
+    if (line.stage == std::string("writer") && plan.straight) {
+      line.words = "straight from registers (where rows of y begin on 16 or 8 bytes, else by elements)";
+    }
+  }
+  return lines;
+}
+
+}  // namespace tconv::cuda

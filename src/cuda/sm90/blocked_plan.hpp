@@ -1,0 +1,44 @@
+// The plan of cuda.sm90.blocked (blocked.hpp): which tiles, how x is blocked, and the cost model that
+// chooses. Pure functions; no CUDA here.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cuda/host/transposed_form.hpp"
+#include "cuda/plan/tensor.hpp"
+#include "cuda/sm90/blocked.hpp"
+#include "cuda/sm90/dense_plan.hpp"
+
+namespace tconv::cuda {
+
+struct Sm90BlockedPlan {
+  TransposedForm form;
+  Sm90Plan main;                     // of the form; blocks is 0 where none fits
+  Sm90BlockingParams blocking = {};  // without pointers
+  int64_t blocking_blocks = 0;       // of threads
+  int64_t bytes = 0;                 // of all channel blocks, with `slack` units before and behind them
+  int64_t slack = 0;                 // that copies of columns which are no outputs may reach
+  double blocking_ms = 0;
+  bool straight = false;  // outputs go from registers to y
+
+  double total_ms() const { return main.cost.total + blocking_ms; }
+};
+
+// The cheapest plan, or that of a given tile, split and fold.
+Sm90BlockedPlan sm90_blocked_plan(const core::Problem& problem, const core::DeviceInfo& device);
+Sm90BlockedPlan sm90_blocked_plan_of(const core::Problem& problem, const core::DeviceInfo& device,
+                                     const Sm90Config& config);
+
+// log2 of the words that the pass can load at once: phases side by side, on boundaries of as many.
+int blocked_words(const Sm90BlockingParams& blocking, std::size_t element);
+
+// A kernel of a given configuration, which must fit: for tests and for the search of constants.
+std::unique_ptr<const plan::Kernel> sm90_blocked_kernel(const core::Problem&, const core::DeviceInfo&,
+                                                        const Sm90Config&);
+
+std::string describe(const Sm90BlockedPlan& plan);
+std::vector<plan::StageLine> stages(const Sm90BlockedPlan& plan, const core::Problem& asked);
+
+}  // namespace tconv::cuda

@@ -1,0 +1,141 @@
+// The stages of cuda.sm90.blocked (blocked.hpp): those of the gathered way, but for the source of x.
+#pragma once
+
+#include "cuda/sm90/blocking.cuh"
+#include "cuda/sm90/kernel.cuh"
+#include "cuda/sm90/product_gathered.cuh"
+#include "cuda/sm90/source_packed.cuh"
+#include "cuda/sm90/writer_pass.cuh"
+#include "cuda/sm90/writer_straight.cuh"
+
+namespace tconv::cuda::sm90 {
+
+template <class M, int RowBlocks, int N>
+struct BlockedShape : GatherShape<M, RowBlocks, N> {
+  static constexpr bool kFromBlocks = true;
+  static constexpr int kWide = N;
+  static constexpr int kThreads = kSm90BlockedThreads;
+  static constexpr int kConsumer = 224, kProducer = 56;  // registers: no warp has x in them
+};
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+// Stages of x by bulk copies, one of each channel block, which one lane has done.
+template <class S>
+class BlockSource {
+ public:
+  __device__ BlockSource(const Sm90GatherParams& p, const Block& block, unsigned char* shared)
+      : p_(p), block_(block), to_(ptx::shared_address(shared)) {}
+
+  __device__ void run(const Rings<S>& rings) const {
+    const uint32_t bytes = p_.source.width * 16;
+    const int64_t step = p_.sizes.x_step[1] * 16;
+    const unsigned char* from = static_cast<const unsigned char*>(p_.operands.x) +
+                                int64_t{block_.group} * p_.grid.slabs * kSm90Blocks * step;
+    RingPlace stage;
+    for (ColumnTiles tiles(p_, block_); tiles.there(p_); tiles.next(p_, block_)) {
+      const unsigned char* row = from + (first_unit(tiles.tile) - p_.source.halo) * 16;
+      for (int slab = block_.first_slab; slab < block_.end_slab; ++slab) {
+        for (int group = 0; group < p_.source.tap_groups; ++group) {
+          const unsigned char* at = row + int64_t{slab} * kSm90Blocks * step -
+                                    int64_t{p_.sizes.step} * group * p_.source.tap_group * 16;
+          const uint32_t full = rings.full(0, stage.at), to = to_ + stage.at * p_.source.stage_bytes;
+          ptx::barrier_wait(rings.empty(0, stage.at), stage.parity ^ 1);
+          ptx::barrier_arrive_expect(full, kSm90Blocks * bytes);
+#pragma unroll
+          for (int b = 0; b < kSm90Blocks; ++b) {
+            ptx::bulk_load(to + b * p_.source.pitch * 16, at + b * step, bytes, full);
+          }
+          stage.advance(p_.source.stages);
+        }
+      }
+    }
+  }
+
+ private:
+  // Of a tile's first column.
+  __device__ int64_t first_unit(int tile) const {
+    if (p_.columns.folded) return int64_t{tile} * S::kColumns;
+    const int n = static_cast<int>(p_.columns.sample_tiles.divide(tile));
+    return n * p_.sizes.x_step[0] +
+           int64_t{tile - n * static_cast<int>(p_.columns.sample_tiles.value)} * S::kColumns;
+  }
+
+  const Sm90GatherParams& p_;
+  const Block& block_;
+  uint32_t to_;
+};
+
+template <class S>
+class BlockedWriter {
+ public:
+  __device__ BlockedWriter(const Sm90BlockedParams& p, const Block& block, unsigned char* shared, int warp,
+                           int lane)
+      : p_(p), block_(block), shared_(shared), warp_(warp), lane_(lane) {}
+
+  __device__ void store(float (&sums)[S::kN / 2], int tile, const Seen& seen) const {
+    if (p_.straight) {
+      StraightWriter<S>(p_, block_, shared_).store(sums, tile);
+    } else {
+      PassWriter<S>(p_, block_, shared_, warp_, lane_).store(sums, tile, seen);
+    }
+  }
+
+ private:
+  const Sm90BlockedParams& p_;
+  const Block& block_;
+  unsigned char* shared_;
+  int warp_, lane_;
+};
+
+#endif
+
+template <class S>
+struct BlockedStages {
+  using Shape = S;
+  using Params = Sm90BlockedParams;
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  using Product = GatheredProduct<S>;
+  using Writer = BlockedWriter<S>;
+
+  __device__ static Arrivals arrivals(const Params&) {
+    return {1, kSm90Consumers / 32, S::kRowBlocks, kSm90Consumers / 32};
+  }
+  __device__ static bool idle(const Params&, const Block&) {
+    return false;
+  }
+  __device__ static void prepare(const Params&, unsigned char*) {}
+  __device__ static void bring(const Params& p, const Block& block, const Rings<S>& rings,
+                               unsigned char* shared, int warp) {
+    const int lane = threadIdx.x % 32;
+    if (warp == 0 && lane == 0) BlockSource<S>(p, block, shared).run(rings);
+    if (warp == 1 && lane < S::kRowBlocks) {
+      PackedSource<S>(p, block, shared, lane).template run<ColumnTiles>(rings);
+    }
+  }
+  __device__ static void prepare_rows(const Params& p, const Block& block, unsigned char* shared) {
+    PassWriter<S>::prepare_rows(p, block, shared);
+  }
+#endif
+};
+
+template <class Mode, int Tile = 0>
+void set_blocked(Sm90BlockedFunctions& f) {
+  constexpr Sm90Tile kTile = kSm90Tiles[Tile];
+  f.tiles[Tile] = kernel<BlockedStages<BlockedShape<Mode, kTile.row_blocks, kTile.n>>>;
+  if constexpr (Tile + 1 < kSm90GatherTiles) set_blocked<Mode, Tile + 1>(f);
+}
+
+template <class Mode>
+Sm90BlockedFunctions blocked_functions_of() {
+  Sm90BlockedFunctions f{};
+  set_blocked<Mode>(f);
+  f.blocking[0] = blocking_kernel<Mode, 1>;
+  f.blocking[1] = blocking_kernel<Mode, 2>;
+  f.blocking[2] = blocking_kernel<Mode, 4>;
+  if constexpr (Mode::kUnit == 8) f.blocking[3] = blocking_kernel<Mode, 8>;
+  return f;
+}
+
+}  // namespace tconv::cuda::sm90

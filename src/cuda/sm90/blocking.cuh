@@ -1,0 +1,82 @@
+// The pass of cuda.sm90.blocked: x into channel blocks. Bound by memory: what is read of a row's neighbours
+// meets in the L1 cache, and units are written side by side.
+#pragma once
+
+#include "cuda/device/divide.cuh"
+#include "cuda/sm90/arithmetic.cuh"
+#include "cuda/sm90/blocked.hpp"
+
+namespace tconv::cuda::sm90 {
+
+// `Vector` words that lie side by side.
+template <class Word, int Vector>
+struct alignas(sizeof(Word) * Vector) Words {
+  Word v[Vector];
+};
+
+// A thread makes the units of some positions of a row (group, channel block, row), all loads under way
+// together. Vector: phases of a channel that one load brings, where they lie on such boundaries.
+template <class Mode, int Vector>
+__global__ void __launch_bounds__(kSm90BlockingThreads)
+    blocking_kernel(const __grid_constant__ Sm90BlockingParams p) {
+  using Word = typename Mode::Word;
+  constexpr int kPositions = 2;
+  const int64_t row_block = divide(blockIdx.x, p.tiles);
+  const int lane = static_cast<int>(threadIdx.x) & (p.lanes - 1),
+            inner = static_cast<int>(threadIdx.x) / p.lanes;
+  const int64_t row = row_block * (kSm90BlockingThreads / p.lanes) + inner;
+  const int64_t first = (blockIdx.x - row_block * p.tiles) * kPositions * p.lanes + lane;
+  if (row >= p.rows || first >= p.pitch) return;
+  const int64_t block = divide(row, p.row_samples), group = divide(block, p.blocks);
+  const int channel = static_cast<int>(block - group * p.blocks) * Mode::kUnit;
+  const int co = channel / p.phases, phase = channel - co * p.phases;
+  const Word* from[kPositions];
+  int64_t o[kPositions];
+  bool there[kPositions];
+#pragma unroll
+  for (int i = 0; i < kPositions; ++i) {
+    int64_t c = first + i * p.lanes - p.front, n = row - block * p.row_samples;
+    there[i] = first + i * p.lanes < p.pitch;
+    if (p.sample_columns > 0) {
+      there[i] = there[i] && c >= 0;
+      n = there[i] ? divide(c, p.sample_columns) : 0;
+      c -= n * p.sample_columns;
+    }
+    const int64_t v = p.first_u + c;
+    there[i] = there[i] && v >= 0 && v < p.l && n < p.samples;
+    o[i] = v * p.stride - p.padding;
+    from[i] =
+        static_cast<const Word*>(p.from) + n * p.from_step[0] + (group * p.channels + co) * p.from_step[1];
+  }
+  Word values[kPositions][Mode::kUnit];
+  int a = phase, left = static_cast<int>(p.channels) - co;
+#pragma unroll
+  for (int j = 0; j < Mode::kUnit; j += Vector) {
+#pragma unroll
+    for (int i = 0; i < kPositions; ++i) {
+      const int64_t at = o[i] + int64_t{a} * p.dilation;
+      const bool inside = there[i] && left > 0 && static_cast<uint64_t>(at) < static_cast<uint64_t>(p.length);
+      Words<Word, Vector> some{};
+      if (inside) some = *reinterpret_cast<const Words<Word, Vector>*>(from[i] + at * p.from_step[2]);
+#pragma unroll
+      for (int q = 0; q < Vector; ++q) values[i][j + q] = some.v[q];
+    }
+    a += Vector;
+    if (a == p.phases) {
+      a = 0;
+      --left;
+#pragma unroll
+      for (int i = 0; i < kPositions; ++i) from[i] += p.from_step[1];
+    }
+  }
+  uint4* to =
+      static_cast<uint4*>(p.to) + block * p.block_units + (row - block * p.row_samples) * p.pitch + first;
+#pragma unroll
+  for (int i = 0; i < kPositions; ++i) {
+    uint4 parts[1];
+    Mode::operand(values[i], parts);
+    if (first + i * p.lanes < p.pitch) to[i * p.lanes] = parts[0];
+  }
+}
+
+}  // namespace tconv::cuda::sm90

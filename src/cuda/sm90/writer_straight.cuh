@@ -1,0 +1,201 @@
+// StraightWriter: sums of stride 1 from registers to y, where packed rows are the rows of wgmma: lanes of a
+// row exchange them, so that each stores 16 bytes that lie together. Samples may share tiles. Where rows of y
+// do not begin on 16 bytes, elements are stored one by one.
+#pragma once
+
+#include "cuda/device/wgmma_accumulator.hpp"
+#include "cuda/sm90/blocked.hpp"
+#include "cuda/sm90/product_gathered.cuh"
+#include "cuda/sm90/repair.cuh"
+#include "cuda/sm90/rows.cuh"
+
+namespace tconv::cuda::sm90 {
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+template <class S>
+class StraightWriter {
+ public:
+  using Mode = typename S::Mode;
+  using T = typename Mode::T;
+  using Sums = float[S::kN / 2];
+
+  __device__ StraightWriter(const Sm90GatherParams& p, const Block& block, unsigned char* shared)
+      : p_(p), block_(block), lane_(threadIdx.x % 32), warp_(threadIdx.x / 32 % 4) {
+    const int warpgroup = threadIdx.x / 128;
+    row_block_ = block.run * S::kRowBlocks + (S::kRowBlocks == 2 ? warpgroup : 0);
+    first_column_ = S::kRowBlocks == 2 ? 0 : warpgroup * S::kN;
+    rows_ = reinterpret_cast<const Row*>(shared + p.writer.shared_rows) +
+            (S::kRowBlocks == 2 ? warpgroup : 0) * kSm90Rows;
+    channel_ = int64_t{block.group} * p.sizes.cout_group + int64_t{row_block_} * kSm90Rows;
+    const uintptr_t late = reinterpret_cast<uintptr_t>(p.operands.output) | p.sizes.lout * sizeof(T);
+    whole_ = late % 16 == 0;
+    vectors_ = late % 8 == 0;
+  }
+
+  __device__ void store(const Sums& sums, int tile) const {
+    const Place first = place_of_tile(tile);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const Row row = rows_[row_of(half)];
+      T* const y = static_cast<T*>(p_.operands.output) + (channel_ + row_of(half)) * p_.sizes.lout;
+      const auto epilogue = epilogue_of<S>(row, 1);
+      if (vectors_) {
+        store_vectors(sums, half, first, y, row.at >= 0, epilogue);
+      } else if (row.at >= 0) {
+        store_elements(sums, half, first, y, epilogue);
+      }
+    }
+    if (!p_.sizes.ragged && marks() == 0) return;
+    __syncwarp();  // lanes of a row store each other's sums
+    if (any_nan(sums)) repair(first);
+  }
+
+ private:
+  using Registers = WgmmaAccumulator<S::kN>;
+  static constexpr int kVector = 16 / sizeof(T);  // outputs of a vector
+  static constexpr int kChunks = 8 / sizeof(T);   // of 8 columns, which lanes of a row share out
+  static_assert(kChunks == 2 || kChunks == 4);
+
+  // A column of the tile: of its sample, or, folded, of all samples.
+  struct Place {
+    int n, column;
+  };
+  __device__ Place place_of_tile(int tile) const {
+    if (p_.columns.folded) return {0, tile * S::kColumns + first_column_};
+    const int n = static_cast<int>(p_.columns.sample_tiles.divide(tile));
+    return {n, (tile - n * static_cast<int>(p_.columns.sample_tiles.value)) * S::kColumns + first_column_};
+  }
+  // Of 8 columns, which are one sample's: their first output, and where it lies from a row of sample 0 on.
+  struct Outputs {
+    int o;
+    int64_t at;
+    bool there;  // of a sample that exists
+  };
+  __device__ Outputs outputs_at(const Place& first, int columns) const {
+    int n = first.n, column = first.column + columns;
+    if (p_.columns.folded) {
+      n = static_cast<int>(p_.columns.sample_pitch.divide(column));
+      column -= n * p_.columns.sample_columns;
+    }
+    const int o = column + static_cast<int>(p_.columns.first_u) - p_.sizes.padding;
+    return {o, n * p_.sizes.cout * p_.sizes.lout + o, n < p_.sizes.samples};
+  }
+  __device__ int row_of(int half) const {
+    return warp_ * Registers::kRows + Registers::row(lane_, 2 * half);
+  }
+
+  // half is a constant wherever this is inlined.
+  __device__ static T value(const Sums& sums, int i, int half, const RowEpilogue<S>& epilogue) {
+    return epilogue(half == 0 ? sums[i] : sums[i + 2]);
+  }
+  __device__ static uint32_t exchanged(uint32_t v, int lanes) {
+    return __shfl_xor_sync(0xffffffffu, v, lanes);
+  }
+
+  // A lane's neighbours of chunk j of 8 columns; then of the group's chunks each lane has a vector of one.
+  __device__ static uint2 pair(const Sums& sums, int j, int half, const RowEpilogue<S>& epilogue) {
+    const T left = value(sums, 4 * j, half, epilogue), right = value(sums, 4 * j + 1, half, epilogue);
+    if constexpr (sizeof(T) == 4) {
+      return {__float_as_uint(left), __float_as_uint(right)};
+    } else {
+      const uint32_t low = *reinterpret_cast<const uint16_t*>(&left);
+      return {low | static_cast<uint32_t>(*reinterpret_cast<const uint16_t*>(&right)) << 16, 0};
+    }
+  }
+  // Float32: lanes 0 and 2 of a row have the halves of the first chunk, 1 and 3 of the second.
+  __device__ uint4 vector(const uint2 (&pairs)[2]) const {
+    const bool odd = lane_ % 2 != 0;
+    const uint2 send = odd ? pairs[0] : pairs[1], keep = odd ? pairs[1] : pairs[0];
+    const uint2 got = {exchanged(send.x, 1), exchanged(send.y, 1)};
+    return odd ? uint4{got.x, got.y, keep.x, keep.y} : uint4{keep.x, keep.y, got.x, got.y};
+  }
+  // 16-bit types: lane t of a row has chunk t.
+  __device__ uint4 vector(const uint2 (&pairs)[4]) const {
+    const bool odd = lane_ % 2 != 0, high = lane_ % 4 >= 2;
+    uint32_t words[2][2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const uint32_t left = pairs[2 * i].x, right = pairs[2 * i + 1].x;
+      const uint32_t got = exchanged(odd ? left : right, 1);
+      words[i][0] = odd ? got : left;
+      words[i][1] = odd ? right : got;
+    }
+    const uint32_t first = exchanged(high ? words[0][0] : words[1][0], 2),
+                   second = exchanged(high ? words[0][1] : words[1][1], 2);
+    return high ? uint4{first, second, words[1][0], words[1][1]}
+                : uint4{words[0][0], words[0][1], first, second};
+  }
+
+  __device__ void store_vectors(const Sums& sums, int half, const Place& first, T* y, bool there,
+                                const RowEpilogue<S>& epilogue) const {
+    const int chunk = lane_ % kChunks, inner = sizeof(T) == 4 ? lane_ % 4 / 2 * kVector : 0;
+#pragma unroll
+    for (int j = 0; j < S::kN / 8; j += kChunks) {
+      uint2 pairs[kChunks];
+#pragma unroll
+      for (int q = 0; q < kChunks; ++q) pairs[q] = pair(sums, j + q, half, epilogue);
+      const uint4 v = vector(pairs);
+      const Outputs at = outputs_at(first, 8 * (j + chunk));
+      if (!there || !at.there) continue;
+      const uintptr_t to = reinterpret_cast<uintptr_t>(y + at.at + inner);
+      const int o = at.o + inner;
+      if (whole_) {
+        if (o >= 0 && o < p_.sizes.lout) ptx::store_global16(to, v);
+        continue;
+      }
+      if (o >= 0 && o < p_.sizes.lout) ptx::store_global8(to, {v.x, v.y});
+      if (o >= 0 && o + kVector / 2 < p_.sizes.lout) ptx::store_global8(to + 8, {v.z, v.w});
+    }
+  }
+
+  __device__ void store_elements(const Sums& sums, int half, const Place& first, T* y,
+                                 const RowEpilogue<S>& epilogue) const {
+#pragma unroll
+    for (int j = 0; j < S::kN / 8; ++j) {
+      const Outputs at = outputs_at(first, 8 * j);
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int inner = Registers::column(lane_, i);
+        if (at.there && at.o + inner >= 0 && at.o + inner < p_.sizes.lout) {
+          y[at.at + inner] = value(sums, 4 * j + i, half, epilogue);
+        }
+      }
+    }
+  }
+
+  __device__ uint64_t marks() const {
+    if (row_block_ >= p_.sizes.row_blocks) return 0;
+    const int64_t block = int64_t{block_.group} * p_.sizes.row_blocks + row_block_;
+    return reinterpret_cast<const uint64_t*>(static_cast<const unsigned char*>(p_.operands.packed) +
+                                             p_.weights.marks_at)[block];
+  }
+  // The thread's own outputs that are NaN.
+  __device__ void repair(const Place& first) const {
+#pragma unroll 1
+    for (int i = 0; i < S::kN / 2; ++i) {
+      const TilePlace of_warp = Registers::place({lane_, i});
+      const int row = warp_ * Registers::kRows + of_warp.row;
+      const Outputs at = outputs_at(first, of_warp.column & ~7);
+      const int inner = of_warp.column & 7, o = at.o + inner;
+      if (rows_[row].at < 0 || !at.there || o < 0 || o >= p_.sizes.lout) continue;
+      T* const to = static_cast<T*>(p_.operands.output) + (channel_ + row) * p_.sizes.lout + at.at + inner;
+      const float now = widen(*to);
+      if (now == now) continue;
+      const int64_t n = (at.at - at.o) / (p_.sizes.cout * p_.sizes.lout);
+      *to = epilogue_of<S>(rows_[row],
+                           1)(sum_again<S>(p_, block_, row_block_, row, n, int64_t{o} + p_.sizes.padding));
+    }
+  }
+
+  const Sm90GatherParams& p_;
+  const Block& block_;
+  int lane_, warp_, row_block_, first_column_;
+  const Row* rows_;
+  int64_t channel_;       // of y, of the row block's first row
+  bool whole_, vectors_;  // rows of y begin on 16 bytes, or on 8
+};
+
+#endif
+
+}  // namespace tconv::cuda::sm90

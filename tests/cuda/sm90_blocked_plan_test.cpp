@@ -1,0 +1,113 @@
+// The plan of cuda.sm90.blocked: copies stay within the channel blocks and their slack, and what an output's
+// taps read are units of its own sample, or zeros.
+#include <gtest/gtest.h>
+
+#include "core/polyphase.hpp"
+#include "cuda/refusal.hpp"
+#include "cuda/sm90/blocked_plan.hpp"
+
+namespace tconv::cuda {
+namespace {
+
+// A unit of a channel block, from its first row's column 0 on, as blocked_stages.cuh has it.
+int64_t first_unit(const Sm90BlockedPlan& plan, int64_t tile, int64_t columns) {
+  const Sm90StageParams& k = plan.main.params;
+  if (k.columns.folded) return tile * columns;
+  const int64_t each = k.columns.sample_tiles.value, n = tile / each;
+  return n * k.sizes.x_step[0] + (tile - n * each) * columns;
+}
+
+// The position that blocking.cuh gives a unit of a sample; nothing where it is zero for want of x.
+struct Unit {
+  bool inside;  // of a row that is written
+  int64_t n, v;
+};
+Unit unit_of(const Sm90BlockedPlan& plan, int64_t unit) {
+  const Sm90BlockingParams& b = plan.blocking;
+  const int64_t e = unit + b.front, row = core::floor_div(e, b.pitch);
+  int64_t c = e - row * b.pitch - b.front, n = row;
+  if (b.sample_columns > 0) {
+    n = core::floor_div(c, int64_t{b.sample_columns});
+    c -= n * b.sample_columns;
+  }
+  return {row >= 0 && row < b.row_samples, n, b.first_u + c};
+}
+
+void expect_reads(const Sm90BlockedPlan& plan, const std::string& what) {
+  const Sm90StageParams& k = plan.main.params;
+  const core::Problem& f = plan.form.product;
+  const Phases& phases = plan.main.phases;
+  const int64_t columns = sm90_tile(plan.main.config).columns();
+  const int64_t last_tile = k.columns.column_tiles - 1;
+  const int64_t back = int64_t{k.sizes.step} * (k.gather.tap_groups - 1) * k.gather.tap_group + k.gather.halo;
+  EXPECT_GE(first_unit(plan, 0, columns) - back + plan.blocking.front, -plan.slack) << what;
+  EXPECT_LE(first_unit(plan, last_tile, columns) + k.gather.width + plan.blocking.front,
+            plan.blocking.block_units + plan.slack)
+      << what;
+  for (const int64_t n : {int64_t{0}, f.n / 2, f.n - 1}) {
+    for (const int64_t u : {phases.first, phases.first + phases.positions / 2,
+                            phases.first + std::max<int64_t>(phases.positions - 1, 0)}) {
+      const int64_t c = n * k.columns.sample_columns + u - k.columns.first_u, tile = c / columns;
+      for (int64_t j = 0; j < phases.taps; ++j) {
+        const int64_t group = j / k.gather.tap_group, inner = j % k.gather.tap_group;
+        const int64_t slot = c - tile * columns + k.gather.halo - k.sizes.step * inner;
+        ASSERT_GE(slot, 0) << what;
+        ASSERT_LT(slot, k.gather.width) << what;
+        const int64_t copied =
+            first_unit(plan, tile, columns) - k.gather.halo - k.sizes.step * group * k.gather.tap_group;
+        const Unit unit = unit_of(plan, copied + slot);
+        const int64_t v = u - phases.step * j;
+        ASSERT_TRUE(unit.inside) << what << " u " << u << " tap " << j;
+        if (v >= 0 && v < f.l) {
+          EXPECT_EQ(unit.n, n) << what;
+          EXPECT_EQ(unit.v, v) << what;
+        } else {
+          EXPECT_FALSE(unit.n >= 0 && unit.v >= 0 && unit.v < f.l) << what << " u " << u << " tap " << j;
+        }
+      }
+    }
+  }
+}
+
+TEST(Sm90BlockedPlan, OutputsReadUnitsOfTheirOwn) {
+  judge::Rng rng(5);
+  int taken = 0, folded = 0, grouped = 0, strided = 0;
+  plan::PlanOptions forced;
+  forced.force_kernel = kSm90Blocked.name;
+  const core::DeviceInfo d = cuda_test::device("h200");
+  for (int i = 0; i < 4000; ++i) {
+    core::Problem p = cuda_test::draw_transposed(rng);
+    if (rng.chance(30)) p.n = rng.between(8, 64), p.l = rng.between(2, 40);  // samples share tiles
+    p.y_contiguous = true, p.y_stride = {0, 0, 0}, p.x_contiguous = true, p.x_stride = {0, 0, 0};
+    if (!core::validate(p).ok() || p.output_elements() == 0) continue;
+    if (p.dtype == core::DType::f32) p.precision = core::Precision::tf32;
+    if (!kSm90Blocked.supports(p, d, forced).ok) continue;
+    const Sm90BlockedPlan plan = sm90_blocked_plan(p, d);
+    const std::string what = text(p) + ": " + describe(plan);
+    ++taken;
+    folded += plan.main.params.columns.folded ? 1 : 0;
+    grouped += plan.main.params.gather.tap_groups > 1 ? 1 : 0;
+    strided += p.operation == core::Operation::grad_input ? 1 : 0;
+    EXPECT_LE(static_cast<int64_t>(plan.main.shared_bytes), d.shared_per_block) << what;
+    expect_reads(plan, what);
+  }
+  EXPECT_GT(taken, 500);
+  EXPECT_GT(folded, 20);
+  EXPECT_GT(grouped, 5);
+  EXPECT_GT(strided, 200);
+}
+
+TEST(Sm90BlockedPlan, Refuses) {
+  auto refusal = [](const char* text, const char* device) {
+    return cuda_test::refusal(kSm90Blocked, text, device, true);
+  };
+  EXPECT_EQ(refusal("strided n16 ci512 co256 l512 k16 s8 p4 bf16", "h200"), "");
+  EXPECT_EQ(refusal("n16 ci512 co256 l512 k16 s8 p4 f32 tf32", "h200"), "");
+  EXPECT_NE(refusal("n16 ci512 co256 l512 k16 s8 p4 f32", "h200").find("ieee"), std::string::npos);
+  EXPECT_NE(refusal("n16 ci512 co256 l512 k16 s8 p4 f64", "h200").find("f64"), std::string::npos);
+  EXPECT_NE(refusal("n16 ci512 co256 l512 k16 s8 p4 bf16", "a100").find("9.0"), std::string::npos);
+  EXPECT_NE(refusal("weight n16 ci512 co256 l512 k16 s8 p4 bf16", "h200").find("weight"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tconv::cuda
