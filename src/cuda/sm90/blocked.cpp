@@ -110,6 +110,9 @@ double otherwise_ms(const Problem& f, double planes_ms, const core::DeviceInfo& 
   return ms + planes_ms;
 }
 
+// Whether the planner may choose this kernel by its model, which is fitted to few layers.
+constexpr bool kChosen = false;
+
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
   // Where a slab and a row block are mostly padding, or no sums are long, a pass does not pay.
   constexpr int64_t kManyChannels = 48, kLongSum = 256;
@@ -124,6 +127,7 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   }
   const Sm90BlockedPlan plan = sm90_blocked_plan(p, device);
   if (plan.main.blocks == 0) return Support::no("its stages do not fit in shared memory");
+  if (!forced && !kChosen) return Support::no("not chosen by itself: --kernel cuda.sm90.blocked takes it");
   if (!forced && plan.total_ms() >= otherwise_ms(f, form.planes_ms(device), device)) {
     return Support::no("a pass over x takes longer than it saves");
   }

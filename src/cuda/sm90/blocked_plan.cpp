@@ -7,6 +7,7 @@
 #include "core/polyphase.hpp"
 #include "cuda/host/phases.hpp"
 #include "cuda/plan/candidates.hpp"
+#include "cuda/plan/geometry.hpp"
 #include "cuda/sm90/cost.hpp"
 
 namespace tconv::cuda {
