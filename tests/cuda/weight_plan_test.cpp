@@ -8,6 +8,7 @@
 #include "cuda/simt/bias.hpp"
 #include "cuda/simt/plain.hpp"
 #include "cuda/sm80/weight_plan.hpp"
+#include "cuda/sm90/weight_plan.hpp"
 #include "judge/draw.hpp"
 #include "plan/planner.hpp"
 
@@ -116,6 +117,50 @@ TEST(WeightPlan, SoundInEveryConfiguration) {
   EXPECT_GT(taken, 3000);
 }
 
+// On Hopper: the same blocks and pieces, in slots of 1024 bytes of which two or more fit.
+TEST(WeightPlan, HopperIsSound) {
+  judge::Rng rng(15);
+  const core::DeviceInfo d = device("h200");
+  int taken = 0;
+  for (int i = 0; i < 1500; ++i) {
+    const core::Problem p = drawn(rng, core::Operation::grad_weight);
+    if (!sm90_weight_supports(p).ok) continue;
+    const Sm90WeightPlan plan = sm90_weight_plan(p, d);
+    if (plan.blocks == 0) continue;
+    ++taken;
+    const std::string what = text(p) + ": " + describe(plan);
+    const Sm90WeightParams& params = plan.params;
+    const WeightParams& k = params.k;
+    const Sm90WeightShape& shape = kSm90WeightShapeTable[plan.config.shape];
+    const int element = static_cast<int>(size_of(p.dtype)), positions = k.piece * k.stage_pieces;
+    EXPECT_LE(static_cast<int64_t>(plan.shared_bytes), d.shared_per_block) << what;
+    EXPECT_EQ(plan.blocks, int64_t{k.tiles} * k.splits) << what;
+    EXPECT_LE(k.rows * k.block_taps, shape.rows()) << what;
+    EXPECT_TRUE(k.block_couts == 1 || k.block_phases == k.phases) << what;
+    EXPECT_GE(int64_t{k.cout_blocks} * k.block_couts, p.cout_per_group()) << what;
+    EXPECT_GE(int64_t{k.phase_blocks} * k.block_phases, k.phases) << what;
+    EXPECT_GE(int64_t{k.tap_blocks} * k.block_taps, k.taps) << what;
+    EXPECT_GE(int64_t{k.row_tiles} * shape.columns, p.cin_per_group()) << what;
+    EXPECT_GE(int64_t{k.stages} * k.stage_pieces, k.pieces) << what;
+    EXPECT_LE(int64_t{k.chain} * positions * element / kWeightStepBytes, kSm90WeightChain) << what;
+    EXPECT_TRUE(!k.direct || (k.splits == 1 && k.stages <= k.chain)) << what;
+    EXPECT_EQ(k.piece * element % kWeightStepBytes, 0) << what;
+    EXPECT_EQ(positions * element % kSm90WeightBlock, 0) << what;
+    EXPECT_EQ(params.x_bytes, shape.columns * positions * element) << what;
+    EXPECT_EQ(params.x_bytes % 1024, 0) << what;
+    EXPECT_GE(k.piece_pitch, weight_reach(k) + 16 / element - 1) << what;
+    EXPECT_GE(k.y_pitch, k.stage_pieces * k.piece_pitch * element) << what;
+    EXPECT_EQ(k.y_pitch % 16, 0) << what;
+    EXPECT_GE(k.slot_bytes, params.x_bytes + k.block_couts * k.y_pitch) << what;
+    EXPECT_LT(k.slot_bytes, 1 << 24) << what;  // a lane keeps its place in 24 bits
+    EXPECT_EQ(k.slot_bytes % 1024, 0) << what;
+    EXPECT_GE(params.slots, 2) << what;
+    EXPECT_LE(16 * params.slots, kSm90WeightBarriers) << what;
+    EXPECT_TRUE(!params.tensor || k.piece * element % kSm90WeightBlock == 0) << what;
+  }
+  EXPECT_GT(taken, 400);
+}
+
 TEST(WeightPlan, NoLayerFallsToTheSlowPath) {
   judge::Rng rng(13);
   for (int i = 0; i < 1500; ++i) {
@@ -138,7 +183,7 @@ TEST(WeightPlan, FewChannelsAGroupTakeNoTensorCores) {
     return std::string(plan::make_plan(core::parse(text).value(), d, {}, "").value().entry->name);
   };
   EXPECT_EQ(kernel("gw n16 ci512 co512 l1000 k4 s2 p1 g512 f32 tf32"), "cuda.simt.weight");
-  EXPECT_EQ(kernel("gw n16 ci256 co256 l8192 k8 s4 p2 g8 f32 tf32"), "cuda.sm80.weight");
+  EXPECT_NE(kernel("gw n16 ci256 co256 l8192 k8 s4 p2 g8 f32 tf32"), "cuda.simt.weight");
   EXPECT_EQ(kernel("gb n16 ci256 co256 l8192 k8 s4 p2 g8 f32 tf32"), "cuda.simt.bias");
 }
 

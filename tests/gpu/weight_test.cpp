@@ -7,6 +7,7 @@
 #include "cuda/entries.hpp"
 #include "cuda/simt/bias.hpp"
 #include "cuda/sm80/weight_plan.hpp"
+#include "cuda/sm90/weight_plan.hpp"
 #include "gpu/device.hpp"
 #include "plan/planner.hpp"
 
@@ -100,6 +101,38 @@ TEST_F(Weight, ConfigurationsAgree) {
   }
 }
 
+// The same of wgmma; x by tensor copies and by elements (where it does not begin on 16 bytes).
+TEST_F(Weight, HopperConfigurationsAgree) {
+  const core::DeviceInfo device = cuda::device_info(0).value();
+  if (device.sm != 90) GTEST_SKIP() << "wgmma is Hopper's";
+  for (const char* text :
+       {"gw n3 ci70 co40 l304 k5 s1 p2 f32 tf32", "gw n5 ci20 co9 l13 k7 s3 p1 d2 bf16",
+        "gw n2 ci40 co36 l136 k9 s1 p0 d5 f16", "gw n7 ci130 co20 l64 k16 s8 p4 bf16",
+        "gw n1 ci40 co1 l40 k300 s70 p0 f32 tf32", "gw n2 ci16 co24 l200 k3 s2 p1 d2 g4 f16",
+        "gw n3 ci36 co64 l33 k4 s2 p1 f32 tf32"}) {
+    const Gradient g(text, true);
+    const std::vector<std::byte> expected = g.truth();
+    int taken = 0;
+    for (int shape = 0; shape < cuda::kSm90WeightShapes; ++shape) {
+      for (int variant = 0; variant < 12; ++variant) {
+        const cuda::Sm90WeightConfig config{shape,
+                                            (g.problem.dtype == core::DType::f32 ? 16 : 32) << variant % 3,
+                                            4 >> variant % 3,
+                                            variant % 4 == 3 ? 2 : 64,
+                                            variant % 3 == 2 ? 3 : 256,
+                                            1 + variant / 4 * 3};
+        if (cuda::sm90_weight_plan_of(g.problem, device, config).blocks == 0) continue;
+        ++taken;
+        for (const int64_t move : {0, 1}) {
+          EXPECT_TRUE(g.run(*cuda::sm90_weight_kernel(g.problem, device, config), move) == expected)
+              << text << ": shape " << shape << ", variant " << variant << ", moved by " << move;
+        }
+      }
+    }
+    EXPECT_GT(taken, 10) << text;
+  }
+}
+
 // Copies differ by alignment, the order of sums does not.
 TEST_F(Weight, AddressesChangeNoBits) {
   for (const char* text : {"gw n3 ci70 co40 l304 k5 s1 p2 f32 tf32", "gw n2 ci40 co20 l64 k16 s8 p4 bf16",
@@ -144,11 +177,14 @@ TEST_F(Weight, LongSums) {
     const char* kernel;
     double positive, mixed;
   } cases[] = {{"gw n8 ci2 co2 l1000001 k3 s1 p1 f32 tf32", "cuda.sm80.weight", 5e-5, 3.5e-4},
+               {"gw n8 ci2 co2 l1000001 k3 s1 p1 f32 tf32", "cuda.sm90.weight", 2e-4, 3.5e-4},
                {"gw n4 ci2 co2 l500001 k3 s2 p1 f32", "cuda.sm80.weight", 1e-6, 2e-6},
                {"gw n4 ci2 co2 l500001 k2 s1 p0 f64", "cuda.sm80.weight", 1e-13, 1e-13},
                {"gw n4 ci2 co2 l500001 k2 s1 p0 f32", "cuda.simt.weight", 1e-6, 2e-6},
                {"gb n8 ci1 co4 l1000001 k1 s1 p0 f32", "cuda.simt.bias", 1e-6, 2e-6}};
+  const int sm = cuda::device_info(0).value().sm;
   for (const auto& c : cases) {
+    if (std::string(c.kernel) == "cuda.sm90.weight" && sm != 90) continue;
     EXPECT_LT(distance(c.text, true, c.kernel), c.positive) << c.text;
     EXPECT_LT(distance(c.text, false, c.kernel), c.mixed) << c.text;
   }

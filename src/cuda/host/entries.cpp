@@ -21,14 +21,16 @@
 #include "cuda/sm80/weight.hpp"
 #include "cuda/sm90/blocked.hpp"
 #include "cuda/sm90/dense.hpp"
+#include "cuda/sm90/weight.hpp"
 
 namespace tconv::cuda {
 
 std::span<const plan::KernelEntry* const> entries() {
   // One line a family: its header src/cuda/<folder>/<family>.hpp declares the entry, its .cpp defines it.
   static const std::vector<const plan::KernelEntry*> list = {
-      &kSimtStrided, &kSm80Overlap, &kSimtLongk, &kSimtDepthwise, &kSimtNarrow, &kSm90Blocked, &kSm90Dense,
-      &kSm80Dense,   &kSimtGather,  &kSimtDense, &kSimtWeight,    &kSm80Weight, &kSimtBias,    &kSimtPlain};
+      &kSimtStrided, &kSm80Overlap, &kSimtLongk,  &kSimtDepthwise, &kSimtNarrow,
+      &kSm90Blocked, &kSm90Dense,   &kSm80Dense,  &kSimtGather,    &kSimtDense,
+      &kSimtWeight,  &kSm90Weight,  &kSm80Weight, &kSimtBias,      &kSimtPlain};
   return list;
 }
 

@@ -27,6 +27,11 @@ Encode find_encode() {
                                                                       : nullptr;
 }
 
+CUtensorMapDataType type_of(const TensorShape& shape) {
+  if (shape.element == 2) return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+  return shape.rounded ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+}
+
 }  // namespace
 
 Status make_tensor_map(const TensorShape& shape, TensorMap& map) {
@@ -40,10 +45,10 @@ Status make_tensor_map(const TensorShape& shape, TensorMap& map) {
     if (i < 3) steps[i] = static_cast<cuuint64_t>(shape.steps[i]);
   }
   CUtensorMap made;
-  const CUresult result = encode(
-      &made, shape.element == 4 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4,
-      const_cast<void*>(shape.address), sizes, steps, box, every, CU_TENSOR_MAP_INTERLEAVE_NONE,
-      CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const CUresult result = encode(&made, type_of(shape), 4, const_cast<void*>(shape.address), sizes, steps,
+                                 box, every, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                                 shape.swizzled ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
+                                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) {
     return {Code::internal_error,
             "cuTensorMapEncodeTiled refused x: error " + std::to_string(static_cast<int>(result))};

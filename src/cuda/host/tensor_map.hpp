@@ -15,6 +15,8 @@ struct TensorShape {
   int element;  // bytes: 2 or 4
   int64_t sizes[4], steps[3];
   int box[4];
+  bool swizzled = false;  // 128 bytes, which the box's first size is then
+  bool rounded = false;   // float32 to tf32, to nearest
 };
 
 // If the driver does not support this, the result is a status with a message. Nothing links the driver: the

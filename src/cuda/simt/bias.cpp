@@ -22,9 +22,7 @@ constexpr int64_t kLongest = 512, kShortest = 4;
 class Kernel final : public plan::Kernel {
  public:
   Kernel(const Problem& p, const core::DeviceInfo& device) : problem_(p), device_(device) {
-    params_.y_step[0] = p.cout * p.lout();
-    params_.y_step[1] = p.lout();
-    params_.y_step[2] = 1;
+    std::ranges::copy(p.y_steps(), params_.y_step);
     params_.lout = std::max<int64_t>(1, p.lout());
     params_.cout = p.cout;
     params_.elements = p.n * p.lout();
@@ -103,6 +101,6 @@ std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::Dev
 }  // namespace simt
 
 const plan::KernelEntry kSimtBias = {"cuda.simt.bias", "bias gradient: sums of rows", core::DeviceKind::cuda,
-                                     simt::supports, simt::make};
+                                     simt::supports, simt::make, {}, true};
 
 }  // namespace tconv::cuda

@@ -125,7 +125,7 @@ WeightPlan weight_plan_of(const Problem& p, const core::DeviceInfo& device, int 
   plan.tile = index;
   WeightParams& k = plan.params;
   const auto x = p.x_steps();
-  const int64_t y[] = {p.cout * p.lout(), p.lout(), 1};
+  const auto y = p.y_steps();
   for (std::size_t i = 0; i < 3; ++i) {
     k.x_step[i] = x[i];
     k.y_step[i] = y[i];
@@ -166,6 +166,6 @@ WeightPlan weight_plan(const Problem& p, const core::DeviceInfo& device) {
 
 const plan::KernelEntry kSimtWeight = {"cuda.simt.weight",
                                        "weight gradient of few channels a group, and without tensor cores",
-                                       core::DeviceKind::cuda, simt::supports, simt::make};
+                                       core::DeviceKind::cuda, simt::supports, simt::make, {}, true};
 
 }  // namespace tconv::cuda

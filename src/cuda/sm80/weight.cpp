@@ -63,11 +63,11 @@ class Sm80Weight final : public plan::Kernel {
     status = launcher.run(functions_.tiles[plan_.config.tile],
                           {plan_.blocks, tile.threads(), plan_.shared_bytes}, params);
     if (!status.ok() || params.direct) return status;
-    WeightSumParams sum = weight_sum_params(plan_, problem_);
+    WeightSumParams sum = weight_sum_params(params, tile.rows(), tile.columns());
     sum.parts = context.workspace;
     sum.output = operands.output;
     return launcher.run(functions_.sum,
-                        {ceil_div(sum.elements, kWeightSumOutputs), kWeightSumOutputs * kWeightSumGroups},
+                        {ceil_div(sum.part_size, kWeightSumOutputs), kWeightSumOutputs * kWeightSumGroups},
                         sum);
   }
 
@@ -121,7 +121,12 @@ std::unique_ptr<const plan::Kernel> weight_kernel(const Problem& problem, const 
   return std::make_unique<Sm80Weight>(problem, device, weight_plan_of(problem, device, config));
 }
 
-const plan::KernelEntry kSm80Weight = {"cuda.sm80.weight", "weight gradient on tensor cores (mma.sync)",
-                                       core::DeviceKind::cuda, supports, make};
+const plan::KernelEntry kSm80Weight = {"cuda.sm80.weight",
+                                       "weight gradient on tensor cores (mma.sync)",
+                                       core::DeviceKind::cuda,
+                                       supports,
+                                       make,
+                                       {},
+                                       true};
 
 }  // namespace tconv::cuda

@@ -1,6 +1,7 @@
 // The kernel of cuda.sm80.weight; weight.hpp has its loop nest and layouts.
 #pragma once
 
+#include "cuda/device/divide.cuh"
 #include "cuda/sm80/weight_stage.cuh"
 
 namespace tconv::cuda::sm80::weight {
@@ -189,40 +190,45 @@ __device__ inline bool finish_chain(const Sums<S>& sums, const WeightParams& p, 
   return again;
 }
 
-// Makes the thread's suspicious sums of all chains again.
+// Makes the sum of column c and row m of the tile again, of all chains, if it is suspicious.
 template <class S>
-__device__ __noinline__ void repair(const WeightParams& p, int64_t first_stage, int64_t end_stage) {
-  const Place at = place_of(p, S::kRows);
+__device__ inline void repair_sum(const WeightParams& p, const Place& at, int c, int m, int64_t first_stage,
+                                  int64_t end_stage) {
   using Mode = typename S::Mode;
   using T = typename Mode::T;
   using Sum = typename Mode::Sum;
+  const Column column_at(p, at, c);
+  if (!column_at.there || at.row + m >= p.cin_group) return;
+  T* dw = static_cast<T*>(p.output) + (p.direct ? column_at.output(p, at, m) : 0);
+  Sum* to = part_of<S>(p, at) + m * S::kColumns + c;
+  if (!suspicious<Mode>(p.direct ? widen(*dw) : *to)) return;
+  const T* x = static_cast<const T*>(p.x) + (int64_t{at.group} * p.cin_group + at.row + m) * p.x_step[1];
+  const T* y = static_cast<const T*>(p.y) + (int64_t{at.group} * p.cout_group + column_at.cout) * p.y_step[1];
+  const int64_t origin =
+      int64_t{column_at.tap} * p.step * p.stride + int64_t{column_at.phase} * p.dilation - p.padding;
+  Sum sum = 0;
+#pragma unroll 1
+  for (int64_t stage = first_stage; stage < end_stage && sum == sum; stage += p.chain) {
+    sum += exact_sum<Mode>(p, x, y, origin, stage, min(end_stage, stage + p.chain));
+  }
+  if (p.direct) {
+    *dw = narrow<T>(sum);
+  } else {
+    *to = sum;
+  }
+}
+
+// The thread's sums.
+template <class S>
+__device__ __noinline__ void repair(const WeightParams& p, int64_t first_stage, int64_t end_stage) {
+  const Place at = place_of(p, S::kRows);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int row = warp / S::kWarpColumns * S::kMi * 16 + lane / 4;
   const int column = warp % S::kWarpColumns * S::kNi * 8 + lane % 4 * 2;
-  Sum* part = part_of<S>(p, at);
 #pragma unroll 1
   for (int e = 0; e < 4 * S::kMi * S::kNi; ++e) {
-    const int m = row + e / (2 * S::kNi) * 8, c = column + e / 2 % S::kNi * 8 + e % 2;
-    const Column column_at(p, at, c);
-    if (!column_at.there || at.row + m >= p.cin_group) continue;
-    T* dw = static_cast<T*>(p.output) + (p.direct ? column_at.output(p, at, m) : 0);
-    Sum* to = part + m * S::kColumns + c;
-    if (!suspicious<Mode>(p.direct ? widen(*dw) : *to)) continue;
-    const T* x = static_cast<const T*>(p.x) + (int64_t{at.group} * p.cin_group + at.row + m) * p.x_step[1];
-    const T* y =
-        static_cast<const T*>(p.y) + (int64_t{at.group} * p.cout_group + column_at.cout) * p.y_step[1];
-    const int64_t origin =
-        int64_t{column_at.tap} * p.step * p.stride + int64_t{column_at.phase} * p.dilation - p.padding;
-    Sum sum = 0;
-#pragma unroll 1
-    for (int64_t stage = first_stage; stage < end_stage && sum == sum; stage += p.chain) {
-      sum += exact_sum<Mode>(p, x, y, origin, stage, min(end_stage, stage + p.chain));
-    }
-    if (p.direct) {
-      *dw = narrow<T>(sum);
-    } else {
-      *to = sum;
-    }
+    repair_sum<S>(p, at, column + e / 2 % S::kNi * 8 + e % 2, row + e / (2 * S::kNi) * 8, first_stage,
+                  end_stage);
   }
 }
 
@@ -283,39 +289,47 @@ __global__ void __launch_bounds__(S::kThreads, S::kMinBlocks)
 #endif
 }
 
-// A block adds the parts of kWeightSumOutputs outputs: kWeightSumGroups threads to each, whose runs of splits
-// are added in order.
+// A block adds the parts of kWeightSumOutputs neighbours of a part, of which some may be no one's:
+// kWeightSumGroups threads to each, whose runs of splits are added in order.
 template <class Mode>
 __global__ void __launch_bounds__(kWeightSumOutputs* kWeightSumGroups)
     weight_sum_kernel(const __grid_constant__ WeightSumParams p) {
   using T = typename Mode::T;
   using Sum = typename Mode::Sum;
   __shared__ Sum of_groups[kWeightSumGroups][kWeightSumOutputs];
-  const int column = threadIdx.x % kWeightSumOutputs, runs = threadIdx.x / kWeightSumOutputs;
-  const int64_t e = int64_t{blockIdx.x} * kWeightSumOutputs + column;
+  const int lane = threadIdx.x % kWeightSumOutputs, runs = threadIdx.x / kWeightSumOutputs;
+  const int64_t e = int64_t{blockIdx.x} * kWeightSumOutputs + lane;
+  const int64_t row_in_all = divide(e, p.tile_columns), tile = divide(row_in_all, p.tile_rows);
+  const int c = static_cast<int>(e - row_in_all * p.tile_columns);
+  int rest = static_cast<int>(tile);
+  const int row_tile = rest % p.row_tiles;
+  rest /= p.row_tiles;
+  const int tap_block = rest % p.tap_blocks;
+  rest /= p.tap_blocks;
+  const int phase_block = rest % p.phase_blocks;
+  rest /= p.phase_blocks;
+  const int cout_block = rest % p.cout_blocks, group = rest / p.cout_blocks;
+  const int local_tap = c / p.rows, row = c - local_tap * p.rows, local_cout = row / p.block_phases;
+  const int ci = row_tile * p.tile_rows + static_cast<int>(row_in_all - tile * p.tile_rows);
+  const int co = cout_block * p.block_couts + local_cout;
+  const int phase = phase_block * p.block_phases + row - local_cout * p.block_phases;
+  const int k = phase + (tap_block * p.block_taps + local_tap) * p.tap_stride;
+  const bool there = e < p.part_size && local_tap < p.block_taps && ci < p.cin_group && co < p.cout_group &&
+                     phase < min(p.tap_stride, p.k) && k < p.k;
   Sum sum = 0;
-  if (e < p.elements) {
-    const int64_t row = e / p.k;
-    const int k = static_cast<int>(e - row * p.k), phase = k % p.tap_stride, tap = k / p.tap_stride;
-    const int64_t ci_all = row / p.cout_group;
-    const int co = static_cast<int>(row - ci_all * p.cout_group);
-    const int64_t group = ci_all / p.cin_group;
-    const int ci = static_cast<int>(ci_all - group * p.cin_group);
-    const int c = tap % p.block_taps * p.rows + co % p.block_couts * p.block_phases + phase % p.block_phases;
-    int64_t tile = (group * p.cout_blocks + co / p.block_couts) * p.phase_blocks + phase / p.block_phases;
-    tile = (tile * p.tap_blocks + tap / p.block_taps) * p.row_tiles + ci / p.tile_rows;
-    const Sum* at =
-        static_cast<const Sum*>(p.parts) + (tile * p.tile_rows + ci % p.tile_rows) * p.tile_columns + c;
+  if (there) {
+    const Sum* at = static_cast<const Sum*>(p.parts) + e;
     const int first = p.splits * runs / kWeightSumGroups, end = p.splits * (runs + 1) / kWeightSumGroups;
 #pragma unroll 8
     for (int split = first; split < end; ++split) sum += at[split * p.part_size];
   }
-  of_groups[runs][column] = sum;
+  of_groups[runs][lane] = sum;
   __syncthreads();
-  if (runs != 0 || e >= p.elements) return;
+  if (runs != 0 || !there) return;
 #pragma unroll
-  for (int r = 1; r < kWeightSumGroups; ++r) sum += of_groups[r][column];
-  static_cast<T*>(p.output)[e] = narrow<T>(sum);
+  for (int r = 1; r < kWeightSumGroups; ++r) sum += of_groups[r][lane];
+  const int64_t to = ((int64_t{group} * p.cin_group + ci) * p.cout_group + co) * p.k + k;
+  static_cast<T*>(p.output)[to] = narrow<T>(sum);
 }
 
 template <class Mode>

@@ -71,7 +71,7 @@ struct WeightParams {
 struct WeightSumParams {
   const void* parts;
   void* output;
-  int64_t elements, part_size;
+  int64_t part_size;
   int32_t splits, tile_rows, tile_columns;
   int32_t cin_group, cout_group, k, tap_stride;
   int32_t block_couts, block_phases, block_taps, rows;

@@ -33,46 +33,6 @@ int even_block(int64_t count, int64_t most) {
   return static_cast<int>(ceil_div(count, ceil_div(count, std::max<int64_t>(1, std::min(count, most)))));
 }
 
-void set_sizes(WeightParams& k, const Problem& p) {
-  const Phases f = phases_of(p);
-  const auto x = p.x_steps();
-  const int64_t y[] = {p.cout * p.lout(), p.lout(), 1};
-  for (std::size_t i = 0; i < 3; ++i) {
-    k.x_step[i] = x[i];
-    k.y_step[i] = y[i];
-  }
-  k.l = p.l, k.lout = p.lout(), k.padding = p.padding;
-  k.cin_group = static_cast<int>(p.cin_per_group());
-  k.cout_group = static_cast<int>(p.cout_per_group());
-  k.k = static_cast<int>(p.k);
-  k.stride = static_cast<int>(p.stride);
-  k.dilation = static_cast<int>(p.dilation);
-  k.phases = static_cast<int>(f.count);
-  k.taps = static_cast<int>(f.taps);
-  k.tap_stride = static_cast<int>(f.tap_stride);
-  k.step = static_cast<int>(f.step);
-}
-
-void set_blocks(WeightParams& k, const WeightTile& tile, const WeightConfig& config, int64_t groups) {
-  k.block_taps = even_block(k.taps, std::min(config.block_taps, tile.columns()));
-  const int most = std::max(1, tile.columns() / k.block_taps);
-  k.block_phases = even_block(k.phases, most);
-  k.block_couts =
-      k.block_phases < k.phases ? 1 : even_block(k.cout_group, std::min(config.block_couts, most / k.phases));
-  k.rows = k.block_couts * k.block_phases;
-  k.row_tiles = static_cast<int>(ceil_div(k.cin_group, tile.rows()));
-  k.cout_blocks = static_cast<int>(ceil_div(k.cout_group, k.block_couts));
-  k.phase_blocks = static_cast<int>(ceil_div(k.phases, k.block_phases));
-  k.tap_blocks = static_cast<int>(ceil_div(k.taps, k.block_taps));
-  k.tiles = static_cast<int>(groups * k.row_tiles * k.cout_blocks * k.phase_blocks * k.tap_blocks);
-}
-
-// Outputs from the first tap of a piece's first position to the last tap of its last one.
-int64_t reach_of(const WeightParams& k) {
-  return int64_t{k.stride} * (k.piece - 1 + int64_t{k.block_taps - 1} * k.step) +
-         int64_t{k.block_phases - 1} * k.dilation + 1;
-}
-
 // Byte that a lane of a column reads first, from dy's first on. As the kernel's Lane has it.
 int64_t place_of(const WeightParams& k, int element, int column, int lane, int64_t pitch, int64_t skew) {
   const int c = column < k.rows * k.block_taps ? column : 0;
@@ -136,25 +96,16 @@ int line_shift(const WeightParams& k, int unit, int threads) {
 void set_layout(WeightPlan& plan, const Problem& p, const WeightTile& tile, bool exact_pitch) {
   WeightParams& k = plan.params;
   const int element = element_of(plan.mode), positions = plan.config.piece * plan.config.stage_pieces;
-  k.piece = plan.config.piece;
-  k.stage_pieces = plan.config.stage_pieces;
-  k.piece_shift = std::countr_zero(static_cast<unsigned>(k.piece));
-  k.pieces_shift = std::countr_zero(static_cast<unsigned>(k.stage_pieces));
-  k.sample_pieces = static_cast<int>(ceil_div(p.l, k.piece));
-  k.pieces = p.lout() == 0 ? 0 : static_cast<int>(p.n * k.sample_pieces);
-  k.stages = static_cast<int>(ceil_div(k.pieces, k.stage_pieces));
+  set_weight_pieces(k, p, plan.config.piece, plan.config.stage_pieces);
   k.chain = std::max(1, kWeightChain / positions);
   const int unit = 16 / element;
-  k.piece_pitch = static_cast<int>(round_up(reach_of(k) + unit - 1, unit));
   k.line_shift = line_shift(k, unit, tile.threads());
   const int x_unit = element == 8 ? 32 : 16;
   k.x_pitch = static_cast<int>(round_up(int64_t{positions} * element, x_unit));
   if (k.x_pitch / x_unit % 2 == 0) k.x_pitch += x_unit;
-  const int64_t least = int64_t{k.stage_pieces} * k.piece_pitch * element;
-  k.y_pitch = exact_pitch ? best_pitch(k, element, tile.columns(), least) : static_cast<int>(least + 112);
+  k.y_pitch = weight_y_pitch(k, element, tile.columns(), exact_pitch);
   k.slot_bytes =
       static_cast<int>(round_up(int64_t{tile.rows()} * k.x_pitch + int64_t{k.block_couts} * k.y_pitch, 128));
-  k.by_sample = Divisor::of(static_cast<uint32_t>(k.sample_pieces));
   plan.shared_bytes = static_cast<std::size_t>(kWeightSlots) * static_cast<std::size_t>(k.slot_bytes);
 }
 
@@ -236,10 +187,11 @@ WeightPlan without_splits(const Problem& p, const core::DeviceInfo& device, cons
                           bool exact_pitch) {
   WeightPlan plan{weight_mode(p), config, {}, {}, 0, 0, 0};
   const WeightTile& tile = kWeightTileTable[config.tile];
-  set_sizes(plan.params, p);
-  set_blocks(plan.params, tile, config, p.groups);
+  set_weight_sizes(plan.params, p);
+  set_weight_blocks(plan.params, tile.rows(), tile.columns(), config.block_taps, config.block_couts,
+                    p.groups);
   plan.params.piece = config.piece;
-  if (reach_of(plan.params) * config.stage_pieces >= 1 << 18) return plan;
+  if (weight_reach(plan.params) * config.stage_pieces >= 1 << 18) return plan;
   plan.config.block_couts = plan.params.block_couts;
   plan.config.block_taps = plan.params.block_taps;
   set_layout(plan, p, tile, exact_pitch);
@@ -265,6 +217,64 @@ void try_splits(WeightPlan& best, WeightPlan plan, const Problem& p, const core:
 
 }  // namespace
 
+void set_weight_sizes(WeightParams& k, const Problem& p) {
+  const Phases f = phases_of(p);
+  const auto x = p.x_steps();
+  const auto y = p.y_steps();
+  for (std::size_t i = 0; i < 3; ++i) {
+    k.x_step[i] = x[i];
+    k.y_step[i] = y[i];
+  }
+  k.l = p.l, k.lout = p.lout(), k.padding = p.padding;
+  k.cin_group = static_cast<int>(p.cin_per_group());
+  k.cout_group = static_cast<int>(p.cout_per_group());
+  k.k = static_cast<int>(p.k);
+  k.stride = static_cast<int>(p.stride);
+  k.dilation = static_cast<int>(p.dilation);
+  k.phases = static_cast<int>(f.count);
+  k.taps = static_cast<int>(f.taps);
+  k.tap_stride = static_cast<int>(f.tap_stride);
+  k.step = static_cast<int>(f.step);
+}
+
+void set_weight_blocks(WeightParams& k, int rows, int columns, int block_taps, int block_couts,
+                       int64_t groups) {
+  k.block_taps = even_block(k.taps, std::min(block_taps, columns));
+  const int most = std::max(1, columns / k.block_taps);
+  k.block_phases = even_block(k.phases, most);
+  k.block_couts =
+      k.block_phases < k.phases ? 1 : even_block(k.cout_group, std::min(block_couts, most / k.phases));
+  k.rows = k.block_couts * k.block_phases;
+  k.row_tiles = static_cast<int>(ceil_div(k.cin_group, rows));
+  k.cout_blocks = static_cast<int>(ceil_div(k.cout_group, k.block_couts));
+  k.phase_blocks = static_cast<int>(ceil_div(k.phases, k.block_phases));
+  k.tap_blocks = static_cast<int>(ceil_div(k.taps, k.block_taps));
+  k.tiles = static_cast<int>(groups * k.row_tiles * k.cout_blocks * k.phase_blocks * k.tap_blocks);
+}
+
+int64_t weight_reach(const WeightParams& k) {
+  return int64_t{k.stride} * (k.piece - 1 + int64_t{k.block_taps - 1} * k.step) +
+         int64_t{k.block_phases - 1} * k.dilation + 1;
+}
+
+void set_weight_pieces(WeightParams& k, const Problem& p, int piece, int stage_pieces) {
+  const int unit = static_cast<int>(16 / size_of(p.dtype));
+  k.piece = piece;
+  k.stage_pieces = stage_pieces;
+  k.piece_shift = std::countr_zero(static_cast<unsigned>(k.piece));
+  k.pieces_shift = std::countr_zero(static_cast<unsigned>(k.stage_pieces));
+  k.sample_pieces = static_cast<int>(ceil_div(p.l, k.piece));
+  k.pieces = p.lout() == 0 ? 0 : static_cast<int>(p.n * k.sample_pieces);
+  k.stages = static_cast<int>(ceil_div(k.pieces, k.stage_pieces));
+  k.piece_pitch = static_cast<int>(round_up(weight_reach(k) + unit - 1, unit));
+  k.by_sample = Divisor::of(static_cast<uint32_t>(k.sample_pieces));
+}
+
+int weight_y_pitch(const WeightParams& k, int element, int columns, bool exact) {
+  const int64_t least = int64_t{k.stage_pieces} * k.piece_pitch * element;
+  return exact ? best_pitch(k, element, columns, least) : static_cast<int>(least + 112);
+}
+
 WeightMode weight_mode(const Problem& p) {
   switch (p.dtype) {
     case core::DType::f64:
@@ -289,8 +299,14 @@ bool weight_has(WeightMode mode, int tile) {
   return tile != 1 || (mode != WeightMode::f64 && mode != WeightMode::ieee);
 }
 
+Support weight_y_support(const Problem& p) {
+  if (p.y_steps()[2] != 1 && p.lout() > 1) return Support::no("neighbours of dy's positions lie apart");
+  return Support::yes();
+}
+
 Support weight_supports(const Problem& p) {
   if (std::string far = core::beyond_tiles(p); !far.empty()) return Support::no(std::move(far));
+  if (Support y = weight_y_support(p); !y.ok) return y;
   // hi*hi + hi*lo + lo*hi is up to 2^-22 off a product: within the promise of a sum of 16 terms or more, not
   // of a product alone.
   if (weight_mode(p) == WeightMode::ieee && core::Size(p.n) * p.l < 16) {
@@ -341,15 +357,12 @@ WeightPlan weight_plan(const Problem& p, const core::DeviceInfo& device) {
   return best.blocks == 0 ? best : weight_plan_of(p, device, best.config);
 }
 
-WeightSumParams weight_sum_params(const WeightPlan& plan, const Problem& p) {
-  const WeightParams& k = plan.params;
-  const WeightTile& tile = kWeightTileTable[plan.config.tile];
+WeightSumParams weight_sum_params(const WeightParams& k, int rows, int columns) {
   WeightSumParams s{};
-  s.elements = p.weight_elements();
-  s.part_size = int64_t{k.tiles} * tile.rows() * tile.columns();
+  s.part_size = int64_t{k.tiles} * rows * columns;
   s.splits = k.splits;
-  s.tile_rows = tile.rows();
-  s.tile_columns = tile.columns();
+  s.tile_rows = rows;
+  s.tile_columns = columns;
   s.cin_group = k.cin_group, s.cout_group = k.cout_group, s.k = k.k, s.tap_stride = k.tap_stride;
   s.block_couts = k.block_couts, s.block_phases = k.block_phases, s.block_taps = k.block_taps,
   s.rows = k.rows;

@@ -1,0 +1,143 @@
+#include "cuda/sm90/weight.hpp"
+
+#include <algorithm>
+
+#include "core/polyphase.hpp"
+#include "cuda/entries.hpp"
+#include "cuda/host/launch.hpp"
+#include "cuda/host/tensor_map.hpp"
+#include "cuda/plan/report.hpp"
+#include "cuda/sm90/weight_plan.hpp"
+
+namespace tconv::cuda {
+namespace {
+
+using core::ceil_div;
+using core::Problem;
+using core::Status;
+using plan::Support;
+
+Sm90WeightFunctions functions_of(WeightMode mode) {
+  if (mode == WeightMode::f16) return sm90_weight_f16();
+  return mode == WeightMode::bf16 ? sm90_weight_bf16() : sm90_weight_tf32();
+}
+
+WeightFunctions sums_of(WeightMode mode) {
+  if (mode == WeightMode::f16) return weight_f16();
+  return mode == WeightMode::bf16 ? weight_bf16() : weight_tf32();
+}
+
+// x as (L, Cin, N), in boxes of 128 bytes of positions. A dimension of one has any step.
+Status set_map(Sm90WeightParams& params, const Problem& p) {
+  const auto element = static_cast<int64_t>(size_of(p.dtype));
+  const int64_t channel = p.cin > 1 ? params.k.x_step[1] * element : 16;
+  const int64_t sample = p.n > 1 ? params.k.x_step[0] * element : 16;
+  return make_tensor_map({params.k.x,
+                          static_cast<int>(element),
+                          {p.l, p.cin, p.n, 1},
+                          {channel, sample, 16},
+                          {static_cast<int>(kSm90WeightBlock / element), params.box_rows, 1, 1},
+                          true,
+                          element == 4},
+                         params.map);
+}
+
+class Kernel final : public plan::Kernel {
+ public:
+  Kernel(const Problem& problem, const core::DeviceInfo& device, const Sm90WeightPlan& plan)
+      : problem_(problem), device_(device), plan_(plan), functions_(functions_of(plan.mode)) {}
+
+  std::size_t workspace_bytes() const override { return static_cast<std::size_t>(plan_.part_bytes); }
+  std::string describe() const override { return cuda::describe(plan_); }
+  std::vector<plan::StageLine> stages() const override;
+  double predicted_ms() const override { return 1e3 * plan_.cost.total; }
+
+  Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
+    const Launcher launcher(kSm90Weight.name, problem_, device_, context);
+    Status status = launcher.check(operands);
+    if (!status.ok()) return status;
+    Sm90WeightParams params = plan_.params;
+    params.k.x = operands.x;
+    params.k.y = operands.grad_output;
+    params.k.output = params.k.direct ? operands.output : context.workspace;
+    params.tensor = params.tensor && reinterpret_cast<uintptr_t>(operands.x) % 16 == 0 && params.k.stages > 0;
+    if (params.tensor) status = set_map(params, problem_);
+    if (!status.ok()) return status;
+    const Sm90WeightShape& shape = kSm90WeightShapeTable[plan_.config.shape];
+    status = launcher.run(functions_.shapes[plan_.config.shape],
+                          {plan_.blocks, kSm90WeightThreads, plan_.shared_bytes}, params);
+    if (!status.ok() || params.k.direct) return status;
+    WeightSumParams sum = weight_sum_params(params.k, shape.columns, shape.rows());
+    sum.parts = context.workspace;
+    sum.output = operands.output;
+    return launcher.run(sums_of(plan_.mode).sum,
+                        {ceil_div(sum.part_size, kWeightSumOutputs), kWeightSumOutputs * kWeightSumGroups},
+                        sum);
+  }
+
+ private:
+  Problem problem_;
+  core::DeviceInfo device_;
+  Sm90WeightPlan plan_;
+  Sm90WeightFunctions functions_;
+};
+
+std::vector<plan::StageLine> Kernel::stages() const {
+  using std::to_string;
+  const WeightParams& k = plan_.params.k;
+  const Sm90WeightShape& shape = kSm90WeightShapeTable[plan_.config.shape];
+  return {
+      {"schedule", "a block a tile of " + to_string(k.tiles) + " (" + to_string(k.block_couts) + " co, " +
+                       to_string(k.block_phases) + " phases, " + to_string(k.block_taps) + " taps x " +
+                       to_string(shape.columns) + " ci) and split of " + to_string(k.splits)},
+      {"source", to_string(plan_.params.slots) + " slots of " + to_string(k.stage_pieces) + " x " +
+                     to_string(k.piece) + " positions: x by " +
+                     (plan_.params.tensor ? "tensor copies" : "elements") + ", dy by asynchronous copies"},
+      {"operand",
+       std::string("dy in registers, a tap a place in its rows; x in shared memory; ") + name_of(plan_.mode)},
+      {"product", "wgmma over positions, " + to_string(kSm90WeightWarpgroups) + " warpgroups of " +
+                      to_string(64 * shape.row_blocks) + " x " + to_string(shape.columns) + ", sums of " +
+                      to_string(k.chain) + " stages"},
+      epilogue_line(problem_),
+      {"writer", k.direct
+                     ? "from registers, element by element"
+                     : "tiles of partial sums, then a sum of " + to_string(k.splits) + " splits in order"}};
+}
+
+Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
+  if (p.operation != core::Operation::grad_weight) {
+    return Support::no(std::string("operation ") + name_of(p.operation) + ": this kernel is for weight");
+  }
+  if (device.sm != 90) return Support::no("compute capability not 9.0: no wgmma");
+  if (!built_for_sm90a()) return Support::no("this build has no code for sm_90a");
+  if (Support takes = sm90_weight_supports(p); !takes.ok) return takes;
+  const Sm90WeightPlan plan = sm90_weight_plan(p, device);
+  if (plan.blocks == 0) return Support::no("no two stages fit shared memory");
+  if (options.force_kernel == kSm90Weight.name) return Support::yes();
+  const WeightPlan other = weight_plan(p, device);
+  if (other.blocks > 0 && other.cost.total < plan.cost.total) {
+    return Support::no("cuda.sm80.weight is faster by the cost model");
+  }
+  return Support::yes();
+}
+
+std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,
+                                         const plan::PlanOptions&) {
+  return std::make_unique<Kernel>(problem, device, sm90_weight_plan(problem, device));
+}
+
+}  // namespace
+
+std::unique_ptr<const plan::Kernel> sm90_weight_kernel(const Problem& problem, const core::DeviceInfo& device,
+                                                       const Sm90WeightConfig& config) {
+  return std::make_unique<Kernel>(problem, device, sm90_weight_plan_of(problem, device, config));
+}
+
+const plan::KernelEntry kSm90Weight = {.name = "cuda.sm90.weight",
+                                       .summary = "weight gradient on Hopper's tensor cores (wgmma)",
+                                       .device = core::DeviceKind::cuda,
+                                       .supports = supports,
+                                       .make = make,
+                                       .y_steps = true};
+
+}  // namespace tconv::cuda

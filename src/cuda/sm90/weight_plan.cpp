@@ -1,0 +1,203 @@
+#include "cuda/sm90/weight_plan.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/polyphase.hpp"
+
+namespace tconv::cuda {
+namespace {
+
+using core::ceil_div;
+using core::Problem;
+using plan::Support;
+
+int element_of(WeightMode mode) {
+  return mode == WeightMode::tf32 ? 4 : 2;
+}
+
+int round_up(int64_t v, int64_t to) {
+  return static_cast<int>(ceil_div(v, to) * to);
+}
+
+// How many threads copy a line of dy, so that few are idle: about 12 instructions for a line, 5 for each
+// sixteen bytes.
+double line_instructions(const WeightParams& k, int units, int shift) {
+  const double turns = double(ceil_div(int64_t{k.block_couts} << shift, kSm90WeightProducers));
+  return k.stage_pieces * (25 + turns * (12 + 5.0 * double(ceil_div(units, int64_t{1} << shift))));
+}
+
+int line_shift(const WeightParams& k, int units) {
+  int best = 5;
+  for (int shift = 4; shift >= 0; --shift) {
+    if (line_instructions(k, units, shift) < line_instructions(k, units, best)) best = shift;
+  }
+  return best;
+}
+
+void set_layout(Sm90WeightPlan& plan, const Problem& p, const core::DeviceInfo& device,
+                const Sm90WeightShape& shape, bool exact_pitch) {
+  Sm90WeightParams& params = plan.params;
+  WeightParams& k = params.k;
+  const int element = element_of(plan.mode), positions = plan.config.piece * plan.config.stage_pieces;
+  set_weight_pieces(k, p, plan.config.piece, plan.config.stage_pieces);
+  k.chain = std::max(1, kSm90WeightChain / (positions * element / kWeightStepBytes));
+  k.line_shift = line_shift(k, k.piece_pitch * element / 16);
+  k.x_pitch = 0;
+  k.y_pitch = weight_y_pitch(k, element, shape.rows(), exact_pitch);
+  params.x_bytes = shape.columns * positions * element;
+  params.box_rows = std::min(shape.columns, k.cin_group);
+  params.tensor = weight_by_tensor_copies(p, k.piece);
+  const int64_t bytes = params.x_bytes + int64_t{k.block_couts} * k.y_pitch;
+  const int64_t room = device.shared_per_block - kSm90WeightBarriers;
+  if (bytes >= 1 << 24 || round_up(bytes, 1024) * 2 > room) return;
+  k.slot_bytes = round_up(bytes, 1024);
+  params.slots = static_cast<int>(std::min<int64_t>(kSm90WeightMaxSlots, room / k.slot_bytes));
+  plan.shared_bytes = static_cast<std::size_t>(kSm90WeightBarriers) +
+                      static_cast<std::size_t>(params.slots) * static_cast<std::size_t>(k.slot_bytes);
+  plan.blocks = 1;
+}
+
+constexpr double kClock = 1.7e9, kL2BytesPerCycle = 24;
+
+void set_cost(Sm90WeightPlan& plan, const Problem& p, const core::DeviceInfo& device,
+              const Sm90WeightShape& shape) {
+  const Sm90WeightParams& params = plan.params;
+  const WeightParams& k = params.k;
+  const int element = element_of(plan.mode), positions = k.piece * k.stage_pieces;
+  const double steps = positions * element / double{kWeightStepBytes};
+  const double products = steps * shape.row_blocks * kSm90WeightWarpgroups;
+  const double tensor = products * shape.columns / 2;
+  // A warp's loads of an operand, and wgmma's of the other.
+  const double loads = element == 2 ? 8 : 4;
+  const double y_bytes = double(k.block_couts) * k.stage_pieces * k.piece_pitch * element;
+  const double x_bytes = double(params.box_rows) * positions * element;
+  const double shared = products * (4 * loads * 1.2 + shape.columns / 4.0) + (x_bytes + y_bytes) / 128;
+  const double issue = products * (loads * (element == 2 ? 2 : 2) + 4) + 30 * steps;  // of a scheduler
+  double bring = 7 * (60 + line_instructions(k, k.piece_pitch * element / 16, k.line_shift));
+  if (!params.tensor) {
+    bring += ceil_div(int64_t{params.box_rows} * positions, kSm90WeightProducers) * (6 * 5 + 800 / 8.0);
+  }
+  const double l2 = (x_bytes + y_bytes) / kL2BytesPerCycle;
+  const double stage = std::max({tensor / 0.85, shared, l2, issue, bring}) + 60 + 0.1 * (tensor + l2);
+  const double sms = std::max(1, device.sm_count);
+  const double turns = std::max(1.0, std::ceil(double(plan.blocks) / sms));
+  const double per_split = double(ceil_div(k.stages, k.splits)) * turns / kClock;
+  Sm90WeightCost& c = plan.cost;
+  c.tensor = per_split * tensor;
+  c.shared = per_split * shared;
+  c.l2 = per_split * l2;
+  c.bring = per_split * bring;
+  const double part = double(k.tiles) * shape.rows() * shape.columns * 4;
+  c.sum = k.direct ? 0 : 2.5e-6 + 2 * part * k.splits / 2.5e12;
+  c.dram = core::work_of(p).bytes / (device.copy_gbps * 1e9);
+  // A block's first stage waits for memory, and its sums leave one by one.
+  const double ends = turns * (2.0e-6 + shape.row_blocks * shape.columns / 2 * 12 / kClock);
+  c.total = 3e-6 + ends + std::max(per_split * stage, 1.08 * c.dram) + c.sum;
+}
+
+void set_splits(Sm90WeightPlan& plan, const Problem& p, const core::DeviceInfo& device) {
+  const Sm90WeightShape& shape = kSm90WeightShapeTable[plan.config.shape];
+  WeightParams& k = plan.params.k;
+  k.splits = std::max(1, std::min(plan.config.splits, k.stages));
+  plan.config.splits = k.splits;
+  k.direct = k.splits == 1 && k.stages <= k.chain;
+  plan.blocks = int64_t{k.tiles} * k.splits;
+  plan.part_bytes = k.direct ? 0 : plan.blocks * shape.rows() * shape.columns * 4;
+  set_cost(plan, p, device, shape);
+}
+
+Sm90WeightPlan without_splits(const Problem& p, const core::DeviceInfo& device,
+                              const Sm90WeightConfig& config, bool exact_pitch) {
+  Sm90WeightPlan plan{weight_mode(p), config, {}, {}, 0, 0, 0};
+  const Sm90WeightShape& shape = kSm90WeightShapeTable[config.shape];
+  WeightParams& k = plan.params.k;
+  set_weight_sizes(k, p);
+  set_weight_blocks(k, shape.columns, shape.rows(), config.block_taps, config.block_couts, p.groups);
+  k.piece = config.piece;
+  if (weight_reach(k) * config.stage_pieces >= 1 << 17) return plan;
+  plan.config.block_couts = k.block_couts;
+  plan.config.block_taps = k.block_taps;
+  set_layout(plan, p, device, shape, exact_pitch);
+  return plan;
+}
+
+// Keeps the cheapest number of splits of a plan that fits.
+void try_splits(Sm90WeightPlan& best, Sm90WeightPlan plan, const Problem& p, const core::DeviceInfo& device) {
+  const int64_t tiles = plan.params.k.tiles;
+  int last = 0;
+  for (int turn = 0; turn <= 3; ++turn) {
+    const int64_t wanted = turn == 0 ? 1 : int64_t{device.sm_count} * turn / tiles;
+    plan.config.splits = static_cast<int>(std::clamp<int64_t>(wanted, 1, 4096));
+    if (plan.config.splits == last) continue;
+    last = plan.config.splits;
+    set_splits(plan, p, device);
+    if (plan.part_bytes > int64_t{1} << 30) continue;
+    if (best.blocks == 0 || plan.cost.total < best.cost.total) best = plan;
+  }
+}
+
+}  // namespace
+
+Support sm90_weight_supports(const Problem& p) {
+  if (Support takes = weight_supports(p); !takes.ok) return takes;
+  if (p.dtype == core::DType::f64) return Support::no("dtype f64: wgmma has no float64");
+  if (weight_mode(p) == WeightMode::ieee) return Support::no("ieee float32: operands are not split here");
+  return Support::yes();
+}
+
+bool weight_by_tensor_copies(const Problem& p, int piece) {
+  const auto element = static_cast<int64_t>(size_of(p.dtype));
+  const auto x = p.x_steps();
+  constexpr int64_t kFar = int64_t{1} << 39;  // steps of a map have 40 bits
+  return (x[2] == 1 || p.l == 1) && piece * element % kSm90WeightBlock == 0 &&
+         (p.cin == 1 || (x[1] * element % 16 == 0 && x[1] > 0 && x[1] * element < kFar)) &&
+         (p.n == 1 || (x[0] * element % 16 == 0 && x[0] > 0 && x[0] * element < kFar));
+}
+
+Sm90WeightPlan sm90_weight_plan_of(const Problem& p, const core::DeviceInfo& device,
+                                   const Sm90WeightConfig& config) {
+  Sm90WeightPlan plan = without_splits(p, device, config, true);
+  if (plan.blocks != 0) set_splits(plan, p, device);
+  return plan;
+}
+
+Sm90WeightPlan sm90_weight_plan(const Problem& p, const core::DeviceInfo& device) {
+  const WeightMode mode = weight_mode(p);
+  const int block = kSm90WeightBlock / element_of(mode);
+  Sm90WeightPlan best{mode, {}, {}, {}, 0, 0, 0};
+  for (int shape = 0; shape < kSm90WeightShapes; ++shape) {
+    const int64_t rows = kSm90WeightShapeTable[shape].rows();
+    for (int positions = block; positions <= 128; positions *= 2) {
+      for (int piece = kWeightStepBytes / element_of(mode); piece <= positions; piece *= 2) {
+        if (piece > block / 2 && piece / 2 >= p.l) break;
+        if (piece < positions && p.l > piece) continue;
+        for (int taps = static_cast<int>(std::min(p.k, rows)); taps >= 1; taps /= 2) {
+          int couts = static_cast<int>(std::min(p.cout_per_group(), rows));
+          Sm90WeightPlan plan{};
+          for (; couts >= 1; couts /= 2) {  // fewer where their rows are long
+            plan = without_splits(p, device, {shape, piece, positions / piece, taps, couts, 1}, false);
+            if (plan.blocks != 0) break;
+          }
+          if (plan.blocks != 0) try_splits(best, plan, p, device);
+        }
+      }
+    }
+  }
+  return best.blocks == 0 ? best : sm90_weight_plan_of(p, device, best.config);
+}
+
+std::string describe(const Sm90WeightPlan& plan) {
+  using std::to_string;
+  const Sm90WeightShape& shape = kSm90WeightShapeTable[plan.config.shape];
+  const WeightParams& k = plan.params.k;
+  std::string out = std::string(name_of(plan.mode)) + ", tile (" + to_string(k.block_couts) + " couts, " +
+                    to_string(k.block_phases) + " phases, " + to_string(k.block_taps) + " taps) of " +
+                    to_string(shape.rows()) + " x " + to_string(shape.columns) + " ci, " +
+                    to_string(k.tiles) + " tiles, " + to_string(plan.params.slots) + " slots of " +
+                    to_string(k.stage_pieces) + " x " + to_string(k.piece) + " positions";
+  if (!k.direct) out += ", positions split " + to_string(k.splits) + " ways and summed in order";
+  return out;
+}
+
+}  // namespace tconv::cuda

@@ -1,0 +1,43 @@
+// The configuration of cuda.sm90.weight and the cost model that chooses it. Pure functions; no CUDA here.
+#pragma once
+
+#include "cuda/sm80/weight_plan.hpp"
+#include "cuda/sm90/weight.hpp"
+
+namespace tconv::cuda {
+
+struct Sm90WeightConfig {
+  int shape = 0;  // index into kSm90WeightShapeTable
+  int piece = 0, stage_pieces = 0;
+  int block_taps = 0, block_couts = 0;  // at most
+  int splits = 1;
+  bool operator==(const Sm90WeightConfig&) const = default;
+};
+
+// Predicted seconds of each unit, and of the whole.
+struct Sm90WeightCost {
+  double tensor = 0, shared = 0, l2 = 0, bring = 0, dram = 0, sum = 0, total = 0;
+};
+
+struct Sm90WeightPlan {
+  WeightMode mode;
+  Sm90WeightConfig config;
+  Sm90WeightCost cost;
+  Sm90WeightParams params;  // without pointers and map
+  int64_t blocks = 0;       // 0: does not fit
+  int64_t part_bytes = 0;
+  std::size_t shared_bytes = 0;
+};
+
+plan::Support sm90_weight_supports(const core::Problem& problem);
+// Whether x as it lies can be had by tensor copies, of pieces of so many positions.
+bool weight_by_tensor_copies(const core::Problem& problem, int piece);
+Sm90WeightPlan sm90_weight_plan_of(const core::Problem&, const core::DeviceInfo&, const Sm90WeightConfig&);
+Sm90WeightPlan sm90_weight_plan(const core::Problem&, const core::DeviceInfo&);  // the cheapest
+std::string describe(const Sm90WeightPlan& plan);
+
+// For tests: a kernel of a given configuration, which must fit.
+std::unique_ptr<const plan::Kernel> sm90_weight_kernel(const core::Problem&, const core::DeviceInfo&,
+                                                       const Sm90WeightConfig&);
+
+}  // namespace tconv::cuda
