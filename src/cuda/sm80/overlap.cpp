@@ -7,6 +7,7 @@
 #include "cuda/plan/tensor.hpp"
 #include "cuda/sm80/dense_plan.hpp"
 #include "cuda/sm80/overlap_plan.hpp"
+#include "cuda/sm90/blocked_plan.hpp"
 #include "cuda/sm90/dense_plan.hpp"
 #include "cuda/sm90/few_couts.hpp"
 
@@ -80,6 +81,7 @@ double tensor_ms(const Problem& p, const core::DeviceInfo& device) {
   }
   const double model = sm80_plan(p, device, false).cost.total;
   if (model > 0) ms = std::min(ms, std::max(model, 2.3 * model - 0.008));
+  ms = std::min(ms, sm90_blocked_ms(p, device));
   constexpr double kPackStart = 0.003, kPackMs = 1.6e-9;  // a byte of float32, or half of it
   const double bytes = static_cast<double>(p.weight_elements()) * static_cast<double>(size_of(p.dtype));
   return ms + 0.5 * (kPackStart + kPackMs * bytes);

@@ -38,6 +38,9 @@ int blocked_words(const Sm90BlockingParams& blocking, std::size_t element);
 std::unique_ptr<const plan::Kernel> sm90_blocked_kernel(const core::Problem&, const core::DeviceInfo&,
                                                         const Sm90Config&);
 
+// What cuda.sm90.blocked is predicted to take, packing apart; 1e30 where the planner would not ask it.
+double sm90_blocked_ms(const core::Problem& problem, const core::DeviceInfo& device);
+
 std::string describe(const Sm90BlockedPlan& plan);
 std::vector<plan::StageLine> stages(const Sm90BlockedPlan& plan, const core::Problem& asked);
 
