@@ -190,7 +190,7 @@ class Model(Bench):
             self.assertTrue(math.isclose(row["chosen_over_best"], over, rel_tol=1e-3))
             near += over <= 1.1
             for each in row["kernels"]:
-                self.assertEqual(each["weights"] == "packed", each["kernel"] in ("cpu.dense",), each)
+                self.assertEqual(each["weights"] == "packed", each["kernel"] in ("cpu.dense", "cpu.narrow"), each)
         self.assertEqual(result["near_best"], near)
 
     def test_a_kernel_far_behind_is_not_timed_again(self):

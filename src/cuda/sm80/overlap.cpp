@@ -44,6 +44,8 @@ class OverlapKernel final : public plan::Kernel {
 
   std::string describe() const override { return cuda::describe(plan_, problem_); }
   double predicted_ms() const override { return plan_.ms; }
+  std::vector<plan::StageLine> stages() const override { return cuda::stages(plan_, problem_); }
+  std::string where(int64_t element) const override { return cuda::where(plan_, problem_, element); }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
     const Launcher launcher(kSm80Overlap.name, problem_, device_, context);

@@ -7,6 +7,7 @@
 #include "core/polyphase.hpp"
 #include "cuda/host/phases.hpp"
 #include "cuda/plan/geometry.hpp"
+#include "cuda/plan/report.hpp"
 #include "cuda/plan/tensor.hpp"
 
 namespace tconv::cuda {
@@ -216,6 +217,36 @@ std::string describe(const OverlapPlan& plan, const Problem& p) {
     out += ", depth split over a cluster of " + std::to_string(k.splits) + " and summed in order";
   const auto words = [](OverlapCopy copy) { return std::to_string(static_cast<int>(copy)) + " bytes"; };
   return out + ", weights as they are in copies of " + words(k.weight_copy) + ", x of " + words(k.x_copy);
+}
+
+std::vector<plan::StageLine> stages(const OverlapPlan& plan, const Problem& p) {
+  const OverlapParams& k = plan.params;
+  const std::string cluster =
+      k.splits > 1 ? "a cluster of " + std::to_string(k.splits) + " blocks" : "a block";
+  const std::string ring = std::to_string(kOverlapStages[plan.config.tile]) + " stages of " +
+                           std::to_string(kOverlapSlabBytes / static_cast<int>(size_of(p.dtype))) +
+                           " channels";
+  const std::string adds = k.splits > 1 ? ", splits in order through the cluster's shared memory" : "";
+  return {{"schedule", cluster + " a tile, " + std::to_string(plan.blocks) + " blocks, neighbours share " +
+                           (k.rows_first ? "columns" : "rows")},
+          {"source", "x as it lies in memory, by asynchronous copies: " + ring},
+          {"weights", "raw, by asynchronous copies into the same stages"},
+          {"product", "mma.sync m16n8, every tap with every position once"},
+          epilogue_line(p),
+          {"writer", "products into shared memory, added where they overlap" + adds}};
+}
+
+std::string where(const OverlapPlan& plan, const Problem& p, int64_t element) {
+  const OverlapParams& k = plan.params;
+  const OutputPlace at = output_place(p, plan.phases, element);
+  if (!at.has_phase()) return text(at);
+  const int64_t column = at.n * p.l + std::clamp<int64_t>(at.u, 0, p.l - 1), column_tile = column / k.own;
+  const int64_t phase_tile = k.whole ? 0 : at.phase / k.chunk;
+  const int64_t row = (at.group * k.cout_tiles + at.inner / k.couts) * k.phase_tiles + phase_tile;
+  const int64_t rows = int64_t{k.cout_tiles} * k.phase_tiles * k.groups;
+  const int64_t tile = k.rows_first ? column_tile * rows + row : row * k.column_tiles + column_tile;
+  return text(at) + "; block " + std::to_string(tile * k.splits) + ", column " +
+         std::to_string(column - column_tile * k.own + k.halo) + " of its tile";
 }
 
 }  // namespace tconv::cuda

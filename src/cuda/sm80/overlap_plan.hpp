@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/device_info.hpp"
 #include "core/problem.hpp"
@@ -40,5 +41,9 @@ std::unique_ptr<const plan::Kernel> overlap_kernel(const core::Problem& problem,
                                                    const OverlapConfig& config);
 
 std::string describe(const OverlapPlan& plan, const core::Problem& problem);
+std::vector<plan::StageLine> stages(const OverlapPlan& plan, const core::Problem& problem);
+
+// Of an output, the block that stores it where there is one split, and the first of its cluster else.
+std::string where(const OverlapPlan& plan, const core::Problem& problem, int64_t element);
 
 }  // namespace tconv::cuda

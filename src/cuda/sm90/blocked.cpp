@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/reach.hpp"
 #include "cuda/host/bias_alone.hpp"
 #include "cuda/host/ordered_sum.hpp"
 #include "cuda/sm80/dense_plan.hpp"
@@ -84,6 +85,7 @@ class Sm90Blocked final : public plan::Kernel {
 
 std::string refusal(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
   if (std::string words = no_transposed_form(p); !words.empty()) return words;
+  if (std::string far = core::beyond_tiles(p); !far.empty()) return far;  // of x as it lies in memory
   if (device.sm != 90) return "compute capability not 9.0: no wgmma";
   if (!built_for_sm90a()) return "this build has no code for sm_90a";
   if (p.dtype == core::DType::f64) return "dtype f64: wgmma has no float64";
@@ -128,8 +130,8 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   }
   const Sm90BlockedPlan plan = sm90_blocked_plan(p, device);
   if (plan.main.blocks == 0) return Support::no("its stages do not fit in shared memory");
-  // Behind planes, cuda.sm90.dense took 1.01 to 2.4 times as long as this kernel on each of 30 problems (H200),
-  // and its model is too low.
+  // Behind planes, cuda.sm90.dense took 1.01 to 2.4 times as long as this kernel on each of 30 problems
+  // (H200), and its model is too low.
   const double margin = form.planes ? 1.3 : 1;
   if (!forced && plan.total_ms() >= margin * otherwise_ms(f, form.planes_ms(device), device)) {
     return Support::no("a pass over x takes longer than it saves");

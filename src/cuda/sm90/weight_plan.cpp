@@ -76,7 +76,8 @@ void set_cost(Sm90WeightPlan& plan, const Problem& p, const core::DeviceInfo& de
   const double issue = products * (loads * (element == 2 ? 2 : 2) + 4) + 30 * steps;  // of a scheduler
   double bring = 7 * (60 + line_instructions(k, k.piece_pitch * element / 16, k.line_shift));
   if (!params.tensor) {
-    bring += ceil_div(int64_t{params.box_rows} * positions, kSm90WeightProducers) * (6 * 5 + 800 / 8.0);
+    bring += static_cast<double>(ceil_div(int64_t{params.box_rows} * positions, kSm90WeightProducers)) *
+             (6 * 5 + 800 / 8.0);
   }
   const double l2 = (x_bytes + y_bytes) / kL2BytesPerCycle;
   const double stage = std::max({tensor / 0.85, shared, l2, issue, bring}) + 60 + 0.1 * (tensor + l2);
