@@ -114,13 +114,10 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   const Sm90WeightPlan plan = sm90_weight_plan(p, device);
   if (plan.blocks == 0) return Support::no("no two stages fit shared memory");
   if (options.force_kernel == kSm90Weight.name) return Support::yes();
-  if (plan.mode == WeightMode::f16)
-    return Support::no("dtype f16: it has not been measured; cuda.sm80.weight has");
-  // On an H200 five long problems took 1.26 to 1.99 times what is predicted here, and 1.25 to 1.63 times
-  // there.
-  constexpr double kTooLow = 1.25;
+  // Over 32 problems on an H200 what both models choose is 0.4% slower than the faster one of each, 5% at
+  // most.
   const WeightPlan other = weight_plan(p, device);
-  if (other.blocks > 0 && other.cost.total < kTooLow * plan.cost.total) {
+  if (other.blocks > 0 && other.cost.total < plan.cost.total) {
     return Support::no("cuda.sm80.weight is faster by the cost model");
   }
   return Support::yes();

@@ -124,7 +124,9 @@ Sm90WeightPlan without_splits(const Problem& p, const core::DeviceInfo& device,
 }
 
 // Keeps the cheapest number of splits of a plan that fits.
-void try_splits(Sm90WeightPlan& best, Sm90WeightPlan plan, const Problem& p, const core::DeviceInfo& device) {
+void try_splits(Sm90WeightPlan& best, const Sm90WeightPlan& unsplit, const Problem& p,
+                const core::DeviceInfo& device) {
+  Sm90WeightPlan plan = unsplit;
   const int64_t tiles = plan.params.k.tiles;
   int last = 0;
   for (int turn = 0; turn <= 3; ++turn) {
