@@ -90,6 +90,6 @@ def test_the_drop_in_example_runs_and_is_what_the_page_shows():
 
 
 def test_every_public_name_is_documented():
-    page = (ROOT / "docs" / "pytorch.md").read_text()
+    page = (ROOT / "docs" / "reference-python.md").read_text()
     for name in tconv.__all__:
         assert f"tconv.{name}" in page and (name == "__version__" or getattr(tconv, name).__doc__), name
