@@ -2,10 +2,9 @@
 // as wgmma reads its operands; the main kernel then takes it by bulk copies, and none of its warps converts
 // anything:
 //
-//   blocks[group][channel block][row][unit]       a unit: 16 bytes, 4 channels of tf32 or 8 of a 16-bit type,
-//   of
-//                                                 one position; a row: the columns of a sample, or, folded,
-//                                                 of all
+//   blocks[group][channel block][row][unit]
+//     unit: 16 bytes, which are 4 channels of tf32 or 8 of a 16-bit type, at one position
+//     row:  the columns of one sample or, where samples are folded, of all samples
 //
 // A strided product is taken in its transposed form (cuda/host/transposed_form.hpp); its phases are channels
 // of the blocks, so that no planes are made before. Where a row has no x its units are zero, as far as an

@@ -6,9 +6,8 @@
 // A set of stages W says what each is; the concepts below say what each guarantees. (gather_stages.cuh
 // and tma_stages.cuh have the sets there are; params.hpp has what the host tells each stage.)
 //
-//   W::Shape     slots: Mode, Prologue, Activation. Numbers: kThreads, kConsumers (threads that multiply),
-//   kConsumer and kProducer (the
-//                registers of a thread of either role), kRings (of x), kRowBlocks
+//   W::Shape     types: Mode, Prologue, Activation. Numbers: kThreads, kConsumers (threads that multiply),
+//                kConsumer and kProducer (registers of a thread of either role), kRings (of x), kRowBlocks
 //   W::Params    what the host says: an aggregate of one struct a stage
 //   arrivals()   how many arrive at the barriers of each ring
 //   idle()       true: there is nothing to do here

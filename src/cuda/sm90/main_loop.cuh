@@ -1,5 +1,6 @@
-// A tile's sums: the loops of a warpgroup over slabs and taps, where x comes by tensor copies. Operands of x
-// lie in registers (RegisterLoop) or in shared memory (SharedLoop); products are single or promoted.
+// The main loop of a warpgroup where x comes by tensor copies: it computes a tile's sums over slabs and taps.
+// Operands of x lie in registers (RegisterLoop) or in shared memory (SharedLoop); products are single or
+// promoted.
 #pragma once
 
 #include "cuda/sm90/operand_shared.cuh"
@@ -13,9 +14,9 @@ namespace tconv::cuda::sm90 {
 template <class S>
 using TileProduct = std::conditional_t<S::kSplit, PromotedProduct<S>, SingleProduct<S>>;
 
-//   for each slab, each half of it, 16 channels:
-//     raw stage -> registers -> a fragment of operands for all taps
-//     multiply it
+//   for each half of each slab, 16 channels:
+//     raw stage -> registers -> one fragment, the operands of all taps
+//     multiply the fragment by the packed weights of all taps
 template <class S>
 class RegisterLoop {
   using Product = TileProduct<S>;
@@ -51,8 +52,8 @@ class RegisterLoop {
  private:
   using RawWords = Raw<typename S::Mode::T, S::kGroup, S::kOwn>;
 
-  // Fragments take turns: one is made while the other is multiplied, of numbers that were asked for before
-  // that.
+  // Two fragments alternate: one is converted while the wgmma of the other are under way. The loads of its
+  // raw words were issued before those wgmma.
   __device__ void run_pending(Sums& sums, Product& product) {
     RawWords raw;
     Fragment<S::kGroup> even, odd;
@@ -130,7 +131,7 @@ class RegisterLoop {
     reader_.end_tile(sums);
   }
 
-  // What the prologue makes of 16 channels, which are as many further each time.
+  // Applies the prologue to 16 channels; each call takes the next 16.
   __device__ void prepare(RawWords& raw, int& channel) const {
     if constexpr (kHasPrologue<typename S::Prologue>) {
       raw.prepare(typename S::Prologue{}, first_channel_ + channel);
@@ -138,7 +139,8 @@ class RegisterLoop {
     }
   }
 
-  // The reads of the one before are over when the wgmma that have its numbers in registers are issued.
+  // Callers release the previous stage only after its wgmma have been issued: until the operands
+  // made of its words are in registers, loads from it may be under way.
   __device__ void next_stage(RawWords& raw) {
     x_.advance();
     x_.wait();
@@ -149,13 +151,13 @@ class RegisterLoop {
   RawStages<S> x_;
   PackedSlabs<S> weights_;
   bool weights_marked_;
-  int first_channel_;  // of x, the lane's first
+  int first_channel_;  // the lane's first channel of x
   Reader<typename S::Mode, S::kGroup> reader_;
 };
 
 //   for each slab:
-//     for each tap: multiply its operands, all of which lie in one of two buffers
-//     meanwhile make the next slab's in the other one
+//     for each tap: multiply its operands; one of two buffers holds those of all taps
+//     meanwhile convert the next slab's operands into the other buffer
 template <class S>
 class SharedLoop {
   using Product = TileProduct<S>;
@@ -194,7 +196,7 @@ class SharedLoop {
         }
       }
       weights_.next();
-      x_.sync();  // operands are made, the others' multiplied
+      x_.sync();  // the next operands are complete, and the current ones are free
     }
     weights_.end_tile();
     product.finish();

@@ -48,9 +48,9 @@ class GatheredProduct {
   __device__ const Seen& seen() const { return seen_; }
 
  private:
-  // A slot or a stage is released when the wgmma after its last one have
-  // been issued and its own are over. (A wait that is not in every turn of the loop makes ptxas serialise all
-  // wgmma, C7520.) Returns what the loading warps saw in it.
+  // A slot or a stage is released once the wgmma that read it are complete, which is awaited after the next
+  // ones have been issued. (A wait that is not in every iteration of the loop makes ptxas serialise
+  // all wgmma, C7520.) Returns what the loading warps saw in the tile.
   __device__ Seen sums_of_tile(Sums& sums) {
     if constexpr (Mode::kParts == 2) return promoted(sums);
     Seen seen;
