@@ -63,12 +63,8 @@ class Sm80Weight final : public plan::Kernel {
     status = launcher.run(functions_.tiles[plan_.config.tile],
                           {plan_.blocks, tile.threads(), plan_.shared_bytes}, params);
     if (!status.ok() || params.direct) return status;
-    WeightSumParams sum = weight_sum_params(params, tile.rows(), tile.columns());
-    sum.parts = context.workspace;
-    sum.output = operands.output;
-    return launcher.run(functions_.sum,
-                        {ceil_div(sum.part_size, kWeightSumOutputs), kWeightSumOutputs * kWeightSumGroups},
-                        sum);
+    return sum_weight_parts(launcher, functions_.sum, weight_sum_params(params, tile.rows(), tile.columns()),
+                            operands, context);
   }
 
  private:
@@ -115,6 +111,14 @@ std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::Dev
 }
 
 }  // namespace
+
+Status sum_weight_parts(const Launcher& launcher, void (*kernel)(WeightSumParams), WeightSumParams params,
+                        const plan::Operands& operands, const plan::RunContext& context) {
+  params.parts = context.workspace;
+  params.output = operands.output;
+  return launcher.run(
+      kernel, {ceil_div(params.part_size, kWeightSumOutputs), kWeightSumOutputs * kWeightSumGroups}, params);
+}
 
 std::unique_ptr<const plan::Kernel> weight_kernel(const Problem& problem, const core::DeviceInfo& device,
                                                   const WeightConfig& config) {

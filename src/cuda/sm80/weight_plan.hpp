@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/problem.hpp"
+#include "cuda/host/launch.hpp"
 #include "cuda/sm80/weight.hpp"
 
 namespace tconv::cuda {
@@ -39,6 +40,11 @@ plan::Support weight_supports(const core::Problem& problem);
 WeightPlan weight_plan_of(const core::Problem&, const core::DeviceInfo&, const WeightConfig&);
 WeightPlan weight_plan(const core::Problem&, const core::DeviceInfo&);  // the cheapest
 WeightSumParams weight_sum_params(const WeightParams&, int rows, int columns);
+
+// Adds up the parts that a kernel left in the workspace.
+core::Status sum_weight_parts(const Launcher& launcher, void (*kernel)(WeightSumParams),
+                              WeightSumParams params, const plan::Operands& operands,
+                              const plan::RunContext& context);
 
 // What cuda.sm90.weight has the same of: sizes of the problem, blocks of columns (of at most `columns`; ci
 // tiles of `rows`), pieces of positions, and the pitch of dy's rows with the fewest bank conflicts.

@@ -12,8 +12,8 @@
 //
 // The loop nest, operands, products and writers are those of the gathered way of cuda.sm90.dense (dense.hpp):
 // a tap is a shift of 16-byte units within a stage, so that a slab of x is copied once for all its taps. What
-// binds: the tensor cores, from two taps on; with one, L2, which brings 48 bytes a cycle at most half as
-// fast.
+// binds: the tensor cores, from two taps on; with one tap they need 48 bytes a cycle, and L2 delivers at most
+// half of that.
 #pragma once
 
 #include "cuda/sm90/params.hpp"

@@ -260,16 +260,14 @@ Sm90BlockedPlan sm90_blocked_plan(const Problem& p, const DeviceInfo& d) {
       if (splits > units || full) continue;
       for (const bool folded : {false, true}) {
         if (folded && !folds(f, splits)) continue;
-        {
-          Sm90Config config;
-          config.tile = t;
-          config.splits = splits;
-          config.folded = folded;
-          const Sm90BlockedPlan plan = plan_with(best.form, p, d, config);
-          if (plan.main.blocks == 0 || plan.main.partial_bytes > kMaxPartialBytes) continue;
-          if (splits == 1 && plan.main.blocks >= d.sm_count) full = true;
-          if (best.main.blocks == 0 || plan.total_ms() < best.total_ms()) best = plan;
-        }
+        Sm90Config config;
+        config.tile = t;
+        config.splits = splits;
+        config.folded = folded;
+        const Sm90BlockedPlan plan = plan_with(best.form, p, d, config);
+        if (plan.main.blocks == 0 || plan.main.partial_bytes > kMaxPartialBytes) continue;
+        if (splits == 1 && plan.main.blocks >= d.sm_count) full = true;
+        if (best.main.blocks == 0 || plan.total_ms() < best.total_ms()) best = plan;
       }
     }
   }

@@ -1,5 +1,5 @@
-// Layers of fewer than 8 couts that cuda.sm90.dense takes all the same: which families refuse them, and
-// which does not.
+// Which layers of fewer than 8 couts go to cuda.sm90.dense. The families that would take them otherwise ask
+// here, too, so that exactly one accepts.
 #pragma once
 
 #include <algorithm>

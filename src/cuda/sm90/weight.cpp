@@ -67,12 +67,8 @@ class Kernel final : public plan::Kernel {
     status = launcher.run(functions_.shapes[plan_.config.shape],
                           {plan_.blocks, kSm90WeightThreads, plan_.shared_bytes}, params);
     if (!status.ok() || params.k.direct) return status;
-    WeightSumParams sum = weight_sum_params(params.k, shape.columns, shape.rows());
-    sum.parts = context.workspace;
-    sum.output = operands.output;
-    return launcher.run(sums_of(plan_.mode).sum,
-                        {ceil_div(sum.part_size, kWeightSumOutputs), kWeightSumOutputs * kWeightSumGroups},
-                        sum);
+    return sum_weight_parts(launcher, sums_of(plan_.mode).sum,
+                            weight_sum_params(params.k, shape.columns, shape.rows()), operands, context);
   }
 
  private:

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/polyphase.hpp"
+#include "cuda/plan/geometry.hpp"
 
 namespace tconv::cuda {
 namespace {
@@ -14,10 +15,6 @@ using plan::Support;
 
 int element_of(WeightMode mode) {
   return mode == WeightMode::tf32 ? 4 : 2;
-}
-
-int round_up(int64_t v, int64_t to) {
-  return static_cast<int>(ceil_div(v, to) * to);
 }
 
 // How many threads copy a line of dy, so that few are idle: about 12 instructions for a line, 5 for each
@@ -50,8 +47,8 @@ void set_layout(Sm90WeightPlan& plan, const Problem& p, const core::DeviceInfo& 
   params.tensor = weight_by_tensor_copies(p, k.piece);
   const int64_t bytes = params.x_bytes + int64_t{k.block_couts} * k.y_pitch;
   const int64_t room = device.shared_per_block - kSm90WeightBarriers;
-  if (bytes >= 1 << 24 || round_up(bytes, 1024) * 2 > room) return;
-  k.slot_bytes = round_up(bytes, 1024);
+  if (bytes >= 1 << 24 || round_up<int64_t>(bytes, 1024) * 2 > room) return;
+  k.slot_bytes = static_cast<int32_t>(round_up<int64_t>(bytes, 1024));
   params.slots = static_cast<int>(std::min<int64_t>(kSm90WeightMaxSlots, room / k.slot_bytes));
   plan.shared_bytes = static_cast<std::size_t>(kSm90WeightBarriers) +
                       static_cast<std::size_t>(params.slots) * static_cast<std::size_t>(k.slot_bytes);
@@ -73,7 +70,7 @@ void set_cost(Sm90WeightPlan& plan, const Problem& p, const core::DeviceInfo& de
   const double y_bytes = double(k.block_couts) * k.stage_pieces * k.piece_pitch * element;
   const double x_bytes = double(params.box_rows) * positions * element;
   const double shared = products * (4 * loads * 1.2 + shape.columns / 4.0) + (x_bytes + y_bytes) / 128;
-  const double issue = products * (loads * (element == 2 ? 2 : 2) + 4) + 30 * steps;  // of a scheduler
+  const double issue = products * (2 * loads + 4) + 30 * steps;  // of a scheduler
   double bring = 7 * (60 + line_instructions(k, k.piece_pitch * element / 16, k.line_shift));
   if (!params.tensor) {
     bring += static_cast<double>(ceil_div(int64_t{params.box_rows} * positions, kSm90WeightProducers)) *
