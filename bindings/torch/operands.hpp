@@ -1,5 +1,5 @@
 // From the arguments of an operator to a problem and the tensors that a plan runs on. Everything is checked
-// here, before memory is touched.
+// before memory is touched: dtypes and devices here, shapes by the library.
 #pragma once
 
 #include <optional>
@@ -27,9 +27,10 @@ struct Operands {
 // settings.output_padding says which of the lengths that give y's is x's.
 Operands transposed_operands(const Tensor& x, const Tensor& weight, const std::optional<Tensor>& bias,
                              const Settings& settings);
-// length: of x, the output. settings.output_padding is not read: the lengths say it.
+// length: of x, the output; without one it is that of a conv1d. settings.output_padding is 0: it follows from
+// the lengths.
 Operands strided_operands(const Tensor& y, const Tensor& weight, const std::optional<Tensor>& bias,
-                          int64_t length, const Settings& settings);
+                          std::optional<int64_t> length, const Settings& settings);
 
 struct WeightOperands {
   Tensor x, y;  // any strides; y on a GPU contiguous
@@ -45,9 +46,5 @@ struct BiasOperands {
   PlanKey key;
 };
 BiasOperands bias_operands(const Tensor& grad);
-
-// Length of conv1d's output.
-int64_t conv1d_length(const Tensor& input, const Tensor& weight, int64_t stride, int64_t padding,
-                      int64_t dilation);
 
 }  // namespace tconv::torch_binding

@@ -3,7 +3,8 @@
 // clang-format off
 //   conv_transpose1d, conv1d       what users and exported graphs call; Python registers gradient, autocast and vmap
 //   forward                        conv_transpose1d without a gradient: the transposed product
-//   strided                        the strided product: conv1d, and the input gradient of conv_transpose1d
+//   strided                        the strided product of a given length, the input gradient of conv_transpose1d;
+//                                  or of conv1d's length
 //   weight                         the weight product: both weight gradients
 //   bias                           the sum over batch and length: both bias gradients
 //   pack, strided_pack             weights in the layout that the plan reads, and that layout's id
@@ -28,6 +29,7 @@ namespace tconv::torch_binding {
 namespace {
 
 using OptionalTensor = std::optional<Tensor>;
+using OptionalLength = std::optional<int64_t>;
 
 // --- products that read a weight --------------------------------------------------------------------------
 
@@ -109,7 +111,7 @@ std::tuple<Tensor, int64_t> forward_packed(const Tensor& input, const Tensor& we
                     [&](const void* address) { return run_transposed(o, *cached, address); });
 }
 
-Tensor strided(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, int64_t length,
+Tensor strided(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, OptionalLength length,
                int64_t stride, int64_t padding, int64_t groups, int64_t dilation, int64_t precision) {
   const Operands o =
       strided_operands(input, weight, bias, length, {stride, padding, 0, groups, dilation, precision});
@@ -117,7 +119,7 @@ Tensor strided(const Tensor& input, const Tensor& weight, const OptionalTensor& 
 }
 
 std::tuple<Tensor, int64_t> strided_pack(const Tensor& input, const Tensor& weight,
-                                         const OptionalTensor& bias, int64_t length, int64_t stride,
+                                         const OptionalTensor& bias, OptionalLength length, int64_t stride,
                                          int64_t padding, int64_t groups, int64_t dilation,
                                          int64_t precision) {
   const Operands o =
@@ -126,7 +128,7 @@ std::tuple<Tensor, int64_t> strided_pack(const Tensor& input, const Tensor& weig
 }
 
 std::tuple<Tensor, int64_t> strided_packed(const Tensor& input, const Tensor& weight,
-                                           const OptionalTensor& bias, int64_t length, int64_t stride,
+                                           const OptionalTensor& bias, OptionalLength length, int64_t stride,
                                            int64_t padding, int64_t groups, int64_t dilation,
                                            int64_t precision, const Tensor& packed, int64_t packed_id) {
   const Operands o =
@@ -204,8 +206,7 @@ Tensor conv_transpose1d(const Tensor& input, const Tensor& weight, const Optiona
 Tensor conv1d(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, int64_t stride,
               int64_t padding, int64_t dilation, int64_t groups, StringHandle precision) {
   const int64_t number = number_of(take(precision));
-  const int64_t length = conv1d_length(input, weight, stride, padding, dilation);
-  return strided(input, weight, bias, length, stride, padding, groups, dilation, number);
+  return strided(input, weight, bias, std::nullopt, stride, padding, groups, dilation, number);
 }
 
 // device: "cpu", "cuda:<index>", or the name of a GPU that need not be there ("h200").
@@ -238,8 +239,8 @@ std::string build_info() {
 #define TCONV_TRANSPOSED                                                                         \
   "(Tensor input, Tensor weight, Tensor? bias, int stride, int padding, SymInt output_padding, " \
   "int groups, int dilation, "
-#define TCONV_STRIDED                                                                                \
-  "(Tensor input, Tensor weight, Tensor? bias, SymInt length, int stride, int padding, int groups, " \
+#define TCONV_STRIDED                                                                                 \
+  "(Tensor input, Tensor weight, Tensor? bias, SymInt? length, int stride, int padding, int groups, " \
   "int dilation, int precision"
 
 STABLE_TORCH_LIBRARY(tconv, m) {

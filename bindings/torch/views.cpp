@@ -82,14 +82,6 @@ void check_dimensions(const char* name, const View& tensor) {
          ": it must be (batch, channels, length) or (channels, length)");
 }
 
-int64_t product(const char* name, int64_t a, int64_t b) {
-  int64_t result = 0;
-  if (__builtin_mul_overflow(a, b, &result)) {
-    refuse("groups is " + std::to_string(b) + ": " + name + " overflows 63 bits");
-  }
-  return result;
-}
-
 }  // namespace tconv::torch_binding
 
 void tconv_torch_set_precision_query(tconv::torch_binding::PrecisionQuery query) {

@@ -39,7 +39,6 @@ PlanKey key_of(const char* name, const View& first, int64_t precision);
 
 void check_same(const char* name, const View& tensor, const char* first_name, const View& first);
 void check_dimensions(const char* name, const View& tensor);  // (batch, channels, length) or without batch
-int64_t product(const char* name, int64_t a, int64_t b);      // refuses what overflows
 
 // Python's answer to "which float32 mode is set now", for kAmbientPrecision: a tconv_precision.
 using PrecisionQuery = int (*)();

@@ -137,6 +137,21 @@ static inline tconv_status tconv_conv1d_problem(const tconv_problem* call, tconv
   return tconv_conv1d_problem_sized(call, problem, sizeof(*problem));
 }
 
+/* The problem of a call whose tensors are known by their shapes, as a framework's binding has them. *problem
+ * has the call's numbers, dtype and steps; n, cin, cout, l, k and has_bias come from the shapes:
+ *   input   (n, channels, length) or (channels, length): x of TCONV_FORWARD, grad_output of TCONV_STRIDED
+ *   weight  (cin, cout/groups, k)     bias  (channels of the output); bias_dims -1: none
+ * With TCONV_STRIDED, length is the output's, from which output_padding follows; -1 means that the call is a
+ * Conv1d, whose length follows from the rest. With TCONV_FORWARD it is -1. A refusal speaks of input, weight
+ * and bias and leaves *problem as it was; else the problem is valid. */
+TCONV_API tconv_status tconv_problem_from_shapes(tconv_problem* problem, const int64_t* input,
+                                                 int32_t input_dims, const int64_t* weight,
+                                                 int32_t weight_dims, const int64_t* bias, int32_t bias_dims,
+                                                 int64_t length);
+
+/* Sets output_padding to what makes lout the output length; the problem's other numbers are set. */
+TCONV_API tconv_status tconv_problem_set_output_length(tconv_problem* problem, int64_t lout);
+
 /* Writes the canonical text, zero-terminated. *length (length may be NULL where text is not) receives its
  * length without the zero; with capacity 0 only that. Too small a capacity is TCONV_INVALID_ARGUMENT. */
 TCONV_API tconv_status tconv_problem_text(const tconv_problem* problem, char* text, size_t capacity,

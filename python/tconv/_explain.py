@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from tconv import _functional, _rules
+from tconv import _functional, _rules, _shapes
 from tconv._functional import precision
 from tconv._library import backend
 
@@ -90,7 +90,7 @@ def _explain_transposed(device: str | None, *args: Any, **kwargs: Any) -> str:
     where = _device_word(device, input)
     numbers = _rules.numbers(tuple(given))
     _rules.check_types("conv_transpose1d", input, weight, bias)
-    _rules.output_shape(input, weight, bias, *numbers)
+    _shapes.output_shape(input, weight, bias, *numbers)
     return _explain(_TRANSPOSED, where, input, weight, bias, numbers)
 
 
@@ -101,7 +101,7 @@ def _explain_conv1d(device: str | None, *args: Any, **kwargs: Any) -> str:
         input, padding = _rules.padded_by_name(input, weight, padding, stride, dilation)
     numbers = _rules.conv1d_numbers((stride, padding, dilation, groups))
     _rules.check_types("conv1d", input, weight, bias)
-    _rules.conv1d_shape(input, weight, bias, *numbers)
+    _shapes.conv1d_shape(input, weight, bias, *numbers)
     return _explain(_CONV1D, where, input, weight, bias, numbers)
 
 

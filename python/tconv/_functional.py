@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.overrides import handle_torch_function, has_torch_function
 
-from tconv import _operators, _rules
+from tconv import _operators, _rules, _shapes
 from tconv._library import backend
 from tconv._pytorch import autocast_enabled as _autocast_enabled
 from tconv._pytorch import convolution_precision, is_compiling, traced
@@ -92,7 +92,7 @@ def conv_transpose1d(
             return handle_torch_function(  # type: ignore[no-any-return]
                 conv_transpose1d, (input,), input, weight, bias, stride, padding, output_padding, groups, dilation
             )
-        raise _rules.refusal(
+        raise _shapes.refusal(
             error, input, weight, bias, stride, padding, output_padding, groups, dilation
         ) from None
 
@@ -131,17 +131,16 @@ def conv1d(
             return _operators.transformed_conv1d(input, weight, bias, stride, padding, dilation, groups, mode)
         if recorded or _autocast_enabled():
             return _conv1d_op(input, weight, bias, stride, padding, dilation, groups, _MODES[mode])
-        length = (input.shape[-1] + 2 * padding - dilation * (weight.shape[-1] - 1) - 1) // stride + 1
         if _is_grad_enabled() and (
             input.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
         ):
             return _recorded_conv1d(  # type: ignore[no-any-return]
-                input, weight, bias, length, (stride, padding, dilation, groups, mode)
+                input, weight, bias, (stride, padding, dilation, groups, mode)
             )
-        return _strided(input, weight, bias, length, stride, padding, groups, dilation, mode)
+        return _strided(input, weight, bias, None, stride, padding, groups, dilation, mode)
     except Exception as error:
         if not isinstance(input, Tensor) and has_torch_function((input,)):
             return handle_torch_function(  # type: ignore[no-any-return]
                 conv1d, (input,), input, weight, bias, stride, padding, dilation, groups
             )
-        raise _rules.conv1d_refusal(error, input, weight, bias, stride, padding, dilation, groups) from None
+        raise _shapes.conv1d_refusal(error, input, weight, bias, stride, padding, dilation, groups) from None

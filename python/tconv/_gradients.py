@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from tconv import _batching
+from tconv import _batching, _shapes
 from tconv._library import backend
 from tconv._pytorch import is_grad_enabled, transforms_active
 
@@ -39,7 +39,7 @@ def conv1d_call(
     stride: int, padding: int, dilation: int, groups: int, precision: int,
 ) -> Call:  # fmt: skip
     """The output_padding of the transposed convolution whose input has conv1d's output length."""
-    least = (output_length - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + 1
+    least = _shapes.transposed_length(output_length, kernel_size, stride, padding, 0, dilation)
     # With a stride of 1 there is no remainder, and a symbolic length is not needed.
     return Call(stride, padding, 0 if stride == 1 else input_length - least, groups, dilation, precision)
 

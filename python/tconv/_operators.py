@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tconv import _batching, _gradients, _pytorch, _rules
+from tconv import _batching, _gradients, _pytorch, _shapes
 from tconv._gradients import Call, conv1d_call
 from tconv._library import backend  # the operators exist once it is loaded
 
@@ -26,14 +26,19 @@ _library_handle = backend.operators
 
 
 def _transposed_fake(input: Tensor, weight: Tensor, bias: Tensor | None, *numbers: Any) -> Tensor:
-    return input.new_empty(_rules.output_shape(input, weight, bias, *numbers[:5]))
+    return input.new_empty(_shapes.output_shape(input, weight, bias, *numbers[:5]))
 
 
 def _conv1d_fake(input: Tensor, weight: Tensor, bias: Tensor | None, *numbers: Any) -> Tensor:
-    return input.new_empty(_rules.conv1d_shape(input, weight, bias, *numbers[:4]))
+    return input.new_empty(_shapes.conv1d_shape(input, weight, bias, *numbers[:4]))
 
 
-def _strided_fake(input: Tensor, weight: Tensor, bias: Tensor | None, length: int, *numbers: Any) -> Tensor:
+def _strided_fake(
+    input: Tensor, weight: Tensor, bias: Tensor | None, length: int | None, stride: int, padding: int, groups: int,
+    dilation: int, mode: int,
+) -> Tensor:  # fmt: skip
+    if length is None:
+        return _conv1d_fake(input, weight, bias, stride, padding, dilation, groups)
     return input.new_empty((*input.shape[:-2], weight.shape[0], length))
 
 
@@ -115,21 +120,21 @@ class _RecordedTransposed(torch.autograd.Function):
 class _RecordedConv1d(torch.autograd.Function):
     @staticmethod
     def forward(  # type: ignore[override]
-        ctx: Any, input: Tensor, weight: Tensor, bias: Tensor | None, length: int, call: Any
+        ctx: Any, input: Tensor, weight: Tensor, bias: Tensor | None, call: Any
     ) -> Tensor:
         _save(ctx, input, weight)
         ctx.call = call
         stride, padding, dilation, groups, mode = call
-        return _strided(input, weight, bias, length, stride, padding, groups, dilation, mode)
+        return _strided(input, weight, bias, None, stride, padding, groups, dilation, mode)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        return (*_conv1d_backward(ctx, grad), None, None)
+        return (*_conv1d_backward(ctx, grad), None)
 
 
 # (input, weight, bias, (stride, padding, output_padding, groups, dilation, mode))
 recorded_transposed = super(torch.autograd.Function, _RecordedTransposed).apply
-# (input, weight, bias, length, (stride, padding, dilation, groups, mode))
+# (input, weight, bias, (stride, padding, dilation, groups, mode))
 recorded_conv1d = super(torch.autograd.Function, _RecordedConv1d).apply
 
 
@@ -231,10 +236,8 @@ def transformed_conv1d(
     if not _in_transform() or _functionalizing():
         return _conv1d_op(input, weight, bias, stride, padding, dilation, groups, _MODES[mode])  # type: ignore[no-any-return]
     _pytorch.prepare_transform()
-    _rules.conv1d_shape(input, weight, bias, stride, padding, dilation, groups)
-    sizes = (input.shape[-1], weight.shape[-1])
-    length = _rules.conv1d_length(*sizes, stride, padding, dilation)
-    call = conv1d_call(sizes[0], length, sizes[1], stride, padding, dilation, groups, mode)
+    length = _shapes.conv1d_shape(input, weight, bias, stride, padding, dilation, groups)[-1]
+    call = conv1d_call(input.shape[-1], length, weight.shape[-1], stride, padding, dilation, groups, mode)
     return _gradients.Strided.apply(input, weight, bias, call, length)  # type: ignore[no-any-return]
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-from tconv import _rules
+from tconv import _rules, _shapes
 from tconv._functional import _ambient_precision, conv1d, conv_transpose1d
 from tconv._library import backend
 from tconv._module import Conv1d, ConvTranspose1d
@@ -30,24 +30,23 @@ class _Kind(NamedTuple):
     pack: Callable[..., tuple[Tensor, int]]
     run: Callable[..., tuple[Tensor, int]]  # with packed ones
     numbers: Callable[..., tuple[int, ...]]  # ints from what the caller gave
-    product: Callable[..., tuple[int, ...]]  # the product's numbers from the call's
+    product: Callable[..., tuple[int | None, ...]]  # the product's numbers from the call's
     refusal: Callable[..., Exception]
 
 
 def _conv1d_product(
-    input: Tensor, weight: Tensor, stride: int, padding: int, dilation: int, groups: int
-) -> tuple[int, ...]:
-    length = _rules.conv1d_length(input.shape[-1], weight.shape[-1], stride, padding, dilation)
-    return length, stride, padding, groups, dilation
+    stride: int, padding: int, dilation: int, groups: int
+) -> tuple[int | None, ...]:
+    return None, stride, padding, groups, dilation
 
 
 _TRANSPOSED = _Kind(
     conv_transpose1d, backend.pack, backend.forward_packed, _rules.numbers,
-    lambda input, weight, *numbers: numbers, _rules.refusal,
+    lambda *numbers: numbers, _shapes.refusal,
 )  # fmt: skip
 _CONV1D = _Kind(
     conv1d, backend.strided_pack, backend.strided_packed, _rules.conv1d_numbers, _conv1d_product,
-    _rules.conv1d_refusal,
+    _shapes.conv1d_refusal,
 )  # fmt: skip
 
 
@@ -184,7 +183,7 @@ def _run(
     dtype = state.dtype if weight is state.alias else weight.dtype
     packed, layout = state.last.get(dtype) or (weight, 0)
     try:
-        product = kind.product(input, weight, *numbers)
+        product = kind.product(*numbers)
         output, needed = kind.run(input, weight, bias, *product, mode, packed, layout)
         if needed == layout:
             return output
@@ -201,7 +200,7 @@ def _run(
         return kind.call(input, weight, bias, *numbers)  # the plan was dropped and made again meanwhile
     except NotImplementedError:  # the dispatcher's, before anything ran: the plain call takes meta tensors too
         return kind.call(input, weight, bias, *numbers)
-    except (RuntimeError, ZeroDivisionError) as error:  # again would need more memory, or hide a device's fault
+    except RuntimeError as error:  # again would need more memory, or hide a device's fault
         raise kind.refusal(error, input, weight, bias, *numbers) from None
 
 

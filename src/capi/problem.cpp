@@ -1,13 +1,16 @@
 #include <cstddef>
 #include <cstring>
+#include <optional>
 
 #include "capi/convert.hpp"
 #include "capi/structs.hpp"
 #include "core/conv1d.hpp"
+#include "core/tensor_shapes.hpp"
 
 namespace tconv::capi {
 namespace {
 
+constexpr int32_t kMostDims = 64;  // PyTorch's own limit; more is a count that was never set
 constexpr int32_t kOperations = 5, kDtypes = 4, kPrecisions = 2;
 
 core::Status check_enum(const char* name, int32_t value, int32_t count) {
@@ -58,6 +61,17 @@ core::Problem to_core(const tconv_problem& c) {
 core::Status take_valid(const tconv_problem* given, core::Problem& problem) {
   core::Status status = take_problem(given, problem);
   return status.ok() ? validate(problem) : status;
+}
+
+core::Status take_shape(const char* name, const int64_t* sizes, int32_t dims, core::Shape& shape) {
+  const std::string tensor = name;
+  if (dims < 0 || dims > kMostDims) {
+    return refuse(tensor + "_dims is " + std::to_string(dims) + ": must be 0 to " +
+                  std::to_string(kMostDims));
+  }
+  if (sizes == nullptr && dims > 0) return refuse(tensor + " is null");
+  shape = core::Shape(sizes, static_cast<std::size_t>(dims));
+  return {};
 }
 
 core::Status elements_of(const core::Problem& p, int32_t tensor, int64_t& elements) {
@@ -172,6 +186,39 @@ tconv_status tconv_conv1d_problem_sized(const tconv_problem* call, tconv_problem
     auto made = tconv::core::conv1d_problem(taken);
     if (!made.ok()) return made.status();
     return tconv::capi::give_problem(made.value(), problem, struct_size);
+  });
+}
+
+tconv_status tconv_problem_from_shapes(tconv_problem* problem, const int64_t* input, int32_t input_dims,
+                                       const int64_t* weight, int32_t weight_dims, const int64_t* bias,
+                                       int32_t bias_dims, int64_t length) {
+  return guarded([&]() -> Status {
+    Problem numbers;
+    tconv::core::TensorShapes shapes;
+    Status status = tconv::capi::take_problem(problem, numbers);
+    if (status.ok()) status = tconv::capi::take_shape("input", input, input_dims, shapes.input);
+    if (status.ok()) status = tconv::capi::take_shape("weight", weight, weight_dims, shapes.weight);
+    if (status.ok() && bias_dims != -1) {
+      status = tconv::capi::take_shape("bias", bias, bias_dims, shapes.bias.emplace());
+    }
+    if (!status.ok()) return status;
+    if (length < -1) return refuse("length is " + std::to_string(length) + ": must be -1 or more");
+    if (length != -1 && numbers.operation == tconv::core::Operation::transposed) {
+      return refuse("length is " + std::to_string(length) + ": must be -1 in the forward operation");
+    }
+    auto made = problem_of(numbers, shapes, length < 0 ? std::nullopt : std::optional(length));
+    if (!made.ok()) return made.status();
+    return tconv::capi::give_problem(made.value(), problem, problem->struct_size);
+  });
+}
+
+tconv_status tconv_problem_set_output_length(tconv_problem* problem, int64_t lout) {
+  return guarded([&]() -> Status {
+    Problem p;
+    Status status = tconv::capi::take_problem(problem, p);
+    if (status.ok()) status = set_lout(p, lout);
+    if (!status.ok()) return status;
+    return tconv::capi::give_problem(p, problem, problem->struct_size);
   });
 }
 

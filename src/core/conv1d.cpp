@@ -13,8 +13,9 @@ Status check_lengths(const Problem& c, int64_t& lout) {
   if (reach > padded) {
     const std::string positions = reach.fits() ? std::to_string(reach.value()) : "2^63 or more";
     return refuse("k", c.k,
-                  "its taps reach over dilation*(k-1)+1 = " + positions + " positions, and l+2*padding is " +
-                      std::to_string(padded.value()));
+                  "l+2*padding is " + std::to_string(padded.value()) +
+                      ", shorter than the kernel, which reaches over dilation*(k-1)+1 = " + positions +
+                      " positions");
   }
   lout = (padded.value() - reach.value()) / c.stride + 1;
   return {};

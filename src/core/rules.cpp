@@ -59,6 +59,10 @@ Status check_ranges(const Problem& p) {
   return {};
 }
 
+Size full_length(const Problem& p) {
+  return Size(p.l - 1) * p.stride + Size(p.dilation) * (p.k - 1) + p.output_padding + 1;
+}
+
 Status check_bytes(std::initializer_list<Bytes> sizes) {
   for (const Bytes& size : sizes) {
     if (size.bytes > kMaxBytes) return too_large(size.what);

@@ -19,6 +19,9 @@ Status too_large(const char* what);
 Status check_words(const Problem& p);   // operation, dtype and precision, and whether they go together
 Status check_ranges(const Problem& p);  // each number by itself, and groups with channels
 
+// Outputs of a transposed product before padding is cut off at both ends; for numbers in their ranges.
+Size full_length(const Problem& p);
+
 struct Bytes {
   const char* what;
   Size bytes;

@@ -14,7 +14,7 @@ Status check_relations(const Problem& p) {
 }
 
 Status check_sizes(const Problem& p) {
-  const Size full = Size(p.l - 1) * p.stride + Size(p.dilation) * (p.k - 1) + p.output_padding + 1;
+  const Size full = full_length(p);
   const Size cut = Size(2) * p.padding;
   if (!full.fits() || !cut.fits()) return too_large("the output length");
   const int64_t lout = full.value() - cut.value();

@@ -87,10 +87,64 @@ TEST(ProblemTest, Conv1d) {
                "operation is 4: a Conv1d has the passes 0 to 3, forward and three gradients");
   call = parsed("ci4 co6 l5 k6");
   EXPECT_EQ(tconv_conv1d_problem(&call, &problem), TCONV_INVALID_PROBLEM);
-  EXPECT_STREQ(tconv_last_error(),
-               "k is 6: its taps reach over dilation*(k-1)+1 = 6 positions, and l+2*padding is 5");
+  EXPECT_STREQ(
+      tconv_last_error(),
+      "k is 6: l+2*padding is 5, shorter than the kernel, which reaches over dilation*(k-1)+1 = 6 positions");
   EXPECT_EQ(tconv_conv1d_problem(nullptr, &problem), TCONV_INVALID_ARGUMENT);
   EXPECT_STREQ(tconv_last_error(), "call is null");
+}
+
+TEST(ProblemTest, FromTheShapesOfACall) {
+  const int64_t x[] = {2, 4, 9}, weight[] = {4, 3, 5}, bias[] = {3}, y[] = {2, 3, 18};
+  tconv_problem problem = parsed("ci1 co1 l1 k1 s2 p2 op1");
+  EXPECT_EQ(tconv_problem_from_shapes(&problem, x, 3, weight, 3, bias, 1, -1), TCONV_OK)
+      << tconv_last_error();
+  EXPECT_EQ(text_of(problem), "n2 ci4 co3 l9 k5 s2 p2 op1 bias f32");
+  problem.operation = TCONV_STRIDED, problem.output_padding = 0;
+  EXPECT_EQ(tconv_problem_from_shapes(&problem, y + 1, 2, weight, 3, nullptr, -1, 9), TCONV_OK);
+  EXPECT_EQ(text_of(problem), "strided n1 ci4 co3 l9 k5 s2 p2 op1 f32");
+  problem.output_padding = 0;
+  EXPECT_EQ(tconv_problem_from_shapes(&problem, y, 3, weight, 3, nullptr, -1, -1), TCONV_OK);
+  EXPECT_EQ(text_of(problem), "strided n2 ci4 co3 l9 k5 s2 p2 op1 f32") << "of Conv1d's length";
+  EXPECT_EQ(tconv_problem_set_output_length(&problem, 17), TCONV_OK);
+  EXPECT_EQ(text_of(problem), "strided n2 ci4 co3 l9 k5 s2 p2 f32");
+  EXPECT_EQ(tconv_problem_set_output_length(&problem, 16), TCONV_INVALID_PROBLEM);
+  EXPECT_STREQ(tconv_last_error(),
+               "the output length is 16: no output_padding gives it for an input length of 9");
+  EXPECT_EQ(text_of(problem), "strided n2 ci4 co3 l9 k5 s2 p2 f32") << "a refused call leaves it as it was";
+}
+
+TEST(ProblemTest, FromShapesRefusesByName) {
+  const int64_t x[] = {2, 4, 9}, weight[] = {4, 3, 5};
+  const struct {
+    const int64_t* input;
+    int32_t input_dims, bias_dims;
+    int64_t length;
+    tconv_status status;
+    const char* refusal;
+  } table[] = {
+      {nullptr, 3, -1, -1, TCONV_INVALID_ARGUMENT, "input is null"},
+      {x, -1, -1, -1, TCONV_INVALID_ARGUMENT, "input_dims is -1: must be 0 to 64"},
+      {x, 65, -1, -1, TCONV_INVALID_ARGUMENT, "input_dims is 65: must be 0 to 64"},
+      {x, 3, 1, -1, TCONV_INVALID_ARGUMENT, "bias is null"},
+      {x, 3, 0, -1, TCONV_INVALID_PROBLEM, "bias has shape []: weight of shape [4, 3, 5] needs 3 elements"},
+      {x, 3, -1, -2, TCONV_INVALID_ARGUMENT, "length is -2: must be -1 or more"},
+      {x, 3, -1, 9, TCONV_INVALID_ARGUMENT, "length is 9: must be -1 in the forward operation"},
+      {x, 1, -1, -1, TCONV_INVALID_PROBLEM,
+       "input has shape [2]: it must be (batch, channels, length) or (channels, length)"},
+  };
+  for (const auto& row : table) {
+    tconv_problem problem = parsed("ci1 co1 l1 k1 s2");
+    EXPECT_EQ(tconv_problem_from_shapes(&problem, row.input, row.input_dims, weight, 3, nullptr,
+                                        row.bias_dims, row.length),
+              row.status);
+    EXPECT_STREQ(tconv_last_error(), row.refusal);
+    EXPECT_EQ(text_of(problem), "n1 ci1 co1 l1 k1 s2 p0 f32");
+  }
+  EXPECT_EQ(tconv_problem_from_shapes(nullptr, x, 3, weight, 3, nullptr, -1, -1), TCONV_INVALID_ARGUMENT);
+  EXPECT_STREQ(tconv_last_error(), "problem is null");
+  EXPECT_EQ(tconv_problem_set_output_length(nullptr, 1), TCONV_INVALID_ARGUMENT);
+  EXPECT_STREQ(tconv_last_error(), "problem is null");
 }
 
 TEST(ProblemTest, TextTellsLengthAndRefusesShortBuffers) {

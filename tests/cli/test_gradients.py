@@ -144,7 +144,7 @@ class Gradients(FolderCase):
         x, weight = self.path / "grad_output.npy", self.path / "weight.npy"
         one = ["run", "--op", "conv1d", "--input", x, "--weight", weight, "--output", self.path / "out.npy"]
         self.refused(*one, says="weight.npy: its shape is (4, 3, 5), and (cout, 6, k) is needed")
-        self.refused(*one, "--groups=2", "--dilation=9", says="k is 5: its taps reach over")
+        self.refused(*one, "--groups=2", "--dilation=9", says="k is 5: l+2*padding is ")
         self.refused(*one, "--groups=4", says="groups is 4: must divide cin, which is 6")
         self.refused(*one, "--groups=2", "--output-padding=1", says="--op conv1d takes no --output-padding")
         self.refused("run", "--op", "conv1d_grad_weight", "--input", x, "--grad-output", self.path / "input.npy", "--stride=3",

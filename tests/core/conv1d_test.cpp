@@ -44,10 +44,11 @@ TEST(Conv1d, RefusalsNameTheCallsArguments) {
       {"ci8 co8 l5 k3 s0", "stride is 0: must be 1 or more"},
       {"ci8 co8 l5 k3 op1", "output_padding is 1: must be 0: a Conv1d has none"},
       {"ci8 co8 l5 k4 d2",
-       "k is 4: its taps reach over dilation*(k-1)+1 = 7 positions, and l+2*padding is 5"},
+       "k is 4: l+2*padding is 5, shorter than the kernel, which reaches over dilation*(k-1)+1 = 7 "
+       "positions"},
       {"ci8 co8 l5 k4611686018427387904 d4",
-       "k is 4611686018427387904: its taps reach over dilation*(k-1)+1 = 2^63 or more positions, and "
-       "l+2*padding is 5"},
+       "k is 4611686018427387904: l+2*padding is 5, shorter than the kernel, which reaches over "
+       "dilation*(k-1)+1 = 2^63 or more positions"},
       {"ci8 co8 l5 k3 p4611686018427387904", "the padded length overflows 63 bits: make the problem smaller"},
       {"ci1 co1 l4611686018427387904 k1",
        "the size of x in bytes overflows 63 bits: make the problem smaller"},

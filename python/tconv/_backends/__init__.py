@@ -23,6 +23,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from tconv._backends.capi import Library
 from tconv._pytorch import VERSION
 
 OLDEST_FOR_BINDING = (2, 10)  # the first whose stable interface has all that the binding calls
@@ -35,6 +36,7 @@ class Backend(Protocol):
     The calls take plain tensors on the current device and record no gradient."""
 
     name: str
+    library: Library
     operators: torch.library.Library  # what is registered beside the kernels goes through it, and lives with it
 
     def forward(
@@ -58,19 +60,19 @@ class Backend(Protocol):
 
     def strided(
         self, input: Tensor, weight: Tensor, bias: Tensor | None,
-        length: int, stride: int, padding: int, groups: int, dilation: int, mode: int, /,
+        length: int | None, stride: int, padding: int, groups: int, dilation: int, mode: int, /,
     ) -> Tensor:  # fmt: skip
-        """The strided product, of this length: conv1d, and conv_transpose1d's input gradient. weight has the layout
-        of either, (Cout of conv1d, Cin/groups, K)."""
+        """The strided product: conv_transpose1d's input gradient, which has this length, or conv1d, if there is no
+        length. weight has the layout of either, (Cout of conv1d, Cin/groups, K)."""
 
     def strided_pack(
         self, input: Tensor, weight: Tensor, bias: Tensor | None,
-        length: int, stride: int, padding: int, groups: int, dilation: int, mode: int, /,
+        length: int | None, stride: int, padding: int, groups: int, dilation: int, mode: int, /,
     ) -> tuple[Tensor, int]: ...  # fmt: skip
 
     def strided_packed(
         self, input: Tensor, weight: Tensor, bias: Tensor | None,
-        length: int, stride: int, padding: int, groups: int, dilation: int, mode: int,
+        length: int | None, stride: int, padding: int, groups: int, dilation: int, mode: int,
         packed: Tensor, packed_id: int, /,
     ) -> tuple[Tensor, int]: ...  # fmt: skip
 

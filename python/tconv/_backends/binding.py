@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from tconv._backends import library_folder
+from tconv._backends.capi import Library, declared
 from tconv._pytorch import convolution_precision
 
 _query_type = ctypes.CFUNCTYPE(ctypes.c_int)
@@ -24,6 +25,7 @@ class Binding:
             self._library = ctypes.CDLL(str(path))
         except OSError as error:
             raise ImportError(f"tconv: {path} does not load into PyTorch {torch.__version__}: {error}") from None
+        self.library = Library(declared(self._library))  # the libtconv.so that libtconv_torch.so has loaded
         self.operators = torch.library.Library("tconv", "FRAGMENT")
         ops = torch.ops.tconv
         self.forward: Callable[..., Any] = ops.forward.default

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32, c_void_p
 from pathlib import Path
+from typing import Any
 
 BUFFER_ALIGNMENT = 256
 CPU, CUDA = 0, 1
-GRAD_WEIGHT, GRAD_BIAS, STRIDED = 2, 3, 4  # tconv_operation
+FORWARD, GRAD_WEIGHT, GRAD_BIAS, STRIDED = 0, 2, 3, 4  # tconv_operation
 OUT_OF_MEMORY = 4  # tconv_status
 
 
@@ -44,6 +46,11 @@ ARGUMENTS_SIZE = ctypes.sizeof(Arguments)
 
 _FUNCTIONS = {
     "tconv_problem_parse_sized": (c_int, [c_char_p, POINTER(Problem), c_size_t]),
+    "tconv_problem_from_shapes": (
+        c_int,
+        [POINTER(Problem), POINTER(c_int64), c_int32, POINTER(c_int64), c_int32, POINTER(c_int64), c_int32, c_int64],
+    ),
+    "tconv_problem_set_output_length": (c_int, [POINTER(Problem), c_int64]),
     "tconv_output_length": (c_int, [POINTER(Problem), POINTER(c_int64)]),
     "tconv_plan_create": (c_int, [POINTER(Problem), POINTER(PlanOptions), POINTER(c_void_p)]),
     "tconv_plan_destroy": (None, [c_void_p]),
@@ -64,15 +71,24 @@ class Error(RuntimeError):
     """A refusal in the library's words."""
 
 
+def declared(library: ctypes.CDLL) -> ctypes.CDLL:
+    """A library through which the functions of tconv.h are found, with their types."""
+    for function, (result, arguments) in _FUNCTIONS.items():
+        getattr(library, function).restype = result
+        getattr(library, function).argtypes = arguments
+    return library
+
+
+def _sizes(shape: Sequence[int] | None) -> tuple[Any, int]:
+    return (None, -1) if shape is None else ((c_int64 * len(shape))(*shape), len(shape))
+
+
 def open_library(folder: Path) -> ctypes.CDLL:
     """libtconv of `folder`, else (a system's package) of the loader's path."""
     found = sorted(folder.glob("libtconv.so*"))
     name = str(found[0]) if found else "libtconv.so.0"
     try:
-        library = ctypes.CDLL(name)
-        for function, (result, arguments) in _FUNCTIONS.items():
-            getattr(library, function).restype = result
-            getattr(library, function).argtypes = arguments
+        library = declared(ctypes.CDLL(name))
     except (OSError, AttributeError) as error:
         where = f"{name} does not load" if found else f"there is no libtconv.so in {folder}, nor in the loader's path"
         raise ImportError(
@@ -83,14 +99,34 @@ def open_library(folder: Path) -> ctypes.CDLL:
 
 
 class Library:
-    def __init__(self, folder: Path) -> None:
-        self.calls = open_library(folder)
+    def __init__(self, calls: ctypes.CDLL) -> None:
+        self.calls = calls
 
-    def check(self, status: int) -> None:
+    def check(self, status: int, who: str = "tconv") -> None:
         if status == 0:
             return
         message = self.calls.tconv_last_error().decode()
-        raise Error(f"conv_transpose1d: {'out of memory: ' if status == OUT_OF_MEMORY else ''}{message}")
+        raise Error(f"{who}: {'out of memory: ' if status == OUT_OF_MEMORY else ''}{message}")
+
+    def take_shapes(
+        self, problem: Problem, input: Sequence[int], weight: Sequence[int], bias: Sequence[int] | None,
+        length: int | None = None, who: str = "tconv",
+    ) -> None:  # fmt: skip
+        """tconv_problem_from_shapes; without a length a strided product is a conv1d."""
+        problem.struct_size = ctypes.sizeof(Problem)
+        shapes = (*_sizes(input), *_sizes(weight), *_sizes(bias))
+        self.check(
+            self.calls.tconv_problem_from_shapes(byref(problem), *shapes, -1 if length is None else length), who
+        )
+
+    def set_output_length(self, problem: Problem, length: int) -> None:
+        problem.struct_size = ctypes.sizeof(Problem)
+        self.check(self.calls.tconv_problem_set_output_length(byref(problem), length))
+
+    def output_length(self, problem: Problem) -> int:
+        length = c_int64()
+        self.check(self.calls.tconv_output_length(byref(problem), byref(length)))
+        return length.value
 
     def build_info(self) -> str:
         return self.calls.tconv_build_info().decode()  # type: ignore[no-any-return]
@@ -111,9 +147,6 @@ class Plan:
         problem.struct_size = ctypes.sizeof(Problem)
         options.struct_size = ctypes.sizeof(PlanOptions)
         library.check(calls.tconv_plan_create(byref(problem), byref(options), byref(self.handle)))
-        lout = c_int64()
-        library.check(calls.tconv_output_length(byref(problem), byref(lout)))
-        self.lout = lout.value
         self.packed_bytes = calls.tconv_plan_packed_bytes(self.handle)
         self.host_bytes = calls.tconv_plan_host_bytes(self.handle)
         self.pack_key = calls.tconv_plan_pack_key(self.handle).decode()

@@ -15,9 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tconv import _rules
 from tconv._backends import library_folder, openmp, plans, problems, pytorch_convolution
-from tconv._backends.capi import ARGUMENTS_SIZE, BUFFER_ALIGNMENT, Library, Plan, PlanOptions
+from tconv._backends.capi import ARGUMENTS_SIZE, BUFFER_ALIGNMENT, Library, Plan, PlanOptions, open_library
 from tconv._backends.schemas import SCHEMAS
 from tconv._pytorch import autocast_enabled, convolution_precision, traced, transforms_active
 
@@ -121,12 +120,12 @@ class Ctypes:
     name = "ctypes"
 
     def __init__(self) -> None:
-        self._library = Library(library_folder())
+        self.library = Library(open_library(library_folder()))
         parallel_for = openmp.parallel_for(library_folder())
         self._threads = "tconv's own" if parallel_for is None else "PyTorch's"
-        self._plans = plans.PlanCache(self._library, parallel_for)
+        self._plans = plans.PlanCache(self.library, parallel_for)
         self._find = self._plans.find
-        self._run_plan = self._library.calls.tconv_run
+        self._run_plan = self.library.calls.tconv_run
         self._scratch = _Scratch()
         self.operators = self._define()
         ops = torch.ops.tconv
@@ -158,10 +157,10 @@ class Ctypes:
             options.device_index = int(device[5:])
         elif device != "cpu":
             options.device_name = device.encode()
-        return Plan(self._library, self._library.parse(problem), options).explain()
+        return Plan(self.library, self.library.parse(problem), options).explain()
 
     def build_info(self) -> str:
-        return f"{self._library.build_info()}, CPU work on {self._threads} threads"
+        return f"{self.library.build_info()}, CPU work on {self._threads} threads"
 
     def cache_use(self) -> tuple[int, int, int]:
         """Plans that are kept, the bytes that they hold, their packed layouts."""
@@ -184,8 +183,7 @@ class Ctypes:
         self, input: Tensor, weight: Tensor, bias: Tensor | None,
         stride: int, padding: int, dilation: int, groups: int, word: str,
     ) -> Tensor:  # fmt: skip
-        length = _rules.conv1d_shape(input, weight, bias, stride, padding, dilation, groups)[-1]
-        return self._strided(input, weight, bias, length, stride, padding, groups, dilation, _mode_of(word))
+        return self._strided(input, weight, bias, None, stride, padding, groups, dilation, _mode_of(word))  # type: ignore[arg-type]
 
     def _pack(self, input: Tensor, weight: Tensor, bias: Tensor | None, *numbers: int) -> tuple[Tensor, int]:
         return self._packed(self._plan_with_weight(problems.transposed, input, weight, bias, numbers), weight)
@@ -257,7 +255,7 @@ class Ctypes:
             zeros = input.new_zeros(plan.output_shape)
             return zeros if bias is None else bias[:, None] - zeros
         if plan.slow:
-            return pytorch_convolution.strided(input, weight, bias, *numbers[:5])
+            return pytorch_convolution.strided(input, weight, bias, plan.output_shape[-1], *numbers[1:5])
         raw = None if packed is not None else _dense(weight)
         bias = _dense(bias)
         return self._run(plan, input, 0, _address(raw), packed, _address(bias), _address(input))
@@ -265,8 +263,8 @@ class Ctypes:
     def _packed(self, plan: plans.CachedPlan, weight: Tensor) -> tuple[Tensor, int]:
         packed = weight.new_empty(plan.packed_bytes + BUFFER_ALIGNMENT - 1, dtype=_uint8)
         raw = weight.contiguous()
-        self._library.check(
-            self._library.calls.tconv_pack(
+        self.library.check(
+            self.library.calls.tconv_pack(
                 plan.handle, raw.data_ptr(), _aligned(packed.data_ptr()), plan.packed_bytes,
                 _current_stream(weight.device.index) if weight.is_cuda else None,  # type: ignore[misc]
             )
@@ -316,7 +314,7 @@ class Ctypes:
             ),
         )
         if status:
-            self._library.check(status)
+            self.library.check(status)
         return output
 
     # --- operators ----------------------------------------------------------------------------------------

@@ -113,7 +113,7 @@ class PlanCache:
     def _make(
         self, product: Callable[..., Asked], device: torch.device, mode: int, threads: int, *call: Any
     ) -> CachedPlan:
-        problem, shape = product(*call)
+        problem, shape = product(self._library, *call)
         problem.precision = mode
         options = PlanOptions(threads=threads)
         if device.type == "cuda":

@@ -1,5 +1,6 @@
 """Turns the description of a call's tensors into a problem and the shape of its result, for the ctypes backend. Each
-function raises an error if the rules refuse the call."""
+function raises an error if the call is invalid: kinds of tensors are checked here, and the library checks shapes and
+numbers."""
 
 from __future__ import annotations
 
@@ -8,9 +9,8 @@ from typing import Any, NamedTuple
 import torch
 
 from tconv import _rules
-from tconv._backends.capi import GRAD_BIAS, GRAD_WEIGHT, STRIDED, Error, Problem
+from tconv._backends.capi import FORWARD, GRAD_BIAS, GRAD_WEIGHT, STRIDED, Error, Library, Problem
 
-_DTYPES = {torch.float32: 0, torch.float64: 1, torch.float16: 2, torch.bfloat16: 3}  # tconv_dtype
 _MAX = 2**63 - 1
 
 Seen = tuple[torch.Size, torch.dtype, torch.device]
@@ -33,76 +33,78 @@ class Operand(NamedTuple):
 
 
 def transposed(
-    x: Seen, steps: Steps, w: Seen, b: Seen | None,
+    library: Library, x: Seen, steps: Steps, w: Seen, b: Seen | None,
     stride: int, padding: int, output_padding: int, groups: int, dilation: int,
 ) -> Asked:  # fmt: skip
-    input, weight = Operand(*x), Operand(*w)
-    bias: Any = None if b is None else Operand(*b)
-    numbers = (stride, padding, output_padding, groups, dilation)
-    shape = _rules.output_shape(input, weight, bias, *numbers)  # type: ignore[arg-type]
-    problem = _problem(
-        dtype=_DTYPES[input.dtype], has_bias=int(b is not None),
-        n=_batch(input), cin=weight.shape[0], cout=weight.shape[1] * groups, l=input.shape[-1], k=weight.shape[2],
-        stride=stride, padding=padding, output_padding=output_padding, dilation=dilation, groups=groups,
-    )  # fmt: skip
+    numbers = _numbers(
+        stride=stride, padding=padding, output_padding=output_padding, dilation=dilation, groups=groups
+    )
+    problem = _with_weight(library, FORWARD, x, w, b, None, numbers)
     _set_x(problem, steps)
-    return problem, tuple(shape)
+    return problem, (*x[0][:-2], problem.cout, library.output_length(problem))
 
 
 def strided(
-    y: Seen, steps: Steps, w: Seen, b: Seen | None,
-    length: int, stride: int, padding: int, groups: int, dilation: int,
+    library: Library, y: Seen, steps: Steps, w: Seen, b: Seen | None,
+    length: int | None, stride: int, padding: int, groups: int, dilation: int,
 ) -> Asked:  # fmt: skip
-    input, weight = Operand(*y), Operand(*w)
-    bias: Any = None if b is None else Operand(*b)
-    _rules.check_strided(input, weight, bias, stride, padding, dilation, groups)  # type: ignore[arg-type]
-    problem = _problem(
-        operation=STRIDED, dtype=_DTYPES[input.dtype], has_bias=int(b is not None),
-        n=_batch(input), cin=weight.shape[0], cout=weight.shape[1] * groups, l=length, k=weight.shape[2],
-        stride=stride, padding=padding, dilation=dilation, groups=groups,
-        output_padding=_output_padding(input, length, weight.shape[2], stride, padding, dilation),
-    )  # fmt: skip
+    numbers = _numbers(stride=stride, padding=padding, dilation=dilation, groups=groups)
+    problem = _with_weight(library, STRIDED, y, w, b, length, numbers)
     _set_y(problem, steps)
-    return problem, (*input.shape[:-2], weight.shape[0], length)
+    return problem, (*y[0][:-2], problem.cin, problem.l)
 
 
 def weight(
-    x: Seen, x_steps: Steps, y: Seen, y_steps: Steps,
+    library: Library, x: Seen, x_steps: Steps, y: Seen, y_steps: Steps,
     kernel_size: int, stride: int, padding: int, groups: int, dilation: int,
 ) -> Asked:  # fmt: skip
     input, grad = Operand(*x), Operand(*y)
     if input.shape[:-2] != grad.shape[:-2] or x[1:] != y[1:] or input.dim() not in (2, 3):
         raise Error(f"weight: input {list(x[0])} and grad {list(y[0])} must have one batch, dtype and device")
-    problem = _problem(
-        operation=GRAD_WEIGHT, dtype=_DTYPES[input.dtype],
-        n=_batch(input), cin=input.shape[-2], cout=grad.shape[-2], l=input.shape[-1], k=kernel_size,
-        stride=stride, padding=padding, dilation=dilation, groups=groups,
-        output_padding=_output_padding(grad, input.shape[-1], kernel_size, stride, padding, dilation),
+    numbers = _numbers(stride=stride, padding=padding, dilation=dilation, groups=groups)
+    problem = Problem(
+        operation=GRAD_WEIGHT, dtype=_rules.DTYPES.index(input.dtype), x_contiguous=1,
+        n=_batch(input), cin=input.shape[-2], cout=grad.shape[-2], l=input.shape[-1], k=kernel_size, **numbers,
     )  # fmt: skip
+    library.set_output_length(problem, grad.shape[-1])
     _set_x(problem, x_steps)
     _set_y(problem, y_steps)
     return problem, (input.shape[-2], grad.shape[-2] // groups, kernel_size)
 
 
-def bias(y: Seen, steps: Steps) -> Asked:
+def bias(library: Library, y: Seen, steps: Steps) -> Asked:
     grad = Operand(*y)
     if grad.dim() not in (2, 3):
         raise Error(
             f"bias: grad has shape {list(y[0])}: it must be (batch, channels, length) or (channels, length)"
         )
-    problem = _problem(
-        operation=GRAD_BIAS, dtype=_DTYPES[grad.dtype], n=_batch(grad), cin=1, cout=grad.shape[-2], l=grad.shape[-1],
-        k=1, stride=1, padding=0, output_padding=0, dilation=1, groups=1,
+    problem = Problem(
+        operation=GRAD_BIAS, dtype=_rules.DTYPES.index(grad.dtype), x_contiguous=1,
+        n=_batch(grad), cin=1, cout=grad.shape[-2], l=grad.shape[-1], k=1, stride=1,
+        dilation=1, groups=1,
     )  # fmt: skip
     _set_y(problem, steps)
     return problem, (grad.shape[-2],)
 
 
-def _problem(**values: int) -> Problem:
+def _numbers(**values: int) -> dict[str, int]:
     for name, value in values.items():  # ctypes cuts larger numbers silently
         if value > _MAX:
             raise Error(f"tconv: {name} is {value}: it overflows 63 bits")
-    return Problem(x_contiguous=1, **values)
+    return values
+
+
+def _with_weight(
+    library: Library, operation: int, input: Seen, weight: Seen, bias: Seen | None, length: int | None,
+    numbers: dict[str, int],
+) -> Problem:  # fmt: skip
+    tensors: Any = [None if seen is None else Operand(*seen) for seen in (input, weight, bias)]
+    _rules.check_kinds("tconv", *tensors)
+    problem = Problem(operation=operation, dtype=_rules.DTYPES.index(input[1]), x_contiguous=1, **numbers)
+    if length is not None and length < 0:  # -1 means that there is none
+        raise Error(f"tconv: length is {length}: it must be 1 or more")
+    library.take_shapes(problem, input[0], weight[0], None if bias is None else bias[0], length)
+    return problem
 
 
 def _set_x(problem: Problem, steps: Steps) -> None:
@@ -123,11 +125,3 @@ def _batch(tensor: Operand) -> int:
 
 def _three(steps: tuple[int, ...]) -> tuple[int, ...]:
     return steps if len(steps) == 3 else (0, *steps)
-
-
-def _output_padding(y: Operand, length: int, kernel_size: int, stride: int, padding: int, dilation: int) -> int:
-    """What y's length has beyond the least that x's length gives."""
-    rest = y.shape[-1] - ((length - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + 1)
-    if rest < 0:
-        raise Error(f"strided: length is {length}: it does not belong to an input of length {y.shape[-1]}")
-    return rest

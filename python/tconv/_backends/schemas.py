@@ -5,7 +5,7 @@ _TRANSPOSED = (
     "int dilation, {} precision{})"
 )
 _STRIDED = (
-    "(Tensor input, Tensor weight, Tensor? bias, SymInt length, int stride, int padding, int groups, int dilation, "
+    "(Tensor input, Tensor weight, Tensor? bias, SymInt? length, int stride, int padding, int groups, int dilation, "
     "int precision{})"
 )
 _PACKED = ", Tensor packed, int packed_id"
