@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(backend.name != "ctypes", reason="about the ctyp
 
 
 def test_structs_are_laid_out_as_the_library_has_them():
-    problem = backend._library.parse("weight n2 ci6 co4 l9 k5 s3 p1 op2 d4 g2 bias xs90,10,1 ys80,20,2 f16")
+    problem = backend.library.parse("weight n2 ci6 co4 l9 k5 s3 p1 op2 d4 g2 bias xs90,10,1 ys80,20,2 f16")
     found = {name: getattr(problem, name) for name, _ in problem._fields_}
     assert found.pop("struct_size") == ctypes.sizeof(problem) and list(found.pop("x_stride")) == [90, 10, 1]
     assert list(found.pop("y_stride")) == [80, 20, 2]
