@@ -23,6 +23,7 @@ struct DeviceInfo {
   int threads = 1;   // cores that this process may use
   std::string simd;  // SIMD target in use, e.g. "AVX3_SPR"
   int vector_bytes = 16;
+  bool tiles = false;  // AMX: products of bf16 in tiles
   Status usable;  // if not ok, planning refuses with its message
 
   // CUDA

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <vector>
 
+#include "cpu/amx/contract.hpp"
 #include "cpu/dense/kernel.hpp"
 #include "cpu/depthwise/contract.hpp"
 #include "cpu/longk/contract.hpp"
@@ -24,6 +25,7 @@ std::span<const KernelEntry* const> registry() {
     entries.push_back(&cpu::longk::kEntry);
     entries.push_back(&cpu::short_l::kEntry);
     entries.push_back(&cpu::narrow::kEntry);
+    entries.push_back(&cpu::amx::kEntry);
     entries.push_back(&cpu::dense::kEntry);
     entries.push_back(&cpu::strided::kEntry);
     entries.push_back(&cpu::outer::kEntry);

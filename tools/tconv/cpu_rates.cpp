@@ -1,11 +1,13 @@
 // Multiply-add and copy rates of this CPU, vectorised for the SIMD target in use.
 //
 //   multiply-add: for each thread, kChains vectors acc = acc * a + b, over and over
+//   tiles:        the same of bf16 with AMX: products of tiles in registers
 //   copy:         tasks of 256 KiB, load -> store, around the buffers
 #include <algorithm>
 #include <chrono>
 #include <vector>
 
+#include "cpu/amx/tiles.hpp"
 #include "cpu/threads/pool.hpp"
 #include "floor.hpp"
 
@@ -82,8 +84,9 @@ double seconds_of(const auto& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// The best of several rounds: what the machine can do when nothing disturbs it.
-double multiply_add_gflops(bool f64, int threads) {
+// The best of several rounds: what the machine can do when nothing disturbs it. work(sink) is a thread's part
+// of a round, and returns its floating-point operations.
+double best_gflops(int threads, const auto& work) {
   const core::Executor executor = cpu::pool_executor(threads);
   std::vector<double> flops(static_cast<std::size_t>(threads) * 16),
       sinks(flops.size());  // a cache line each
@@ -92,7 +95,7 @@ double multiply_add_gflops(bool f64, int threads) {
     const double seconds = seconds_of([&] {
       executor.run(threads, [&](int64_t i, int32_t) {
         const auto at = static_cast<std::size_t>(i) * 16;
-        flops[at] = TCONV_DISPATCH(MultiplyAdd)(f64, 400'000, &sinks[at]);
+        flops[at] = work(&sinks[at]);
       });
     });
     double total = 0;
@@ -100,6 +103,15 @@ double multiply_add_gflops(bool f64, int threads) {
     best = std::max(best, total / seconds / 1e9);
   }
   return best;
+}
+
+double multiply_add_gflops(core::DType dtype, int threads) {
+  const bool f64 = dtype == core::DType::f64;
+  const double vectors =
+      best_gflops(threads, [f64](double* sink) { return TCONV_DISPATCH(MultiplyAdd)(f64, 400'000, sink); });
+  if (dtype != core::DType::bf16 || !cpu::amx::tiles_in_use()) return vectors;
+  return std::max(vectors,
+                  best_gflops(threads, [](double*) { return 2 * cpu::amx::multiply_registers(50'000); }));
 }
 
 using Floats = hwy::AlignedFreeUniquePtr<float[]>;
@@ -142,7 +154,7 @@ double copy_gbps(int threads, std::size_t bytes, int buffers) {
 }  // namespace
 
 Rates measure_cpu(core::DType dtype, int threads, std::size_t copy_bytes, int buffers) {
-  return {multiply_add_gflops(dtype == core::DType::f64, threads), copy_gbps(threads, copy_bytes, buffers)};
+  return {multiply_add_gflops(dtype, threads), copy_gbps(threads, copy_bytes, buffers)};
 }
 
 }  // namespace tconv::cli

@@ -58,7 +58,10 @@ int info(bool json) {
     Json processor = Json::object();
     Json targets = Json::array();
     for (const std::string& name : cpu::simd::target_names()) targets.push(name);
-    processor.set("threads", cpu.threads).set("simd", cpu.simd).set("vector_bytes", cpu.vector_bytes);
+    processor.set("threads", cpu.threads)
+        .set("simd", cpu.simd)
+        .set("vector_bytes", cpu.vector_bytes)
+        .set("tiles", cpu.tiles);
     processor.set("simd_targets", targets);
     Json result = Json::object();
     result.set("version", tconv_version()).set("cuda", cuda::build_text()).set("cpu", processor);
@@ -66,8 +69,8 @@ int info(bool json) {
     return 0;
   }
   fmt::print("tconv {}, {}\n\n", tconv_version(), cuda::build_text());
-  fmt::print("cpu: {} threads, SIMD {} ({} bytes a vector; {})\n", cpu.threads, cpu.simd, cpu.vector_bytes,
-             other_targets());
+  fmt::print("cpu: {} threads, SIMD {} ({} bytes a vector{}; {})\n", cpu.threads, cpu.simd, cpu.vector_bytes,
+             cpu.tiles ? ", AMX tiles" : "", other_targets());
   if (!cpu.usable.ok()) fmt::print("no plan can be made for it: {}\n", cpu.usable.message());
   fmt::print("{}\n{}", any_gpu ? gpus.text() : "no gpu in use\n", kernels.text());
   return 0;

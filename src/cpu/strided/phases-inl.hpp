@@ -10,6 +10,7 @@
 #endif
 
 #include <algorithm>
+#include <type_traits>
 
 #include "core/polyphase.hpp"
 #include "cpu/dense/contract.hpp"
@@ -75,7 +76,13 @@ HWY_INLINE void LoadPhase(const T* row, int64_t stride, int64_t step, const Phas
     if (stride == 2) i = LoadEverySecond(d, from, valid, to);
     if (stride == 4) i = LoadEveryFourth(d, from, valid, to);
   }
-  for (; i < valid; ++i) to[i] = widen(from[i * stride]);
+  for (; i < valid; ++i) {
+    if constexpr (std::is_same_v<T, A>) {
+      to[i] = from[i * stride];
+    } else {
+      to[i] = widen(from[i * stride]);
+    }
+  }
 }
 
 // The lines of one channel, of dy's sample 0, for the columns [begin, end) of the batch and the taps of a

@@ -1,3 +1,4 @@
+#include "cpu/amx/tiles.hpp"
 #include "cpu/simd/dispatch.hpp"
 #include "cpu/threads/pool.hpp"
 #include "cpu/threads/usable_cores.hpp"
@@ -11,6 +12,7 @@ core::DeviceInfo detect() {
   device.threads = usable_cores();
   device.simd = simd::target_name();
   device.vector_bytes = simd::vector_bytes();
+  device.tiles = amx::tiles_in_use();
   device.usable = simd::target_status();
   return device;
 }

@@ -1,0 +1,149 @@
+// cpu.amx: matrix products of bfloat16 in tiles, of the forward pass (cpu.dense's form) and of the strided
+// product (cpu.strided's form: Conv1d, input gradients). For machines with AMX; forced, it runs on any SIMD
+// target, slowly and with the same bits (tiles.hpp).
+//
+// Rows of the product are output rows (output channel, residue), columns are (sample, place), depth is (input
+// channel, tap). A channel of the input is held as lines, split by phase where the product is strided, and
+// every tap reads one line at a fixed shift:
+//
+//   out[n, co, stride*(q_first + v) + residue*dilation - padding] = bias[co] + sum over c, j of
+//       in[n, c, split.stride*(v + shift(j)) + phase(j)] * w(co, residue, c, j)
+//
+//   transposed  in = x, one phase, shift(j) = q_first - (taps-1-j)*delta; residues have `taps` or taps-1
+//   taps, which
+//               are the last ones in this order
+//   strided     in = dy, out = dx, whose residue is one; j = k
+//
+//   for each task: a panel of columns x a range of units, one group                    threads
+//     load the panel: all channels, in pairs; note the least magnitude
+//     for each unit: some output channels with all their residues
+//       for each group of column tiles
+//         for each pair of 16 rows, for each depth block, for each pair of 16 columns
+//           sums[2*16][2*16] += w * panel over steps of 32 channels, then taps      4 sums, 2 + 2 operands: 8
+//           tiles
+//         bias, interleave residues, round, store                                   cpu.dense's epilogue
+//
+// Bound: a tile product takes 16 cycles and a step of 2x2 reads 4 KiB in its 64, which is all that L1 can
+// deliver; so a depth block's weights (at most kBlockBytes) stay in L1 while all columns of a group pass by,
+// and the panel comes from L2. Taps read the same lines again, from L1.
+//
+// Every sum has the order (step of 32 channels, tap, even and odd channels): it depends on neither threads,
+// N, blocks nor the machine.
+//
+// Subnormals: AMX drops them. The packed weights and each panel know their least magnitude; where a product
+// could be subnormal, the task takes the other implementation of the same sums. Data whose exponents spread
+// over more than 112 powers of two are rare.
+//
+// Layouts
+//   packed weights  a header, then [group][unit][class][row pair][step][tap][row tile][16 rows][32 channels];
+//                   what does not exist is zero
+//   panel           [channel pair][line][columns + halo], two bf16 in an element: what AMX calls VNNI.
+//   Considered
+//                   instead: [column][channel] as the first operand, which makes every tap an aligned load,
+//                   but transposes x on the way in and the sums on the way out.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/problem.hpp"
+#include "cpu/amx/tiles.hpp"
+#include "cpu/dense/contract.hpp"
+#include "cpu/strided/panel.hpp"
+#include "plan/kernel_entry.hpp"
+
+namespace tconv::cpu::amx {
+
+inline constexpr int64_t kColumns = 2 * kTile;  // of a product
+inline constexpr int64_t kRows = 2 * kTile;
+
+// Residues with the same number of taps; sizes are those of a unit.
+struct RowClass {
+  int64_t first = 0, residues = 0, taps = 0;
+  int64_t row_tiles = 0;
+  int64_t row_begin = 0;      // its first row of sums
+  int64_t weights_begin = 0;  // elements
+  bool operator==(const RowClass&) const = default;
+};
+
+struct Config {
+  int64_t channels = 1;       // output channels of a unit; with steps, all of the packed layout
+  int64_t steps = 1;          // of 32 input channels
+  int64_t block_steps = 1;    // of a depth block
+  int64_t group_columns = 0;  // of a group of column tiles
+  int64_t panel_columns = 0;
+  int64_t units = 0;  // of a group of channels
+  int64_t units_per_task = 1;
+  bool operator==(const Config&) const = default;
+};
+
+// Where a raw weight of a unit goes; the same for every unit.
+struct WeightPlace {
+  int64_t at = 0;    // element of the unit in step 0
+  int64_t step = 0;  // elements from one step to the next
+};
+
+struct Job {
+  core::Problem problem;
+  int64_t in_channels = 0, out_channels = 0;  // of a group
+  dense::Geometry out;                        // the outputs' side, as cpu.dense's epilogue reads it
+  strided::SplitPanel split;                  // the input's side
+  RowClass classes[2];
+  Config config;
+  std::vector<WeightPlace> places;  // of a unit's raw weights, [part][column] (pack.cpp)
+
+  bool transposed() const { return problem.operation == core::Operation::transposed; }
+  int64_t unit_rows() const { return kTile * (classes[0].row_tiles + classes[1].row_tiles); }
+  int64_t unit_weights() const;  // elements
+  int64_t packed_elements() const { return problem.groups * config.units * unit_weights(); }
+  // Scratch of a thread, in floats: panel, a channel pair's lines, sums, a run of outputs.
+  int64_t panel_elements() const;
+  int64_t pair_elements() const;
+  int64_t sum_elements() const;
+  int64_t run_elements() const { return (out.stride * kColumns + 64 + 63) / 64 * 64; }
+  int64_t scratch_elements() const {
+    return panel_elements() + pair_elements() + sum_elements() + run_elements();
+  }
+};
+
+// In front of the packed weights.
+struct alignas(256) PackedHeader {
+  int32_t special = 0;  // 1: a weight is infinite or NaN, and times a zero outside x it would be seen
+  int32_t least = kNoMagnitude;  // magnitude that is not zero
+};
+
+struct Task {
+  int64_t group, unit_begin, unit_end, column_begin, column_end;
+};
+
+// Why cpu.amx does not have the problem's shape; empty: it has.
+std::string refusal(const core::Problem& problem);
+// Whether cpu.dense or cpu.strided would take longer, by a model of both.
+bool worth_it(const core::Problem& problem);
+
+Job make_job(const core::Problem& problem, int threads);
+int64_t task_count(const Job& job);
+Task task_at(const Job& job, int64_t index);
+std::string text(const Job& job);
+
+// What one task has to read; weights: behind the header.
+struct Buffers {
+  const void* in = nullptr;
+  const uint16_t* weights = nullptr;
+  int32_t least_weight = 0;
+  const void* bias = nullptr;
+  void* out = nullptr;
+};
+void compute(const Job& job, const Task& task, const Buffers& buffers, float* scratch);
+
+// One unit of one group, counted through; adds to the header what it finds.
+void pack_unit(const Job& job, int64_t index, const void* weight, void* packed);
+// Computes again, without products that do not exist, the outputs that reach beyond the input.
+void repair_ends(const Job& job, const Buffers& buffers, const core::Executor& executor);
+// Writes the bias where it is -0.0 and an output has no product.
+void store_bias_alone(const Job& job, const Buffers& buffers, const core::Executor& executor);
+
+extern const plan::KernelEntry kEntry;  // "cpu.amx"
+
+}  // namespace tconv::cpu::amx

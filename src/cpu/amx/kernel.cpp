@@ -1,0 +1,89 @@
+#include <algorithm>
+
+#include "cpu/amx/contract.hpp"
+#include "cpu/common/round_up.hpp"
+
+namespace tconv::cpu::amx {
+namespace {
+
+class AmxKernel final : public plan::Kernel {
+ public:
+  AmxKernel(const core::Problem& problem, int threads)
+      : job_(make_job(problem, threads)),
+        slot_bytes_(round_up<std::size_t>(static_cast<std::size_t>(job_.scratch_elements()) * 4, 256)),
+        threads_(static_cast<std::size_t>(threads)) {}
+
+  std::size_t packed_bytes() const override {
+    return sizeof(PackedHeader) + static_cast<std::size_t>(job_.packed_elements()) * sizeof(uint16_t);
+  }
+  std::string pack_key() const override {
+    const core::Problem& p = job_.problem;
+    const auto number = [](int64_t v) { return std::to_string(v); };
+    return std::string("cpu.amx.1 ") + (job_.transposed() ? "transposed" : "strided") + " g" +
+           number(p.groups) + " ci" + number(p.cin) + " co" + number(p.cout) + " k" + number(p.k) + " step" +
+           number(job_.out.tap_step) + " unit" + number(job_.config.channels);
+  }
+  std::size_t workspace_bytes() const override { return slot_bytes_ * threads_; }
+  std::size_t table_bytes() const override {
+    return job_.places.capacity() * sizeof(WeightPlace) +
+           job_.split.taps.capacity() * sizeof(strided::TapPlace) +
+           job_.split.offsets.capacity() * sizeof(int64_t);
+  }
+  std::string describe() const override { return text(job_); }
+
+  core::Status pack(const void* weight, void* packed, const plan::RunContext& context) const override {
+    *static_cast<PackedHeader*>(packed) = {};
+    context.executor.run(job_.problem.groups * job_.config.units,
+                         [&](int64_t index, int32_t) { pack_unit(job_, index, weight, packed); });
+    return {};
+  }
+
+  core::Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
+    const auto& header = *static_cast<const PackedHeader*>(operands.weight);
+    Buffers buffers;
+    buffers.in = job_.transposed() ? operands.x : operands.grad_output;
+    buffers.weights = reinterpret_cast<const uint16_t*>(&header + 1);
+    buffers.least_weight = header.least;
+    buffers.bias = job_.out.has_bias ? operands.bias : nullptr;
+    buffers.out = operands.output;
+    context.executor.run(task_count(job_), [&](int64_t index, int32_t slot) {
+      auto* scratch = context.workspace + static_cast<std::size_t>(slot) * slot_bytes_;
+      compute(job_, task_at(job_, index), buffers, reinterpret_cast<float*>(scratch));
+    });
+    if (header.special != 0) repair_ends(job_, buffers, context.executor);
+    store_bias_alone(job_, buffers, context.executor);
+    return {};
+  }
+
+ private:
+  Job job_;
+  std::size_t slot_bytes_, threads_;
+};
+
+plan::Support supports(const core::Problem& p, const core::DeviceInfo& device,
+                       const plan::PlanOptions& options) {
+  const bool forced = options.force_kernel == "cpu.amx";
+  if (p.dtype != core::DType::bf16) return plan::Support::no("dtype is not bf16");
+  if (!forced && !device.tiles)
+    return plan::Support::no("this machine, or the SIMD target in use, has no AMX");
+  if (std::string reason = refusal(p); !reason.empty()) return plan::Support::no(std::move(reason));
+  if (!forced && !worth_it(p)) return plan::Support::no("too little of its tiles would be used");
+  return plan::Support::yes();
+}
+
+std::unique_ptr<const plan::Kernel> make(const core::Problem& p, const core::DeviceInfo&,
+                                         const plan::PlanOptions& options) {
+  return std::make_unique<AmxKernel>(p, std::max(1, options.threads));
+}
+
+}  // namespace
+
+const plan::KernelEntry kEntry = {.name = "cpu.amx",
+                                  .summary = "bf16 in AMX tiles: forward, input gradient and Conv1d",
+                                  .device = core::DeviceKind::cpu,
+                                  .supports = supports,
+                                  .make = make,
+                                  .y_steps = true,
+                                  .strided_bias = true};
+
+}  // namespace tconv::cpu::amx

@@ -1,0 +1,180 @@
+// Raw weights into tiles. Either product has blocks of rows (one input channel each) x columns (contiguous
+// raw weights), where a tile wants the input channels side by side: transposes of 8x8.
+//
+//   transposed  one part: rows are ci, `out_channels * K` apart; columns are (channel of the unit, k)
+//   strided     a part for each output channel of the unit: rows are co, K apart; columns are k
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "core/polyphase.hpp"
+#include "cpu/amx/contract.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/amx/pack.cpp"
+#include "cpu/simd/targets.hpp"
+//
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tconv::cpu::amx {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+inline constexpr int64_t kBlock = 8;
+
+// 8 rows x up to 8 columns of raw weights; rows from `rows` on are zeros.
+struct Block {
+  const uint16_t* from;
+  int64_t row_step, rows, columns;
+  const WeightPlace* places;  // of the first column
+  uint16_t* to;               // the unit, at the first row's channel in a step
+  int64_t step;
+};
+
+// Magnitudes less one, so that zero counts as the largest.
+struct Magnitudes {
+  uint16_t least_less_one = 0xffff, most = 0;
+
+  void add(uint16_t bits) {
+    const auto magnitude = static_cast<uint16_t>(bits & 0x7fff);
+    least_less_one = std::min(least_less_one, static_cast<uint16_t>(magnitude - 1));
+    most = std::max(most, magnitude);
+  }
+};
+
+HWY_INLINE void PackElements(const Block& b, Magnitudes& seen) {
+  for (int64_t column = 0; column < b.columns; ++column) {
+    uint16_t* to = b.to + b.places[column].at + b.step * b.places[column].step;
+    for (int64_t row = 0; row < kBlock; ++row) {
+      to[row] = row < b.rows ? b.from[row * b.row_step + column] : uint16_t{0};
+      seen.add(to[row]);
+    }
+  }
+}
+
+#if HWY_TARGET != HWY_SCALAR
+// Reads 8 columns of every row, however many there are to be packed.
+template <class V>
+HWY_INLINE void PackVectors(const Block& b, V& least, V& most) {
+  const hn::FixedTag<uint16_t, 8> d;
+  const hn::FixedTag<uint32_t, 4> d2;
+  const hn::FixedTag<uint64_t, 2> d4;
+  hn::Vec<decltype(d)> v[kBlock];
+  for (int64_t row = 0; row < kBlock; ++row) {
+    v[row] = row < b.rows ? hn::LoadU(d, b.from + row * b.row_step) : hn::Zero(d);
+    const auto magnitude = hn::And(v[row], hn::Set(d, uint16_t{0x7fff}));
+    least = hn::Min(least, hn::Sub(magnitude, hn::Set(d, uint16_t{1})));
+    most = hn::Max(most, magnitude);
+  }
+  hn::Vec<decltype(d4)> quads[2][4];  // rows 0 to 3 and 4 to 7, two columns each
+  for (int half = 0; half < 2; ++half) {
+    const auto* from = v + 4 * half;
+    const auto low01 = hn::BitCast(d2, hn::InterleaveLower(d, from[0], from[1]));
+    const auto low23 = hn::BitCast(d2, hn::InterleaveLower(d, from[2], from[3]));
+    const auto high01 = hn::BitCast(d2, hn::InterleaveUpper(d, from[0], from[1]));
+    const auto high23 = hn::BitCast(d2, hn::InterleaveUpper(d, from[2], from[3]));
+    quads[half][0] = hn::BitCast(d4, hn::InterleaveLower(d2, low01, low23));
+    quads[half][1] = hn::BitCast(d4, hn::InterleaveUpper(d2, low01, low23));
+    quads[half][2] = hn::BitCast(d4, hn::InterleaveLower(d2, high01, high23));
+    quads[half][3] = hn::BitCast(d4, hn::InterleaveUpper(d2, high01, high23));
+  }
+  for (int64_t column = 0; column < b.columns; ++column) {
+    const auto upper = quads[0][column / 2], lower = quads[1][column / 2];
+    const auto all =
+        column % 2 == 0 ? hn::InterleaveLower(d4, upper, lower) : hn::InterleaveUpper(d4, upper, lower);
+    hn::StoreU(hn::BitCast(d, all), d, b.to + b.places[column].at + b.step * b.places[column].step);
+  }
+}
+#endif
+
+// Rows and columns of one part, as above; end: behind the whole weight.
+struct Part {
+  const uint16_t* from;
+  int64_t row_step, rows, columns;
+  const WeightPlace* places;
+};
+
+HWY_NOINLINE void PackPart(const Part& part, const uint16_t* end, uint16_t* unit, Magnitudes& seen) {
+#if HWY_TARGET != HWY_SCALAR
+  const hn::FixedTag<uint16_t, 8> d;
+  auto least = hn::Set(d, uint16_t{0xffff}), most = hn::Zero(d);
+#endif
+  const int64_t padded = core::ceil_div(part.rows, kStep) * kStep;
+  for (int64_t row = 0; row < padded; row += kBlock) {
+    for (int64_t column = 0; column < part.columns; column += kBlock) {
+      Block b{part.from + row * part.row_step + column,
+              part.row_step,
+              std::clamp<int64_t>(part.rows - row, 0, kBlock),
+              std::min(kBlock, part.columns - column),
+              part.places + column,
+              unit + row % kStep,
+              row / kStep};
+#if HWY_TARGET != HWY_SCALAR
+      if (b.rows == 0 || b.from + (b.rows - 1) * b.row_step + kBlock <= end) {
+        PackVectors(b, least, most);
+        continue;
+      }
+#endif
+      PackElements(b, seen);
+    }
+  }
+#if HWY_TARGET != HWY_SCALAR
+  uint16_t lanes[kBlock];
+  hn::StoreU(least, d, lanes);
+  for (const uint16_t lane : lanes) seen.least_less_one = std::min(seen.least_less_one, lane);
+  hn::StoreU(most, d, lanes);
+  for (const uint16_t lane : lanes) seen.most = std::max(seen.most, lane);
+#else
+  (void)end;
+#endif
+}
+
+PackedHeader PackUnit(const Job& job, int64_t group, int64_t unit, const uint16_t* weight, uint16_t* to) {
+  const int64_t k = job.problem.k, first = unit * job.config.channels;
+  const int64_t channels = std::min(job.config.channels, job.out_channels - first);
+  bool full = channels == job.config.channels;
+  for (const RowClass& c : job.classes) full = full && channels * c.residues == c.row_tiles * kTile;
+  if (!full) std::memset(to, 0, static_cast<std::size_t>(job.unit_weights()) * sizeof(uint16_t));
+  const uint16_t* end = weight + job.problem.weight_elements();
+  Magnitudes seen;
+  if (job.transposed()) {
+    const int64_t row_step = job.out_channels * k;
+    const uint16_t* from = weight + group * job.in_channels * row_step + first * k;
+    PackPart({from, row_step, job.in_channels, channels * k, job.places.data()}, end, to, seen);
+  } else {
+    for (int64_t channel = 0; channel < channels; ++channel) {
+      const uint16_t* from = weight + (group * job.out_channels + first + channel) * job.in_channels * k;
+      PackPart({from, k, job.in_channels, k, job.places.data() + channel * k}, end, to, seen);
+    }
+  }
+  PackedHeader found;
+  found.special = seen.most >= 0x7f80 ? 1 : 0;
+  found.least = seen.least_less_one == 0xffff ? kNoMagnitude : seen.least_less_one + 1;
+  return found;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tconv::cpu::amx
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tconv::cpu::amx {
+
+HWY_EXPORT(PackUnit);
+
+void pack_unit(const Job& job, int64_t index, const void* weight, void* packed) {
+  PackedHeader& header = *static_cast<PackedHeader*>(packed);
+  auto* to = reinterpret_cast<uint16_t*>(&header + 1) + index * job.unit_weights();
+  const PackedHeader found = TCONV_DISPATCH(PackUnit)(job, index / job.config.units, index % job.config.units,
+                                                      static_cast<const uint16_t*>(weight), to);
+  if (found.special != 0) std::atomic_ref<int32_t>(header.special).store(1, std::memory_order_relaxed);
+  std::atomic_ref<int32_t> least(header.least);
+  int32_t seen = least.load(std::memory_order_relaxed);
+  while (found.least < seen && !least.compare_exchange_weak(seen, found.least, std::memory_order_relaxed)) {
+  }
+}
+
+}  // namespace tconv::cpu::amx
+#endif

@@ -1,0 +1,304 @@
+// From a problem to the choices of cpu.amx. Pure; nothing is tuned per length.
+#include <algorithm>
+#include <cmath>
+
+#include "core/checked.hpp"
+#include "core/polyphase.hpp"
+#include "core/reach.hpp"
+#include "cpu/amx/contract.hpp"
+#include "cpu/common/round_up.hpp"
+
+namespace tconv::cpu::amx {
+namespace {
+
+using core::ceil_div;
+using core::floor_div;
+
+constexpr int64_t kMostTaps = 1024, kMostStride = 256;
+constexpr int64_t kMostUnitRows = 256;
+constexpr int64_t kBlockBytes = 24 * 1024;    // weights of a depth block, half of L1
+constexpr int64_t kPanelBytes = 1024 * 1024;  // half of L2
+constexpr int64_t kMostPanelBytes = 4 << 20;
+constexpr int64_t kGroupColumns = 256;
+constexpr int64_t kMostPanelColumns = 1024;
+
+// Cycles: of a step of 2x2 and of 1x1 tile products; to load an element of the panel, and to store an output.
+constexpr double kStepCycles = 90, kSingleCycles = 36, kLoadCycles = 0.5, kStoreCycles = 1.2;
+constexpr double kWeightBytesPerCycle = 10;  // beyond L2
+// cpu.dense and cpu.strided: multiply-adds a cycle.
+constexpr double kOtherRate = 24;
+
+bool whole_units(const core::Polyphase& form) {
+  return (form.count - 1) * form.dilation < form.stride;
+}
+
+// The rows of one class in a unit, and how long its tile products take in one step for two column tiles.
+double step_cycles(int64_t rows, int64_t taps) {
+  const int64_t tiles = ceil_div(rows, kTile);
+  return static_cast<double>(taps) *
+         (static_cast<double>(tiles / 2) * kStepCycles + static_cast<double>(tiles % 2) * 2 * kSingleCycles);
+}
+
+// Of all units.
+double step_cycles(const RowClass (&classes)[2], int64_t channels, int64_t out_channels) {
+  double cycles = 0;
+  const int64_t full = out_channels / channels, rest = out_channels % channels;
+  for (const RowClass& c : classes) {
+    cycles += static_cast<double>(full) * step_cycles(channels * c.residues, c.taps) +
+              step_cycles(rest * c.residues, c.taps);
+  }
+  return cycles;
+}
+
+// Output channels of a unit: what wastes the fewest rows of tiles; of equal ones the smallest.
+int64_t choose_channels(const RowClass (&classes)[2], int64_t out_channels) {
+  const int64_t residues = classes[0].residues + classes[1].residues;
+  const int64_t most = std::clamp<int64_t>(kMostUnitRows / residues, 1, out_channels);
+  int64_t best = 1;
+  double least = step_cycles(classes, 1, out_channels);
+  for (int64_t channels = 2; channels <= most; ++channels) {
+    const double cycles = step_cycles(classes, channels, out_channels);
+    if (cycles < 0.99 * least) best = channels, least = cycles;
+  }
+  return best;
+}
+
+void place_classes(Job& job) {
+  int64_t rows = 0, weights = 0;
+  for (RowClass& c : job.classes) {
+    c.row_tiles = c.taps == 0 ? 0 : ceil_div(job.config.channels * c.residues, kTile);
+    c.row_begin = rows;
+    c.weights_begin = weights;
+    rows += c.row_tiles * kTile;
+    weights += c.row_tiles * c.taps * job.config.steps * kWeights;
+  }
+}
+
+// The input of a transposed product as a panel of one phase.
+strided::SplitPanel unsplit_panel(const core::Problem& p, const dense::Geometry& g) {
+  strided::SplitPanel s;
+  s.n = p.n, s.l = g.q_count, s.lout = p.l, s.stride = 1;
+  const auto steps = p.x_steps();
+  s.sample_step = steps[0], s.channel_step = steps[1], s.place_step = steps[2];
+  for (int64_t j = 0; j < g.taps; ++j) s.taps.push_back({0, g.q_first - (g.taps - 1 - j) * g.delta});
+  const int64_t halo = (g.taps - 1) * g.delta;
+  const int64_t zeros_before = std::max<int64_t>(0, halo - g.q_first);
+  const int64_t zeros_after = std::max<int64_t>(0, g.q_first + g.q_count - p.l);
+  const int64_t shared_zeros = std::min({zeros_before, zeros_after, halo});
+  const int64_t gap = p.n > 1 ? halo - shared_zeros : 0;
+  s.expanded = g.delta > 128 || 4 * gap > g.q_count;
+  s.tap_block = g.taps;
+  s.lines = s.expanded ? g.taps : 1;
+  s.halo = s.expanded ? 0 : halo;
+  s.period = s.expanded ? g.q_count : g.q_count + halo - shared_zeros;
+  s.columns = p.n == 0 || g.q_count <= 0 ? 0 : (p.n - 1) * s.period + g.q_count;
+  return s;
+}
+
+// Rows, columns, and the order of the input: all that does not depend on threads.
+Job shape_of(const core::Problem& p) {
+  Job job;
+  job.problem = p;
+  dense::Geometry& g = job.out;
+  g.n = p.n, g.groups = p.groups, g.has_bias = p.has_bias, g.dtype = p.dtype;
+  if (p.operation == core::Operation::transposed) {
+    const core::Polyphase form(p);
+    job.in_channels = p.cin_per_group(), job.out_channels = p.cout_per_group();
+    g.lout = p.lout(), g.stride = p.stride, g.padding = p.padding, g.dilation = p.dilation;
+    g.residues = form.count, g.taps = form.taps, g.delta = form.step, g.tap_step = form.tap_stride;
+    g.q_first = floor_div(p.padding, p.stride);
+    g.q_count = std::max<int64_t>(0, ceil_div(g.lout + p.padding, p.stride) - g.q_first);
+    const int64_t longer = form.longer();
+    job.classes[0] = {0, longer, g.taps, 0, 0, 0};
+    job.classes[1] = {longer, g.residues - longer, g.taps - 1, 0, 0, 0};
+    job.split = unsplit_panel(p, g);
+  } else {
+    job.in_channels = p.cout_per_group(), job.out_channels = p.cin_per_group();
+    g.lout = p.l, g.residues = 1, g.taps = p.k, g.q_count = p.l, g.tap_step = 1;
+    job.classes[0] = {0, 1, p.k, 0, 0, 0};
+    job.classes[1] = {1, 0, 0, 0, 0, 0};
+    job.split = strided::split_panel(p, p.cin_per_group());
+  }
+  g.cout = job.out_channels;
+  g.classes[1].first = job.classes[1].first;
+  job.config.steps = ceil_div(job.in_channels, kStep);
+  job.config.channels = choose_channels(job.classes, job.out_channels);
+  job.config.units = ceil_div(job.out_channels, job.config.channels);
+  place_classes(job);
+  return job;
+}
+
+// Of one task, in cycles.
+double task_cycles(const Job& job, int64_t columns, int64_t units, int64_t panels) {
+  const Config& c = job.config;
+  const double column_pairs = std::ceil(static_cast<double>(columns) / kColumns);
+  double unit = 0, rows = 0;
+  for (const RowClass& r : job.classes) {
+    unit += step_cycles(r.row_tiles * kTile, r.taps);
+    rows += static_cast<double>(r.residues * c.channels);
+  }
+  const double multiply = unit * static_cast<double>(units * c.steps) * column_pairs;
+  const double weight_bytes = static_cast<double>(units * job.unit_weights() * 2);
+  const double stream = panels > 1 || columns < 4 * kColumns ? weight_bytes / kWeightBytesPerCycle : 0;
+  const double load = static_cast<double>(job.in_channels * job.split.lines * (columns + job.split.halo));
+  const double stored = rows / static_cast<double>(job.out.residues) * static_cast<double>(job.out.stride);
+  return std::max(multiply, stream) + kLoadCycles * load +
+         kStoreCycles * stored * static_cast<double>(units * columns);
+}
+
+int64_t channel_bytes(const Job& job, int64_t columns) {
+  return 4 * job.split.lines * (columns + job.split.halo);
+}
+
+// Columns of a panel and units of a task: the shortest time with all threads.
+void choose_tasks(Job& job, int threads) {
+  Config& c = job.config;
+  const int64_t all = std::max<int64_t>(1, job.split.columns);
+  double least = HUGE_VAL;
+  for (int64_t panels = ceil_div(all, kMostPanelColumns), tried = 0; tried < 64; ++tried, ++panels) {
+    const int64_t columns = round_up(ceil_div(all, panels), kColumns);
+    if (columns > kColumns && c.steps * kPairs * channel_bytes(job, columns) > kPanelBytes) {
+      panels = std::max(panels, panels + panels / 8);
+      continue;
+    }
+    panels = ceil_div(all, columns);
+    for (int64_t chunks = 1; chunks <= c.units; chunks *= 2) {
+      const int64_t units = ceil_div(c.units, chunks);
+      const double tasks = static_cast<double>(job.problem.groups * panels) *
+                           std::ceil(static_cast<double>(c.units) / static_cast<double>(units));
+      const double cycles = std::ceil(tasks / threads) * task_cycles(job, columns, units, panels);
+      if (cycles < 0.999 * least) least = cycles, c.panel_columns = columns, c.units_per_task = units;
+      if (tasks > 64.0 * threads) break;
+    }
+    if (columns == kColumns) break;
+  }
+  if (c.panel_columns == 0) c.panel_columns = kColumns, c.units_per_task = c.units;
+}
+
+void choose_blocks(Job& job) {
+  Config& c = job.config;
+  const int64_t step_bytes = kRows * kStep * 2 * job.out.taps;
+  const int64_t most = std::max<int64_t>(1, kBlockBytes / step_bytes);
+  const int64_t blocks = ceil_div(c.steps, most);
+  c.block_steps = ceil_div(c.steps, blocks);
+  c.group_columns = blocks == 1 ? kColumns : std::min(c.panel_columns, kGroupColumns);
+}
+
+// Where pack.cpp puts a unit's raw weights: those of a transposed product are a row of (channel, tap) for
+// each input channel, those of a strided one a row of taps for each input channel, for each output channel.
+void place_weights(Job& job) {
+  const core::Problem& p = job.problem;
+  const int64_t channels = job.config.channels;
+  job.places.reserve(static_cast<std::size_t>(channels * p.k));
+  for (int64_t channel = 0; channel < channels; ++channel) {
+    for (int64_t k = 0; k < p.k; ++k) {
+      const int64_t residue = job.transposed() ? k % job.out.tap_step : 0;
+      const RowClass& c = job.classes[residue < job.classes[1].first ? 0 : 1];
+      const int64_t tap = job.transposed() ? c.taps - 1 - k / job.out.tap_step : k;
+      const int64_t row = channel * c.residues + residue - c.first, pair = row / kRows;
+      const int64_t tiles = std::min<int64_t>(2, c.row_tiles - 2 * pair);
+      WeightPlace to;
+      to.step = c.taps * tiles * kWeights;
+      to.at = c.weights_begin + 2 * pair * job.config.steps * c.taps * kWeights +
+              (tap * tiles + row % kRows / kTile) * kWeights + row % kTile * kStep;
+      job.places.push_back(to);
+    }
+  }
+}
+
+}  // namespace
+
+int64_t Job::unit_weights() const {
+  const int64_t first = classes[0].row_tiles * classes[0].taps,
+                second = classes[1].row_tiles * classes[1].taps;
+  return (first + second) * config.steps * kWeights;
+}
+
+int64_t Job::panel_elements() const {
+  return round_up<int64_t>(config.steps * kPairs * split.channel(), 64);
+}
+
+// Two rows of 16 bits.
+int64_t Job::pair_elements() const {
+  return round_up<int64_t>(split.channel(), 64);
+}
+
+int64_t Job::sum_elements() const {
+  return unit_rows() * config.group_columns;
+}
+
+std::string refusal(const core::Problem& p) {
+  using core::Operation;
+  if (p.dtype != core::DType::bf16) return std::string("dtype ") + name_of(p.dtype) + ": it multiplies bf16";
+  if (p.operation != Operation::transposed && p.operation != Operation::strided) {
+    return std::string("operation ") + name_of(p.operation);
+  }
+  if (std::string far = core::beyond_tiles(p); !far.empty()) return far;
+  if (p.k > kMostTaps) return "more than 1024 taps";
+  if (p.operation == Operation::transposed) {
+    const core::Polyphase form(p);
+    if (!whole_units(form)) return "residues are further apart than the stride";
+    if (p.stride > kMostStride) return "stride above 256";
+    const core::Size columns =
+        core::Size(ceil_div(p.lout() + p.padding, p.stride) - floor_div(p.padding, p.stride));
+    if (columns * form.count > core::Size(4) * p.lout() + 4096) return "padding cuts most outputs";
+  }
+  const int64_t channels = p.operation == Operation::transposed ? p.cin_per_group() : p.cout_per_group();
+  if (core::Size(channels) * p.k > core::Size(1 << 18)) return "a depth above 2^18";
+  const Job job = shape_of(p);
+  if (job.config.steps * kPairs * channel_bytes(job, kColumns) > kMostPanelBytes) {
+    return "a panel of 32 columns takes more than 4 MiB";
+  }
+  return {};
+}
+
+bool worth_it(const core::Problem& p) {
+  const Job job = shape_of(p);
+  const double columns = static_cast<double>(p.n) * static_cast<double>(job.out.q_count);
+  double products = 0;
+  for (const RowClass& r : job.classes) products += static_cast<double>(r.residues * r.taps);
+  products *= static_cast<double>(job.in_channels) * static_cast<double>(job.out_channels) * columns;
+  const int64_t panel = std::min<int64_t>(std::max<int64_t>(1, job.split.columns), 256);
+  const double panels = static_cast<double>(job.split.columns) / static_cast<double>(panel);
+  const double load = static_cast<double>(job.in_channels) * columns * kLoadCycles;
+  const double store = kStoreCycles * static_cast<double>(job.out_channels * job.out.stride) * columns;
+  return panels * task_cycles(job, panel, job.config.units, 2) < products / kOtherRate + load + store;
+}
+
+Job make_job(const core::Problem& p, int threads) {
+  Job job = shape_of(p);
+  choose_tasks(job, std::max(1, threads));
+  choose_blocks(job);
+  job.split.set_columns(job.config.panel_columns);
+  place_weights(job);
+  return job;
+}
+
+int64_t task_count(const Job& job) {
+  const Config& c = job.config;
+  return job.problem.groups * ceil_div(c.units, c.units_per_task) *
+         ceil_div(job.split.columns, c.panel_columns);
+}
+
+Task task_at(const Job& job, int64_t index) {
+  const Config& c = job.config;
+  const int64_t panels = ceil_div(job.split.columns, c.panel_columns);
+  const int64_t chunks = ceil_div(c.units, c.units_per_task);
+  const int64_t column = index % panels * c.panel_columns, unit = index / panels % chunks * c.units_per_task;
+  return {index / panels / chunks, unit, std::min(c.units, unit + c.units_per_task), column,
+          std::min(job.split.columns, column + c.panel_columns)};
+}
+
+std::string text(const Job& job) {
+  const Config& c = job.config;
+  const auto number = [](int64_t v) { return std::to_string(v); };
+  return "rows " + number(job.out_channels * job.out.residues) + " in units of " + number(c.channels) +
+         " channels (" + number(job.unit_rows()) + " rows), columns " + number(job.split.columns) +
+         " in panels of " + number(c.panel_columns) +
+         (job.split.lines > 1 ? " (" + number(job.split.lines) + " lines a channel)" : std::string()) +
+         ", depth " + number(c.steps) + " x 32 channels x " + number(job.out.taps) + " taps in blocks of " +
+         number(c.block_steps) + " steps, " + number(c.units_per_task) + " of " + number(c.units) +
+         " units a task, " + number(task_count(job)) + " tasks";
+}
+
+}  // namespace tconv::cpu::amx

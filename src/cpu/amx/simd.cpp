@@ -1,0 +1,182 @@
+#include <algorithm>
+
+#include "cpu/amx/contract.hpp"
+#include "cpu/common/storage.hpp"
+#include "cpu/simd/dispatch.hpp"
+#include "cpu/simd/targets.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/amx/simd.cpp"
+#include "hwy/foreach_target.h"
+// After foreach_target.h:
+#include "cpu/amx/panel-inl.hpp"
+#include "cpu/dense/epilogue-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace tconv::cpu::amx {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// The sum of one tile product for four rows and a vector of columns.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE void AddTile(D d, const uint16_t* w, const uint32_t* x, int64_t line, V (&sums)[4]) {
+  const hn::RebindToUnsigned<D> bits;
+  const auto upper = hn::Set(bits, 0xffff0000u);
+  V even[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
+  V odd[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
+  for (int64_t pair = 0; pair < kPairs; ++pair, x += line, w += 2) {
+    const auto both = hn::LoadU(bits, x);
+    const auto x_even = hn::BitCast(d, hn::ShiftLeft<16>(both)), x_odd = hn::BitCast(d, hn::And(both, upper));
+    for (int64_t row = 0; row < 4; ++row) {
+      const uint16_t* pair_of_row = w + row * kStep;
+      even[row] = hn::MulAdd(hn::Set(d, core::bf16_to_float(pair_of_row[0])), x_even, even[row]);
+      odd[row] = hn::MulAdd(hn::Set(d, core::bf16_to_float(pair_of_row[1])), x_odd, odd[row]);
+    }
+  }
+  for (int64_t row = 0; row < 4; ++row) sums[row] = hn::Add(sums[row], hn::Add(even[row], odd[row]));
+}
+
+// As tiles.hpp defines it, subnormals kept.
+void Multiply(const Product& p) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t row = 0; row < p.row_tiles * kTile; row += 4) {
+    for (int64_t column = 0; column < p.column_tiles * kTile; column += lanes) {
+      float* to = p.sums + row * p.sums_line + column;
+      hn::Vec<decltype(d)> sums[4];
+      for (int64_t i = 0; i < 4; ++i) sums[i] = p.add ? hn::LoadU(d, to + i * p.sums_line) : hn::Zero(d);
+      const uint16_t* w = p.weights + row * kStep;
+      for (int64_t step = 0; step < p.steps; ++step) {
+        const uint32_t* pairs = p.panel + step * kPairs * p.line + column;
+        for (int64_t tap = 0; tap < p.taps; ++tap, w += p.row_tiles * kWeights) {
+          AddTile(d, w, pairs + p.offsets[tap], p.line, sums);
+        }
+      }
+      for (int64_t i = 0; i < 4; ++i) hn::StoreU(sums[i], d, to + i * p.sums_line);
+    }
+  }
+}
+
+struct Worker {
+  const Job& job;
+  const Task& task;
+  const Buffers& buffers;
+  void (*multiply)(const Product&);
+  const uint32_t* panel;
+  float *sums, *run;
+};
+
+// The columns [begin, end) of a panel, whose sums lie side by side.
+struct Group {
+  int64_t begin, end;
+};
+
+// All depth blocks of one or two row tiles. Weights of a block pass all columns before those of the next.
+void MultiplyRows(const Worker& w, const Group& group, const RowClass& rows, const uint16_t* weights,
+                  int64_t row_tile, int64_t row_tiles) {
+  const Config& c = w.job.config;
+  const int64_t channel = w.job.split.channel();
+  const int64_t laid_out = std::min<int64_t>(2, rows.row_tiles - row_tile);
+  Product p;
+  p.line = channel;
+  p.offsets = w.job.split.offsets.data() + (w.job.out.taps - rows.taps);
+  p.taps = rows.taps;
+  p.row_tiles = std::max(row_tiles, laid_out);
+  p.sums_line = c.group_columns;
+  for (int64_t step = 0; step < c.steps; step += c.block_steps) {
+    p.steps = std::min(c.block_steps, c.steps - step);
+    p.weights = weights + (row_tile * c.steps + step * laid_out) * rows.taps * kWeights;
+    p.add = step > 0;
+    for (int64_t column = group.begin; column < group.end; column += kColumns) {
+      p.panel = w.panel + step * kPairs * channel + column;
+      p.column_tiles = group.end - column > kTile ? 2 : 1;
+      p.sums = w.sums + (rows.row_begin + row_tile * kTile) * p.sums_line + column - group.begin;
+      w.multiply(p);
+    }
+  }
+}
+
+void EmitUnit(const Worker& w, const Group& group, int64_t unit) {
+  const Job& job = w.job;
+  const Config& c = job.config;
+  dense::Config columns;
+  columns.period = job.split.period;
+  const int64_t first = unit * c.channels, end = std::min(job.out_channels, first + c.channels);
+  const auto* bias = static_cast<const BF16*>(w.buffers.bias);
+  for (int64_t column = group.begin; column < group.end; column += kColumns) {
+    const int64_t count = std::min(kColumns, group.end - column);
+    const auto segments =
+        dense::HWY_NAMESPACE::SegmentsOf(job.out, columns, w.task.column_begin + column, count);
+    dense::HWY_NAMESPACE::Phases<float> p;
+    p.sums = w.sums + column - group.begin;
+    p.sums_line = c.group_columns;
+    p.dilation = job.out.dilation;
+    p.residues = job.out.residues;
+    p.first1 = job.classes[1].first;
+    for (int64_t channel = first; channel < end; ++channel) {
+      const int64_t of_all = w.task.group * job.out_channels + channel;
+      p.row0 = (channel - first) * job.classes[0].residues;
+      p.row1 = job.classes[1].row_begin + (channel - first) * job.classes[1].residues;
+      p.bias = bias == nullptr ? 0.0f : widen(bias[of_all]);
+      auto* to = static_cast<BF16*>(w.buffers.out) + of_all * job.out.lout;
+      dense::HWY_NAMESPACE::EmitCout(job.out, p, segments, core::ceil_div(count, kTile) * kTile, to,
+                                     job.problem.groups * job.out_channels * job.out.lout, w.run);
+    }
+  }
+}
+
+void DoUnit(const Worker& w, int64_t unit) {
+  const Job& job = w.job;
+  const Config& c = job.config;
+  const uint16_t* weights = w.buffers.weights + (w.task.group * c.units + unit) * job.unit_weights();
+  const int64_t channels = std::min(c.channels, job.out_channels - unit * c.channels);
+  const int64_t columns = w.task.column_end - w.task.column_begin;
+  for (Group group{0, 0}; group.begin < columns; group.begin = group.end) {
+    group.end = std::min(columns, group.begin + c.group_columns);
+    for (const RowClass& rows : job.classes) {
+      const int64_t tiles = core::ceil_div(channels * rows.residues, kTile);
+      for (int64_t tile = 0; tile < std::min(tiles, rows.row_tiles); tile += 2) {
+        MultiplyRows(w, group, rows, weights + rows.weights_begin, tile, std::min<int64_t>(2, tiles - tile));
+      }
+    }
+    EmitUnit(w, group, unit);
+  }
+}
+
+void Compute(const Job& job, const Task& task, const Buffers& b, bool tiles, float* scratch) {
+  auto* panel = reinterpret_cast<uint32_t*>(scratch);
+  auto* pair = reinterpret_cast<uint16_t*>(scratch + job.panel_elements());
+  float* sums = scratch + job.panel_elements() + job.pair_elements();
+  const auto* in = static_cast<const uint16_t*>(b.in) + task.group * job.in_channels * job.split.channel_step;
+  const int32_t least = LoadPanel(job, task, in, pair, panel);
+  tiles = tiles && safe_in_tiles(b.least_weight, least);
+  const Worker w{job, task, b, tiles ? multiply_in_tiles : Multiply, panel, sums, sums + job.sum_elements()};
+  if (tiles) begin_tiles();
+  for (int64_t unit = task.unit_begin; unit < task.unit_end; ++unit) DoUnit(w, unit);
+  if (tiles) end_tiles();
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tconv::cpu::amx
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tconv::cpu::amx {
+
+HWY_EXPORT(Compute);
+HWY_EXPORT(Multiply);
+
+bool tiles_in_use() {
+  return available() && simd::vector_bytes() == 64;
+}
+
+void multiply_in_vectors(const Product& product) {
+  TCONV_DISPATCH(Multiply)(product);
+}
+
+void compute(const Job& job, const Task& task, const Buffers& buffers, float* scratch) {
+  TCONV_DISPATCH(Compute)(job, task, buffers, tiles_in_use(), scratch);
+}
+
+}  // namespace tconv::cpu::amx
+#endif
