@@ -22,7 +22,7 @@ std::atomic<bool> g_forked{false};
 // Set when the library is loaded: a fork may happen at any time after that.
 const int g_registered = pthread_atfork(nullptr, nullptr, [] { g_forked.store(true); });
 
-struct Job {
+struct Tasks {
   tconv_task task;
   void* context;
   int64_t count;
@@ -30,10 +30,10 @@ struct Job {
   std::atomic<int32_t> slots{0};
 
   static void work(void* data) {
-    Job& job = *static_cast<Job*>(data);
-    const int32_t slot = job.slots.fetch_add(1, std::memory_order_relaxed);
-    for (int64_t i; (i = job.next.fetch_add(1, std::memory_order_relaxed)) < job.count;) {
-      job.task(job.context, i, slot);
+    Tasks& tasks = *static_cast<Tasks*>(data);
+    const int32_t slot = tasks.slots.fetch_add(1, std::memory_order_relaxed);
+    for (int64_t i; (i = tasks.next.fetch_add(1, std::memory_order_relaxed)) < tasks.count;) {
+      tasks.task(tasks.context, i, slot);
     }
   }
 };
@@ -51,12 +51,12 @@ __attribute__((visibility("default"))) void tconv_openmp_use(Parallel parallel) 
 // them anew.
 __attribute__((visibility("default"))) void tconv_openmp_for(void* threads, int64_t count, tconv_task task,
                                                              void* context) {
-  Job job{task, context, count};
+  Tasks tasks{task, context, count};
   const auto number = static_cast<unsigned>(reinterpret_cast<std::intptr_t>(threads));
   const Parallel parallel = g_parallel.load(std::memory_order_relaxed);
   // OpenMP's threads do not survive a fork, and waiting for them would never end.
-  if (parallel == nullptr || g_forked.load(std::memory_order_relaxed)) return Job::work(&job);
-  parallel(Job::work, &job, number, 0);
+  if (parallel == nullptr || g_forked.load(std::memory_order_relaxed)) return Tasks::work(&tasks);
+  parallel(Tasks::work, &tasks, number, 0);
 }
 
 }  // extern "C"

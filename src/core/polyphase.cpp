@@ -43,7 +43,7 @@ int64_t Polyphase::phase_of(int64_t q) const {
   return phase < count ? phase : -1;
 }
 
-Polyphase::Run Polyphase::run_of(int64_t o) const {
+Polyphase::Taps Polyphase::taps_at(int64_t o) const {
   const int64_t q = o + padding, farthest = (l - 1) * stride;
   const int64_t first = phase_of(q), last = std::min(k - 1, q / dilation);
   if (first < 0 || first > last) return {};

@@ -43,10 +43,10 @@ struct Polyphase {
   int64_t position_of(int64_t q, int64_t phase) const { return (q - phase * dilation) / stride; }
 
   // The taps of output o that meet x: tap k + j*tap_stride reads input i - j*step, j in [0, count).
-  struct Run {
+  struct Taps {
     int64_t k = 0, i = 0, count = 0;
   };
-  Run run_of(int64_t o) const;
+  Taps taps_at(int64_t o) const;
 };
 
 // a with a*value = 1 modulo m, of coprime numbers; 0 where m is 1.

@@ -33,11 +33,11 @@ Element forward_at(const Problem& p, const core::Polyphase& form, const Operands
                    int64_t o) {
   const auto steps = p.x_steps();
   const int64_t cin_g = p.cin_per_group(), cout_g = p.cout_per_group(), group = co / cout_g;
-  const core::Polyphase::Run run = form.run_of(o);
+  const core::Polyphase::Taps taps = form.taps_at(o);
   Sum sum;
-  for (int64_t ci = group * cin_g; ci < (group + 1) * cin_g && run.count > 0; ++ci) {
-    for (int64_t j = 0; j < run.count; ++j) {
-      const int64_t k = run.k + j * form.tap_stride, i = run.i - j * form.step;
+  for (int64_t ci = group * cin_g; ci < (group + 1) * cin_g && taps.count > 0; ++ci) {
+    for (int64_t j = 0; j < taps.count; ++j) {
+      const int64_t k = taps.k + j * form.tap_stride, i = taps.i - j * form.step;
       sum.add(load(p.dtype, in.x, n * steps[0] + ci * steps[1] + i * steps[2]),
               load(p.dtype, in.weight, (ci * cout_g + co % cout_g) * p.k + k));
     }

@@ -89,10 +89,10 @@ TEST(Polyphase, ClosedFormHasTheTapsOfTheDefinition) {
     const Polyphase form(p);
     double all = 0;
     for (int64_t o = 0; o < p.lout(); ++o) {
-      const Polyphase::Run run = form.run_of(o);
+      const Polyphase::Taps taps = form.taps_at(o);
       std::set<std::pair<int64_t, int64_t>> pairs;
-      for (int64_t j = 0; j < run.count; ++j) {
-        pairs.insert({run.k + j * form.tap_stride, run.i - j * form.step});
+      for (int64_t j = 0; j < taps.count; ++j) {
+        pairs.insert({taps.k + j * form.tap_stride, taps.i - j * form.step});
       }
       ASSERT_EQ(pairs, reached_far(p, o)) << text(p) << " output " << o;
       all += static_cast<double>(pairs.size());

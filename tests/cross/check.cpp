@@ -17,7 +17,7 @@ struct Tally {
   int problems = 0, wrong = 0;
   std::map<std::string, int> kernels;
 
-  void judge_on_all(const core::Problem& problem, Target& target, const Options& options) {
+  void judge_on_all(const core::Problem& problem, Target& target, const JudgeOptions& options) {
     ++problems;
     for (const Verdict& v : judge(problem, "all", target, options)) {
       ++kernels[v.kernel];
@@ -30,7 +30,7 @@ struct Tally {
 
 bool judge_file(const char* name, Target& target, Tally& tally) {
   std::ifstream file(name);
-  Options options;
+  JudgeOptions options;
   options.fills = {Fill::integers, Fill::uniform, Fill::positive, Fill::spread, Fill::special};
   for (std::string line; std::getline(file, line);) {
     line = line.substr(0, line.find('#'));
@@ -54,7 +54,7 @@ int check(const char* file, uint64_t random) {
   }
   for (uint64_t i = 0; i < random; ++i) {
     Rng rng(41, i);
-    Options options;
+    JudgeOptions options;
     options.seed = i;
     tally.judge_on_all(draw_valid(rng, {.tf32 = false, .typical = 3'000}), *target, options);
   }

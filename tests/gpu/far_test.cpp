@@ -14,7 +14,7 @@ class Far : public Gpu {
       ASSERT_TRUE(made.ok()) << made.status().message();
       target_ = std::move(made.value());
     }
-    judge::Options options;
+    judge::JudgeOptions options;
     options.seed = seed;
     for (const judge::Verdict& v : judge::judge(problem, "all", *target_, options)) {
       EXPECT_TRUE(v.right) << text(problem) << ": " << v.kernel << ": " << v.failure;

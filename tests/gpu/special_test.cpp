@@ -22,7 +22,7 @@ void expect_right(const std::vector<const char*>& texts, int seeds) {
     const core::Problem p = core::parse(text).value();
     int wrong = 0;
     for (int seed = 1; seed <= seeds && wrong < 3; ++seed) {
-      judge::Options options;
+      judge::JudgeOptions options;
       options.seed = static_cast<uint64_t>(seed);
       options.fills = {judge::Fill::special};
       for (const judge::Verdict& verdict : judge::judge(p, "all", *target.value(), options)) {
@@ -196,7 +196,7 @@ TEST_F(Special, GradientsHaveOneNan) {
       const auto p = core::parse(text);
       ASSERT_TRUE(p.ok()) << text << ": " << p.status().message();
       for (uint64_t seed = 1; seed <= 10; ++seed) {
-        judge::Options options;
+        judge::JudgeOptions options;
         options.seed = seed;
         options.fills = {judge::Fill::special};
         for (const judge::Verdict& verdict : judge::judge(p.value(), "all", *target.value(), options)) {

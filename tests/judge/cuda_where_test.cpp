@@ -54,7 +54,7 @@ std::unique_ptr<const plan::Kernel> make(const Problem& p, const core::DeviceInf
 TEST(Where, LeadsToTheFaultyRegister) {
   const plan::KernelEntry entry = {"test.lane", "a lane is faulty", core::DeviceKind::cpu, yes, make};
   const auto target = cpu_target(1);
-  Options options;
+  JudgeOptions options;
   options.seed = 3;
   const Problem p = core::parse("n2 ci16 co40 l70 k4 s2 p1 bias f32 tf32").value();
   auto made = Case::make(p, Fill::integers, *target, options);

@@ -30,7 +30,7 @@ core::Problem problem(const char* line) {
 }
 
 std::string verdict(Fault fault, const char* line, Fill fill, Target& target) {
-  Options options;
+  JudgeOptions options;
   options.seed = 11;
   auto made = Case::make(problem(line), fill, target, options);
   if (!made.ok()) return made.status().message();
@@ -102,7 +102,7 @@ int seeds_that_catch(Fault fault, const char* line, int seeds) {
   const auto target = cpu_target(2);
   int caught = 0;
   for (int seed = 0; seed < seeds; ++seed) {
-    Options options;
+    JudgeOptions options;
     options.seed = static_cast<uint64_t>(seed);
     auto made = Case::make(problem(line), Fill::special, *target, options);
     if (!made.ok()) return 0;
@@ -148,7 +148,7 @@ TEST(Judge, TellsRoundingToTf32FromTruncation) {
 
 TEST(Judge, SampledProblemsAreStillScannedForHoles) {
   const auto target = cpu_target(2);
-  Options options;
+  JudgeOptions options;
   options.seed = 3;
   options.all_products = 10;  // everything is large
   const core::Problem p = problem("n1 ci2 co64 l4000 k3 s1 p0 f32");

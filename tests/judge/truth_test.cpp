@@ -23,7 +23,7 @@ TEST(Truth, AgreesWithTheReferenceOnEveryElement) {
   for (uint64_t i = 0; i < 400; ++i) {
     Rng rng(5, i);
     const core::Problem p = draw_valid(rng, {.typical = 3000});
-    Options options;
+    JudgeOptions options;
     options.seed = i;
     auto made = Case::make(p, i % 5 == 0 ? Fill::special : Fill::uniform, *target, options);
     ASSERT_TRUE(made.ok());

@@ -31,7 +31,7 @@ class SimdTarget {
 inline void judge_problem(const core::Problem& problem, const char* kernel, uint64_t seed = 1,
                           std::vector<judge::Fill> fills = {}) {
   const auto target = judge::cpu_target(2);
-  judge::Options options;
+  judge::JudgeOptions options;
   options.seed = seed;
   options.fills = std::move(fills);
   for (const judge::Verdict& verdict : judge::judge(problem, kernel, *target, options)) {

@@ -17,7 +17,7 @@ using core::Problem;
 using core::Size;
 
 void expect_right(const Problem& problem, Target& target, uint64_t seed) {
-  Options options;
+  JudgeOptions options;
   options.seed = seed;
   for (const Verdict& v : judge(problem, "all", target, options)) {
     EXPECT_TRUE(v.right) << text(problem) << ": " << v.kernel << ": " << v.failure;

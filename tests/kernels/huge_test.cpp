@@ -20,7 +20,7 @@ void judge_huge(const char* line) {
                  << " are free";
   }
   const auto roomy = cpu_target(2, needed);
-  Options options;
+  JudgeOptions options;
   options.fills = {Fill::uniform};
   for (const Verdict& v : judge(p, "", *roomy, options)) {
     EXPECT_TRUE(v.right) << line << ": " << v.kernel << ": " << v.failure;

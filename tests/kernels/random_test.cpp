@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kProblems = 20'000, kShards = 10;
 
 void expect_right(const core::Problem& problem, const std::string& kernel, Target& target,
-                  const Options& options) {
+                  const JudgeOptions& options) {
   for (const Verdict& v : judge(problem, kernel, target, options)) {
     EXPECT_TRUE(v.right) << text(problem) << ": " << v.kernel << ": " << v.failure;
   }
@@ -30,7 +30,7 @@ TEST_P(RandomProblems, AreRight) {
     const core::Problem problem = draw_valid(rng, {.far = true});
     // By eights, so that every target meets the problems of all kernels.
     const tests::SimdTarget only(simd[static_cast<std::size_t>(i / 8) % simd.size()]);
-    Options options;
+    JudgeOptions options;
     options.seed = mix(7) + static_cast<uint64_t>(i);
     expect_right(problem, i % 8 == 0 ? "all" : "", *target, options);
   }
@@ -80,7 +80,7 @@ class NastyProblems : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(NastyProblems, AreRightOnEveryKernel) {
   const auto target = cpu_target(2);
-  Options options;
+  JudgeOptions options;
   options.fills = {Fill::integers, Fill::uniform, Fill::positive, Fill::spread, Fill::special};
   for (const char* line : kNasty) {
     const auto parsed = core::parse(line + std::string(" ") + GetParam());

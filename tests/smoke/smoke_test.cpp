@@ -15,7 +15,7 @@ namespace {
 TEST(Smoke, EveryKernelOnEveryKindOfProblem) {
   std::ifstream file(TCONV_SOURCE_DIR "/tests/shapes/smoke.txt");
   const auto target = cpu_target(2);
-  Options options;
+  JudgeOptions options;
   options.fills = {Fill::integers, Fill::uniform, Fill::positive, Fill::spread, Fill::special};
   int problems = 0;
   for (std::string line; std::getline(file, line);) {
@@ -39,7 +39,7 @@ TEST(Smoke, RandomProblems) {
   const auto target = cpu_target(2);
   for (uint64_t i = 0; i < 300; ++i) {
     Rng rng(21, i);
-    Options options;
+    JudgeOptions options;
     options.seed = i;
     const core::Problem problem = draw_valid(rng, {.typical = 20'000});
     for (const Verdict& v : judge(problem, "all", *target, options)) {

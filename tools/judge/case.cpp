@@ -22,7 +22,7 @@ int64_t elements(const Problem& p, int role) {
   return reads(p, role) ? counts[role] : 0;
 }
 
-bool samples(const Problem& p, const Options& options) {
+bool samples(const Problem& p, const JudgeOptions& options) {
   const int64_t most =
       std::max({p.output_elements(), elements(p, 0), elements(p, 3), p.x_elements(), p.y_elements()});
   return work_of(p).flops / 2 > options.all_products || most > options.all_elements;
@@ -30,7 +30,7 @@ bool samples(const Problem& p, const Options& options) {
 
 }  // namespace
 
-std::size_t memory_needed(const Problem& p, const Options& options) {
+std::size_t memory_needed(const Problem& p, const JudgeOptions& options) {
   int64_t operands = 0;
   for (int role = 0; role < 4; ++role) operands += elements(p, role);
   const auto element = static_cast<double>(size_of(p.dtype));
@@ -83,7 +83,7 @@ void Case::find_truth() {
 }
 
 core::Result<std::unique_ptr<Case>> Case::make(const Problem& problem, Fill fill, Target& target,
-                                               const Options& options) {
+                                               const JudgeOptions& options) {
   auto made = operands_only(problem, fill, target, options);
   if (!made.ok()) return Status(made.status().code(), "not judged: " + made.status().message());
   made.value()->find_truth();
@@ -91,7 +91,7 @@ core::Result<std::unique_ptr<Case>> Case::make(const Problem& problem, Fill fill
 }
 
 core::Result<std::unique_ptr<Case>> Case::operands_only(const Problem& problem, Fill fill, Target& target,
-                                                        const Options& options) {
+                                                        const JudgeOptions& options) {
   Status status = validate(problem);
   if (!status.ok()) return status;
   const std::size_t needed = memory_needed(problem, options);

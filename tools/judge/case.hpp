@@ -12,7 +12,7 @@
 
 namespace tconv::judge {
 
-struct Options {
+struct JudgeOptions {
   uint64_t seed = 1;
   std::vector<Fill> fills;    // empty: integers and one other kind, drawn by the seed
   bool aligned = false;       // operands begin on 256 bytes, as allocators hand them out: for measurements
@@ -22,24 +22,24 @@ struct Options {
 
 struct Case {
   static core::Result<std::unique_ptr<Case>> make(const core::Problem& problem, Fill fill, Target& target,
-                                                  const Options& options);
+                                                  const JudgeOptions& options);
   // Without the float64 result: for measurements.
   static core::Result<std::unique_ptr<Case>> operands_only(const core::Problem& problem, Fill fill,
-                                                           Target& target, const Options& options);
+                                                           Target& target, const JudgeOptions& options);
   plan::Operands host_operands();
   plan::Operands device_operands();
 
   core::Problem problem;
   Fill fill;
   Target& target;
-  Options options;
+  JudgeOptions options;
   std::optional<Guarded> operands[4] = {};  // x, weight, bias, grad_output: those that the operation reads
   uint64_t checksums[4] = {};
   Truth truth = {};
   bool sampled = false;
 
  private:
-  Case(const core::Problem& p, Fill f, Target& t, const Options& o)
+  Case(const core::Problem& p, Fill f, Target& t, const JudgeOptions& o)
       : problem(p), fill(f), target(t), options(o) {}
   core::Status fill_operands();
   void find_truth();
@@ -48,7 +48,7 @@ struct Case {
 extern const char* const kOperandNames[4];
 
 // The most bytes that judging takes, without the kernels' own buffers.
-std::size_t memory_needed(const core::Problem& problem, const Options& options);
+std::size_t memory_needed(const core::Problem& problem, const JudgeOptions& options);
 
 // Outputs larger than this are compared between runs by their checksum.
 inline constexpr std::size_t kKeptBits = std::size_t{256} << 20;

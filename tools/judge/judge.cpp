@@ -15,14 +15,14 @@ Verdict judge(Case& problem_case, const Subject& subject) {
   return verdict;
 }
 
-std::vector<Fill> fills_of(const Options& options) {
+std::vector<Fill> fills_of(const JudgeOptions& options) {
   if (!options.fills.empty()) return options.fills;
   Rng rng(options.seed, 79);
   return {Fill::integers, rng.pick({Fill::uniform, Fill::positive, Fill::spread, Fill::special})};
 }
 
 std::vector<Verdict> judge(const core::Problem& problem, const std::string& kernel, Target& target,
-                           const Options& options) {
+                           const JudgeOptions& options) {
   std::vector<std::string> names = {kernel};
   if (kernel == "all") {
     names.clear();

@@ -29,9 +29,9 @@ Verdict judge(Case& problem_case, const Subject& subject);
 // Judges all kinds of data with the planner's choice (""), with a kernel by its name, or with every kernel
 // that supports the problem ("all"). One verdict for each kernel.
 std::vector<Verdict> judge(const core::Problem& problem, const std::string& kernel, Target& target,
-                           const Options& options);
+                           const JudgeOptions& options);
 
 // The kinds of data that the options select.
-std::vector<Fill> fills_of(const Options& options);
+std::vector<Fill> fills_of(const JudgeOptions& options);
 
 }  // namespace tconv::judge

@@ -61,13 +61,13 @@ Wide widen_y(const Problem& p, const void* data, bool tf32) {
 }
 
 // Three running sums over a row of elements; deviation is null where it does not count.
-struct Row {
+struct RunningSums {
   double *value, *magnitude, *deviation;
 };
 
 // row[i] += a[i*step] * b: what a tap adds to `count` elements. Adding 0.0 turns a product of -0.0 into +0.0,
 // so that a sum that began at -0.0 keeps this sign only without products.
-void add_products(const Row& row, int64_t count, const double* a, int64_t step, double b) {
+void add_products(const RunningSums& row, int64_t count, const double* a, int64_t step, double b) {
   double* __restrict value = row.value;
   double* __restrict magnitude = row.magnitude;
   if (step == 1) {
@@ -107,9 +107,9 @@ void add_deviations(double* deviation, int64_t count, const Wide& a, int64_t a_a
   }
 }
 
-void add_tap(const Row& row, int64_t first, int64_t count, const Wide& a, int64_t a_at, int64_t step,
+void add_tap(const RunningSums& row, int64_t first, int64_t count, const Wide& a, int64_t a_at, int64_t step,
              const Wide& b, int64_t b_at) {
-  const Row part{row.value + first, row.magnitude + first, row.deviation};
+  const RunningSums part{row.value + first, row.magnitude + first, row.deviation};
   add_products(part, count, a.value.data() + a_at, step, b.value[static_cast<std::size_t>(b_at)]);
   if (row.deviation == nullptr) return;
   const auto at = static_cast<std::size_t>(b_at);
@@ -141,7 +141,7 @@ struct TruthMaker {
     truth.magnitude_.assign(count, 0);
     if (tf32) truth.deviation_.assign(count, 0);
   }
-  Row row_at(int64_t index) {
+  RunningSums row_at(int64_t index) {
     return {truth.value_.data() + index, truth.magnitude_.data() + index,
             tf32 ? truth.deviation_.data() + index : nullptr};
   }
@@ -177,15 +177,15 @@ struct TruthMaker {
       std::fill_n(sums.begin(), lout, -0.0);  // without products, what the bias adds to is nothing
       int64_t start = 0;
       for (const Residue& r : residues) {
-        const Row row{sums.data() + start, sums.data() + lout + start,
-                      tf32 ? sums.data() + 2 * lout + start : nullptr};
+        const RunningSums row{sums.data() + start, sums.data() + lout + start,
+                              tf32 ? sums.data() + 2 * lout + start : nullptr};
         if (r.phase >= 0) forward_residue(row, form, r, x, w, n, co);
         spread(sums.data() + start, r, row_at(index * lout), co);
         start += r.count;
       }
     });
   }
-  void forward_residue(const Row& row, const core::Polyphase& form, const Residue& r, const Wide& x,
+  void forward_residue(const RunningSums& row, const core::Polyphase& form, const Residue& r, const Wide& x,
                        const Wide& w, int64_t n, int64_t co) const {
     const int64_t cin_g = p.cin_per_group(), cout_g = p.cout_per_group();
     const int64_t first_ci = co / cout_g * cin_g;
@@ -199,7 +199,7 @@ struct TruthMaker {
       }
     }
   }
-  void spread(const double* sums, const Residue& r, const Row& out, int64_t co) const {
+  void spread(const double* sums, const Residue& r, const RunningSums& out, int64_t co) const {
     const double bias = p.has_bias ? reference::load(p.dtype, in.bias, co) : 0;
     const int64_t lout = p.lout();
     for (int64_t t = 0; t < r.count; ++t) {
@@ -216,7 +216,7 @@ struct TruthMaker {
     const int64_t cout_g = p.cout_per_group(), lout = p.lout();
     each(p.n * p.cin, [&](int64_t index, int32_t) {
       const int64_t n = index / p.cin, ci = index % p.cin, first_co = ci / p.cin_per_group() * cout_g;
-      const Row row = row_at(index * p.l);
+      const RunningSums row = row_at(index * p.l);
       std::fill_n(row.value, p.l, -0.0);  // as in forward()
       for (int64_t c = 0; c < cout_g; ++c) {
         for (int64_t k = 0; k < p.k; ++k) {

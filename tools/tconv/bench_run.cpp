@@ -46,7 +46,7 @@ core::Result<std::vector<Set>> make_sets(const core::Problem& problem, Target& t
   std::vector<Set> sets;
   const auto bytes = static_cast<std::size_t>(problem.output_elements()) * size_of(problem.dtype);
   for (int i = 0; i < sets_for(problem, target); ++i) {
-    judge::Options options;
+    judge::JudgeOptions options;
     options.seed = static_cast<uint64_t>(i) + 1;
     options.aligned = true;
     auto made = judge::Case::operands_only(problem, judge::Fill::uniform, target, options);

@@ -172,7 +172,7 @@ class Check {
  private:
   void judge_one(int64_t i) {
     const core::Problem problem = source_.at(i);
-    judge::Options options;
+    judge::JudgeOptions options;
     options.seed = source_.seed_of(i);
     options.fills = fills_of(a_.data);
     const std::vector<std::string> kernels = kernels_for(problem, a_, names_, *target_);
@@ -257,10 +257,12 @@ Command check_command(CLI::App& app) {
   add_whole(*sub, "--seed", a->seed, 0, UINT64_MAX, "Seed of the random problems and of all data")
       ->capture_default_str();
   add_whole(*sub, "--first", a->first, 0, kMostProblems,
-            "Start with this random problem of the seed; a problem on the command line gets the data of this number")
+            "Start with this random problem of the seed; a problem on the command line gets the data of this "
+            "number")
       ->capture_default_str();
-  sub->add_option("--data", a->data,
-                  "Kinds of data, separated by commas: integers,uniform,positive,spread,special (NaN and infinities)")
+  sub->add_option(
+         "--data", a->data,
+         "Kinds of data, separated by commas: integers,uniform,positive,spread,special (NaN and infinities)")
       ->type_name("KINDS")
       ->delimiter(',')
       ->allow_extra_args(false)
@@ -269,8 +271,9 @@ Command check_command(CLI::App& app) {
   sub->add_option("--kernel", a->kernel, "A kernel's name, or all: every one that supports the problem")
       ->type_name("NAME")
       ->check(not_empty());
-  sub->add_flag("--where-supported", a->where_supported,
-                "--kernel is a list, separated by commas; problems that none of them supports are skipped, not wrong");
+  sub->add_flag(
+      "--where-supported", a->where_supported,
+      "--kernel is a list, separated by commas; problems that none of them supports are skipped, not wrong");
   add_threads(*sub, a->threads);
   add_simd(*sub, a->simd);
   constexpr uint64_t kMostMib = (uint64_t{1} << 43) - 1;

@@ -35,15 +35,15 @@ Problem checked(const Problem& problem) {
   return problem;
 }
 
-using Row = std::map<std::string, std::string, std::less<>>;
+using CsvRow = std::map<std::string, std::string, std::less<>>;
 
-const std::string& cell(const Row& row, const char* column) {
+const std::string& cell(const CsvRow& row, const char* column) {
   const auto found = row.find(column);
   if (found == row.end()) throw UsageError(fmt::format("there is no column {}", column));
   return found->second;
 }
 
-int64_t integer(const Row& row, const char* column) {
+int64_t integer(const CsvRow& row, const char* column) {
   const std::string& text = cell(row, column);
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -53,7 +53,7 @@ int64_t integer(const Row& row, const char* column) {
   return value;
 }
 
-NamedProblem layer(const Row& row) {
+NamedProblem layer(const CsvRow& row) {
   Problem p;
   p.n = integer(row, "batch");
   p.cin = integer(row, "cin");
@@ -122,7 +122,7 @@ std::vector<NamedProblem> parse_layer_table(const std::string& path, const std::
     if (cells.size() != columns.size()) {
       throw UsageError(fmt::format("{} cells where the first line has {}", cells.size(), columns.size()));
     }
-    Row row;
+    CsvRow row;
     for (std::size_t i = 0; i < cells.size(); ++i) row.emplace(columns[i], trimmed(cells[i]));
     problems.push_back(layer(row));
   });

@@ -11,7 +11,7 @@
 
 #include "core/polyphase.hpp"
 #include "cpu/dense/contract.hpp"
-#include "cpu/dense/runs-inl.hpp"
+#include "cpu/dense/ranges-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::dense {
@@ -166,7 +166,7 @@ HWY_INLINE void EmitCout(const Geometry& g, const Phases<A>& p, const Segments& 
     const int64_t begin = s * at.q - g.padding;
     const int64_t low = std::max<int64_t>(begin, 0), high = std::min(begin + s * at.count, g.lout);
     if (low >= high) continue;
-    NarrowRun(run + (at.column * s + low - begin), y_channel + at.sample * y_sample + low, high - low);
+    NarrowRange(run + (at.column * s + low - begin), y_channel + at.sample * y_sample + low, high - low);
   }
 }
 

@@ -10,7 +10,7 @@
 
 #include "core/polyphase.hpp"
 #include "cpu/dense/contract.hpp"
-#include "cpu/dense/runs-inl.hpp"
+#include "cpu/dense/ranges-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::dense {
@@ -63,7 +63,7 @@ HWY_INLINE void GatherTaps(const T* from, const RowOffsets& rows, int64_t tap_st
   for (int64_t begin = 0; begin < taps; begin += kTaps) {
     const int64_t count = std::min(kTaps, taps - begin);
     GatherTaps(from + begin * tap_step, rows, tap_step, count, gathered);
-    WidenRun(gathered, to + begin * kRows, count * kRows);
+    WidenRange(gathered, to + begin * kRows, count * kRows);
   }
 }
 

@@ -11,14 +11,14 @@
 
 #include "core/polyphase.hpp"
 #include "cpu/dense/contract.hpp"
-#include "cpu/dense/runs-inl.hpp"
+#include "cpu/dense/ranges-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::dense {
 namespace HWY_NAMESPACE {
 
 template <class A>
-HWY_INLINE void ZeroRun(A* to, int64_t count) {
+HWY_INLINE void ZeroRange(A* to, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] = 0;
 }
 
@@ -27,24 +27,24 @@ template <class T, class A>
 HWY_INLINE void LoadPositions(const T* x, int64_t step, int64_t l, int64_t first, int64_t count, A* to) {
   const int64_t begin = std::clamp<int64_t>(-first, 0, count);
   const int64_t end = std::clamp<int64_t>(l - first, begin, count);
-  ZeroRun(to, begin);
+  ZeroRange(to, begin);
   if (step == 1) {
-    WidenRun(x + (first + begin), to + begin, end - begin);
+    WidenRange(x + (first + begin), to + begin, end - begin);
   } else {
     for (int64_t i = begin; i < end; ++i) to[i] = widen(x[(first + i) * step]);
   }
-  ZeroRun(to + end, count - end);
+  ZeroRange(to + end, count - end);
 }
 
 // What one line of the panel holds: `count` places from place `from` of the batch's sequence on, where a
 // sample's place v is x position q_first - reach + v.
-struct Line {
+struct PanelLine {
   int64_t from, count, reach;
 };
 
 // The line of one channel; x points at the channel in sample 0. Past the last period there are zeros alone.
 template <class T, class A>
-HWY_INLINE void LoadLine(const Geometry& g, const Config& c, const T* x, const Line& line, A* to) {
+HWY_INLINE void LoadLine(const Geometry& g, const Config& c, const T* x, const PanelLine& line, A* to) {
   int64_t sample = line.from / c.period, place = line.from % c.period;
   for (int64_t done = 0; done < line.count;) {
     const int64_t run = std::min(line.count - done, c.period - place);
@@ -52,7 +52,7 @@ HWY_INLINE void LoadLine(const Geometry& g, const Config& c, const T* x, const L
       LoadPositions(x + sample * g.x_steps[0], g.x_steps[2], g.l, g.q_first - line.reach + place, run,
                     to + done);
     } else {
-      ZeroRun(to + done, run);
+      ZeroRange(to + done, run);
     }
     done += run;
     place = 0;

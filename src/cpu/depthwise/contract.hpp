@@ -21,7 +21,7 @@
 #include <string>
 
 #include "core/problem.hpp"
-#include "cpu/common/rows.hpp"
+#include "cpu/common/residues.hpp"
 #include "plan/kernel_entry.hpp"
 
 namespace tconv::cpu::depthwise {
@@ -42,7 +42,7 @@ struct Config {
 struct Job {
   core::Problem problem;
   Config config;
-  Rows rows;
+  Residues residues;
   int64_t lout = 0, pitch = 0;  // pitch: accumulators per staged row of x
   int64_t units() const { return problem.n * problem.groups * config.tiles; }
   int64_t tasks() const { return (units() + config.units_per_task - 1) / config.units_per_task; }

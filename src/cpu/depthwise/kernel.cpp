@@ -21,7 +21,7 @@ class DepthwiseKernel final : public plan::Kernel {
         threads_(threads) {}
 
   std::size_t workspace_bytes() const override { return scratch_ * static_cast<std::size_t>(threads_); }
-  std::size_t table_bytes() const override { return job_.rows.table_bytes(); }
+  std::size_t table_bytes() const override { return job_.residues.table_bytes(); }
   std::string describe() const override { return job_.config.text(); }
 
   core::Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
@@ -31,8 +31,8 @@ class DepthwiseKernel final : public plan::Kernel {
         finite.store(false, std::memory_order_relaxed);
       }
     });
-    if (!finite) repair_ends(job_.problem, job_.rows, operands, context.executor);
-    store_bias_alone(job_.problem, job_.rows, operands, context.executor);
+    if (!finite) repair_ends(job_.problem, job_.residues, operands, context.executor);
+    store_bias_alone(job_.problem, job_.residues, operands, context.executor);
     return {};
   }
 

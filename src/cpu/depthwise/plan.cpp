@@ -25,7 +25,7 @@ int64_t tile_of(const Problem& p, Way way) {
 }  // namespace
 
 Job job_of(const Problem& p) {
-  Job job{p, {}, rows_of(p), p.lout(), 0};
+  Job job{p, {}, residues_of(p), p.lout(), 0};
   Config& c = job.config;
   const bool all_residues = job.lout >= p.stride;
   c.way = all_residues && p.stride <= 4     ? Way::interleave
@@ -36,7 +36,7 @@ Job job_of(const Problem& p) {
   // Tasks of about 64K outputs.
   const int64_t outputs = std::min(c.tile * p.stride, job.lout) * p.cout_per_group();
   c.units_per_task = std::max<int64_t>(1, 65536 / std::max<int64_t>(1, outputs));
-  job.pitch = round_up(c.tile + kLanes + job.rows.highest - job.rows.lowest, kLanes);
+  job.pitch = round_up(c.tile + kLanes + job.residues.highest - job.residues.lowest, kLanes);
   return job;
 }
 
@@ -50,7 +50,7 @@ std::string Config::text() const {
 
 std::size_t Job::scratch_bytes() const {
   const int64_t rows_tile =
-      config.way != Way::rows_tile ? 0 : static_cast<int64_t>(rows.rows.size()) * (config.tile + kLanes);
+      config.way != Way::rows_tile ? 0 : static_cast<int64_t>(residues.table.size()) * (config.tile + kLanes);
   const int64_t elements = problem.cin_per_group() * pitch + weights_per_group() + kSlack + rows_tile;
   return static_cast<std::size_t>(elements) * accumulator_size(problem.dtype);
 }

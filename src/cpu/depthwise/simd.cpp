@@ -20,7 +20,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 // One (n, group, tile) with its operands as accumulators.
 template <class A>
 struct Unit {
-  const A* x;       // position t0 + rows.lowest of the group's first channel
+  const A* x;       // position t0 + residues.lowest of the group's first channel
   int64_t x_pitch;  // to the next channel
   const A* w;       // raw order
   int64_t t0, count;
@@ -31,20 +31,20 @@ HWY_INLINE void Block(D d, const Job& job, const Unit<A>& unit, int64_t co, int6
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const core::Problem& p = job.problem;
   const int64_t cin = p.cin_per_group(), w_pitch = p.cout_per_group() * p.k;
-  const int64_t k_step = job.rows.k_step, x_step = job.rows.x_step;
-  const Row* rows = job.rows.rows.data();
+  const int64_t k_step = job.residues.k_step, x_step = job.residues.x_step;
+  const Residue* residues = job.residues.table.data();
   hn::Vec<D> acc[V][S];
   for (int v = 0; v < V; ++v) {
     for (int f = 0; f < S; ++f) acc[v][f] = hn::Set(d, bias);
   }
   for (int64_t ci = 0; ci < cin; ++ci) {
-    const A* x = unit.x + ci * unit.x_pitch + t - job.rows.lowest;
+    const A* x = unit.x + ci * unit.x_pitch + t - job.residues.lowest;
     const A* w = unit.w + ci * w_pitch + co * p.k;
 #pragma GCC unroll 4
     for (int f = 0; f < S; ++f) {
-      const A* wf = w + rows[f].k0;
-      const A* xf = x + rows[f].offset;
-      for (int64_t j = rows[f].count; j > 0; --j, wf += k_step, xf -= x_step) {
+      const A* wf = w + residues[f].k0;
+      const A* xf = x + residues[f].offset;
+      for (int64_t j = residues[f].count; j > 0; --j, wf += k_step, xf -= x_step) {
         const auto weight = hn::Set(d, *wf);
 #pragma GCC unroll 8
         for (int v = 0; v < V; ++v) {
@@ -149,7 +149,7 @@ HWY_INLINE void ChannelByResidue(const Job& job, const Unit<A>& unit, int64_t co
   const int64_t begin = s * unit.t0, end = std::min(job.lout, s * (unit.t0 + unit.count));
   const bool single = p.cin_per_group() == 1 && s <= lanes;
   for (int64_t q = (begin + p.padding) / s; s * q - p.padding < end; ++q) {
-    const int64_t place = q - unit.t0 - job.rows.lowest;
+    const int64_t place = q - unit.t0 - job.residues.lowest;
     const A* x = unit.x + place;
     const int64_t inside = (end - lanes - (s * q - p.padding)) / s + 1;
     if (single && s * q - p.padding >= begin && place >= taps - 1 && inside > 1 &&
@@ -190,16 +190,17 @@ HWY_NOINLINE void ChannelByTile(D d, const Job& job, const Unit<A>& unit, int64_
   const core::Problem& p = job.problem;
   const int64_t w_pitch = p.cout_per_group() * p.k,
                 pitch = job.config.tile + static_cast<int64_t>(hn::MaxLanes(d));
-  const int64_t residues = static_cast<int64_t>(job.rows.rows.size());
+  const int64_t residues = static_cast<int64_t>(job.residues.table.size());
   for (int64_t f = 0; f < residues; ++f) {
-    const Row row = job.rows.rows[static_cast<std::size_t>(f)];
+    const Residue residue = job.residues.table[static_cast<std::size_t>(f)];
     for (int64_t t = 0; t < unit.count; t += lanes) {
       auto acc = hn::Set(d, bias);
       for (int64_t ci = 0; ci < p.cin_per_group(); ++ci) {
-        const A* w = unit.w + ci * w_pitch + co * p.k + row.k0;
-        const A* x = unit.x + ci * unit.x_pitch + t - job.rows.lowest + row.offset;
-        for (int64_t j = 0; j < row.count; ++j) {
-          acc = hn::MulAdd(hn::Set(d, w[j * job.rows.k_step]), hn::LoadU(d, x - j * job.rows.x_step), acc);
+        const A* w = unit.w + ci * w_pitch + co * p.k + residue.k0;
+        const A* x = unit.x + ci * unit.x_pitch + t - job.residues.lowest + residue.offset;
+        for (int64_t j = 0; j < residue.count; ++j) {
+          acc = hn::MulAdd(hn::Set(d, w[j * job.residues.k_step]), hn::LoadU(d, x - j * job.residues.x_step),
+                           acc);
         }
       }
       hn::StoreU(acc, d, tile + f * pitch + t);
@@ -214,12 +215,12 @@ Unit<A> PrepareX(D d, const Job& job, const T* x, int64_t t0, A* staged) {
   const core::Problem& p = job.problem;
   const auto steps = p.x_steps();
   const int64_t count = std::min(job.config.tile, core::ceil_div(job.lout, p.stride) - t0);
-  const int64_t first = t0 + job.rows.lowest;
-  const int64_t reach = hwy::RoundUpTo(static_cast<std::size_t>(count), hn::Lanes(d)) + job.rows.highest;
+  const int64_t first = t0 + job.residues.lowest;
+  const int64_t reach = hwy::RoundUpTo(static_cast<std::size_t>(count), hn::Lanes(d)) + job.residues.highest;
   if constexpr (std::is_same_v<T, A>) {
     if (steps[2] == 1 && first >= 0 && t0 + reach <= p.l) return {x + first, steps[1], nullptr, t0, count};
   }
-  const int64_t positions = reach - job.rows.lowest;
+  const int64_t positions = reach - job.residues.lowest;
   for (int64_t ci = 0; ci < p.cin_per_group(); ++ci) {
     StageRow(d, x + ci * steps[1], steps[2], p.l, first, positions, staged + ci * job.pitch);
   }

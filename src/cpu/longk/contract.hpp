@@ -24,7 +24,7 @@
 #include <string>
 
 #include "core/problem.hpp"
-#include "cpu/common/rows.hpp"
+#include "cpu/common/residues.hpp"
 #include "plan/kernel_entry.hpp"
 
 namespace tconv::cpu::longk {
@@ -57,15 +57,15 @@ struct Job {
 Job job_of(const core::Problem& problem, int64_t threads);
 
 // Blocks of one stage: count of them from `first`, of a group.
-struct Stage {
+struct StagedBlocks {
   int64_t group, first, count;
 };
 
 int64_t panels(const Job& job);  // of one channel
-void stage_block(const Job& job, const void* x, const Stage& stage, int64_t block, void* staged);
+void stage_block(const Job& job, const void* x, const StagedBlocks& stage, int64_t block, void* staged);
 // Tasks are numbered over panels, then channels, then parts. Returns false if zeros around x may have met a
 // weight that is not finite.
-bool run_task(const Job& job, const plan::Operands& operands, const Stage& stage, const void* staged,
+bool run_task(const Job& job, const plan::Operands& operands, const StagedBlocks& stage, const void* staged,
               int64_t task, void* scratch);
 
 extern const plan::KernelEntry kEntry;

@@ -17,7 +17,7 @@ class LongkKernel final : public plan::Kernel {
  public:
   LongkKernel(const Problem& problem, int threads)
       : job_(job_of(problem, threads)),
-        ends_(rows_of(problem)),
+        ends_(residues_of(problem)),
         stage_(round_up<std::size_t>(job_.stage_bytes(), 256)),
         scratch_(round_up<std::size_t>(job_.scratch_bytes(), 256)),
         threads_(static_cast<std::size_t>(threads)) {}
@@ -40,7 +40,7 @@ class LongkKernel final : public plan::Kernel {
   }
 
  private:
-  void run_stage(const plan::Operands& operands, const Stage& stage, const plan::RunContext& context,
+  void run_stage(const plan::Operands& operands, const StagedBlocks& stage, const plan::RunContext& context,
                  std::atomic<bool>& finite) const {
     const Problem& p = job_.problem;
     std::byte* staged = context.workspace;
@@ -55,7 +55,7 @@ class LongkKernel final : public plan::Kernel {
   }
 
   Job job_;
-  Rows ends_;
+  Residues ends_;
   std::size_t stage_, scratch_, threads_;
 };
 

@@ -92,7 +92,7 @@ struct Ahead {
 
 // tile[q][r] for `count` blocks from `first` on.
 template <class T, class D, class A>
-HWY_INLINE void Products(D d, const Job& job, const T* w, const Panel& panel, const Stage& stage,
+HWY_INLINE void Products(D d, const Job& job, const T* w, const Panel& panel, const StagedBlocks& stage,
                          const A* staged, int64_t first, int64_t count, A* packed, A* tile) {
   const core::Problem& p = job.problem;
   const int64_t width = panel.vectors * static_cast<int64_t>(hn::Lanes(d)), cin = p.cin_per_group();
@@ -141,8 +141,8 @@ HWY_INLINE bool StoreSums(D d, const Job& job, const Panel& panel, int64_t q, co
 }
 
 template <class T>
-bool RunTask(const Job& job, const plan::Operands& in, const Stage& stage, const Accumulator<T>* staged,
-             int64_t task, Accumulator<T>* scratch) {
+bool RunTask(const Job& job, const plan::Operands& in, const StagedBlocks& stage,
+             const Accumulator<T>* staged, int64_t task, Accumulator<T>* scratch) {
   using A = Accumulator<T>;
   const hn::ScalableTag<A> d;
   const core::Problem& p = job.problem;
@@ -177,7 +177,8 @@ HWY_INLINE void StageInside(D d, const T* row, int64_t pitch, int64_t count, int
 }
 
 template <class T>
-void StageBlockOf(const Job& job, const T* x, const Stage& stage, int64_t index, Accumulator<T>* staged) {
+void StageBlockOf(const Job& job, const T* x, const StagedBlocks& stage, int64_t index,
+                  Accumulator<T>* staged) {
   const hn::ScalableTag<Accumulator<T>> d;
   const core::Problem& p = job.problem;
   const auto steps = p.x_steps();
@@ -199,15 +200,15 @@ void StageBlockOf(const Job& job, const T* x, const Stage& stage, int64_t index,
   }
 }
 
-void StageAny(const Job& job, const void* x, const Stage& stage, int64_t block, void* staged) {
+void StageAny(const Job& job, const void* x, const StagedBlocks& stage, int64_t block, void* staged) {
   with_storage(job.problem.dtype, [&](auto storage) HWY_ATTR {
     using T = decltype(storage);
     StageBlockOf<T>(job, static_cast<const T*>(x), stage, block, static_cast<Accumulator<T>*>(staged));
   });
 }
 
-bool Run(const Job& job, const plan::Operands& in, const Stage& stage, const void* staged, int64_t task,
-         void* scratch) {
+bool Run(const Job& job, const plan::Operands& in, const StagedBlocks& stage, const void* staged,
+         int64_t task, void* scratch) {
   return with_storage(job.problem.dtype, [&](auto storage) HWY_ATTR {
     using T = decltype(storage);
     using A = Accumulator<T>;
@@ -234,11 +235,11 @@ int64_t panels(const Job& job) {
   return TCONV_DISPATCH(Panels)(job);
 }
 
-void stage_block(const Job& job, const void* x, const Stage& stage, int64_t block, void* staged) {
+void stage_block(const Job& job, const void* x, const StagedBlocks& stage, int64_t block, void* staged) {
   TCONV_DISPATCH(StageAny)(job, x, stage, block, staged);
 }
 
-bool run_task(const Job& job, const plan::Operands& operands, const Stage& stage, const void* staged,
+bool run_task(const Job& job, const plan::Operands& operands, const StagedBlocks& stage, const void* staged,
               int64_t task, void* scratch) {
   return TCONV_DISPATCH(Run)(job, operands, stage, staged, task, scratch);
 }

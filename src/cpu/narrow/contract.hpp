@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "core/problem.hpp"
-#include "cpu/common/rows.hpp"
+#include "cpu/common/residues.hpp"
 #include "plan/kernel_entry.hpp"
 
 namespace tconv::cpu::narrow {
@@ -55,7 +55,7 @@ struct alignas(64) PackedHeader {
 struct Job {
   core::Problem problem;
   Config config;
-  Rows ends;  // for the repair
+  Residues ends;  // for the repair
   std::vector<Block> blocks;
   std::vector<int64_t> first_tap;  // lowest k of residue r
   int64_t x_step = 1, k_step = 1;

@@ -33,11 +33,11 @@ void make_blocks(Job& job) {
   job.first_tap.assign(static_cast<std::size_t>(p.stride), 0);
   for (int64_t co = 0; co < p.cout_per_group(); ++co) {
     for (int64_t f = 0; f < p.stride; ++f) {
-      const Row& row = job.ends.rows[static_cast<std::size_t>(f)];
+      const Residue& residue = job.ends.table[static_cast<std::size_t>(f)];
       const int64_t r = (f + p.padding) % p.stride, q_first = (f + p.padding) / p.stride;
-      job.first_tap[static_cast<std::size_t>(r)] = row.k0;
-      const int64_t offset = row.count == 0 ? 0 : row.offset - q_first;
-      classes[{offset, row.count}].push_back(co * p.stride + r);
+      job.first_tap[static_cast<std::size_t>(r)] = residue.k0;
+      const int64_t offset = residue.count == 0 ? 0 : residue.offset - q_first;
+      classes[{offset, residue.count}].push_back(co * p.stride + r);
     }
   }
   for (auto& [taps, rows] : classes) {
@@ -59,7 +59,7 @@ void make_blocks(Job& job) {
 Job job_of(const Problem& p) {
   Job job;
   job.problem = p;
-  job.ends = rows_of(p);
+  job.ends = residues_of(p);
   job.x_step = job.ends.x_step;
   job.k_step = job.ends.k_step;
   job.lout = p.lout();

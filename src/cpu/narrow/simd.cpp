@@ -38,7 +38,7 @@ struct Tile {
 
 // What a block reads, and where its sums go.
 template <class A>
-struct Operands {
+struct BlockOperands {
   const A* x;  // of the first channel and output
   int64_t pitch, depth, taps, x_step;
   const A* w;
@@ -46,7 +46,7 @@ struct Operands {
 };
 
 template <int R, int V, class D, class A>
-HWY_INLINE void Product(D d, const Operands<A>& in, int64_t at, const A* bias, const A* ahead) {
+HWY_INLINE void Product(D d, const BlockOperands<A>& in, int64_t at, const A* bias, const A* ahead) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   hn::Vec<D> acc[R][V];
 #pragma GCC unroll 8
@@ -86,7 +86,7 @@ HWY_INLINE void Product(D d, const Operands<A>& in, int64_t at, const A* bias, c
 
 // One block over [0, count) of a part. ahead: what the caller reads next after these channels' part, or null.
 template <int R, class D, class A>
-HWY_NOINLINE void RunBlock(D d, const Operands<A>& in, int64_t count, const A* bias, const A* ahead) {
+HWY_NOINLINE void RunBlock(D d, const BlockOperands<A>& in, int64_t count, const A* bias, const A* ahead) {
   constexpr int kV = VectorsFor(R);
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const bool prefetch = ahead != nullptr;
@@ -99,7 +99,7 @@ HWY_NOINLINE void RunBlock(D d, const Operands<A>& in, int64_t count, const A* b
 }
 
 template <class D, class A>
-HWY_INLINE void AnyBlock(D d, const Operands<A>& in, std::size_t rows, int64_t count, const A* bias,
+HWY_INLINE void AnyBlock(D d, const BlockOperands<A>& in, std::size_t rows, int64_t count, const A* bias,
                          const A* ahead) {
   switch (rows) {
     case 1:
@@ -158,7 +158,7 @@ HWY_INLINE void Part(D d, const Job& job, const Tile<T>& tile, int64_t from, int
       }
       const A* x = x0 - job.lowest + block.offset;
       const int64_t weights = ci * block.taps * static_cast<int64_t>(block.rows.size());
-      const Operands<A> in{x, pitch, channels, block.taps, job.x_step, w + block.weights + weights, out};
+      const BlockOperands<A> in{x, pitch, channels, block.taps, job.x_step, w + block.weights + weights, out};
       const A* ahead = ci + depth < cin ? x + depth * pitch : x - ci * pitch + count;
       AnyBlock(d, in, block.rows.size(), count, ci == 0 ? row_bias : nullptr,
                b == 0 && tile.in_place ? ahead : nullptr);

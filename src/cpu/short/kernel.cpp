@@ -3,8 +3,8 @@
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
 #include "core/reach.hpp"
+#include "cpu/common/residues.hpp"
 #include "cpu/common/round_up.hpp"
-#include "cpu/common/rows.hpp"
 #include "cpu/common/storage.hpp"
 #include "cpu/short/contract.hpp"
 
@@ -17,7 +17,7 @@ class ShortKernel final : public plan::Kernel {
  public:
   ShortKernel(const Problem& problem, int threads)
       : job_(job_of(problem, threads)),
-        ends_(rows_of(problem)),
+        ends_(residues_of(problem)),
         stage_(round_up<std::size_t>(job_.stage_bytes(), 256)),
         scratch_(round_up<std::size_t>(job_.scratch_bytes(), 256)),
         threads_(static_cast<std::size_t>(threads)) {}
@@ -60,7 +60,7 @@ class ShortKernel final : public plan::Kernel {
   }
 
   Job job_;
-  Rows ends_;
+  Residues ends_;
   std::size_t stage_, scratch_, threads_;
 };
 

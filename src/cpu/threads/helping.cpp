@@ -17,19 +17,19 @@ void* WorkerPool::thread_main(void* worker) {
 }
 
 void WorkerPool::serve(Worker& me) {
-  while (wait_for_job(me)) {
-    Job* job = me.job;
+  while (wait_for_region(me)) {
+    Region* region = me.region;
     int slot = me.slot;
-    job->unaccepted.fetch_sub(1);
+    region->unaccepted.fetch_sub(1);
     while (true) {
-      while (job != nullptr) job = help(*job, slot);
+      while (region != nullptr) region = help(*region, slot);
       const uint32_t turn = turn_.load();
       me.state.store(Worker::idle);
-      // A caller that listed its job while this worker was still busy has not hired it.
+      // A caller that listed its region while this worker was still busy has not hired it.
       uint32_t state = Worker::idle;
       if (listed_.load() == 0 || !me.state.compare_exchange_strong(state, Worker::busy)) break;
-      job = find_job(slot);
-      if (job != nullptr || turn != turn_.load()) continue;
+      region = find_region(slot);
+      if (region != nullptr || turn != turn_.load()) continue;
       me.state.store(Worker::idle);
       break;
     }
@@ -37,7 +37,7 @@ void WorkerPool::serve(Worker& me) {
 }
 
 // False: the worker's thread is to end.
-bool WorkerPool::wait_for_job(Worker& me) {
+bool WorkerPool::wait_for_region(Worker& me) {
   const bool excess = me.index >= cores_ - 1;
   if (!excess) {
     spin_for(kSpin, [&] {
@@ -60,60 +60,61 @@ bool WorkerPool::wait_for_job(Worker& me) {
   }
 }
 
-// Returns the job to help next, if there is one, and its slot.
-Job* WorkerPool::help(Job& job, int& slot) {
-  wake_some(job);
-  for (int64_t i; (i = job.next.fetch_add(1, std::memory_order_relaxed)) < job.count;) {
-    job.task(job.context, i, slot);
-    Job* next = nullptr;
-    if (due_elsewhere(job) && move_on(job, slot, next)) return next;
+// Returns the region to help next, if there is one, and its slot.
+Region* WorkerPool::help(Region& region, int& slot) {
+  wake_some(region);
+  for (int64_t i; (i = region.next.fetch_add(1, std::memory_order_relaxed)) < region.count;) {
+    region.task(region.context, i, slot);
+    Region* next = nullptr;
+    if (due_elsewhere(region) && move_on(region, slot, next)) return next;
   }
   helping_.fetch_sub(1);
-  job.release();
-  return listed_.load() == 0 ? nullptr : find_job(slot);
+  region.release();
+  return listed_.load() == 0 ? nullptr : find_region(slot);
 }
 
 // A guess without the mutex; move_on decides.
-bool WorkerPool::due_elsewhere(const Job& job) const {
+bool WorkerPool::due_elsewhere(const Region& region) const {
   const int callers = callers_.load(std::memory_order_relaxed);
   if (callers <= 1) return false;
-  if (int64_t{job.helper_count()} * callers <= budget(job) - callers) return false;  // no more than its share
-  if (callers + helping_.load(std::memory_order_relaxed) > budget(job)) return true;
+  if (int64_t{region.helper_count()} * callers <= budget(region) - callers)
+    return false;  // no more than its share
+  if (callers + helping_.load(std::memory_order_relaxed) > budget(region)) return true;
   return listed_.load(std::memory_order_relaxed) > 0 &&
-         job.looked.load(std::memory_order_relaxed) != turn_.load(std::memory_order_relaxed);
+         region.looked.load(std::memory_order_relaxed) != turn_.load(std::memory_order_relaxed);
 }
 
-bool WorkerPool::move_on(Job& job, int& slot, Job*& next) {
+bool WorkerPool::move_on(Region& region, int& slot, Region*& next) {
   const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return false;  // the next task ends soon enough
-  const bool too_many = room(job) < 0;
-  Job* const poorer = too_many ? nullptr : listed_job(job.helper_count() - 1, false);
+  const bool too_many = room(region) < 0;
+  Region* const poorer = too_many ? nullptr : listed_region(region.helper_count() - 1, false);
   const int left = slot;
   if (!too_many && (poorer == nullptr || !join(*poorer, slot))) {
-    job.looked.store(turn_.load());
+    region.looked.store(turn_.load());
     return false;
   }
   next = poorer;
-  job.give_slot(left);
-  if (!job.listed && !job.exhausted()) list_last(job);
+  region.give_slot(left);
+  if (!region.listed && !region.exhausted()) list_last(region);
   helping_.fetch_sub(1);
-  job.release();  // before the mutex is free, since the job's caller unlists it there
+  region.release();  // before the mutex is free, since the region's caller unlists it there
   return true;
 }
 
-Job* WorkerPool::find_job(int& slot) {
+Region* WorkerPool::find_region(int& slot) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  Job* const job = listed_job(kMaxThreads, true);
-  return job != nullptr && join(*job, slot) ? job : nullptr;
+  Region* const region = listed_region(kMaxThreads, true);
+  return region != nullptr && join(*region, slot) ? region : nullptr;
 }
 
 // Wakes up to four of the hired; each of them wakes others.
-void WorkerPool::wake_some(Job& job) {
+void WorkerPool::wake_some(Region& region) {
   for (int number = 0; number < 4;) {
-    const int place = job.woken.fetch_add(1, std::memory_order_relaxed);
-    if (place >= job.hired_count.load(std::memory_order_acquire)) return;
-    if (!job.hired[place].asleep) continue;
-    futex_wake(&workers_[job.hired[place].worker]->state);
+    const int place = region.woken.fetch_add(1, std::memory_order_relaxed);
+    if (place >= region.hired_count.load(std::memory_order_acquire)) return;
+    if (!region.hired[place].asleep) continue;
+    futex_wake(&workers_[region.hired[place].worker]->state);
     ++number;
   }
 }

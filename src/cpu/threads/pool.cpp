@@ -16,60 +16,61 @@ void WorkerPool::run(int threads, int64_t count, core::Executor::Task task, void
     for (int64_t i = 0; i < count; ++i) task(context, i, 0);
     return;
   }
-  Job job(threads, count, task, context);
-  open(job);
-  wake_some(job);
+  Region region(threads, count, task, context);
+  open(region);
+  wake_some(region);
   uint32_t turn = turn_.load(std::memory_order_relaxed);
-  for (int64_t i; (i = job.next.fetch_add(1, std::memory_order_relaxed)) < count;) {
+  for (int64_t i; (i = region.next.fetch_add(1, std::memory_order_relaxed)) < count;) {
     task(context, i, 0);
-    ask_again(job, turn);
+    ask_again(region, turn);
   }
-  close(job);
-  wait_for_helpers(job);
+  close(region);
+  wait_for_helpers(region);
 }
 
-void WorkerPool::open(Job& job) {
+void WorkerPool::open(Region& region) {
   const std::lock_guard<std::mutex> lock(mutex_);
   callers_.fetch_add(1);
   turn_.fetch_add(1);
   forget_ended();
-  list_first(job);  // before looking for idle workers: one that becomes idle after that sees the list
-  hire(job, std::min(job.want, room(job)), false);
-  if (job.helper_count() >= job.want) unlist(job);
+  list_first(region);  // before looking for idle workers: one that becomes idle after that sees the list
+  hire(region, std::min(region.want, room(region)), false);
+  if (region.helper_count() >= region.want) unlist(region);
 }
 
-void WorkerPool::close(Job& job) {
+void WorkerPool::close(Region& region) {
   const std::lock_guard<std::mutex> lock(mutex_);
   callers_.fetch_sub(1);
   turn_.fetch_add(1);
-  unlist(job);
+  unlist(region);
   // Nobody waits for a thread that has yet to wake up only to find no index left.
-  if (job.unaccepted.load() > 0) take_back(job);
+  if (region.unaccepted.load() > 0) take_back(region);
 }
 
 // Hires for the cores that other callers have left. Not before they have been gone for a whole task: most
 // come back at once, and waking a worker for the moment between two of their runs costs all of them (3 to 9%
 // of the throughput of 2 and of 4 callers on 2 cores, runs of 2 ms, on a loaded machine).
-void WorkerPool::ask_again(Job& job, uint32_t& turn) {
+void WorkerPool::ask_again(Region& region, uint32_t& turn) {
   const uint32_t now = turn_.load(std::memory_order_relaxed);
   if (now != turn) {
     turn = now;
     return;
   }
-  if (job.helper_count() >= job.want || room(job) <= 0 || job.exhausted()) return;
+  if (region.helper_count() >= region.want || room(region) <= 0 || region.exhausted()) return;
   const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return;
-  hire(job, std::min(job.want - job.helper_count(), room(job)), true);
-  if (job.helper_count() >= job.want) unlist(job);
+  hire(region, std::min(region.want - region.helper_count(), room(region)), true);
+  if (region.helper_count() >= region.want) unlist(region);
 }
 
-void WorkerPool::wait_for_helpers(Job& job) {
-  const auto done = [&] { return job.helpers.load(std::memory_order_acquire) == 0; };
+void WorkerPool::wait_for_helpers(Region& region) {
+  const auto done = [&] { return region.helpers.load(std::memory_order_acquire) == 0; };
   if (done() || (cores_ > 1 && spin_for(kSpin, done))) return;
-  uint32_t helpers = job.helpers.fetch_or(Job::kCallerWaits, std::memory_order_acquire) | Job::kCallerWaits;
-  while (helpers != Job::kCallerWaits) {
-    futex_wait(job.helpers, helpers);
-    helpers = job.helpers.load(std::memory_order_acquire);
+  uint32_t helpers =
+      region.helpers.fetch_or(Region::kCallerWaits, std::memory_order_acquire) | Region::kCallerWaits;
+  while (helpers != Region::kCallerWaits) {
+    futex_wait(region.helpers, helpers);
+    helpers = region.helpers.load(std::memory_order_acquire);
   }
 }
 

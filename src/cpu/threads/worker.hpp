@@ -5,7 +5,7 @@
 namespace tconv::cpu {
 
 class WorkerPool;
-struct Job;
+struct Region;
 
 // A place for a thread; it outlives the thread and may get another one.
 struct alignas(64) Worker {
@@ -13,14 +13,14 @@ struct alignas(64) Worker {
     ended,     // no thread; a caller may start one
     idle,      // spins
     sleeping,  // in futex_wait on this word, or on the way to it
-    assigned,  // job and slot are written; the worker has not seen it
+    assigned,  // region and slot are written; the worker has not seen it
     busy       // the worker's own again, until it is idle
   };
 
   Worker(WorkerPool& p, int i) : pool(p), index(i) {}
 
   FutexWord state{ended};
-  Job* job = nullptr;  // written under the pool's mutex by whoever assigns
+  Region* region = nullptr;  // written under the pool's mutex by whoever assigns
   int slot = 0;
   WorkerPool& pool;
   const int index;

@@ -16,32 +16,32 @@
 
 namespace tconv::cpu {
 
-struct Row {
+struct Residue {
   int64_t k0 = 0;
   int64_t offset = 0;
   int64_t count = 0;
-  bool operator==(const Row&) const = default;
+  bool operator==(const Residue&) const = default;
 };
 
-struct Rows {
+struct Residues {
   int64_t k_step = 1, x_step = 1;
   int64_t lowest = 0, highest = 0;  // of x position minus t over all taps
-  std::vector<Row> rows;            // by f
+  std::vector<Residue> table;       // by f
 
-  std::size_t table_bytes() const { return rows.capacity() * sizeof(Row); }
+  std::size_t table_bytes() const { return table.capacity() * sizeof(Residue); }
 };
 
-Rows rows_of(const core::Problem& problem);
+Residues residues_of(const core::Problem& problem);
 
 // Kernels stage x with zeros around it; a zero times an infinite or NaN weight is a NaN that the operation
 // does not have. Where weights are not finite this recomputes, with raw weights, the outputs that have a tap
 // outside x. A rare path: scalar.
-void repair_ends(const core::Problem& problem, const Rows& rows, const plan::Operands& raw,
+void repair_ends(const core::Problem& problem, const Residues& residues, const plan::Operands& raw,
                  const core::Executor& executor);
 
 // An output without any product is its bias, -0.0 included. Sums that begin at the bias and meet zeros around
 // x lose that sign: this stores it where a bias is -0.0.
-void store_bias_alone(const core::Problem& problem, const Rows& rows, const plan::Operands& raw,
+void store_bias_alone(const core::Problem& problem, const Residues& residues, const plan::Operands& raw,
                       const core::Executor& executor);
 
 }  // namespace tconv::cpu

@@ -1,11 +1,11 @@
 // Runs of values from storage to what is computed with, and back; one copy a SIMD target.
 #include "cpu/simd/convert-inl.hpp"
 
-#if defined(TCONV_DENSE_RUNS_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef TCONV_DENSE_RUNS_INL
-#undef TCONV_DENSE_RUNS_INL
+#if defined(TCONV_DENSE_RANGES_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef TCONV_DENSE_RANGES_INL
+#undef TCONV_DENSE_RANGES_INL
 #else
-#define TCONV_DENSE_RUNS_INL
+#define TCONV_DENSE_RANGES_INL
 #endif
 
 HWY_BEFORE_NAMESPACE();
@@ -18,7 +18,7 @@ using simd::HWY_NAMESPACE::StoreAs;
 
 // to[i] = from[i], contiguous.
 template <class T, class A>
-HWY_INLINE void WidenRun(const T* from, A* to, int64_t count) {
+HWY_INLINE void WidenRange(const T* from, A* to, int64_t count) {
   const hn::ScalableTag<A> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;
@@ -27,7 +27,7 @@ HWY_INLINE void WidenRun(const T* from, A* to, int64_t count) {
 }
 
 template <class A, class T>
-HWY_INLINE void NarrowRun(const A* from, T* to, int64_t count) {
+HWY_INLINE void NarrowRange(const A* from, T* to, int64_t count) {
   const hn::ScalableTag<A> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;

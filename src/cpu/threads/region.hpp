@@ -10,18 +10,18 @@ namespace tconv::cpu {
 
 inline constexpr int kMaxThreads = 4096;  // what tconv_plan_options takes at most
 
-// One run of a caller, on its stack. A helper's last touch is release(): after it the job may be gone.
-struct Job {
+// One run of a caller, on its stack. A helper's last touch is release(): after it the region may be gone.
+struct Region {
   static constexpr uint32_t kCallerWaits = 1u << 31;
 
-  Job(int threads_, int64_t count_, core::Executor::Task task_, void* context_)
+  Region(int threads_, int64_t count_, core::Executor::Task task_, void* context_)
       : task(task_), context(context_), count(count_), threads(threads_) {
     want = static_cast<int>(count < threads ? count : threads) - 1;
     for (int word = 0; word <= want / 64; ++word) taken[word] = 0;
     taken[0] = 1;  // slot 0 is the caller's
   }
-  Job(const Job&) = delete;
-  Job& operator=(const Job&) = delete;
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
 
   int helper_count() const {
     return static_cast<int>(helpers.load(std::memory_order_relaxed) & ~kCallerWaits);
@@ -55,7 +55,7 @@ struct Job {
   alignas(64) std::atomic<int64_t> next{0};  // the next index
   alignas(64) FutexWord helpers{0};          // hired and not yet released, and kCallerWaits
   std::atomic<int> unaccepted{0};            // hired and not yet awake
-  std::atomic<uint32_t> looked{0};           // the pool's turn in which a helper found no job more in need
+  std::atomic<uint32_t> looked{0};           // the pool's turn in which a helper found no region more in need
 
   // The workers that were hired, in order. Those asleep are woken in a chain: waking costs a system call
   // each.
@@ -69,11 +69,11 @@ struct Job {
   std::atomic<int> woken{0};  // how far the chain has come
 
   // The pool's list.
-  Job* before = nullptr;
-  Job* after = nullptr;
+  Region* before = nullptr;
+  Region* after = nullptr;
   bool listed = false;
 
-  // Only what is used is written: the arrays are for the largest job.
+  // Only what is used is written: the arrays are for the largest region.
   uint64_t taken[kMaxThreads / 64];
   Hired hired[kMaxThreads];
 };
