@@ -80,7 +80,8 @@ strided::SplitPanel unsplit_panel(const core::Problem& p, const dense::Geometry&
   s.n = p.n, s.l = g.q_count, s.lout = p.l, s.stride = 1;
   const auto steps = p.x_steps();
   s.sample_step = steps[0], s.channel_step = steps[1], s.place_step = steps[2];
-  for (int64_t j = 0; j < g.taps; ++j) s.taps.push_back({0, g.q_first - (g.taps - 1 - j) * g.delta});
+  for (int64_t j = 0; j < g.taps; ++j)
+    s.taps.push_back({0, g.q_first - (g.taps - 1 - j) * g.delta, p.l, 0, 0});
   const int64_t halo = (g.taps - 1) * g.delta;
   const int64_t zeros_before = std::max<int64_t>(0, halo - g.q_first);
   const int64_t zeros_after = std::max<int64_t>(0, g.q_first + g.q_count - p.l);

@@ -74,7 +74,7 @@ HWY_INLINE const A* WeightsOf(const Worker<T, A>& w, const DepthBlock& depth, co
 // same row block in the next unit. Without that each page of the weights begins with a wait for memory.
 template <class T, class A>
 HWY_INLINE LinesAhead AheadOfBlock(const Worker<T, A>& w, const ColumnTile& tile, const RowBlock& at,
-                                   const Tile<A>& t) {
+                                   const Tile<A>& t, const A* weights) {
   LinesAhead lines;
   if (w.c().chunk_units > 0) {
     const bool first_of_unit = !w.c().whole || (at.which == 0 && at.block == 0);
@@ -87,7 +87,7 @@ HWY_INLINE LinesAhead AheadOfBlock(const Worker<T, A>& w, const ColumnTile& tile
       core::ceil_div(t.channels * t.taps * kRows * static_cast<int64_t>(sizeof(A)), kLineBytes);
   lines.left = core::ceil_div(all, tile.count);
   lines.of_run = all;
-  lines.at = reinterpret_cast<const char*>(t.weights + later) + tile.index * lines.left * kLineBytes;
+  lines.at = reinterpret_cast<const char*>(weights + later) + tile.index * lines.left * kLineBytes;
   return lines;
 }
 
@@ -105,7 +105,6 @@ HWY_INLINE void ComputeBlock(const Worker<T, A>& w, const DepthBlock& depth, con
   const int64_t aligned =
       core::ceil_div(w.task.column_end - w.task.column_begin, kColumnAlign) * kColumnAlign;
   Tile<A> t;
-  t.weights = WeightsOf(w, depth, at);
   t.panel = w.panel + tile.column + c.halo;
   t.line = c.line;
   t.tap_stride = c.expanded ? aligned : -g.delta;
@@ -114,8 +113,9 @@ HWY_INLINE void ComputeBlock(const Worker<T, A>& w, const DepthBlock& depth, con
   t.sums = sums;
   t.sums_line = sums_line;
   t.add = depth.ci_begin > 0 || depth.tap_begin > 0;
-  t.ahead = AheadOfBlock(w, tile, at, t);
-  MultiplyBlock(t, valid, tile.vecs);
+  const A* weights = WeightsOf(w, depth, at);
+  t.ahead = AheadOfBlock(w, tile, at, t, weights);
+  MultiplyBlock(t, PackedRows<A>{weights}, valid, tile.vecs);
 }
 
 template <class T, class A>

@@ -35,10 +35,33 @@ struct LinesAhead {
   }
 };
 
+// Where the weights of a step's eight rows lie. Packed: [ci][tap][8].
+template <class A>
+struct PackedRows {
+  const A* at;
+  HWY_INLINE const A* row(int r) const { return at + r; }
+  HWY_INLINE void next_tap() { at += kRows; }
+  HWY_INLINE void next_channel() {}
+  HWY_INLINE void skip(int rows) { at += rows; }
+};
+
+// Raw: a row's weights of all steps lie side by side.
+template <class A>
+struct RawRows {
+  const A* at[kRows];
+  int64_t gap;  // weights of a channel that belong to other depth blocks
+  HWY_INLINE const A* row(int r) const { return at[r] + step; }
+  HWY_INLINE void next_tap() { ++step; }
+  HWY_INLINE void next_channel() { step += gap; }
+  HWY_INLINE void skip(int rows) {
+    for (int r = 0; r + rows < kRows; ++r) at[r] = at[r + rows];
+  }
+  int64_t step = 0;
+};
+
 template <class A>
 struct Tile {
-  const A* weights;  // [ci][tap][8]
-  const A* panel;    // at the first column and the first tap
+  const A* panel;  // at the first column and the first tap
   int64_t line, tap_stride, channels, taps;
   A* sums;
   int64_t sums_line;
@@ -87,8 +110,8 @@ HWY_INLINE void Step(D d, Row<D>& r, const A* weight, const Row<D>& x) {
   if constexpr (kVecs > 2) r.v2 = hn::MulAdd(w, x.v2, r.v2);
 }
 
-template <int kTileRows, int kVecs, bool kTable, class A>
-HWY_NOINLINE void Multiply(const Tile<A>& t) {
+template <int kTileRows, int kVecs, bool kTable, class A, class Weights>
+HWY_NOINLINE void Multiply(const Tile<A>& t, Weights weights) {
   using D = hn::ScalableTag<A>;
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -100,29 +123,28 @@ HWY_NOINLINE void Multiply(const Tile<A>& t) {
     r4 = Begin<kVecs>(d, t, 4), r5 = Begin<kVecs>(d, t, 5);
     r6 = Begin<kVecs>(d, t, 6), r7 = Begin<kVecs>(d, t, 7);
   }
-  const A* HWY_RESTRICT weights = t.weights;
   const A* HWY_RESTRICT line = t.panel;
   const int64_t tap_stride = t.tap_stride, taps = t.taps;
   LinesAhead ahead = t.ahead;
   const int64_t of_channel = t.channels > 0 ? (ahead.left + t.channels - 1) / t.channels : 0;
-  for (int64_t ci = 0; ci < t.channels; ++ci, line += t.line) {
+  for (int64_t ci = 0; ci < t.channels; ++ci, line += t.line, weights.next_channel()) {
     const A* HWY_RESTRICT x = line;
     ahead.fetch(of_channel);
-    for (int64_t tap = 0; tap < taps; ++tap, weights += kRows) {
+    for (int64_t tap = 0; tap < taps; ++tap, weights.next_tap()) {
       if constexpr (kTable) x = line + t.tap_offsets[tap];
       Row<D> in;
       in.v0 = hn::LoadU(d, x);
       if constexpr (kVecs > 1) in.v1 = hn::LoadU(d, x + lanes);
       if constexpr (kVecs > 2) in.v2 = hn::LoadU(d, x + 2 * lanes);
-      Step<kVecs>(d, r0, weights, in);
-      Step<kVecs>(d, r1, weights + 1, in);
-      Step<kVecs>(d, r2, weights + 2, in);
-      Step<kVecs>(d, r3, weights + 3, in);
+      Step<kVecs>(d, r0, weights.row(0), in);
+      Step<kVecs>(d, r1, weights.row(1), in);
+      Step<kVecs>(d, r2, weights.row(2), in);
+      Step<kVecs>(d, r3, weights.row(3), in);
       if constexpr (kEight) {
-        Step<kVecs>(d, r4, weights + 4, in);
-        Step<kVecs>(d, r5, weights + 5, in);
-        Step<kVecs>(d, r6, weights + 6, in);
-        Step<kVecs>(d, r7, weights + 7, in);
+        Step<kVecs>(d, r4, weights.row(4), in);
+        Step<kVecs>(d, r5, weights.row(5), in);
+        Step<kVecs>(d, r6, weights.row(6), in);
+        Step<kVecs>(d, r7, weights.row(7), in);
       }
       if constexpr (!kTable) x += tap_stride;
     }
@@ -133,26 +155,26 @@ HWY_NOINLINE void Multiply(const Tile<A>& t) {
   }
 }
 
-template <int kTileRows, bool kTable, class A>
-HWY_INLINE void MultiplyVecs(const Tile<A>& t, int64_t vecs) {
-  if (vecs == 3) return Multiply<kTileRows, 3, kTable>(t);
-  if (vecs == 2) return Multiply<kTileRows, 2, kTable>(t);
-  Multiply<kTileRows, 1, kTable>(t);
+template <int kTileRows, bool kTable, class A, class Weights>
+HWY_INLINE void MultiplyVecs(const Tile<A>& t, const Weights& weights, int64_t vecs) {
+  if (vecs == 3) return Multiply<kTileRows, 3, kTable>(t, weights);
+  if (vecs == 2) return Multiply<kTileRows, 2, kTable>(t, weights);
+  Multiply<kTileRows, 1, kTable>(t, weights);
 }
 
 // rows: those of the block's eight that exist. kTable: taps lie where tap_offsets says.
-template <bool kTable = false, class A>
-HWY_INLINE void MultiplyBlock(Tile<A> t, int64_t rows, int64_t vecs) {
+template <bool kTable = false, class A, class Weights>
+HWY_INLINE void MultiplyBlock(Tile<A> t, Weights weights, int64_t rows, int64_t vecs) {
 #if TCONV_32_REGISTERS
-  if (rows > 4) return MultiplyVecs<8, kTable>(t, vecs);
-  MultiplyVecs<4, kTable>(t, vecs);
+  if (rows > 4) return MultiplyVecs<8, kTable>(t, weights, vecs);
+  MultiplyVecs<4, kTable>(t, weights, vecs);
 #else
-  MultiplyVecs<4, kTable>(t, vecs);
+  MultiplyVecs<4, kTable>(t, weights, vecs);
   if (rows <= 4) return;
   t.ahead.left = 0;
-  t.weights += 4;
+  weights.skip(4);
   t.sums += 4 * t.sums_line;
-  MultiplyVecs<4, kTable>(t, vecs);
+  MultiplyVecs<4, kTable>(t, weights, vecs);
 #endif
 }
 

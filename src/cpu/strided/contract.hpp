@@ -17,12 +17,17 @@
 // Every output is one chain of fused multiply-adds from its bias on, in the order (tap block, co, tap), which
 // depends on neither threads, N nor tile sizes.
 //
+// Raw weights are packed by the task that reads them, a row block at a time: a row's are contiguous along the
+// depth, so that is a transpose in registers. For a single tile of columns, f32 and f64 are read in place, as
+// eight streams.
+//
 // Layouts
 //   A (packed weights)  a header, then [group][8-row block][tap block][co][tap][8]
 //   panel               rows of dy split by phase (panel.hpp). Considered instead: rows as they are,
 //                       gathered by the microkernel, which reads `stride` cache lines for one.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -51,14 +56,23 @@ struct Job {
   SplitPanel split;
   Config config;
   bool one_depth_block() const { return config.co_block >= cout && split.tap_block >= problem.k; }
+  int64_t sums_line() const;  // elements from one row of sums to the next
   std::size_t panel_elements() const;
   std::size_t sum_elements() const;
-  std::size_t scratch_elements() const { return panel_elements() + sum_elements(); }
+  std::size_t row_elements() const;  // of a row block's weights in a depth block
+  std::size_t scratch_elements() const { return panel_elements() + sum_elements() + row_elements(); }
 };
 
 // In front of the packed weights.
 struct alignas(256) PackedHeader {
   int32_t special = 0;  // 1: a weight is infinite or NaN, and times a zero outside dy it would be seen
+};
+
+// Either packed, behind the header, or raw.
+struct Weights {
+  const void* packed = nullptr;
+  const void* raw = nullptr;
+  std::atomic<bool>* special = nullptr;  // of raw ones: set where zeros outside dy may have made NaN
 };
 
 struct Task {
@@ -71,13 +85,19 @@ Task task_at(const Job& job, int64_t index);
 int64_t packed_elements(const Job& job);
 std::string text(const Job& job);
 
-// scratch: scratch_elements() accumulators of the thread. packed: behind the header.
-void compute(const Job& job, const Task& task, const plan::Operands& operands, const void* packed,
+// Positions of a sample whose taps all lie inside dy: [begin, end).
+struct Inside {
+  int64_t begin, end;
+};
+Inside inside(const Job& job);
+
+// scratch: scratch_elements() accumulators of the thread.
+void compute(const Job& job, const Task& task, const plan::Operands& operands, const Weights& weights,
              void* scratch);
 // One row block of one group, counted through; returns whether a weight is infinite or NaN.
 bool pack_block(const Job& job, int64_t index, const void* weight, void* packed);
 // Computes again, without products that do not exist, the outputs that reach beyond dy.
-void repair_ends(const Job& job, const plan::Operands& operands, const void* packed,
+void repair_ends(const Job& job, const plan::Operands& operands, const Weights& weights,
                  const core::Executor& executor);
 
 // Writes the bias where it is -0.0 and an output has no product.

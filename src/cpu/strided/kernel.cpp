@@ -40,19 +40,36 @@ class StridedKernel final : public plan::Kernel {
   }
 
   core::Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
-    const auto* packed = static_cast<const std::byte*>(operands.weight) + sizeof(PackedHeader);
-    context.executor.run(task_count(job_), [&](int64_t index, int32_t slot) {
-      compute(job_, task_at(job_, index), operands, packed,
-              context.workspace + static_cast<std::size_t>(slot) * slot_bytes_);
-    });
-    if (static_cast<const PackedHeader*>(operands.weight)->special != 0) {
-      repair_ends(job_, operands, packed, context.executor);
-    }
-    if (job_.problem.has_bias) store_bias_alone(job_, operands, context.executor);
+    const auto* packed = static_cast<const std::byte*>(operands.weight);
+    const Weights weights{packed + sizeof(PackedHeader)};
+    compute_all(operands, weights, context);
+    finish(operands, weights, reinterpret_cast<const PackedHeader*>(packed)->special != 0, context);
+    return {};
+  }
+
+  bool reads_raw() const override { return true; }
+  core::Status run_raw(const plan::Operands& operands, const plan::RunContext& context) const override {
+    std::atomic<bool> special = false;
+    const Weights weights{nullptr, operands.weight, &special};
+    compute_all(operands, weights, context);
+    finish(operands, weights, special, context);
     return {};
   }
 
  private:
+  void compute_all(const plan::Operands& operands, const Weights& weights,
+                   const plan::RunContext& context) const {
+    context.executor.run(task_count(job_), [&](int64_t index, int32_t slot) {
+      compute(job_, task_at(job_, index), operands, weights,
+              context.workspace + static_cast<std::size_t>(slot) * slot_bytes_);
+    });
+  }
+  void finish(const plan::Operands& operands, const Weights& weights, bool special,
+              const plan::RunContext& context) const {
+    if (special) repair_ends(job_, operands, weights, context.executor);
+    if (job_.problem.has_bias) store_bias_alone(job_, operands, context.executor);
+  }
+
   Job job_;
   std::size_t element_, slot_bytes_, threads_;
 };

@@ -4,6 +4,7 @@
 
 #include "core/polyphase.hpp"
 #include "cpu/common/round_up.hpp"
+#include "cpu/common/storage.hpp"
 #include "cpu/dense/contract.hpp"
 
 namespace tconv::cpu::strided {
@@ -32,9 +33,12 @@ SplitPanel split_panel(const core::Problem& p, int64_t rows) {
   s.n = p.n, s.l = p.l, s.lout = p.lout(), s.stride = p.stride;
   const auto steps = p.y_steps();
   s.sample_step = steps[0], s.channel_step = steps[1], s.place_step = steps[2];
+  const int64_t square = 16 / static_cast<int64_t>(accumulator_size(p.dtype));
   for (int64_t k = 0; k < p.k; ++k) {
     const int64_t at = k * p.dilation - p.padding, shift = floor_div(at, p.stride);
-    s.taps.push_back({at - shift * p.stride, shift});
+    const int64_t phase = at - shift * p.stride;
+    s.taps.push_back({phase, shift, ceil_div(s.lout - phase, p.stride), ceil_div(-at, p.stride),
+                      floor_div(s.lout - square - at, p.stride) + 1});
   }
   const core::Polyphase form(p);
   const int64_t halo = (form.taps - 1) * form.step, phases = form.count;
@@ -42,6 +46,7 @@ SplitPanel split_panel(const core::Problem& p, int64_t rows) {
   const bool far = halo > 2 * kPanelElements / phases - kMinColumns;
   s.expanded = p.k > kMaxTapBlock || far || gap > 8 * p.l || gap * rows > 8 * p.l;
   s.tap_block = std::min(p.k, kMaxTapBlock);
+  s.adjacent = p.dilation == 1 && s.place_step == 1;
   s.lines = s.expanded ? s.tap_block : phases;
   s.halo = s.expanded ? 0 : halo;
   s.period = p.l + s.halo;

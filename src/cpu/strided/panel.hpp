@@ -24,6 +24,11 @@ inline constexpr int64_t kMostTaps = 1 << 16;         // that a plan's tables ho
 
 struct TapPlace {
   int64_t phase, shift;  // element stride*(i + shift) + phase of a row
+  int64_t end;           // i + shift that exist: [0, end)
+  // Positions i at which this line and those behind it that fill 16 bytes all lie inside the row.
+  int64_t whole_begin, whole_end;
+
+  int64_t at(int64_t stride) const { return stride * shift + phase; }  // element of position 0
 };
 
 struct SplitPanel {
@@ -31,6 +36,7 @@ struct SplitPanel {
   int64_t sample_step = 0;                   // elements of dy from a sample to the next,
   int64_t channel_step = 0, place_step = 1;  // from a channel, and from a position
   int64_t tap_block = 1;                     // taps of a depth block
+  bool adjacent = false;                     // each line begins one element of dy behind the one before it
   bool expanded = false;
   int64_t lines = 1;             // of one channel: phases, or the taps of a block
   int64_t halo = 0;              // columns of a line beyond those of the panel

@@ -1,6 +1,7 @@
 // Splits rows of dy by phase: every stride-th element, widened, zeros outside the row.
 #include "cpu/simd/convert-inl.hpp"
 #include "cpu/strided/panel.hpp"
+#include "cpu/strided/squares-inl.hpp"
 
 #if defined(TCONV_STRIDED_PHASES_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef TCONV_STRIDED_PHASES_INL
@@ -19,11 +20,6 @@ HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::strided {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-struct Phase {
-  int64_t phase, shift;  // element stride*u + phase at u = place + shift
-  int64_t end;           // u that exist: [0, end)
-};
 
 // Every second or fourth element: the loads of all of them, of which one part is kept.
 template <class D, class A = hn::TFromD<D>>
@@ -53,7 +49,7 @@ HWY_INLINE int64_t LoadEveryFourth(D d, const A* from, int64_t count, A* to) {
 
 // to[i] = row[(stride*(place + shift + i) + phase) * step].
 template <class T, class A>
-HWY_INLINE void LoadPhase(const T* row, int64_t stride, int64_t step, const Phase& phase, int64_t place,
+HWY_INLINE void LoadPhase(const T* row, int64_t stride, int64_t step, const TapPlace& phase, int64_t place,
                           int64_t count, A* to) {
   const hn::ScalableTag<A> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -85,27 +81,74 @@ HWY_INLINE void LoadPhase(const T* row, int64_t stride, int64_t step, const Phas
   }
 }
 
+// Lines [first, first + lines) of a sample's row at the positions [place, place + count).
+template <class T, class A>
+HWY_INLINE void LoadLines(const SplitPanel& s, const T* row, int64_t first, int64_t lines, int64_t place,
+                          int64_t count, A* to) {
+  for (int64_t line = 0; line < lines; ++line) {
+    const TapPlace& tap = s.taps[static_cast<std::size_t>(first + line)];
+    LoadPhase(row, s.stride, s.place_step, tap, place, count, to + line * s.line);
+  }
+}
+
+// Adjacent lines, the first at element `from` of the row: the few positions where some lie outside it.
+template <class T, class A>
+HWY_INLINE void LoadEnd(const SplitPanel& s, const T* row, int64_t from, int64_t lines, int64_t count,
+                        A* to) {
+  for (int64_t i = 0; i < count; ++i, from += s.stride) {
+    for (int64_t line = 0; line < lines; ++line) {
+      const int64_t o = from + line;
+      to[line * s.line + i] = o >= 0 && o < s.lout ? static_cast<A>(widen(row[o])) : A(0);
+    }
+  }
+}
+
+// The same for adjacent lines: squares of them where all of a square's elements exist.
+template <class T, class A>
+HWY_INLINE void LoadAdjacent(const SplitPanel& s, const T* row, int64_t first, int64_t lines, int64_t place,
+                             int64_t count, A* to) {
+  const hn::ScalableTag<A> d;
+  const hn::CappedTag<A, kSquareLines<A>> narrow;
+  for (int64_t done = 0; done < lines; done += kSquareLines<A>) {
+    const int64_t line = std::max<int64_t>(0, std::min(done, lines - kSquareLines<A>));
+    const int64_t some = std::min(kSquareLines<A>, lines - line);
+    const TapPlace& tap = s.taps[static_cast<std::size_t>(first + line)];
+    const int64_t begin = std::clamp(tap.whole_begin, place, place + count);
+    const int64_t end = std::clamp(tap.whole_end, begin, place + count);
+    const int64_t at = tap.at(s.stride);
+    A* out = to + line * s.line;
+    const T* from = row + (s.stride * begin + at);
+    int64_t taken = LoadSquares(d, from, s.stride, some, s.line, end - begin, out + (begin - place));
+    if (taken == 0)
+      taken = LoadSquares(narrow, from, s.stride, some, s.line, end - begin, out + (begin - place));
+    LoadEnd(s, row, s.stride * place + at, some, begin - place, out);
+    const int64_t next = begin + taken;
+    LoadEnd(s, row, s.stride * next + at, some, place + count - next, out + (next - place));
+  }
+}
+
 // The lines of one channel, of dy's sample 0, for the columns [begin, end) of the batch and the taps of a
 // block.
 template <class T, class A>
 HWY_NOINLINE void LoadChannel(const SplitPanel& s, int64_t begin, int64_t end, int64_t tap_begin,
                               int64_t tap_end, const T* dy, A* panel) {
   const int64_t count = core::ceil_div(end - begin, dense::kColumnAlign) * dense::kColumnAlign + s.halo;
-  const int64_t lines = s.expanded ? tap_end - tap_begin : s.lines;
-  for (int64_t line = 0; line < lines; ++line) {
-    const TapPlace& tap = s.taps[static_cast<std::size_t>(s.expanded ? tap_begin + line : line)];
-    const Phase phase{tap.phase, tap.shift, core::ceil_div(s.lout - tap.phase, s.stride)};
-    A* to = panel + line * s.line;
-    int64_t sample = begin / s.period, place = begin % s.period;
-    for (int64_t done = 0; done < count; ++sample, place = 0) {
-      const int64_t run = std::min(count - done, s.period - place);
-      if (sample < s.n) {
-        LoadPhase(dy + sample * s.sample_step, s.stride, s.place_step, phase, place, run, to + done);
-      } else {
-        std::fill(to + done, to + done + run, A(0));
+  const int64_t lines = s.expanded ? tap_end - tap_begin : s.lines, first = s.expanded ? tap_begin : 0;
+  // Strides of 1 and 2 have vector loads of their own; there are no squares of 16-bit elements.
+  const bool squares = sizeof(A) > 2 && s.adjacent && s.stride > 2 && lines > 1;
+  int64_t sample = begin / s.period, place = begin % s.period;
+  for (int64_t done = 0; done < count; ++sample, place = 0) {
+    const int64_t run = std::min(count - done, s.period - place);
+    if (sample >= s.n) {
+      for (int64_t line = 0; line < lines; ++line) std::fill_n(panel + line * s.line + done, run, A(0));
+    } else if (squares) {
+      if constexpr (sizeof(A) > 2) {
+        LoadAdjacent(s, dy + sample * s.sample_step, first, lines, place, run, panel + done);
       }
-      done += run;
+    } else {
+      LoadLines(s, dy + sample * s.sample_step, first, lines, place, run, panel + done);
     }
+    done += run;
   }
 }
 

@@ -13,19 +13,22 @@ using core::ceil_div;
 constexpr int64_t kSumElements = 128 * 1024;  // C of a task with several depth blocks
 constexpr int64_t kMinPanelColumns = 192, kMaxPanelColumns = 1536;
 constexpr int64_t kMaxCoBlock = 512;
+constexpr int64_t kMaxDepth = 4096;  // (co, tap) of a depth block: 128 KiB of a row block's weights in float
+constexpr int64_t kMinCoBlock = 8;
 constexpr int64_t kTasksPerThread = 8;
 
 void choose_panel(Job& job) {
   Config& c = job.config;
   const int64_t all = round_up(std::max<int64_t>(job.split.columns, 1), kColumnAlign);
-  c.co_block = ceil_div(job.cout, ceil_div(job.cout, kMaxCoBlock));
+  const int64_t most = std::clamp(kMaxDepth / job.split.tap_block, kMinCoBlock, kMaxCoBlock);
+  c.co_block = ceil_div(job.cout, ceil_div(job.cout, most));
   const int64_t lines = c.co_block * job.split.lines;
   const int64_t columns =
       std::clamp(kPanelElements / lines / kMaxTile * kMaxTile, kMinPanelColumns, kMaxPanelColumns);
   const int64_t panels = ceil_div(all, columns);
   c.panel_columns = std::min(columns, round_up(ceil_div(all, panels), kMaxTile));
   job.split.set_columns(c.panel_columns);
-  c.co_block = std::clamp<int64_t>(2 * kPanelElements / job.split.channel(), 1, c.co_block);
+  c.co_block = std::clamp<int64_t>(kPanelElements / job.split.channel(), 1, c.co_block);
 }
 
 // Tasks enough for the threads: fewer row blocks each, then shorter panels.
@@ -53,10 +56,16 @@ std::size_t Job::panel_elements() const {
   return static_cast<std::size_t>(round_up<int64_t>(config.co_block * split.channel(), 64));
 }
 
+int64_t Job::sums_line() const {
+  return one_depth_block() ? kMaxTile : round_up(config.panel_columns, kMaxTile);
+}
+
 std::size_t Job::sum_elements() const {
-  const bool one = one_depth_block();
-  const int64_t columns = one ? kMaxTile : round_up(config.panel_columns, kMaxTile);
-  return static_cast<std::size_t>(kRows * (one ? 1 : config.blocks_per_task) * columns);
+  return static_cast<std::size_t>(kRows * (one_depth_block() ? 1 : config.blocks_per_task) * sums_line());
+}
+
+std::size_t Job::row_elements() const {
+  return static_cast<std::size_t>(kRows * config.co_block * split.tap_block);
 }
 
 Job make_job(const core::Problem& p, int threads) {

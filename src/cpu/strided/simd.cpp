@@ -13,47 +13,114 @@
 #include "cpu/dense/microkernel-inl.hpp"
 #include "cpu/simd/tiles-inl.hpp"
 #include "cpu/strided/phases-inl.hpp"
+#include "cpu/strided/rows-inl.hpp"
+#include "cpu/strided/store-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::strided {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+using dense::HWY_NAMESPACE::kLineBytes;
+using dense::HWY_NAMESPACE::LinesAhead;
+using dense::HWY_NAMESPACE::PackedRows;
+using dense::HWY_NAMESPACE::RawRows;
+
+inline constexpr int64_t kMostFetched = 1 << 17;  // bytes of the next row block: it must leave room in L2
+
 struct Depth {
   int64_t co_begin, co_end, tap_begin, tap_end;
+  int64_t channels() const { return co_end - co_begin; }
+  int64_t taps() const { return tap_end - tap_begin; }
 };
 
-// Rows of C to dx; columns between samples are left out.
-template <class T, class A>
-HWY_INLINE void StoreBlock(const Job& job, const Task& task, int64_t block, int64_t column, int64_t columns,
-                           const A* sums, int64_t sums_line, T* dx) {
-  const hn::ScalableTag<A> d;
-  const core::Problem& p = job.problem;
-  const int64_t period = job.split.period;
-  int64_t sample = (task.column_begin + column) / period, place = (task.column_begin + column) % period;
-  for (int64_t done = 0; done < columns; ++sample) {
-    const int64_t run = std::min(columns - done, period - place), count = std::min(run, p.l - place);
-    for (int64_t ci = block * kRows; count > 0 && ci < std::min(job.cin, (block + 1) * kRows); ++ci) {
-      T* row = dx + (sample * p.cin + task.group * job.cin + ci) * p.l + place;
-      simd::HWY_NAMESPACE::NarrowRow(d, sums + (ci - block * kRows) * sums_line + done, count, row);
-    }
-    done += run;
-    place = 0;
+// Cache lines of dy that the next panel reads, on their way while this one's tiles are computed: nothing else
+// would hide that stream.
+class PanelAhead {
+ public:
+  HWY_INLINE PanelAhead() {}
+  // Channels from `row` on, the columns [begin, end) as far as the first one's sample goes.
+  template <class T>
+  HWY_INLINE PanelAhead(const SplitPanel& s, const T* row, int64_t channels, int64_t begin, int64_t end,
+                        int64_t tiles) {
+    if (s.place_step != 1 || begin >= end) return;
+    const int64_t sample = begin / s.period, place = begin % s.period;
+    const int64_t low = s.stride * place + s.taps.front().at(s.stride);
+    const int64_t high = s.stride * std::min(place + end - begin, s.l) + s.taps.back().at(s.stride);
+    const int64_t first = std::clamp<int64_t>(low, 0, s.lout), last = std::clamp(high, first, s.lout);
+    const int64_t element = static_cast<int64_t>(sizeof(T));
+    lines_.at = reinterpret_cast<const char*>(row + sample * s.sample_step + first);
+    lines_.of_run = std::max<int64_t>(1, core::ceil_div((last - first) * element, kLineBytes));
+    lines_.run_step = s.channel_step * element;
+    lines_.left = first < last ? channels * lines_.of_run : 0;
+    a_tile_ = core::ceil_div(lines_.left, tiles);
   }
-}
+  HWY_INLINE void fetch() { lines_.fetch(a_tile_); }
 
-// What the tiles of a task share in one depth block.
+ private:
+  LinesAhead lines_ = {};
+  int64_t a_tile_ = 0;
+};
+
+// What the tiles of a task share.
 template <class T, class A>
 struct Worker {
   const Job& job;
   const Task& task;
-  const A* weights;  // of the group
+  const A* packed;   // of the group, or null
+  const T* raw;      // likewise
   const void* bias;  // null: none
   T* dx;
-  A *panel, *sums;
-  int64_t sums_line;  // of one depth block: a tile's; else the panel's
-  const int64_t* offsets;
+  A *panel, *sums, *rows;  // rows: raw weights of a row block, packed
+  int64_t sums_line;       // of one depth block: a tile's; else the panel's
+  Inside inside;
 };
+
+// Raw weights of a row block in a depth block, from its first channel and tap 0 on. Rows that do not exist
+// repeat the last one that does; their sums are dropped.
+template <class T>
+struct BlockRows {
+  const T* at[kRows];
+};
+template <class T, class A>
+HWY_INLINE BlockRows<T> RowsOf(const Worker<T, A>& w, const Depth& depth, int64_t block) {
+  const int64_t k = w.job.problem.k, row = w.job.cout * k, last = w.job.cin - block * kRows - 1;
+  const T* first = w.raw + block * kRows * row + depth.co_begin * k;
+  BlockRows<T> out;
+  for (int64_t r = 0; r < kRows; ++r) out.at[r] = first + std::min(r, last) * row;
+  return out;
+}
+
+template <class T, class A>
+HWY_INLINE const A* PackedOf(const Worker<T, A>& w, const Depth& depth, int64_t block) {
+  const Job& job = w.job;
+  return w.packed +
+         (block * job.cout * job.problem.k + depth.tap_begin * job.cout + depth.co_begin * depth.taps()) *
+             kRows;
+}
+
+// The share of the next row block's weights that tile `index` of `count` fetches, so that the first tile of
+// that block does not wait for each of its streams.
+template <class T, class A>
+HWY_INLINE LinesAhead NextWeights(const Worker<T, A>& w, const Depth& depth, int64_t block, int64_t index,
+                                  int64_t count) {
+  LinesAhead lines;
+  if (block + 1 >= w.task.block_end) return lines;
+  const bool raw = w.packed == nullptr;
+  const int64_t k = w.job.problem.k, runs = raw ? std::min(kRows, w.job.cin - (block + 1) * kRows) : 1;
+  const int64_t size = raw ? depth.channels() * k * static_cast<int64_t>(sizeof(T))
+                           : depth.channels() * depth.taps() * kRows * static_cast<int64_t>(sizeof(A));
+  if (runs * size > kMostFetched) return lines;
+  const char* first = raw ? reinterpret_cast<const char*>(RowsOf(w, depth, block + 1).at[0])
+                          : reinterpret_cast<const char*>(PackedOf(w, depth, block + 1));
+  lines.of_run = core::ceil_div(size, kLineBytes) + (raw ? 1 : 0);  // raw rows begin anywhere in a line
+  lines.run_step = w.job.cout * k * static_cast<int64_t>(sizeof(T));
+  const int64_t all = runs * lines.of_run, share = core::ceil_div(all, count), begin = index * share;
+  lines.left = std::clamp<int64_t>(all - begin, 0, share);
+  lines.place = begin % lines.of_run;
+  lines.at = first + begin / lines.of_run * lines.run_step + lines.place * kLineBytes;
+  return lines;
+}
 
 template <class T, class A>
 HWY_INLINE void BeginAtBias(const Worker<T, A>& w, int64_t block, int64_t vecs, A* sums) {
@@ -66,82 +133,150 @@ HWY_INLINE void BeginAtBias(const Worker<T, A>& w, int64_t block, int64_t vecs, 
   }
 }
 
-template <class T, class A>
-HWY_INLINE void DoTile(const Worker<T, A>& w, const Depth& depth, int64_t block, int64_t column,
-                       int64_t columns, int64_t vecs, A* sums, bool last) {
+// All tiles of a row block in a depth block. Returns whether a sum at an end is NaN.
+template <class T, class A, class Weights>
+HWY_INLINE bool DoBlock(const Worker<T, A>& w, const Depth& depth, int64_t block, const Weights& weights,
+                        PanelAhead& ahead, bool last) {
   const Job& job = w.job;
-  const int64_t taps = depth.tap_end - depth.tap_begin;
-  dense::HWY_NAMESPACE::Tile<A> t{};
-  t.weights = w.weights +
-              (block * job.cout * job.problem.k + depth.tap_begin * job.cout + depth.co_begin * taps) * kRows;
-  t.panel = w.panel + column;
-  t.line = job.split.channel();
-  t.channels = depth.co_end - depth.co_begin;
-  t.taps = taps;
-  t.sums = sums;
-  t.sums_line = w.sums_line;
-  t.add = depth.co_begin > 0 || depth.tap_begin > 0;
-  if (!t.add && w.bias != nullptr) {
-    BeginAtBias(w, block, vecs, sums);
-    t.add = true;
+  const bool one = job.one_depth_block();
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<A>()));
+  const int64_t columns = w.task.column_end - w.task.column_begin, tiles = core::ceil_div(columns, 3 * lanes);
+  A* sums = w.sums + (one ? 0 : (block - w.task.block_begin) * kRows * w.sums_line);
+  bool nan = false;
+  int64_t index = 0;
+  for (int64_t column = 0; column < columns; ++index) {
+    const int64_t left = core::ceil_div(columns - column, lanes);
+    const int64_t vecs = left == 4 ? 2 : std::min<int64_t>(3, left);  // 2 + 2 keeps more sums in flight
+    const int64_t count = std::min(vecs * lanes, columns - column);
+    dense::HWY_NAMESPACE::Tile<A> t{};
+    t.panel = w.panel + column;
+    t.line = job.split.channel();
+    t.channels = depth.channels();
+    t.taps = depth.taps();
+    t.sums = sums + (one ? 0 : column);
+    t.sums_line = w.sums_line;
+    t.add = depth.co_begin > 0 || depth.tap_begin > 0;
+    if (!t.add && w.bias != nullptr) {
+      BeginAtBias(w, block, vecs, t.sums);
+      t.add = true;
+    }
+    t.tap_offsets = job.split.offsets.data() + depth.tap_begin;
+    t.ahead = NextWeights(w, depth, block, index, tiles);
+    ahead.fetch();
+    dense::HWY_NAMESPACE::MultiplyBlock<true>(t, weights, std::min(kRows, job.cin - block * kRows), vecs);
+    if (last) nan = StoreBlock(job, w.task, w.inside, block, column, count, t.sums, t.sums_line, w.dx) || nan;
+    column += count;
   }
-  t.tap_offsets = w.offsets + depth.tap_begin;
-  dense::HWY_NAMESPACE::MultiplyBlock<true>(t, std::min(kRows, job.cin - block * kRows), vecs);
-  if (last) StoreBlock(job, w.task, block, column, columns, sums, w.sums_line, w.dx);
+  return nan;
+}
+
+// Raw weights are packed for two tiles or more, which read them 20% faster so, and read in place for one.
+template <class T, class A>
+HWY_INLINE bool DoRawBlock(const Worker<T, A>& w, const Depth& depth, int64_t block, PanelAhead& ahead,
+                           bool last) {
+  const int64_t k = w.job.problem.k, lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<A>()));
+  const BlockRows<T> rows = RowsOf(w, depth, block);
+  if constexpr (std::is_same_v<T, A>) {
+    if (w.task.column_end - w.task.column_begin <= 3 * lanes) {
+      RawRows<A> in_place;
+      for (int64_t r = 0; r < kRows; ++r) in_place.at[r] = rows.at[r] + depth.tap_begin;
+      in_place.gap = k - depth.taps();
+      return DoBlock(w, depth, block, in_place, ahead, last);
+    }
+  }
+  PackRows(rows.at, k, depth.channels(), depth.tap_begin, depth.taps(), w.rows);
+  return DoBlock(w, depth, block, PackedRows<A>{w.rows}, ahead, last);
 }
 
 template <class T, class A>
-HWY_INLINE void DoDepth(const Worker<T, A>& w, const Depth& depth, const T* dy, bool one, bool last) {
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<A>()));
-  const int64_t line = w.job.split.channel();
+HWY_INLINE bool DoDepth(const Worker<T, A>& w, const Depth& depth, const T* dy, bool last) {
+  const SplitPanel& s = w.job.split;
+  const T* group = dy + w.task.group * w.job.cout * s.channel_step;
   for (int64_t co = depth.co_begin; co < depth.co_end; ++co) {
-    LoadChannel(w.job.split, w.task.column_begin, w.task.column_end, depth.tap_begin, depth.tap_end,
-                dy + (w.task.group * w.job.cout + co) * w.job.split.channel_step,
-                w.panel + (co - depth.co_begin) * line);
+    LoadChannel(s, w.task.column_begin, w.task.column_end, depth.tap_begin, depth.tap_end,
+                group + co * s.channel_step, w.panel + (co - depth.co_begin) * s.channel());
   }
-  const int64_t columns = w.task.column_end - w.task.column_begin;
+  // The next panel: other channels of the same columns, or the columns of the next task.
+  const bool more = depth.co_end < w.job.cout;
+  const int64_t begin = more ? w.task.column_begin : w.task.column_end;
+  const int64_t end = std::min(begin + w.task.column_end - w.task.column_begin, s.columns);
+  const int64_t from = more ? depth.co_end : 0, channels = std::min(w.job.cout - from, w.job.config.co_block);
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<A>()));
+  const int64_t tiles = core::ceil_div(w.task.column_end - w.task.column_begin, 3 * lanes);
+  PanelAhead ahead(s, group + from * s.channel_step, channels, begin, end,
+                   tiles * (w.task.block_end - w.task.block_begin));
+  bool nan = false;
   for (int64_t block = w.task.block_begin; block < w.task.block_end; ++block) {
-    A* sums = w.sums + (one ? 0 : (block - w.task.block_begin) * kRows * w.sums_line);
-    for (int64_t column = 0; column < columns;) {
-      const int64_t left = core::ceil_div(columns - column, lanes);
-      const int64_t vecs = left == 4 ? 2 : std::min<int64_t>(3, left);  // 2 + 2 keeps more sums in flight
-      const int64_t count = std::min(vecs * lanes, columns - column);
-      DoTile(w, depth, block, column, count, vecs, sums + (one ? 0 : column), last);
-      column += count;
+    if (w.packed == nullptr) {
+      nan = DoRawBlock(w, depth, block, ahead, last) || nan;
+    } else {
+      DoBlock(w, depth, block, PackedRows<A>{PackedOf(w, depth, block)}, ahead, last);
     }
   }
+  return nan;
 }
 
 template <class T>
-void Compute(const Job& job, const Task& task, const plan::Operands& in, const void* packed, void* scratch) {
+void Compute(const Job& job, const Task& task, const plan::Operands& in, const Weights& weights,
+             void* scratch) {
   using A = Accumulator<T>;
   const Config& c = job.config;
   const core::Problem& p = job.problem;
-  const bool one = job.one_depth_block();
-  const int64_t group_elements = c.blocks * kRows * job.cout * p.k;
   A* panel = static_cast<A*>(scratch);
+  A* sums = panel + job.panel_elements();
+  const A* packed = static_cast<const A*>(weights.packed);
+  const T* raw = static_cast<const T*>(weights.raw);
   const Worker<T, A> w{job,
                        task,
-                       static_cast<const A*>(packed) + task.group * group_elements,
+                       packed == nullptr ? nullptr : packed + task.group * c.blocks * kRows * job.cout * p.k,
+                       raw == nullptr ? nullptr : raw + task.group * job.cin * job.cout * p.k,
                        p.has_bias ? in.bias : nullptr,
                        static_cast<T*>(in.output),
                        panel,
-                       panel + job.panel_elements(),
-                       one ? kMaxTile : core::ceil_div(c.panel_columns, kMaxTile) * kMaxTile,
-                       job.split.offsets.data()};
+                       sums,
+                       sums + job.sum_elements(),
+                       job.sums_line(),
+                       inside(job)};
   const T* dy = static_cast<const T*>(in.grad_output);
+  bool nan = false;
   for (int64_t tap = 0; tap < p.k; tap += job.split.tap_block) {
     for (int64_t co = 0; co < job.cout; co += c.co_block) {
       const Depth depth{co, std::min(job.cout, co + c.co_block), tap,
                         std::min(p.k, tap + job.split.tap_block)};
-      DoDepth(w, depth, dy, one, depth.co_end == job.cout && depth.tap_end == p.k);
+      nan = DoDepth(w, depth, dy, depth.co_end == job.cout && depth.tap_end == p.k) || nan;
     }
   }
+  if (nan) weights.special->store(true, std::memory_order_relaxed);
 }
 
-void Run(const Job& job, const Task& task, const plan::Operands& in, const void* packed, void* scratch) {
+// Returns whether a weight is infinite or NaN.
+template <class T>
+bool PackOne(const Job& job, int64_t index, const T* weight, void* packed) {
+  using A = Accumulator<T>;
+  const int64_t group = index / job.config.blocks, block = index % job.config.blocks, k = job.problem.k;
+  const int64_t row = job.cout * k, last = job.cin - block * kRows - 1;
+  const T* rows[kRows];
+  for (int64_t r = 0; r < kRows; ++r) {
+    rows[r] = weight + (group * job.cin + block * kRows + std::min(r, last)) * row;
+  }
+  A* to = static_cast<A*>(packed) + index * kRows * row;
+  for (int64_t tap = 0; tap < k; tap += job.split.tap_block) {
+    PackRows(rows, k, job.cout, tap, std::min(job.split.tap_block, k - tap), to + tap * job.cout * kRows);
+  }
+  return !simd::HWY_NAMESPACE::AllFinite(hn::ScalableTag<A>(), to, kRows * row);
+}
+
+bool Pack(const Job& job, int64_t index, const void* weight, void* packed) {
+  bool special = false;
+  with_storage(job.problem.dtype, [&](auto storage) HWY_ATTR {
+    special = PackOne(job, index, static_cast<const decltype(storage)*>(weight), packed);
+  });
+  return special;
+}
+
+void Run(const Job& job, const Task& task, const plan::Operands& in, const Weights& weights, void* scratch) {
   with_storage(job.problem.dtype,
-               [&](auto storage) HWY_ATTR { Compute<decltype(storage)>(job, task, in, packed, scratch); });
+               [&](auto storage) HWY_ATTR { Compute<decltype(storage)>(job, task, in, weights, scratch); });
 }
 
 }  // namespace HWY_NAMESPACE
@@ -152,10 +287,15 @@ HWY_AFTER_NAMESPACE();
 namespace tconv::cpu::strided {
 
 HWY_EXPORT(Run);
+HWY_EXPORT(Pack);
 
-void compute(const Job& job, const Task& task, const plan::Operands& operands, const void* packed,
+bool pack_block(const Job& job, int64_t index, const void* weight, void* packed) {
+  return TCONV_DISPATCH(Pack)(job, index, weight, packed);
+}
+
+void compute(const Job& job, const Task& task, const plan::Operands& operands, const Weights& weights,
              void* scratch) {
-  TCONV_DISPATCH(Run)(job, task, operands, packed, scratch);
+  TCONV_DISPATCH(Run)(job, task, operands, weights, scratch);
 }
 
 }  // namespace tconv::cpu::strided

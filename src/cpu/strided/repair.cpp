@@ -1,4 +1,4 @@
-// Weights into the order that cpu.strided reads, and the rare repair where they are infinite or NaN.
+// The rare repairs of cpu.strided: where weights are infinite or NaN, and where a bias of -0.0 stands alone.
 #include <algorithm>
 #include <cmath>
 
@@ -16,52 +16,28 @@ int64_t packed_at(const Job& job, int64_t block, int64_t co, int64_t k) {
   return (block * job.cout * job.problem.k + first * job.cout + co * taps + k - first) * kRows;
 }
 
-// Eight rows of w side by side; rows that do not exist are zeros.
-template <class T, class A>
-bool pack_rows(const Job& job, const T* weight, int64_t block, A* group) {
-  const int64_t k = job.problem.k, row = job.cout * k, rows = std::min(kRows, job.cin - block * kRows);
-  bool special = false;
-  for (int64_t co = 0; co < job.cout; ++co) {
-    for (int64_t first = 0; first < k; first += job.split.tap_block) {
-      A* to = group + packed_at(job, block, co, first);
-      const T* from = weight + block * kRows * row + co * k;
-      for (int64_t tap = first; tap < std::min(k, first + job.split.tap_block); ++tap, to += kRows) {
-        A sum = 0;
-        for (int64_t r = 0; r < kRows; ++r) {
-          to[r] = r < rows ? static_cast<A>(widen(from[r * row + tap])) : A(0);
-          sum += to[r] * A(0);
-        }
-        special = special || sum != 0 || sum != sum;
-      }
-    }
-  }
-  return special;
-}
-
-// One row of dx: positions whose taps do not all lie inside dy.
-template <class T>
-void repair_row(const Job& job, const plan::Operands& in, const void* packed, int64_t n, int64_t channel) {
+// One row of dx: NaN at positions whose taps do not all lie inside dy. weight_at(co, k) is of the row.
+template <class T, class WeightAt>
+void repair_row(const Job& job, const plan::Operands& in, int64_t n, int64_t channel,
+                const WeightAt& weight_at) {
   using A = Accumulator<T>;
   const core::Problem& p = job.problem;
-  const int64_t group = channel / job.cin, ci = channel % job.cin;
-  const A* w =
-      static_cast<const A*>(packed) + group * job.config.blocks * kRows * job.cout * p.k + ci % kRows;
+  const int64_t group = channel / job.cin;
   const T* dy = static_cast<const T*>(in.grad_output) + n * job.split.sample_step +
                 group * job.cout * job.split.channel_step;
   T* dx = static_cast<T*>(in.output) + (n * p.cin + channel) * p.l;
-  const int64_t inner = std::clamp<int64_t>(core::ceil_div(p.padding, p.stride), 0, p.l);
-  const int64_t reach = (p.k - 1) * p.dilation - p.padding;
-  const int64_t outer = std::clamp<int64_t>(core::ceil_div(job.lout - reach, p.stride), inner, p.l);
+  const Inside all = inside(job);
   for (int64_t i = 0; i < p.l; ++i) {
-    if (i == inner) i = outer;
+    if (i == all.begin) i = all.end;
     if (i >= p.l) break;
+    if (!std::isnan(widen(dx[i]))) continue;  // met no infinite weight, or no zero there
     A sum = start_of<T>(p.has_bias, in.bias, channel);
     for (int64_t first = 0; first < p.k; first += job.split.tap_block) {
       for (int64_t co = 0; co < job.cout; ++co) {
         for (int64_t k = first; k < std::min(p.k, first + job.split.tap_block); ++k) {
           const int64_t o = p.stride * i + (k * p.dilation - p.padding);
           if (o < 0 || o >= job.lout) continue;
-          sum = std::fma(w[packed_at(job, ci / kRows, co, k)],
+          sum = std::fma(weight_at(co, k),
                          static_cast<A>(widen(dy[co * job.split.channel_step + o * job.split.place_step])),
                          sum);
         }
@@ -69,6 +45,23 @@ void repair_row(const Job& job, const plan::Operands& in, const void* packed, in
     }
     dx[i] = round_to<T>(sum);
   }
+}
+
+template <class T>
+void repair_row(const Job& job, const plan::Operands& in, const Weights& weights, int64_t n,
+                int64_t channel) {
+  using A = Accumulator<T>;
+  const int64_t k = job.problem.k;
+  if (weights.packed == nullptr) {
+    const T* row = static_cast<const T*>(weights.raw) + channel * job.cout * k;
+    return repair_row<T>(job, in, n, channel,
+                         [&](int64_t co, int64_t tap) { return static_cast<A>(widen(row[co * k + tap])); });
+  }
+  const int64_t group = channel / job.cin, ci = channel % job.cin;
+  const A* packed =
+      static_cast<const A*>(weights.packed) + group * job.config.blocks * kRows * job.cout * k + ci % kRows;
+  repair_row<T>(job, in, n, channel,
+                [&](int64_t co, int64_t tap) { return packed[packed_at(job, ci / kRows, co, tap)]; });
 }
 
 // Whether a tap of position i meets dy. Taps of a dilation may step over a short one.
@@ -94,22 +87,18 @@ void store_bias_rows(const Job& job, const plan::Operands& in, int64_t channel) 
 
 }  // namespace
 
-bool pack_block(const Job& job, int64_t index, const void* weight, void* packed) {
-  const int64_t group = index / job.config.blocks, block = index % job.config.blocks;
-  const int64_t raw = job.cin * job.cout * job.problem.k;
-  return with_storage(job.problem.dtype, [&](auto storage) {
-    using T = decltype(storage);
-    using A = Accumulator<T>;
-    A* to = static_cast<A*>(packed) + group * job.config.blocks * kRows * job.cout * job.problem.k;
-    return pack_rows(job, static_cast<const T*>(weight) + group * raw, block, to);
-  });
+Inside inside(const Job& job) {
+  const core::Problem& p = job.problem;
+  const int64_t begin = std::clamp<int64_t>(core::ceil_div(p.padding, p.stride), 0, p.l);
+  const int64_t reach = (p.k - 1) * p.dilation - p.padding;
+  return {begin, std::clamp<int64_t>(core::ceil_div(job.lout - reach, p.stride), begin, p.l)};
 }
 
-void repair_ends(const Job& job, const plan::Operands& operands, const void* packed,
+void repair_ends(const Job& job, const plan::Operands& operands, const Weights& weights,
                  const core::Executor& executor) {
   executor.run(job.problem.n * job.problem.cin, [&](int64_t index, int32_t) {
     with_storage(job.problem.dtype, [&](auto storage) {
-      repair_row<decltype(storage)>(job, operands, packed, index / job.problem.cin, index % job.problem.cin);
+      repair_row<decltype(storage)>(job, operands, weights, index / job.problem.cin, index % job.problem.cin);
     });
   });
 }

@@ -1,0 +1,68 @@
+// Sums of a row block to dx.
+#if defined(TCONV_STRIDED_STORE_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef TCONV_STRIDED_STORE_INL
+#undef TCONV_STRIDED_STORE_INL
+#else
+#define TCONV_STRIDED_STORE_INL
+#endif
+
+#include <algorithm>
+
+#include "cpu/simd/tiles-inl.hpp"
+#include "cpu/strided/contract.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace tconv::cpu::strided {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class A>
+HWY_INLINE bool HasNan(const A* values, int64_t count) {
+  const hn::ScalableTag<A> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto v = hn::LoadU(d, values + i);
+    if (!hn::AllTrue(d, hn::Eq(v, v))) return true;
+  }
+  for (; i < count; ++i) {
+    if (values[i] != values[i]) return true;
+  }
+  return false;
+}
+
+// Whether a row's sums of the positions [place, place + count) are NaN where taps lie outside dy. An infinite
+// or NaN weight times a zero shows there and nowhere else: raw weights need not be looked through.
+template <class A>
+HWY_INLINE bool NanAtEnds(const Inside& inside, const A* sums, int64_t place, int64_t count) {
+  const int64_t before = std::clamp<int64_t>(inside.begin - place, 0, count);
+  const int64_t after = std::clamp<int64_t>(inside.end - place, before, count);
+  return HasNan(sums, before) || HasNan(sums + after, count - after);
+}
+
+// Rows of C to dx; columns between samples are left out. Returns whether a sum at an end is NaN.
+template <class T, class A>
+HWY_INLINE bool StoreBlock(const Job& job, const Task& task, const Inside& inside, int64_t block,
+                           int64_t column, int64_t columns, const A* sums, int64_t sums_line, T* dx) {
+  const hn::ScalableTag<A> d;
+  const core::Problem& p = job.problem;
+  const int64_t period = job.split.period, rows = std::min(kRows, job.cin - block * kRows);
+  int64_t sample = (task.column_begin + column) / period, place = (task.column_begin + column) % period;
+  bool nan = false;
+  for (int64_t done = 0; done < columns; ++sample, place = 0) {
+    const int64_t run = std::min(columns - done, period - place), count = std::min(run, p.l - place);
+    T* to = dx + (sample * p.cin + task.group * job.cin + block * kRows) * p.l + place;
+    for (int64_t row = 0; count > 0 && row < rows; ++row, to += p.l) {
+      const A* from = sums + row * sums_line + done;
+      simd::HWY_NAMESPACE::NarrowRow(d, from, count, to);
+      nan = nan || NanAtEnds(inside, from, place, count);
+    }
+    done += run;
+  }
+  return nan;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tconv::cpu::strided
+HWY_AFTER_NAMESPACE();
+#endif  // per-target include guard
