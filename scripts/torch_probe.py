@@ -6,14 +6,18 @@ Every feature is tried and its numbers are compared with PyTorch's. If a version
 import io
 import json
 import platform
-import time
+import sys
 import warnings
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 import tconv
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "python"))
+from timing import microseconds  # noqa: E402
 
 warnings.filterwarnings("ignore")
 X, W, B = torch.randn(2, 4, 9), torch.randn(4, 3, 5), torch.randn(3)
@@ -137,18 +141,6 @@ def answer(feature):
         return f"no: {type(error).__name__}: {str(error).strip().splitlines()[0][:200] if str(error) else ''}"
 
 
-def microseconds(calls, rounds=400, repeats=40):
-    """Of many short rounds the best: what else runs on the machine does not interrupt every one."""
-    best = dict.fromkeys(calls, float("inf"))
-    for _ in range(rounds):
-        for name, call in calls.items():
-            start = time.perf_counter()
-            for _ in range(repeats):
-                call()
-            best[name] = min(best[name], (time.perf_counter() - start) / repeats * 1e6)
-    return {name: round(value, 1) for name, value in best.items()}
-
-
 def costs():
     torch.set_num_threads(1)
     x, w, b = torch.randn(1, 2, 4), torch.randn(2, 2, 3), torch.randn(2)
@@ -158,11 +150,12 @@ def costs():
         took = microseconds({
             "F": lambda: F.conv_transpose1d(x, w, b), "tconv": lambda: tconv.conv_transpose1d(x, w, b),
             "nn layer": lambda: theirs(x), "tconv layer": lambda: ours(x), "prepacked": lambda: packed(x),
-        })  # fmt: skip
+        }, 400, 40)  # fmt: skip
     w.requires_grad_()
     recording = {"F, recording": lambda: F.conv_transpose1d(x, w, b),
                  "tconv, recording": lambda: tconv.conv_transpose1d(x, w, b)}  # fmt: skip
-    return {**took, **microseconds(recording)}
+    took.update(microseconds(recording, 400, 40))
+    return {name: round(value, 1) for name, value in took.items()}
 
 
 if __name__ == "__main__":

@@ -7,10 +7,7 @@ import argparse
 import json
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
+from plot_axes import against_floor, plt
 
 
 def scatter(axis, rows, value, label):
@@ -18,13 +15,7 @@ def scatter(axis, rows, value, label):
         mine = [row for row in rows if row["kernel"] == kernel]
         axis.plot([row["floor_ms"] for row in mine], [row[value] for row in mine], "o^svDP*X"[place % 8], markersize=4,
                   alpha=0.8, label=kernel)
-    axis.axhline(1, color="black", linewidth=0.8)
-    axis.set_xscale("log")
-    axis.set_yscale("log")
-    axis.set_xlabel("floor of the layer, ms")
-    axis.set_ylabel(label)
-    axis.grid(alpha=0.3)
-    axis.legend(fontsize=7)
+    against_floor(axis, "floor of the layer, ms", label)
 
 
 def main():

@@ -7,10 +7,7 @@ import argparse
 import json
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
+from plot_axes import against_floor, plt
 
 COLORS = {"ieee": "#1f5fa8", "tf32": "#c7641a"}
 
@@ -50,16 +47,10 @@ def roofline(rows, path, result):
             if points:
                 axis.plot(*zip(*points), mark, color=color, alpha=0.85 if mark == "o" else 0.4, markersize=5,
                           fillstyle="none", label=f"{label}, {precision}")
-    axis.axhline(1, color="black", linewidth=0.8)
-    axis.set_xscale("log")
-    axis.set_yscale("log")
-    axis.set_xlabel("floor of the problem, us (the larger of bytes and products)")
-    axis.set_ylabel("floor / time")
+    against_floor(axis, "floor of the problem, us (the larger of bytes and products)", "floor / time")
     axis.set_title(f"Share of the floor. {result['machine']}, {result['date']}: copy "
                    f"{result['floor']['copy_gbps']:.0f} GB/s, fp32 {result['floor']['ieee_tflops']:.0f}, tf32 "
                    f"{result['floor']['tf32_tflops']:.0f} TFLOP/s", fontsize=9)
-    axis.grid(alpha=0.3)
-    axis.legend(fontsize=7)
     figure.tight_layout()
     figure.savefig(path, dpi=130)
 

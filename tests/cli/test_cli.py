@@ -6,19 +6,10 @@ import sys
 import tempfile
 import unittest
 
-from support import PROBLEM, SOURCE, tconv
+from support import PROBLEM, SOURCE, Case, tconv
 
 
-class Usage(unittest.TestCase):
-    def refused(self, *arguments, status=2, says=None):
-        result = tconv(*arguments)
-        self.assertEqual(result.returncode, status, (arguments, result))
-        self.assertEqual(result.stdout, "", arguments)
-        self.assertTrue(result.stderr.startswith("tconv: "), result.stderr)
-        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
-        if says:
-            self.assertIn(says, result.stderr)
-
+class Usage(Case):
     def test_bad_usage_is_status_2_and_one_line(self):
         self.refused()
         self.refused("nonsense")

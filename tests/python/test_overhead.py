@@ -1,7 +1,5 @@
 """Cost of a call of a tiny problem, printed beside PyTorch's own, which it may not exceed for inference."""
 
-import time
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -9,18 +7,7 @@ from torch import nn
 
 import tconv
 from tconv._library import backend
-
-
-def microseconds(calls, rounds=7, repeats=2000):
-    """Best of `rounds`, the candidates taking turns so that a disturbance hits all."""
-    best = {name: float("inf") for name in calls}
-    for _ in range(rounds):
-        for name, call in calls.items():
-            start = time.perf_counter()
-            for _ in range(repeats):
-                call()
-            best[name] = min(best[name], (time.perf_counter() - start) / repeats * 1e6)
-    return best
+from timing import microseconds
 
 
 @pytest.fixture

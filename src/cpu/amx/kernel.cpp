@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "cpu/amx/contract.hpp"
+#include "cpu/common/make_kernel.hpp"
 #include "cpu/common/round_up.hpp"
 
 namespace tconv::cpu::amx {
@@ -71,18 +72,13 @@ plan::Support supports(const core::Problem& p, const core::DeviceInfo& device,
   return plan::Support::yes();
 }
 
-std::unique_ptr<const plan::Kernel> make(const core::Problem& p, const core::DeviceInfo&,
-                                         const plan::PlanOptions& options) {
-  return std::make_unique<AmxKernel>(p, std::max(1, options.threads));
-}
-
 }  // namespace
 
 const plan::KernelEntry kEntry = {.name = "cpu.amx",
                                   .summary = "bf16 in AMX tiles: forward, input gradient and Conv1d",
                                   .device = core::DeviceKind::cpu,
                                   .supports = supports,
-                                  .make = make,
+                                  .make = make_kernel<AmxKernel>,
                                   .y_steps = true,
                                   .strided_bias = true};
 

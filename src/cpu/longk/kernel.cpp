@@ -4,6 +4,7 @@
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
 #include "core/reach.hpp"
+#include "cpu/common/make_kernel.hpp"
 #include "cpu/common/round_up.hpp"
 #include "cpu/common/storage.hpp"
 #include "cpu/longk/contract.hpp"
@@ -78,14 +79,9 @@ plan::Support supports(const Problem& p, const core::DeviceInfo&, const plan::Pl
   return plan::Support::yes();
 }
 
-std::unique_ptr<const plan::Kernel> make(const Problem& p, const core::DeviceInfo&,
-                                         const plan::PlanOptions& options) {
-  return std::make_unique<LongkKernel>(p, std::max(1, options.threads));
-}
-
 }  // namespace
 
 const plan::KernelEntry kEntry = {"cpu.longk", "long strides, vectors along the residues of a position",
-                                  core::DeviceKind::cpu, supports, make};
+                                  core::DeviceKind::cpu, supports, make_kernel<LongkKernel>};
 
 }  // namespace tconv::cpu::longk

@@ -7,6 +7,7 @@
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
 #include "core/reach.hpp"
+#include "cpu/common/make_kernel.hpp"
 #include "cpu/common/round_up.hpp"
 #include "cpu/common/storage.hpp"
 #include "cpu/narrow/contract.hpp"
@@ -101,14 +102,9 @@ plan::Support supports(const Problem& p, const core::DeviceInfo&, const plan::Pl
   return plan::Support::yes();
 }
 
-std::unique_ptr<const plan::Kernel> make(const Problem& p, const core::DeviceInfo&,
-                                         const plan::PlanOptions& options) {
-  return std::make_unique<NarrowKernel>(p, std::max(1, options.threads));
-}
-
 }  // namespace
 
 const plan::KernelEntry kEntry = {"cpu.narrow", "few rows or few channels in, bound by memory",
-                                  core::DeviceKind::cpu, supports, make};
+                                  core::DeviceKind::cpu, supports, make_kernel<NarrowKernel>};
 
 }  // namespace tconv::cpu::narrow

@@ -2,6 +2,7 @@
 
 #include "core/checked.hpp"
 #include "core/reach.hpp"
+#include "cpu/common/make_kernel.hpp"
 #include "cpu/common/round_up.hpp"
 #include "cpu/common/storage.hpp"
 #include "cpu/outer/contract.hpp"
@@ -66,18 +67,13 @@ plan::Support supports(const core::Problem& p, const core::DeviceInfo&, const pl
   return plan::Support::yes();
 }
 
-std::unique_ptr<const plan::Kernel> make(const core::Problem& p, const core::DeviceInfo&,
-                                         const plan::PlanOptions& options) {
-  return std::make_unique<OuterKernel>(p, std::max(1, options.threads));
-}
-
 }  // namespace
 
 const plan::KernelEntry kEntry = {.name = "cpu.outer",
                                   .summary = "weight gradient: a matrix product, vectors along (co, k)",
                                   .device = core::DeviceKind::cpu,
                                   .supports = supports,
-                                  .make = make,
+                                  .make = make_kernel<OuterKernel>,
                                   .y_steps = true,
                                   .strided_bias = true};
 

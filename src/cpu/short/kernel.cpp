@@ -3,6 +3,7 @@
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
 #include "core/reach.hpp"
+#include "cpu/common/make_kernel.hpp"
 #include "cpu/common/residues.hpp"
 #include "cpu/common/round_up.hpp"
 #include "cpu/common/storage.hpp"
@@ -90,14 +91,9 @@ plan::Support supports(const Problem& p, const core::DeviceInfo&, const plan::Pl
   return plan::Support::yes();
 }
 
-std::unique_ptr<const plan::Kernel> make(const Problem& p, const core::DeviceInfo&,
-                                         const plan::PlanOptions& options) {
-  return std::make_unique<ShortKernel>(p, std::max(1, options.threads));
-}
-
 }  // namespace
 
 const plan::KernelEntry kEntry = {"cpu.short", "few positions a sample, vectors along channels and taps",
-                                  core::DeviceKind::cpu, supports, make};
+                                  core::DeviceKind::cpu, supports, make_kernel<ShortKernel>};
 
 }  // namespace tconv::cpu::short_l

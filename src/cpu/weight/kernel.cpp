@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/reach.hpp"
+#include "cpu/common/make_kernel.hpp"
 #include "cpu/common/round_up.hpp"
 #include "cpu/common/storage.hpp"
 #include "cpu/weight/contract.hpp"
@@ -67,18 +68,13 @@ plan::Support supports(const core::Problem& p, const core::DeviceInfo&, const pl
   return plan::Support::yes();
 }
 
-std::unique_ptr<const plan::Kernel> make(const core::Problem& p, const core::DeviceInfo&,
-                                         const plan::PlanOptions& options) {
-  return std::make_unique<WeightKernel>(p, std::max(1, options.threads));
-}
-
 }  // namespace
 
 const plan::KernelEntry kEntry = {.name = "cpu.weight",
                                   .summary = "weight gradient: sums of products along the positions",
                                   .device = core::DeviceKind::cpu,
                                   .supports = supports,
-                                  .make = make,
+                                  .make = make_kernel<WeightKernel>,
                                   .y_steps = true,
                                   .strided_bias = true};
 

@@ -1,0 +1,19 @@
+"""What the pictures of results have in common. Needs matplotlib."""
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt  # noqa: E402
+
+__all__ = ["against_floor", "plt"]
+
+
+def against_floor(axis, xlabel, ylabel):
+    """A ratio on both logarithmic axes over the floor of a problem, with a line at 1."""
+    axis.axhline(1, color="black", linewidth=0.8)
+    axis.set_xscale("log")
+    axis.set_yscale("log")
+    axis.set_xlabel(xlabel)
+    axis.set_ylabel(ylabel)
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=7)
