@@ -6,6 +6,7 @@
 #include "cpu/amx/contract.hpp"
 #include "cpu/dense/kernel.hpp"
 #include "cpu/depthwise/contract.hpp"
+#include "cpu/dots/contract.hpp"
 #include "cpu/longk/contract.hpp"
 #include "cpu/narrow/contract.hpp"
 #include "cpu/outer/contract.hpp"
@@ -27,6 +28,7 @@ std::span<const KernelEntry* const> registry() {
     entries.push_back(&cpu::narrow::kEntry);
     entries.push_back(&cpu::amx::kEntry);
     entries.push_back(&cpu::dense::kEntry);
+    entries.push_back(&cpu::dots::kEntry);
     entries.push_back(&cpu::strided::kEntry);
     entries.push_back(&cpu::outer::kEntry);
     entries.push_back(&cpu::weight::kEntry);

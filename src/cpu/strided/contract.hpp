@@ -101,7 +101,8 @@ void repair_ends(const Job& job, const plan::Operands& operands, const Weights& 
                  const core::Executor& executor);
 
 // Writes the bias where it is -0.0 and an output has no product.
-void store_bias_alone(const Job& job, const plan::Operands& operands, const core::Executor& executor);
+void store_bias_alone(const core::Problem& problem, const plan::Operands& operands,
+                      const core::Executor& executor);
 
 extern const plan::KernelEntry kEntry;  // "cpu.strided"
 

@@ -67,7 +67,7 @@ class StridedKernel final : public plan::Kernel {
   void finish(const plan::Operands& operands, const Weights& weights, bool special,
               const plan::RunContext& context) const {
     if (special) repair_ends(job_, operands, weights, context.executor);
-    if (job_.problem.has_bias) store_bias_alone(job_, operands, context.executor);
+    if (job_.problem.has_bias) store_bias_alone(job_.problem, operands, context.executor);
   }
 
   Job job_;

@@ -65,22 +65,21 @@ void repair_row(const Job& job, const plan::Operands& in, const Weights& weights
 }
 
 // Whether a tap of position i meets dy. Taps of a dilation may step over a short one.
-bool has_product(const Job& job, int64_t i) {
-  const core::Problem& p = job.problem;
+bool has_product(const core::Problem& p, int64_t lout, int64_t i) {
   const int64_t first = p.stride * i - p.padding;
   const int64_t k = first >= 0 ? 0 : core::ceil_div(-first, p.dilation);
-  return k < p.k && first + k * p.dilation < job.lout;
+  return k < p.k && first + k * p.dilation < lout;
 }
 
 template <class T>
-void store_bias_rows(const Job& job, const plan::Operands& in, int64_t channel) {
-  const core::Problem& p = job.problem;
+void store_bias_rows(const core::Problem& p, const plan::Operands& in, int64_t channel) {
   const T bias = static_cast<const T*>(in.bias)[channel];
   if (!is_negative_zero(bias)) return;
+  const int64_t lout = p.lout();
   for (int64_t n = 0; n < p.n; ++n) {
     T* row = static_cast<T*>(in.output) + (n * p.cin + channel) * p.l;
     for (int64_t i = 0; i < p.l; ++i) {
-      if (!has_product(job, i)) row[i] = bias;
+      if (!has_product(p, lout, i)) row[i] = bias;
     }
   }
 }
@@ -103,12 +102,13 @@ void repair_ends(const Job& job, const plan::Operands& operands, const Weights& 
   });
 }
 
-void store_bias_alone(const Job& job, const plan::Operands& operands, const core::Executor& executor) {
-  with_storage(job.problem.dtype, [&](auto storage) {
+void store_bias_alone(const core::Problem& problem, const plan::Operands& operands,
+                      const core::Executor& executor) {
+  with_storage(problem.dtype, [&](auto storage) {
     using T = decltype(storage);
-    if (!any_negative_zero<T>(operands.bias, job.problem.cin)) return;
-    executor.run(job.problem.cin,
-                 [&](int64_t channel, int32_t) { store_bias_rows<T>(job, operands, channel); });
+    if (!any_negative_zero<T>(operands.bias, problem.cin)) return;
+    executor.run(problem.cin,
+                 [&](int64_t channel, int32_t) { store_bias_rows<T>(problem, operands, channel); });
   });
 }
 

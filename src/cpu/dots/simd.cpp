@@ -1,0 +1,237 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "core/polyphase.hpp"
+#include "cpu/common/storage.hpp"
+#include "cpu/dots/contract.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/dots/simd.cpp"
+#include "cpu/simd/targets.hpp"
+//
+#include "hwy/foreach_target.h"
+//
+#include "cpu/simd/tiles-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace tconv::cpu::dots {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+#if TCONV_32_REGISTERS
+constexpr int kTileRows = 4;
+#else
+constexpr int kTileRows = 2;
+#endif
+
+// Some rows of weights and some columns of X.
+template <class T, class A>
+struct Tile {
+  const T* w;
+  int64_t w_pitch;
+  const A* tails;  // [row][kPad]: of each row what no whole vector holds, then zeros; null: nothing
+  const A* x;
+  int64_t x_pitch;
+  int64_t whole;  // depth in whole vectors
+  A* sums;        // [row][columns]
+  int64_t sums_pitch;
+};
+
+// sums[row][column] += the products along the depth.
+template <int kTileRowsUsed, int kColumnsUsed, class T, class A>
+HWY_NOINLINE void AddDots(const Tile<T, A>& t) {
+  const hn::ScalableTag<A> d;
+  using V = hn::Vec<hn::ScalableTag<A>>;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  V sums[kTileRowsUsed][kColumnsUsed];
+#pragma GCC unroll 8
+  for (int r = 0; r < kTileRowsUsed; ++r) {
+#pragma GCC unroll 8
+    for (int c = 0; c < kColumnsUsed; ++c) sums[r][c] = hn::Zero(d);
+  }
+  const auto step = [&](const auto* w, int64_t w_pitch, const A* x) HWY_ATTR {
+    V in[kColumnsUsed];
+#pragma GCC unroll 8
+    for (int c = 0; c < kColumnsUsed; ++c) in[c] = hn::LoadU(d, x + c * t.x_pitch);
+#pragma GCC unroll 8
+    for (int r = 0; r < kTileRowsUsed; ++r) {
+      const auto row = simd::HWY_NAMESPACE::LoadAs(d, w + r * w_pitch);
+#pragma GCC unroll 8
+      for (int c = 0; c < kColumnsUsed; ++c) sums[r][c] = hn::MulAdd(row, in[c], sums[r][c]);
+    }
+  };
+  for (int64_t i = 0; i < t.whole; i += lanes) step(t.w + i, t.w_pitch, t.x + i);
+  if (t.tails != nullptr) step(t.tails, kPad, t.x + t.whole);
+#pragma GCC unroll 8
+  for (int r = 0; r < kTileRowsUsed; ++r) {
+#pragma GCC unroll 8
+    for (int c = 0; c < kColumnsUsed; ++c) {
+      t.sums[r * t.sums_pitch + c] += hn::GetLane(hn::SumOfLanes(d, sums[r][c]));
+    }
+  }
+}
+
+template <int kTileRowsUsed, class T, class A>
+HWY_INLINE void AddColumns(const Tile<T, A>& t, int64_t columns) {
+  if (columns == 1) return AddDots<kTileRowsUsed, 1>(t);
+  if (columns == 2) return AddDots<kTileRowsUsed, 2>(t);
+  if (columns == 3) return AddDots<kTileRowsUsed, 3>(t);
+  if (columns == 4) return AddDots<kTileRowsUsed, 4>(t);
+  if (columns == 5) return AddDots<kTileRowsUsed, 5>(t);
+  AddDots<kTileRowsUsed, 6>(t);
+}
+
+struct Depth {
+  int64_t co_begin, co_end;
+};
+
+// X of a task's columns and a depth block. dy: of the group, in sample 0.
+template <class T, class A>
+HWY_INLINE void LoadColumns(const Job& job, const Task& task, const Depth& depth, const T* dy, A* x) {
+  const hn::ScalableTag<A> d;
+  const core::Problem& p = job.problem;
+  const auto steps = p.y_steps();
+  const int64_t size = (depth.co_end - depth.co_begin) * p.k;
+  for (int64_t n = task.sample_begin; n < task.sample_end; ++n) {
+    for (int64_t i = 0; i < p.l; ++i, x += job.x_pitch()) {
+      const int64_t first = p.stride * i - p.padding;
+      const int64_t low = first >= 0 ? 0 : core::ceil_div(-first, p.dilation);
+      const int64_t begin = std::min(p.k, low);
+      const int64_t end =
+          first >= job.lout ? begin : std::clamp((job.lout - 1 - first) / p.dilation + 1, begin, p.k);
+      const T* from = dy + n * steps[0] + depth.co_begin * steps[1] + first * steps[2];
+      const int64_t step = p.dilation * steps[2];
+      A* to = x;
+      for (int64_t co = depth.co_begin; co < depth.co_end; ++co, from += steps[1], to += p.k) {
+        std::fill(to, to + begin, A(0));
+        simd::HWY_NAMESPACE::WidenRow(d, from + begin * step, step, end - begin, to + begin);
+        std::fill(to + end, to + p.k, A(0));
+      }
+      std::fill(x + size, x + job.x_pitch(), A(0));
+    }
+  }
+}
+
+// C += the depth block's products.
+template <class T, class A>
+HWY_INLINE void AddBlock(const Job& job, const Task& task, const Depth& depth, const T* weight, const A* x,
+                         A* sums) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<A>()));
+  const int64_t pitch = job.cout * job.problem.k, size = (depth.co_end - depth.co_begin) * job.problem.k;
+  const int64_t whole = size / lanes * lanes, columns = (task.sample_end - task.sample_begin) * job.problem.l;
+  const int64_t blocks = core::ceil_div(columns, kTileColumns);
+  for (int64_t row = task.row_begin; row < task.row_end;) {
+    const int64_t rows = task.row_end - row >= kTileRows ? kTileRows : 1;
+    const T* w = weight + row * pitch + depth.co_begin * job.problem.k;
+    A tails[kTileRows * kPad];
+    if (whole < size) {
+      std::fill(tails, tails + kTileRows * kPad, A(0));
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t i = whole; i < size; ++i) tails[r * kPad + i - whole] = widen(w[r * pitch + i]);
+      }
+    }
+    for (int64_t block = 0; block < blocks; ++block) {
+      const int64_t begin = columns * block / blocks, end = columns * (block + 1) / blocks;
+      const Tile<T, A> t{w,
+                         pitch,
+                         whole < size ? tails : nullptr,
+                         x + begin * job.x_pitch(),
+                         job.x_pitch(),
+                         whole,
+                         sums + (row - task.row_begin) * columns + begin,
+                         columns};
+      if (rows == kTileRows) {
+        AddColumns<kTileRows>(t, end - begin);
+      } else {
+        AddColumns<1>(t, end - begin);
+      }
+    }
+    row += rows;
+  }
+}
+
+// One element from the products that exist.
+template <class T, class A = Accumulator<T>>
+HWY_NOINLINE A Exact(const Job& job, const plan::Operands& in, int64_t n, int64_t channel, int64_t i) {
+  const core::Problem& p = job.problem;
+  const auto steps = p.y_steps();
+  const T* w = static_cast<const T*>(in.weight) + channel * job.cout * p.k;
+  const T* dy =
+      static_cast<const T*>(in.grad_output) + n * steps[0] + channel / job.cin * job.cout * steps[1];
+  A sum = start_of<T>(p.has_bias, in.bias, channel);
+  for (int64_t co = 0; co < job.cout; ++co) {
+    for (int64_t k = 0; k < p.k; ++k) {
+      const int64_t o = p.stride * i - p.padding + k * p.dilation;
+      if (o < 0 || o >= job.lout) continue;
+      sum = std::fma(static_cast<A>(widen(w[co * p.k + k])),
+                     static_cast<A>(widen(dy[co * steps[1] + o * steps[2]])), sum);
+    }
+  }
+  return sum;
+}
+
+// Whether every tap of position i meets dy.
+HWY_INLINE bool AllMeet(const Job& job, int64_t i) {
+  const core::Problem& p = job.problem;
+  const int64_t first = p.stride * i - p.padding;
+  return first >= 0 && first + (p.k - 1) * p.dilation < job.lout;
+}
+
+template <class T, class A>
+HWY_INLINE void Store(const Job& job, const Task& task, const plan::Operands& in, const A* sums) {
+  const hn::ScalableTag<A> d;
+  const core::Problem& p = job.problem;
+  for (int64_t row = task.row_begin; row < task.row_end; ++row) {
+    const int64_t channel = task.group * job.cin + row;
+    for (int64_t n = task.sample_begin; n < task.sample_end; ++n, sums += p.l) {
+      T* to = static_cast<T*>(in.output) + (n * p.cin + channel) * p.l;
+      simd::HWY_NAMESPACE::NarrowRow(d, sums, p.l, to);
+      for (int64_t i = 0; i < p.l; ++i) {
+        if (sums[i] != sums[i] && !AllMeet(job, i)) to[i] = round_to<T>(Exact<T>(job, in, n, channel, i));
+      }
+    }
+  }
+}
+
+template <class T>
+void Compute(const Job& job, const Task& task, const plan::Operands& in, void* scratch) {
+  using A = Accumulator<T>;
+  const core::Problem& p = job.problem;
+  const int64_t columns = (task.sample_end - task.sample_begin) * p.l;
+  A* x = static_cast<A*>(scratch);
+  A* sums = x + job.columns() * job.x_pitch();
+  for (int64_t row = task.row_begin; row < task.row_end; ++row) {
+    const A start = start_of<T>(p.has_bias, in.bias, task.group * job.cin + row);
+    std::fill_n(sums + (row - task.row_begin) * columns, columns, start);
+  }
+  const T* weight = static_cast<const T*>(in.weight) + task.group * job.cin * job.cout * p.k;
+  const T* dy = static_cast<const T*>(in.grad_output) + task.group * job.cout * p.y_steps()[1];
+  for (int64_t co = 0; co < job.cout; co += job.config.co_block) {
+    const Depth depth{co, std::min(job.cout, co + job.config.co_block)};
+    LoadColumns(job, task, depth, dy, x);
+    AddBlock(job, task, depth, weight, x, sums);
+  }
+  Store<T>(job, task, in, sums);
+}
+
+void Run(const Job& job, const Task& task, const plan::Operands& in, void* scratch) {
+  with_storage(job.problem.dtype,
+               [&](auto storage) HWY_ATTR { Compute<decltype(storage)>(job, task, in, scratch); });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tconv::cpu::dots
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tconv::cpu::dots {
+
+HWY_EXPORT(Run);
+
+void compute(const Job& job, const Task& task, const plan::Operands& operands, void* scratch) {
+  TCONV_DISPATCH(Run)(job, task, operands, scratch);
+}
+
+}  // namespace tconv::cpu::dots
+#endif
