@@ -56,7 +56,7 @@ TEST(CpuAmx, TilesAndVectorsGiveTheSameBits) {
     for (uint32_t& pair : panel) pair = some_bits(rng) | static_cast<uint32_t>(some_bits(rng)) << 16;
     Product p;
     p.weights = weights.data(), p.panel = panel.data(), p.offsets = offsets.data();
-    p.line = kLine, p.sums_line = kSumsLine, p.steps = kSteps, p.taps = kTaps;
+    p.line = kLine, p.step = kPairs * kLine, p.sums_line = kSumsLine, p.steps = kSteps, p.taps = kTaps;
     p.row_tiles = rng.between(1, 2), p.column_tiles = rng.between(1, 2), p.add = rng.chance(50);
     std::vector<float> tiles(2 * kTile * kSumsLine, 0.375f), vectors = tiles;
     p.sums = tiles.data();

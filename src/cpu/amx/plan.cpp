@@ -19,7 +19,7 @@ constexpr int64_t kMostUnitRows = 256;
 constexpr int64_t kBlockBytes = 24 * 1024;    // weights of a depth block, half of L1
 constexpr int64_t kPanelBytes = 1024 * 1024;  // half of L2
 constexpr int64_t kMostPanelBytes = 4 << 20;
-constexpr int64_t kGroupColumns = 256;
+constexpr int64_t kGroupColumns = 128, kStripColumns = 64;
 constexpr int64_t kMostPanelColumns = 1024;
 
 // Cycles: of a step of 2x2 and of 1x1 tile products; to load an element of the panel, and to store an output.
@@ -182,7 +182,23 @@ void choose_blocks(Job& job) {
   const int64_t most = std::max<int64_t>(1, kBlockBytes / step_bytes);
   const int64_t blocks = ceil_div(c.steps, most);
   c.block_steps = ceil_div(c.steps, blocks);
-  c.group_columns = blocks == 1 ? kColumns : std::min(c.panel_columns, kGroupColumns);
+  c.group_columns = std::min(c.panel_columns, kGroupColumns);
+}
+
+// Strips of a panel: narrow, so that a step's lines are close together, but wider than their halo.
+void place_strips(Job& job) {
+  Config& c = job.config;
+  c.strip_columns = kStripColumns;
+  while (c.strip_columns < c.panel_columns && c.strip_columns < 2 * job.split.halo) c.strip_columns *= 2;
+  c.strip_columns = std::min(c.strip_columns, c.panel_columns);
+  job.strip_line = (ceil_div(c.strip_columns + job.split.halo, kTile) | 1) * kTile;
+  const auto lines = static_cast<std::size_t>(job.split.lines);
+  const auto& taps = job.split.taps;
+  for (std::size_t tap = 0; tap < taps.size(); ++tap) {
+    const std::size_t first = tap % lines;
+    const int64_t shift = job.split.expanded ? 0 : taps[tap].shift - taps[first].shift;
+    job.offsets.push_back(static_cast<int64_t>(first) * kPairs * job.strip_line + shift);
+  }
 }
 
 // Where pack.cpp puts a unit's raw weights: those of a transposed product are a row of (channel, tap) for
@@ -215,17 +231,32 @@ int64_t Job::unit_weights() const {
   return (first + second) * config.steps * kWeights;
 }
 
-int64_t Job::panel_elements() const {
-  return round_up<int64_t>(config.steps * kPairs * split.channel(), 64);
+bool Job::gathers() const {
+  const int64_t reach = split.stride * config.panel_columns;
+  return split.stride > 1 && split.stride <= kMostStride && split.place_step == 1 && !split.expanded &&
+         split.lines * problem.dilation <= reach;
 }
 
-// Two rows of 16 bits.
+int64_t Job::panel_elements() const {
+  return round_up<int64_t>(ceil_div(config.panel_columns, config.strip_columns) * strip_elements(), 64);
+}
+
+// Two rows of 16 bits, split by phase, or the same elements before they are split, with room for a vector of
+// places.
 int64_t Job::pair_elements() const {
-  return round_up<int64_t>(split.channel(), 64);
+  const int64_t row =
+      split.stride * (config.panel_columns + split.halo + 2 * kTile) + split.lines * problem.dilation;
+  return round_up<int64_t>(std::max(split.channel(), gathers() ? row : 0), 64);
+}
+
+// Rounded rows, two residues an element, and the same interleaved; or cpu.dense's run of floats.
+int64_t Job::run_elements() const {
+  const int64_t rounded = (out.stride / 2 + 3 + out.stride / 2 + 1) * config.group_columns;
+  return round_up<int64_t>(std::max(rounded, out.stride * kColumns) + 64, 64);
 }
 
 int64_t Job::sum_elements() const {
-  return unit_rows() * config.group_columns;
+  return unit_rows() * sums_line();
 }
 
 std::string refusal(const core::Problem& p) {
@@ -271,6 +302,7 @@ Job make_job(const core::Problem& p, int threads) {
   choose_tasks(job, std::max(1, threads));
   choose_blocks(job);
   job.split.set_columns(job.config.panel_columns);
+  place_strips(job);
   place_weights(job);
   return job;
 }
@@ -295,7 +327,7 @@ std::string text(const Job& job) {
   const auto number = [](int64_t v) { return std::to_string(v); };
   return "rows " + number(job.out_channels * job.out.residues) + " in units of " + number(c.channels) +
          " channels (" + number(job.unit_rows()) + " rows), columns " + number(job.split.columns) +
-         " in panels of " + number(c.panel_columns) +
+         " in panels of " + number(c.panel_columns) + " and strips of " + number(c.strip_columns) +
          (job.split.lines > 1 ? " (" + number(job.split.lines) + " lines a channel)" : std::string()) +
          ", depth " + number(c.steps) + " x 32 channels x " + number(job.out.taps) + " taps in blocks of " +
          number(c.block_steps) + " steps, " + number(c.units_per_task) + " of " + number(c.units) +

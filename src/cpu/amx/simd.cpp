@@ -9,8 +9,8 @@
 #define HWY_TARGET_INCLUDE "cpu/amx/simd.cpp"
 #include "hwy/foreach_target.h"
 // After foreach_target.h:
+#include "cpu/amx/emit-inl.hpp"
 #include "cpu/amx/panel-inl.hpp"
-#include "cpu/dense/epilogue-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::amx {
@@ -47,7 +47,7 @@ void Multiply(const Product& p) {
       for (int64_t i = 0; i < 4; ++i) sums[i] = p.add ? hn::LoadU(d, to + i * p.sums_line) : hn::Zero(d);
       const uint16_t* w = p.weights + row * kStep;
       for (int64_t step = 0; step < p.steps; ++step) {
-        const uint32_t* pairs = p.panel + step * kPairs * p.line + column;
+        const uint32_t* pairs = p.panel + step * p.step + column;
         for (int64_t tap = 0; tap < p.taps; ++tap, w += p.row_tiles * kWeights) {
           AddTile(d, w, pairs + p.offsets[tap], p.line, sums);
         }
@@ -66,29 +66,25 @@ struct Worker {
   float *sums, *run;
 };
 
-// The columns [begin, end) of a panel, whose sums lie side by side.
-struct Group {
-  int64_t begin, end;
-};
-
 // All depth blocks of one or two row tiles. Weights of a block pass all columns before those of the next.
 void MultiplyRows(const Worker& w, const Group& group, const RowClass& rows, const uint16_t* weights,
                   int64_t row_tile, int64_t row_tiles) {
   const Config& c = w.job.config;
-  const int64_t channel = w.job.split.channel();
   const int64_t laid_out = std::min<int64_t>(2, rows.row_tiles - row_tile);
   Product p;
-  p.line = channel;
-  p.offsets = w.job.split.offsets.data() + (w.job.out.taps - rows.taps);
+  p.line = w.job.strip_line;
+  p.step = w.job.step_elements();
+  p.offsets = w.job.offsets.data() + (w.job.out.taps - rows.taps);
   p.taps = rows.taps;
   p.row_tiles = std::max(row_tiles, laid_out);
-  p.sums_line = c.group_columns;
+  p.sums_line = w.job.sums_line();
   for (int64_t step = 0; step < c.steps; step += c.block_steps) {
     p.steps = std::min(c.block_steps, c.steps - step);
     p.weights = weights + (row_tile * c.steps + step * laid_out) * rows.taps * kWeights;
     p.add = step > 0;
     for (int64_t column = group.begin; column < group.end; column += kColumns) {
-      p.panel = w.panel + step * kPairs * channel + column;
+      p.panel = w.panel + column / c.strip_columns * w.job.strip_elements() + step * p.step +
+                column % c.strip_columns;
       p.column_tiles = group.end - column > kTile ? 2 : 1;
       p.sums = w.sums + (rows.row_begin + row_tile * kTile) * p.sums_line + column - group.begin;
       w.multiply(p);
@@ -98,30 +94,21 @@ void MultiplyRows(const Worker& w, const Group& group, const RowClass& rows, con
 
 void EmitUnit(const Worker& w, const Group& group, int64_t unit) {
   const Job& job = w.job;
-  const Config& c = job.config;
-  dense::Config columns;
-  columns.period = job.split.period;
-  const int64_t first = unit * c.channels, end = std::min(job.out_channels, first + c.channels);
+  const int64_t first = unit * job.config.channels;
+  const int64_t end = std::min(job.out_channels, first + job.config.channels);
   const auto* bias = static_cast<const BF16*>(w.buffers.bias);
-  for (int64_t column = group.begin; column < group.end; column += kColumns) {
-    const int64_t count = std::min(kColumns, group.end - column);
-    const auto segments =
-        dense::HWY_NAMESPACE::SegmentsOf(job.out, columns, w.task.column_begin + column, count);
-    dense::HWY_NAMESPACE::Phases<float> p;
-    p.sums = w.sums + column - group.begin;
-    p.sums_line = c.group_columns;
-    p.dilation = job.out.dilation;
-    p.residues = job.out.residues;
-    p.first1 = job.classes[1].first;
-    for (int64_t channel = first; channel < end; ++channel) {
-      const int64_t of_all = w.task.group * job.out_channels + channel;
-      p.row0 = (channel - first) * job.classes[0].residues;
-      p.row1 = job.classes[1].row_begin + (channel - first) * job.classes[1].residues;
-      p.bias = bias == nullptr ? 0.0f : widen(bias[of_all]);
-      auto* to = static_cast<BF16*>(w.buffers.out) + of_all * job.out.lout;
-      dense::HWY_NAMESPACE::EmitCout(job.out, p, segments, core::ceil_div(count, kTile) * kTile, to,
-                                     job.problem.groups * job.out_channels * job.out.lout, w.run);
-    }
+  Phases p;
+  p.sums = w.sums;
+  p.sums_line = job.sums_line();
+  p.dilation = job.out.dilation;
+  p.residues = job.out.residues;
+  p.first1 = job.classes[1].first;
+  for (int64_t channel = first; channel < end; ++channel) {
+    const int64_t of_all = w.task.group * job.out_channels + channel;
+    p.row0 = (channel - first) * job.classes[0].residues;
+    p.row1 = job.classes[1].row_begin + (channel - first) * job.classes[1].residues;
+    p.bias = bias == nullptr ? 0.0f : widen(bias[of_all]);
+    EmitChannel(job, w.task, group, p, static_cast<uint16_t*>(w.buffers.out) + of_all * job.out.lout, w.run);
   }
 }
 
@@ -145,7 +132,7 @@ void DoUnit(const Worker& w, int64_t unit) {
 
 void Compute(const Job& job, const Task& task, const Buffers& b, bool tiles, float* scratch) {
   auto* panel = reinterpret_cast<uint32_t*>(scratch);
-  auto* pair = reinterpret_cast<uint16_t*>(scratch + job.panel_elements());
+  auto* pair = reinterpret_cast<uint32_t*>(scratch + job.panel_elements());
   float* sums = scratch + job.panel_elements() + job.pair_elements();
   const auto* in = static_cast<const uint16_t*>(b.in) + task.group * job.in_channels * job.split.channel_step;
   const int32_t least = LoadPanel(job, task, in, pair, panel);

@@ -63,7 +63,7 @@ TCONV_AMX void multiply_2x2(const Product& p) {
   }
   const uint16_t* w = p.weights;
   const uint32_t* pairs = p.panel;
-  for (int64_t step = 0; step < p.steps; ++step, pairs += kPairs * p.line) {
+  for (int64_t step = 0; step < p.steps; ++step, pairs += p.step) {
     for (int64_t tap = 0; tap < p.taps; ++tap, w += 2 * kWeights) {
       const uint32_t* x = pairs + p.offsets[tap];
       _tile_loadd(6, x, line);
@@ -95,7 +95,7 @@ TCONV_AMX void multiply_2x1(const Product& p) {
   }
   const uint16_t* w = p.weights;
   const uint32_t* pairs = p.panel;
-  for (int64_t step = 0; step < p.steps; ++step, pairs += kPairs * p.line) {
+  for (int64_t step = 0; step < p.steps; ++step, pairs += p.step) {
     for (int64_t tap = 0; tap < p.taps; ++tap, w += 2 * kWeights) {
       _tile_loadd(6, pairs + p.offsets[tap], line);
       _tile_loadd(4, w, 64);
@@ -120,7 +120,7 @@ TCONV_AMX void multiply_1x2(const Product& p) {
   }
   const uint16_t* w = p.weights;
   const uint32_t* pairs = p.panel;
-  for (int64_t step = 0; step < p.steps; ++step, pairs += kPairs * p.line) {
+  for (int64_t step = 0; step < p.steps; ++step, pairs += p.step) {
     for (int64_t tap = 0; tap < p.taps; ++tap, w += kWeights) {
       const uint32_t* x = pairs + p.offsets[tap];
       _tile_loadd(4, w, 64);
@@ -143,7 +143,7 @@ TCONV_AMX void multiply_1x1(const Product& p) {
   }
   const uint16_t* w = p.weights;
   const uint32_t* pairs = p.panel;
-  for (int64_t step = 0; step < p.steps; ++step, pairs += kPairs * p.line) {
+  for (int64_t step = 0; step < p.steps; ++step, pairs += p.step) {
     for (int64_t tap = 0; tap < p.taps; ++tap, w += kWeights) {
       _tile_loadd(4, w, 64);
       _tile_loadd(6, pairs + p.offsets[tap], line);

@@ -25,7 +25,7 @@ inline constexpr int64_t kWeights = kTile * kStep;  // elements of a tile of wei
 struct Product {
   const uint16_t* weights = nullptr;  // [step][tap][row tile][16 rows][32 channels]
   const uint32_t* panel = nullptr;    // [channel pair][column], the even channel in the low half
-  int64_t line = 0;                   // elements from a channel pair to the next
+  int64_t line = 0, step = 0;         // elements from a channel pair, and from a step, to the next
   const int64_t* offsets = nullptr;   // of each tap in the panel, in elements
   int64_t steps = 0, taps = 0;
   int64_t row_tiles = 1, column_tiles = 1;  // at most 2 each
