@@ -96,9 +96,10 @@ TEST(CpuAmx, StridedAndConv1d) {
 
 // Depth blocks and groups of columns that a unit passes more than once.
 TEST(CpuAmx, SumsThatLeaveTheTiles) {
-  judge_bf16({"ci600 co20 l300 k4 s2 p1 bias", "conv1d ci300 co40 l300 k5 p2"});
-  EXPECT_GT(make_job(problem_of("ci600 co20 l300 k4 s2 p1 bias bf16"), 1).config.steps,
-            make_job(problem_of("ci600 co20 l300 k4 s2 p1 bias bf16"), 1).config.block_steps);
+  judge_bf16({"ci600 co10 l280 k16 bias", "conv1d ci10 co700 l280 k15 p2"});
+  const Config config = make_job(problem_of("ci600 co10 l280 k16 bias bf16"), 1).config;
+  EXPECT_GT(config.steps, config.block_steps);
+  EXPECT_GT(config.panel_columns, config.group_columns);
 }
 
 TEST(CpuAmx, Random) {

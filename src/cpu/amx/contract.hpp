@@ -73,8 +73,7 @@ struct Config {
   int64_t block_steps = 1;    // of a depth block
   int64_t group_columns = 0;  // of a group of column tiles
   int64_t panel_columns = 0;
-  int64_t strip_columns = 0;  // of a strip of the panel
-  int64_t units = 0;          // of a group of channels
+  int64_t units = 0;  // of a group of channels
   int64_t units_per_task = 1;
   bool operator==(const Config&) const = default;
 };
@@ -92,17 +91,15 @@ struct Job {
   strided::SplitPanel split;                  // the input's side
   RowClass classes[2];
   Config config;
-  int64_t strip_line = 0;           // elements of a channel pair's line in a strip
-  std::vector<int64_t> offsets;     // of each tap in a step of a strip
+  std::vector<int64_t> offsets;     // of each tap in a step of the panel
   std::vector<WeightPlace> places;  // of a unit's raw weights, [part][column] (pack.cpp)
 
   bool transposed() const { return problem.operation == core::Operation::transposed; }
   int64_t unit_rows() const { return kTile * (classes[0].row_tiles + classes[1].row_tiles); }
   int64_t unit_weights() const;  // elements
   int64_t packed_elements() const { return problem.groups * config.units * unit_weights(); }
-  int64_t step_elements() const { return split.lines * kPairs * strip_line; }  // of a strip
-  int64_t strip_elements() const { return config.steps * step_elements(); }
-  int64_t sums_line() const { return config.group_columns + kTile; }  // an odd number of cache lines
+  int64_t step_elements() const { return split.lines * kPairs * split.line; }  // of the panel
+  int64_t sums_line() const { return config.group_columns + kTile; }           // an odd number of cache lines
   // Whether a pair of rows is paired first and split by phase afterwards (panel-inl.hpp).
   bool gathers() const;
   // Scratch of a thread, in floats: panel, a channel pair's lines, sums, a run of outputs.

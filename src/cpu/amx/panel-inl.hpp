@@ -1,4 +1,4 @@
-// Loads the input into the strips of a panel, as channel pairs, and finds its least magnitude.
+// Loads the input into a panel of channel pairs, and finds its least magnitude.
 #include "cpu/strided/phases-inl.hpp"
 
 #if defined(TCONV_AMX_PANEL_INL) == defined(HWY_TARGET_TOGGLE)
@@ -36,20 +36,13 @@ HWY_INLINE void MakePairs(const uint16_t* even, const uint16_t* odd, int64_t cou
   }
 }
 
-// Where the lines of one channel pair go: strips overlap by the halo.
+// Where the lines of one channel pair go.
 struct PairOfPanel {
   const Job& job;
-  uint32_t* first;  // strip 0, line 0
+  uint32_t* first;  // line 0
   int64_t columns;  // of the task, in whole tiles
 
-  int64_t strips() const { return core::ceil_div(columns, job.config.strip_columns); }
-  int64_t begin(int64_t strip) const { return strip * job.config.strip_columns; }
-  int64_t end(int64_t strip) const {
-    return std::min(columns, begin(strip) + job.config.strip_columns) + job.split.halo;
-  }
-  uint32_t* line(int64_t strip, int64_t line) const {
-    return first + strip * job.strip_elements() + line * kPairs * job.strip_line;
-  }
+  uint32_t* line(int64_t line) const { return first + line * kPairs * job.split.line; }
 };
 
 // Any steps, any lines: two channels split by phase, then paired. rows: two channels' lines, whose tails are
@@ -68,10 +61,7 @@ HWY_INLINE void LoadSplitPair(const PairOfPanel& to, const Task& task, const uin
   }
   for (int64_t line = 0; line < s.lines; ++line) {
     const uint16_t* at = rows + line * s.line;
-    for (int64_t strip = 0; strip < to.strips(); ++strip) {
-      const int64_t begin = to.begin(strip);
-      MakePairs(at + begin, at + channel + begin, to.end(strip) - begin, to.line(strip, line), least);
-    }
+    MakePairs(at, at + channel, to.columns + s.halo, to.line(line), least);
   }
 }
 
@@ -115,19 +105,14 @@ HWY_INLINE void GatherPair(const PairOfPanel& to, const Task& task, const uint16
   const int64_t count = to.columns + s.halo;
   int64_t sample = task.column_begin / s.period, place = task.column_begin % s.period;
   for (int64_t done = 0; done < count; ++sample, place = 0) {
-    const int64_t run = std::min(count - done, s.period - place), end = done + run;
+    const int64_t run = std::min(count - done, s.period - place);
     const int64_t length = sample < s.n ? s.lout : 0, shift = sample < s.n ? sample * s.sample_step : 0;
     const int64_t reach = s.stride * (run - 1) + (s.lines - 1) * p.dilation + 1;
     PairRows(even + shift, odd + shift, length, s.stride * place - p.padding, reach, row, least);
     for (int64_t line = 0; line < s.lines; ++line) {
-      for (int64_t strip = 0; strip < to.strips(); ++strip) {
-        const int64_t from = std::max(done, to.begin(strip)), until = std::min(end, to.end(strip));
-        if (from >= until) continue;
-        GatherLine(row + s.stride * (from - done) + line * p.dilation, s.stride, until - from,
-                   to.line(strip, line) + (from - to.begin(strip)));
-      }
+      GatherLine(row + line * p.dilation, s.stride, run, to.line(line) + done);
     }
-    done = end;
+    done += run;
   }
 }
 
@@ -142,12 +127,9 @@ HWY_NOINLINE int32_t LoadPanel(const Job& job, const Task& task, const uint16_t*
   const bool gathers = job.gathers();
   if (!gathers) std::fill_n(pair, s.channel(), 0u);
   for (int64_t at = 0; at < job.config.steps * kPairs; ++at) {
-    const PairOfPanel to{job, panel + at / kPairs * job.step_elements() + at % kPairs * job.strip_line,
-                         columns};
+    const PairOfPanel to{job, panel + at / kPairs * job.step_elements() + at % kPairs * s.line, columns};
     if (2 * at >= job.in_channels) {
-      for (int64_t strip = 0; strip < to.strips(); ++strip) {
-        for (int64_t line = 0; line < s.lines; ++line) std::fill_n(to.line(strip, line), job.strip_line, 0u);
-      }
+      for (int64_t line = 0; line < s.lines; ++line) std::fill_n(to.line(line), s.line, 0u);
       continue;
     }
     const uint16_t* even = in + 2 * at * s.channel_step;

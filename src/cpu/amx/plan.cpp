@@ -16,10 +16,10 @@ using core::floor_div;
 
 constexpr int64_t kMostTaps = 1024, kMostStride = 256;
 constexpr int64_t kMostUnitRows = 256;
-constexpr int64_t kBlockBytes = 24 * 1024;    // weights of a depth block, half of L1
+constexpr int64_t kBlockBytes = 512 * 1024;   // weights of a depth block, a quarter of L2
 constexpr int64_t kPanelBytes = 1024 * 1024;  // half of L2
 constexpr int64_t kMostPanelBytes = 4 << 20;
-constexpr int64_t kGroupColumns = 128, kStripColumns = 64;
+constexpr int64_t kGroupColumns = 256;
 constexpr int64_t kMostPanelColumns = 1024;
 
 // Cycles: of a step of 2x2 and of 1x1 tile products; to load an element of the panel, and to store an output.
@@ -185,19 +185,14 @@ void choose_blocks(Job& job) {
   c.group_columns = std::min(c.panel_columns, kGroupColumns);
 }
 
-// Strips of a panel: narrow, so that a step's lines are close together, but wider than their halo.
-void place_strips(Job& job) {
-  Config& c = job.config;
-  c.strip_columns = kStripColumns;
-  while (c.strip_columns < c.panel_columns && c.strip_columns < 2 * job.split.halo) c.strip_columns *= 2;
-  c.strip_columns = std::min(c.strip_columns, c.panel_columns);
-  job.strip_line = (ceil_div(c.strip_columns + job.split.halo, kTile) | 1) * kTile;
+// Lines of a step lie together, so that a tile's rows have one distance.
+void place_taps(Job& job) {
   const auto lines = static_cast<std::size_t>(job.split.lines);
   const auto& taps = job.split.taps;
   for (std::size_t tap = 0; tap < taps.size(); ++tap) {
     const std::size_t first = tap % lines;
     const int64_t shift = job.split.expanded ? 0 : taps[tap].shift - taps[first].shift;
-    job.offsets.push_back(static_cast<int64_t>(first) * kPairs * job.strip_line + shift);
+    job.offsets.push_back(static_cast<int64_t>(first) * kPairs * job.split.line + shift);
   }
 }
 
@@ -238,7 +233,7 @@ bool Job::gathers() const {
 }
 
 int64_t Job::panel_elements() const {
-  return round_up<int64_t>(ceil_div(config.panel_columns, config.strip_columns) * strip_elements(), 64);
+  return round_up<int64_t>(config.steps * step_elements(), 64);
 }
 
 // Two rows of 16 bits, split by phase, or the same elements before they are split, with room for a vector of
@@ -302,7 +297,7 @@ Job make_job(const core::Problem& p, int threads) {
   choose_tasks(job, std::max(1, threads));
   choose_blocks(job);
   job.split.set_columns(job.config.panel_columns);
-  place_strips(job);
+  place_taps(job);
   place_weights(job);
   return job;
 }
@@ -327,7 +322,7 @@ std::string text(const Job& job) {
   const auto number = [](int64_t v) { return std::to_string(v); };
   return "rows " + number(job.out_channels * job.out.residues) + " in units of " + number(c.channels) +
          " channels (" + number(job.unit_rows()) + " rows), columns " + number(job.split.columns) +
-         " in panels of " + number(c.panel_columns) + " and strips of " + number(c.strip_columns) +
+         " in panels of " + number(c.panel_columns) +
          (job.split.lines > 1 ? " (" + number(job.split.lines) + " lines a channel)" : std::string()) +
          ", depth " + number(c.steps) + " x 32 channels x " + number(job.out.taps) + " taps in blocks of " +
          number(c.block_steps) + " steps, " + number(c.units_per_task) + " of " + number(c.units) +

@@ -17,6 +17,8 @@ namespace tconv::cpu::amx {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+inline constexpr int64_t kLineBytes = 64, kMostAhead = 256 * 1024;
+
 // The sum of one tile product for four rows and a vector of columns.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE void AddTile(D d, const uint16_t* w, const uint32_t* x, int64_t line, V (&sums)[4]) {
@@ -57,6 +59,18 @@ void Multiply(const Product& p) {
   }
 }
 
+// The next unit's weights on their way to L2, some lines with every product.
+struct Ahead {
+  const char* at = nullptr;
+  int64_t lines = 0, lines_per_product = 0;
+
+  HWY_INLINE void fetch() {
+    const int64_t now = std::min(lines, lines_per_product);
+    for (int64_t i = 0; i < now; ++i, at += kLineBytes) __builtin_prefetch(at, 0, 2);
+    lines -= now;
+  }
+};
+
 struct Worker {
   const Job& job;
   const Task& task;
@@ -64,15 +78,16 @@ struct Worker {
   void (*multiply)(const Product&);
   const uint32_t* panel;
   float *sums, *run;
+  Ahead ahead = {};
 };
 
 // All depth blocks of one or two row tiles. Weights of a block pass all columns before those of the next.
-void MultiplyRows(const Worker& w, const Group& group, const RowClass& rows, const uint16_t* weights,
+void MultiplyRows(Worker& w, const Group& group, const RowClass& rows, const uint16_t* weights,
                   int64_t row_tile, int64_t row_tiles) {
   const Config& c = w.job.config;
   const int64_t laid_out = std::min<int64_t>(2, rows.row_tiles - row_tile);
   Product p;
-  p.line = w.job.strip_line;
+  p.line = w.job.split.line;
   p.step = w.job.step_elements();
   p.offsets = w.job.offsets.data() + (w.job.out.taps - rows.taps);
   p.taps = rows.taps;
@@ -83,10 +98,10 @@ void MultiplyRows(const Worker& w, const Group& group, const RowClass& rows, con
     p.weights = weights + (row_tile * c.steps + step * laid_out) * rows.taps * kWeights;
     p.add = step > 0;
     for (int64_t column = group.begin; column < group.end; column += kColumns) {
-      p.panel = w.panel + column / c.strip_columns * w.job.strip_elements() + step * p.step +
-                column % c.strip_columns;
+      p.panel = w.panel + step * p.step + column;
       p.column_tiles = group.end - column > kTile ? 2 : 1;
       p.sums = w.sums + (rows.row_begin + row_tile * kTile) * p.sums_line + column - group.begin;
+      w.ahead.fetch();
       w.multiply(p);
     }
   }
@@ -112,10 +127,23 @@ void EmitUnit(const Worker& w, const Group& group, int64_t unit) {
   }
 }
 
-void DoUnit(const Worker& w, int64_t unit) {
+Ahead AheadOf(const Worker& w, int64_t next, const uint16_t* weights) {
+  Ahead ahead;
+  if (next == w.task.unit_end) return ahead;
+  const int64_t bytes = w.job.unit_weights() * static_cast<int64_t>(sizeof(uint16_t));
+  const int64_t tiles = w.job.unit_rows() / kTile, columns = w.task.column_end - w.task.column_begin;
+  ahead.at = reinterpret_cast<const char*>(weights) + bytes;
+  ahead.lines = std::min(bytes, kMostAhead) / kLineBytes;
+  ahead.lines_per_product =
+      core::ceil_div(ahead.lines, core::ceil_div(tiles, 2) * core::ceil_div(columns, kColumns));
+  return ahead;
+}
+
+void DoUnit(Worker& w, int64_t unit) {
   const Job& job = w.job;
   const Config& c = job.config;
   const uint16_t* weights = w.buffers.weights + (w.task.group * c.units + unit) * job.unit_weights();
+  w.ahead = AheadOf(w, unit + 1, weights);
   const int64_t channels = std::min(c.channels, job.out_channels - unit * c.channels);
   const int64_t columns = w.task.column_end - w.task.column_begin;
   for (Group group{0, 0}; group.begin < columns; group.begin = group.end) {
@@ -137,7 +165,7 @@ void Compute(const Job& job, const Task& task, const Buffers& b, bool tiles, flo
   const auto* in = static_cast<const uint16_t*>(b.in) + task.group * job.in_channels * job.split.channel_step;
   const int32_t least = LoadPanel(job, task, in, pair, panel);
   tiles = tiles && safe_in_tiles(b.least_weight, least);
-  const Worker w{job, task, b, tiles ? multiply_in_tiles : Multiply, panel, sums, sums + job.sum_elements()};
+  Worker w{job, task, b, tiles ? multiply_in_tiles : Multiply, panel, sums, sums + job.sum_elements()};
   if (tiles) begin_tiles();
   for (int64_t unit = task.unit_begin; unit < task.unit_end; ++unit) DoUnit(w, unit);
   if (tiles) end_tiles();

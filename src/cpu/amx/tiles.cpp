@@ -67,11 +67,11 @@ TCONV_AMX void multiply_2x2(const Product& p) {
     for (int64_t tap = 0; tap < p.taps; ++tap, w += 2 * kWeights) {
       const uint32_t* x = pairs + p.offsets[tap];
       _tile_loadd(6, x, line);
-      _tile_loadd(4, w, 64);
-      _tile_dpbf16ps(0, 4, 6);
       _tile_loadd(7, x + kTile, line);
-      _tile_dpbf16ps(1, 4, 7);
+      _tile_loadd(4, w, 64);
       _tile_loadd(5, w + kWeights, 64);
+      _tile_dpbf16ps(0, 4, 6);
+      _tile_dpbf16ps(1, 4, 7);
       _tile_dpbf16ps(2, 5, 6);
       _tile_dpbf16ps(3, 5, 7);
     }

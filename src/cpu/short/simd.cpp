@@ -63,31 +63,29 @@ HWY_INLINE void Products(D d, const Job& job, const T* w, int64_t row0, int64_t 
                          const Columns& columns, const A* staged, A* panels, A* tile) {
   const core::Problem& p = job.problem;
   const int64_t w_pitch = p.cout_per_group() * p.k, width = PanelRows(d), cin = p.cin_per_group();
-  bool in_place = false;
-  // The last panel of a row must not read beyond the weights.
-  if constexpr (std::is_same_v<T, A>) {
-    in_place = !job.config.pack_panels && row0 + core::ceil_div(rows, width) * width <= w_pitch;
-  }
+  // Each block of columns converts weights that are read in place: cheap, except for float16 without
+  // hardware. The last panel of a row must not read beyond the weights.
+  constexpr bool kCheap = TCONV_HAVE_F16C || !std::is_same_v<T, F16>;
+  const bool in_place =
+      kCheap && !job.config.pack_panels && row0 + core::ceil_div(rows, width) * width <= w_pitch;
   for (int64_t from = 0; from < cin; from += job.config.depth) {
     const int64_t depth = std::min(job.config.depth, cin - from);
     const T* rows_w = w + from * w_pitch;
     if (!in_place) PackPanels(d, rows_w, w_pitch, row0, rows, depth, panels);
     for (int64_t r = 0; r < rows; r += width) {
-      PanelOperands<A> operands{panels + r * depth, 0,       width, nullptr, 0, 0, depth, 1, tile + r,
-                                job.row_pitch,      from > 0};
-      if constexpr (std::is_same_v<T, A>) {
-        if (in_place) {
-          operands.w = rows_w + row0 + r;
-          operands.w_pitch = w_pitch;
-        }
-      }
       for (int64_t b = 0; b < columns.blocks; ++b) {
         const int64_t begin = columns.begin(b), count = columns.begin(b + 1) - begin;
-        PanelOperands<A> block = operands;
-        block.x = staged + begin * p.cin + (ci0 + from) * count;
-        block.x_pitch = count;
-        block.tile += begin * job.row_pitch;
-        PanelProduct(d, block, count);
+        const A* x = staged + begin * p.cin + (ci0 + from) * count;
+        A* to = tile + r + begin * job.row_pitch;
+        if (in_place) {
+          const PanelOperands<A, T> raw{rows_w + row0 + r, 0,       w_pitch, x, count, 0, depth, 1, to,
+                                        job.row_pitch,     from > 0};
+          PanelProduct(d, raw, count);
+        } else {
+          const PanelOperands<A> packed{panels + r * depth, 0,       width, x, count, 0, depth, 1, to,
+                                        job.row_pitch,      from > 0};
+          PanelProduct(d, packed, count);
+        }
       }
     }
   }

@@ -32,9 +32,10 @@ HWY_INLINE int64_t PanelRows(D d) {
   return kPanelVectors * static_cast<int64_t>(hn::Lanes(d));
 }
 
-template <class A>
+// W: the weights' type, which is widened as it is loaded.
+template <class A, class W = A>
 struct PanelOperands {
-  const A* w;
+  const W* w;
   int64_t w_tap, w_pitch;  // from one j to the next, and from one ci
   const A* x;
   int64_t x_pitch, x_step;
@@ -44,8 +45,8 @@ struct PanelOperands {
   bool add;  // to what the tile holds
 };
 
-template <int C, int kVectors, class D, class A>
-HWY_NOINLINE void PanelBlock(D d, const PanelOperands<A>& p) {
+template <int C, int kVectors, class D, class A, class W>
+HWY_NOINLINE void PanelBlock(D d, const PanelOperands<A, W>& p) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   hn::Vec<D> acc[C][kVectors];
 #pragma GCC unroll 8
@@ -55,15 +56,15 @@ HWY_NOINLINE void PanelBlock(D d, const PanelOperands<A>& p) {
       acc[c][v] = p.add ? hn::LoadU(d, p.tile + c * p.tile_pitch + v * lanes) : hn::Zero(d);
     }
   }
-  const A* w = p.w;
+  const W* w = p.w;
   const A* x = p.x;
   for (int64_t ci = p.depth; ci > 0; --ci, x += p.x_pitch, w += p.w_pitch) {
     const A* xj = x;
-    const A* wj = w;
+    const W* wj = w;
     for (int64_t j = p.taps; j > 0; --j, xj -= p.x_step, wj += p.w_tap) {
       hn::Vec<D> wv[kVectors];
 #pragma GCC unroll 8
-      for (int v = 0; v < kVectors; ++v) wv[v] = hn::LoadU(d, wj + v * lanes);
+      for (int v = 0; v < kVectors; ++v) wv[v] = LoadAs(d, wj + v * lanes);
 #pragma GCC unroll 8
       for (int c = 0; c < C; ++c) {
         const auto xc = hn::Set(d, xj[c]);
@@ -81,8 +82,8 @@ HWY_NOINLINE void PanelBlock(D d, const PanelOperands<A>& p) {
   }
 }
 
-template <int kVectors, class D, class A>
-HWY_INLINE void PanelColumns(D d, const PanelOperands<A>& p, int64_t columns) {
+template <int kVectors, class D, class A, class W>
+HWY_INLINE void PanelColumns(D d, const PanelOperands<A, W>& p, int64_t columns) {
   switch (columns) {
     case 1:
       return PanelBlock<1, kVectors>(d, p);
@@ -100,13 +101,13 @@ HWY_INLINE void PanelColumns(D d, const PanelOperands<A>& p, int64_t columns) {
 }
 
 // A panel of the full width.
-template <class D, class A>
-HWY_INLINE void PanelProduct(D d, const PanelOperands<A>& p, int64_t columns) {
+template <class D, class A, class W>
+HWY_INLINE void PanelProduct(D d, const PanelOperands<A, W>& p, int64_t columns) {
   PanelColumns<kPanelVectors>(d, p, columns);
 }
 
-template <class D, class A>
-HWY_INLINE void PanelProduct(D d, const PanelOperands<A>& p, int64_t columns, int64_t vectors) {
+template <class D, class A, class W>
+HWY_INLINE void PanelProduct(D d, const PanelOperands<A, W>& p, int64_t columns, int64_t vectors) {
 #if TCONV_32_REGISTERS
   if (vectors == 3) return PanelColumns<3>(d, p, columns);
   if (vectors == 2) return PanelColumns<2>(d, p, columns);
