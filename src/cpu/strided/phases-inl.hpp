@@ -47,6 +47,26 @@ HWY_INLINE int64_t LoadEveryFourth(D d, const A* from, int64_t count, A* to) {
   return i;
 }
 
+// Every second element of 16 bits, widened: the lower halves of elements of 32 bits.
+template <class D, class T>
+HWY_INLINE int64_t WidenEverySecond(D d, const T* from, int64_t count, float* to) {
+  const hn::RebindToUnsigned<D> pairs;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes < count; i += lanes) {
+    const auto both = hn::LoadU(pairs, reinterpret_cast<const uint32_t*>(from + 2 * i));
+    if constexpr (std::is_same_v<T, BF16>) {
+      hn::StoreU(hn::BitCast(d, hn::ShiftLeft<16>(both)), d, to + i);
+    } else {
+      const hn::Rebind<uint16_t, D> halves;
+      F16 bits[hn::MaxLanes(d)];
+      hn::StoreU(hn::TruncateTo(halves, both), halves, reinterpret_cast<uint16_t*>(bits));
+      hn::StoreU(simd::HWY_NAMESPACE::LoadAs(d, bits), d, to + i);
+    }
+  }
+  return i;
+}
+
 // to[i] = row[(stride*(place + shift + i) + phase) * step].
 template <class T, class A>
 HWY_INLINE void LoadPhase(const T* row, int64_t stride, int64_t step, const TapPlace& phase, int64_t place,
@@ -71,6 +91,8 @@ HWY_INLINE void LoadPhase(const T* row, int64_t stride, int64_t step, const TapP
   } else if constexpr (std::is_same_v<T, A>) {
     if (stride == 2) i = LoadEverySecond(d, from, valid, to);
     if (stride == 4) i = LoadEveryFourth(d, from, valid, to);
+  } else if (stride == 2) {
+    i = WidenEverySecond(d, from, valid, to);
   }
   for (; i < valid; ++i) {
     if constexpr (std::is_same_v<T, A>) {
