@@ -39,7 +39,7 @@ def measured(text, threads, rates, seconds=0.3):
     return row
 
 
-def line(work, target, reached, met):
+def printed(work, target, reached, met):
     print(f"| {work} | {target} | {reached} | {'yes' if met else 'no'} |", flush=True)
 
 
@@ -48,7 +48,7 @@ def compared(work, texts, threads, rates, ratio, share=None):
     target = " and ".join(([f">= {share:.0%} of the floor"] if share else []) + ([f">= {ratio}x"] if ratio else []))
     for text in texts:
         row = measured(text, threads, rates)
-        line(f"{work}: `{text}`", target, f"{row['share']:.0%}, {row['ratio']:.2f}x",
+        printed(f"{work}: `{text}`", target, f"{row['share']:.0%}, {row['ratio']:.2f}x",
              row["ratio"] >= (ratio or 0) and row["share"] >= (share or 0))
 
 
@@ -57,7 +57,7 @@ def in_other_words(threads, rates):
     single = measured(DENSE, threads, rates)["alone"]
     for dtype in ("f16", "bf16"):
         row = measured(DENSE.replace("f32", dtype), threads, rates)
-        line(f"{dtype} against f32, dense", ">= 0.9x without matrix tiles", f"{single / row['alone']:.2f}x",
+        printed(f"{dtype} against f32, dense", ">= 0.9x without matrix tiles", f"{single / row['alone']:.2f}x",
              single / row["alone"] >= 0.9)
     compared("f64, dense", [DENSE.replace("f32", "f64")], threads, rates, None, 0.75)
 
@@ -67,7 +67,7 @@ def streaming(threads, rates):
         row = measured(text, threads, rates)
         # Weights that stay in a cache are read at its rate, a copy reads half of what it moves.
         reading = row["bytes"] / cpu_cases.read_rate(rates, row["bytes"]) * 1e3
-        line(f"few positions: `{text}`", "<= 1.3x reading the weights", f"{row['alone'] / reading:.2f}x, PyTorch "
+        printed(f"few positions: `{text}`", "<= 1.3x reading the weights", f"{row['alone'] / reading:.2f}x, PyTorch "
              f"{row['ratio']:.2f}x", row["alone"] <= 1.3 * reading)
 
 
@@ -77,12 +77,12 @@ def short_calls(threads):
     command = [program, "bench", "--json", "--seconds", "0.05", "--threads", str(threads), TINY]
     rows = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     call = min(row["seconds"] for row in rows) * 1e6
-    line(f"a call from C, {case.plan.kernel}", "< 3 us", f"{call:.2f} us", call < 3)
+    printed(f"a call from C, {case.plan.kernel}", "< 3 us", f"{call:.2f} us", call < 3)
 
 
 def two_threads(rates):
     alone = {threads: measured(DENSE, threads, rates)["alone"] for threads in (1, 2)}
-    line("two threads against one, dense", ">= 1.85x", f"{alone[1] / alone[2]:.2f}x", alone[1] / alone[2] >= 1.85)
+    printed("two threads against one, dense", ">= 1.85x", f"{alone[1] / alone[2]:.2f}x", alone[1] / alone[2] >= 1.85)
 
 
 def new_length(threads):
@@ -99,7 +99,7 @@ def new_length(threads):
         first.append(times[0])
         tenth.append(times[9])
     ratio = sorted(first)[len(first) // 2] / sorted(tenth)[len(tenth) // 2]
-    line("first call of a new length against the tenth, planning included", "<= 1.1x", f"{ratio:.2f}x", ratio <= 1.1)
+    printed("first call of a new length against the tenth, planning included", "<= 1.1x", f"{ratio:.2f}x", ratio <= 1.1)
 
 
 def fresh_call(layer, x, weights, threads):
@@ -117,7 +117,7 @@ def packing(threads, rates):
     taken = min(cpu_cases.timed(case.pack_alone, 5) for _ in range(5))
     size = 2 * case.w.numel() * 4
     share = size / taken / cpu_cases.copy_rate(rates, size)
-    line("packing, dense", ">= 60% of the copy rate", f"{share:.0%}", share >= 0.6)
+    printed("packing, dense", ">= 60% of the copy rate", f"{share:.0%}", share >= 0.6)
 
 
 def avx2(threads):
@@ -128,9 +128,9 @@ def avx2(threads):
     run = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parent, env=os.environ | {"TCONV_SIMD": "AVX2"},
                          capture_output=True, text=True)
     if run.returncode != 0:
-        return line("AVX2, dense", ">= 75% of its FMA rate", "not on this machine", False)
+        return printed("AVX2, dense", ">= 75% of its FMA rate", "not on this machine", False)
     share = float(run.stdout)
-    line("AVX2, dense", ">= 75% of its FMA rate", f"{share:.0%}", share >= 0.75)
+    printed("AVX2, dense", ">= 75% of its FMA rate", f"{share:.0%}", share >= 0.75)
 
 
 def from_results(path):
@@ -138,13 +138,13 @@ def from_results(path):
     if result["benchmark"] == "torch_cpu":
         least = 3.0 if result["operation"] == "transposed" else 1.5
         for each in result["summary"]:
-            line(f"{each['layers']} drawn layers, {result['operation']}, seed {result['seed']}, {each['threads']} threads",
+            printed(f"{each['layers']} drawn layers, {result['operation']}, seed {result['seed']}, {each['threads']} threads",
                  f"geomean >= {least}x, none under 1.0x (0.95)",
                  f"{each['geomean']:.2f}x, {each['under_1']} under 1.0, {each['under_0.95']} under 0.95, least "
                  f"{each['minimum']:.2f}x", each["geomean"] >= least and each["under_0.95"] == 0)
     if result["benchmark"] == "decoders":
         for row in result["rows"]:
-            line(f"{row['decoder']} {row['batch']}x{row['frames']}, {row['pass']}, {row['threads']} threads", ">= 1.3x",
+            printed(f"{row['decoder']} {row['batch']}x{row['frames']}, {row['pass']}, {row['threads']} threads", ">= 1.3x",
                  f"{row['gain']:.2f}x", row["gain"] >= 1.3)
 
 

@@ -1,11 +1,30 @@
 """Timing on a GPU: events, rounds that take turns, CUDA graphs, and the machine's own ceilings."""
 
+import datetime
+import json
 import statistics
 import time
 
 import torch
 
+import tconv_ctypes
+
 DTYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16}
+
+
+def machine():
+    """Where and with what the results of this run were measured."""
+    properties = torch.cuda.get_device_properties(0)
+    return {"date": datetime.date.today().isoformat(),
+            "machine": f"{properties.name}, {properties.multi_processor_count} SMs",
+            "versions": {"tconv": tconv_ctypes.LIB.tconv_build_info().decode(), "torch": torch.__version__,
+                         "cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version()}}
+
+
+def write(path, result):
+    with open(path, "w") as file:
+        json.dump(result, file, indent=1)
+        file.write("\n")
 
 
 def summary(values):

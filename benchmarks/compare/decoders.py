@@ -164,7 +164,7 @@ def target_of(decoder, row, device):
     return {"tf32": decoder.target[0], "bf16": decoder.target[1]}.get(row["arithmetic"]) or 1.0
 
 
-def line(row):
+def printed(row):
     times = " ".join(f"{name} {value['median_ms']:.2f}" for name, value in row["ms"].items())
     text = (f"{row['gain']:5.2f}x of {row['target']:.1f}x  {row['decoder']:<9} {row['batch']}x{row['frames']} "
             f"{row['arithmetic']:<5} {row['pass']:<13} ms: {times}")
@@ -236,7 +236,7 @@ def main():
                         torch.set_num_threads(threads)
                     rows.append(measure(decoder, options, word, each == "training", threads))
                     write(options, rows)  # row by row: a run that is stopped keeps its rows
-                    print(line(rows[-1]), flush=True)
+                    print(printed(rows[-1]), flush=True)
                     if options.device == "cuda":
                         torch.cuda.empty_cache()
     behind = [row for row in rows if row["gain"] < row["target"]]

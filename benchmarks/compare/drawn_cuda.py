@@ -5,17 +5,15 @@ PyTorch with cudnn.benchmark on and off; a ratio is to the faster of these two. 
 the problem is measured too (packed, in a graph), and compared with the one that the planner chose.
 """
 
-import json
 import math
 import time
-
-import torch
-import torch.nn.functional as F
 
 import cuda_timing as timing
 import draw
 import problem_floor
 import tconv_ctypes
+import torch
+import torch.nn.functional as F
 
 MODES = {"tf32": ("f32", "tf32"), "ieee": ("f32", "ieee"), "bf16": ("bf16", ""), "f16": ("f16", "")}
 OURS, THEIRS = ("tconv", "tconv_packed"), ("torch", "torch_search")
@@ -188,7 +186,7 @@ def measure(layer, operation, mode, rates, options):
     return row
 
 
-def line(row):
+def printed(row):
     eager, graph, took = row["ratio"]["eager"], row["ratio"]["graph"], row["graph"]
     us = lambda key: f"{1e3 * took[key]['median_ms']:8.1f}" if key in took else "       -"
     pick_words = ""
@@ -232,7 +230,7 @@ def report(rows):
             print(f"  the planner's kernel is within 10% of the best: {each['choice_within_10_percent']:.0%}")
     print("the ten least ratios in a graph, raw weights:")
     for row in sorted(rows, key=lambda row: row["ratio"]["graph"]["raw"])[:10]:
-        print("  " + line(row))
+        print("  " + printed(row))
 
 
 def run(options, rates):
@@ -247,7 +245,7 @@ def run(options, rates):
                     continue
                 try:
                     rows.append(measure(layer, operation, mode, rates, options))
-                    print(line(rows[-1]), flush=True)
+                    print(printed(rows[-1]), flush=True)
                 except RuntimeError as error:
                     print(f"failed: {draw.problem_text(layer, operation)} {mode}: {str(error).splitlines()[0]}", flush=True)
         if torch.cuda.memory_reserved() > 16 << 30:
@@ -260,12 +258,5 @@ def run(options, rates):
 
 
 def write(path, options, rates, rows):
-    properties = torch.cuda.get_device_properties(0)
-    result = {"benchmark": "drawn_cuda", "seed": options.seed, "draw": options.draw,
-              "machine": f"{properties.name}, {properties.multi_processor_count} SMs",
-              "versions": {"tconv": tconv_ctypes.LIB.tconv_build_info().decode(), "torch": torch.__version__,
-                           "cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version()},
-              "floor": rates, "summary": summary(rows), "rows": rows}
-    with open(path, "w") as file:
-        json.dump(result, file, indent=1)
-        file.write("\n")
+    timing.write(path, {"benchmark": "drawn_cuda", "seed": options.seed, "draw": options.draw, **timing.machine(),
+                        "floor": rates, "summary": summary(rows), "rows": rows})

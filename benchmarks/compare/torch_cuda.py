@@ -26,15 +26,10 @@ With --draw the layers are drawn at random (drawn_cuda.py):
 """
 
 import argparse
-import datetime
-import json
 import math
 import statistics
 import sys
 import time
-
-import torch
-import torch.nn.functional as F
 
 import cuda_problems
 import cuda_timing as timing
@@ -43,6 +38,8 @@ import drawn_cuda
 import layers as layer_table
 import problem_floor
 import tconv_ctypes
+import torch
+import torch.nn.functional as F
 
 
 class Shape:
@@ -216,7 +213,7 @@ def new_length(seconds):
                    "lengths": len(first)} for name, (first, tenth) in times.items()}
 
 
-def line(row):
+def printed(row):
     times = row.get("graph", row["ms"])
     show = lambda key: f"{times[key]['median_ms']:9.4f}" if key in times else "        -"
     nhwc = row["ms"].get("torch_nhwc", {}).get("median_ms", float("nan"))
@@ -271,7 +268,7 @@ def main():
         budget = min(1.0, max(0.02, 0.5 * left / (len(todo) - index)))
         try:
             rows.append(measure(name, text, precision, rates, budget))
-            print(line(rows[-1]), flush=True)
+            print(printed(rows[-1]), flush=True)
         except RuntimeError as error:  # a plan that is refused, memory that does not suffice
             words = str(error).splitlines()[0]
             rows.append({"layer": name, "problem": text, "precision": precision, "failed": {"all": words}})
@@ -285,20 +282,9 @@ def main():
         print(f"{len(ratios)} rows, geomean {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}, minimum "
               f"{min(ratios):.2f}, {sum(r < 1 for r in ratios)} under 1; {time.perf_counter() - started:.0f} s")
     if options.json:
-        write(options.json, rates, rows, fresh)
+        timing.write(options.json, {"benchmark": "torch_cuda", **timing.machine(), "floor": rates, "new_length": fresh,
+                                    "rows": rows})
     return 0
-
-
-def write(path, rates, rows, fresh):
-    properties = torch.cuda.get_device_properties(0)
-    result = {"benchmark": "torch_cuda", "date": datetime.date.today().isoformat(),
-              "machine": f"{properties.name}, {properties.multi_processor_count} SMs",
-              "versions": {"tconv": tconv_ctypes.LIB.tconv_build_info().decode(), "torch": torch.__version__,
-                           "cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version()},
-              "floor": rates, "new_length": fresh, "rows": rows}
-    with open(path, "w") as file:
-        json.dump(result, file, indent=1)
-        file.write("\n")
 
 
 if __name__ == "__main__":

@@ -137,3 +137,9 @@ def for_random_problems(count):
         return limits(given(problem=problems())(test))
 
     return decorate
+
+
+def close(a, b, **kwargs):
+    """Loosely on a GPU, where float32 may be tf32."""
+    loose = {"rtol": 2e-3, "atol": 2e-3} if a.is_cuda else {"rtol": 1e-4, "atol": 1e-5}
+    torch.testing.assert_close(a, b, **{**loose, **kwargs})

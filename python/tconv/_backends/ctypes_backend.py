@@ -6,114 +6,36 @@ and workspace from PyTorch's allocator, addresses into a tconv_arguments, tconv_
 
 from __future__ import annotations
 
-import ctypes
 import struct
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tconv._backends import library_folder, openmp, plans, problems, pytorch_convolution
+from tconv._backends.calls import (
+    SMALL,
+    Scratch,
+    address,
+    aligned,
+    current_stream,
+    dense,
+    direct,
+    mode_of,
+    out_of_memory,
+    readable,
+    resolved,
+    seen,
+    steps,
+    threads,
+    uint8,
+    way,
+)
 from tconv._backends.capi import ARGUMENTS_SIZE, BUFFER_ALIGNMENT, Library, Plan, PlanOptions, open_library
 from tconv._backends.schemas import SCHEMAS
-from tconv._pytorch import autocast_enabled, convolution_precision, traced, transforms_active
 
-_MODES = {"ieee": 0, "tf32": 1, "auto": 2}
 _pack_arguments = struct.Struct("@IPPPPPPPNP").pack  # a tconv_arguments, in a fifth of the time of the ctypes one
-_SMALL = 1 << 16  # bytes of workspace that a thread keeps: allocating costs as much as so small a problem
-
-_get_num_threads = torch.get_num_threads
-_uint8 = torch.uint8
-_float32 = torch.float32
-_current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # a PyTorch without CUDA has none
-_function_modes = torch._C._len_torch_function_stack
-_PLAIN = (Tensor, nn.Parameter)
-
-
-def _aligned(address: int) -> int:
-    return -(-address // BUFFER_ALIGNMENT) * BUFFER_ALIGNMENT
-
-
-class _Scratch(threading.local):
-    """A thread's own small workspace. A call on the CPU is done with it on return."""
-
-    def __init__(self) -> None:
-        self._memory = ctypes.create_string_buffer(_SMALL + BUFFER_ALIGNMENT)
-        self.address = _aligned(ctypes.addressof(self._memory))
-
-
-def _direct(input: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
-    """Whether the dispatcher would do nothing but call the kernel at this moment. It costs more than a small
-    layer, so such calls do not go through it. A view of a complex tensor may have a sign still to be changed."""
-    return (
-        type(input) in _PLAIN
-        and type(weight) in _PLAIN
-        and (bias is None or (type(bias) in _PLAIN and not bias.is_neg()))
-        and not (input.is_neg() or weight.is_neg() or _function_modes() or autocast_enabled())
-        and (input.is_cpu or input.is_cuda)
-        and not (transforms_active() or traced())
-    )
-
-
-def _way(kernel: Callable[..., Any], operator: Callable[..., Any]) -> Callable[..., Any]:
-    def call(input: Tensor, weight: Tensor, bias: Tensor | None, *rest: Any) -> Any:
-        if _direct(input, weight, bias):
-            return kernel(input, weight, bias, *rest)
-        return operator(input, weight, bias, *rest)
-
-    return call
-
-
-def _steps(tensor: Tensor) -> tuple[int, ...] | None:
-    return None if tensor.is_contiguous() else tensor.stride()
-
-
-def _seen(tensor: Tensor) -> tuple[Any, ...]:
-    return tensor.shape, tensor.dtype, tensor.device
-
-
-def _address(tensor: Tensor | None) -> int:
-    return 0 if tensor is None else tensor.data_ptr()
-
-
-def _dense(tensor: Tensor | None) -> Tensor | None:
-    return tensor if tensor is None or tensor.is_contiguous() else tensor.contiguous()
-
-
-def _readable(y: Tensor) -> Tensor:
-    """For the gradients: on a GPU only the slow path sums a y with gaps, and a copy costs less."""
-    return y.contiguous() if y.is_cuda else y
-
-
-def _resolved(mode: int, input: Tensor) -> int:
-    if mode not in (0, 1, 2):
-        raise RuntimeError(
-            f"tconv: precision is {mode}: must be 0 (ieee), 1 (tf32) or 2 (as PyTorch is set)"
-        )
-    if not input.is_cuda or input.dtype is not _float32:
-        return 0
-    return int(convolution_precision() == "tf32") if mode == 2 else mode
-
-
-def _mode_of(word: str) -> int:
-    if word not in _MODES:
-        raise RuntimeError(f"tconv: precision is {word!r}: must be 'ieee', 'tf32' or 'auto'")
-    return _MODES[word]
-
-
-def _threads(tensor: Tensor) -> int:
-    return 0 if tensor.is_cuda else _get_num_threads()
-
-
-def _out_of_memory(error: RuntimeError, shape: tuple[int, ...], workspace: int) -> RuntimeError:
-    if "out of memory" in str(error):  # CUDA's allocator says it, and what is taken
-        return error
-    return RuntimeError(
-        "tconv: out of memory: PyTorch's allocator refused the output of shape "
-        f"{list(shape)} or its workspace of {workspace} bytes: {error}"
-    )
 
 
 class Ctypes:
@@ -126,27 +48,27 @@ class Ctypes:
         self._plans = plans.PlanCache(self.library, parallel_for)
         self._find = self._plans.find
         self._run_plan = self.library.calls.tconv_run
-        self._scratch = _Scratch()
+        self._scratch = Scratch()
         self.operators = self._define()
         ops = torch.ops.tconv
-        self.forward = _way(self._forward, ops.forward.default)
-        self.pack = _way(self._pack, ops.pack.default)
-        self.forward_packed = _way(self._forward_packed, ops.forward_packed.default)
-        self.strided = _way(self._strided, ops.strided.default)
-        self.strided_pack = _way(self._strided_pack, ops.strided_pack.default)
-        self.strided_packed = _way(self._strided_packed, ops.strided_packed.default)
+        self.forward = way(self._forward, ops.forward.default)
+        self.pack = way(self._pack, ops.pack.default)
+        self.forward_packed = way(self._forward_packed, ops.forward_packed.default)
+        self.strided = way(self._strided, ops.strided.default)
+        self.strided_pack = way(self._strided_pack, ops.strided_pack.default)
+        self.strided_packed = way(self._strided_packed, ops.strided_packed.default)
         self._weight_op = ops.weight.default
         self._bias_op = ops.bias.default
 
     # --- what the package calls ---------------------------------------------------------------------------
 
     def weight(self, input: Tensor, grad: Tensor, *rest: Any) -> Tensor:
-        if _direct(input, grad, None):
+        if direct(input, grad, None):
             return self._weight(input, grad, *rest)
         return self._weight_op(input, grad, *rest)  # type: ignore[no-any-return]
 
     def bias(self, grad: Tensor) -> Tensor:
-        if _direct(grad, grad, None):
+        if direct(grad, grad, None):
             return self._bias(grad)
         return self._bias_op(grad)  # type: ignore[no-any-return]
 
@@ -173,7 +95,7 @@ class Ctypes:
         return self._run_transposed(plan, input, weight, bias, None)
 
     def _conv_transpose1d(self, *call: Any) -> Tensor:
-        return self._forward(*call[:-1], _mode_of(call[-1]))
+        return self._forward(*call[:-1], mode_of(call[-1]))
 
     def _strided(self, input: Tensor, weight: Tensor, bias: Tensor | None, *numbers: int) -> Tensor:
         plan = self._plan_with_weight(problems.strided, input, weight, bias, numbers)
@@ -183,7 +105,7 @@ class Ctypes:
         self, input: Tensor, weight: Tensor, bias: Tensor | None,
         stride: int, padding: int, dilation: int, groups: int, word: str,
     ) -> Tensor:  # fmt: skip
-        return self._strided(input, weight, bias, None, stride, padding, groups, dilation, _mode_of(word))  # type: ignore[arg-type]
+        return self._strided(input, weight, bias, None, stride, padding, groups, dilation, mode_of(word))  # type: ignore[arg-type]
 
     def _pack(self, input: Tensor, weight: Tensor, bias: Tensor | None, *numbers: int) -> tuple[Tensor, int]:
         return self._packed(self._plan_with_weight(problems.transposed, input, weight, bias, numbers), weight)
@@ -209,11 +131,11 @@ class Ctypes:
 
     def _weight(self, input: Tensor, grad: Tensor, *numbers: int) -> Tensor:
         *rest, mode = numbers
-        mode = _resolved(mode, input) if mode else 0
-        grad = _readable(grad)
+        mode = resolved(mode, input) if mode else 0
+        grad = readable(grad)
         plan = self._find(
-            problems.weight, input.device, mode, _threads(input), _seen(input), _steps(input), _seen(grad),
-            _steps(grad), *rest,
+            problems.weight, input.device, mode, threads(input), seen(input), steps(input), seen(grad),
+            steps(grad), *rest,
         )  # fmt: skip
         if input.numel() == 0 or grad.numel() == 0:  # which have no address
             return input.new_zeros(plan.output_shape)
@@ -224,8 +146,8 @@ class Ctypes:
     def _bias(self, grad: Tensor) -> Tensor:
         if grad.numel() == 0:  # no address, and a problem has a position
             return pytorch_convolution.bias(grad)
-        grad = _readable(grad)
-        plan = self._find(problems.bias, grad.device, 0, _threads(grad), _seen(grad), _steps(grad))
+        grad = readable(grad)
+        plan = self._find(problems.bias, grad.device, 0, threads(grad), seen(grad), steps(grad))
         return pytorch_convolution.bias(grad) if plan.slow else self._run(plan, grad, grad=grad.data_ptr())
 
     # --- what they are made of ----------------------------------------------------------------------------
@@ -234,18 +156,18 @@ class Ctypes:
         self, product: Any, input: Tensor, weight: Tensor, bias: Tensor | None, numbers: Sequence[int]
     ) -> plans.CachedPlan:
         *rest, mode = numbers
-        mode = _resolved(mode, input) if mode else 0
+        mode = resolved(mode, input) if mode else 0
         return self._find(
-            product, input.device, mode, _threads(input), _seen(input), _steps(input), _seen(weight),
-            None if bias is None else _seen(bias), *rest,
+            product, input.device, mode, threads(input), seen(input), steps(input), seen(weight),
+            None if bias is None else seen(bias), *rest,
         )  # fmt: skip
 
     def _run_transposed(
         self, plan: plans.CachedPlan, input: Tensor, weight: Tensor, bias: Tensor | None, packed: Tensor | None
     ) -> Tensor:
-        raw = None if packed is not None else _dense(weight)
-        bias = _dense(bias)
-        return self._run(plan, input, _address(input), _address(raw), packed, _address(bias))
+        raw = None if packed is not None else dense(weight)
+        bias = dense(bias)
+        return self._run(plan, input, address(input), address(raw), packed, address(bias))
 
     def _run_strided(
         self, plan: plans.CachedPlan, input: Tensor, weight: Tensor, bias: Tensor | None, packed: Tensor | None,
@@ -256,17 +178,17 @@ class Ctypes:
             return zeros if bias is None else bias[:, None] - zeros
         if plan.slow:
             return pytorch_convolution.strided(input, weight, bias, plan.output_shape[-1], *numbers[1:5])
-        raw = None if packed is not None else _dense(weight)
-        bias = _dense(bias)
-        return self._run(plan, input, 0, _address(raw), packed, _address(bias), _address(input))
+        raw = None if packed is not None else dense(weight)
+        bias = dense(bias)
+        return self._run(plan, input, 0, address(raw), packed, address(bias), address(input))
 
     def _packed(self, plan: plans.CachedPlan, weight: Tensor) -> tuple[Tensor, int]:
-        packed = weight.new_empty(plan.packed_bytes + BUFFER_ALIGNMENT - 1, dtype=_uint8)
+        packed = weight.new_empty(plan.packed_bytes + BUFFER_ALIGNMENT - 1, dtype=uint8)
         raw = weight.contiguous()
         self.library.check(
             self.library.calls.tconv_pack(
-                plan.handle, raw.data_ptr(), _aligned(packed.data_ptr()), plan.packed_bytes,
-                _current_stream(weight.device.index) if weight.is_cuda else None,  # type: ignore[misc]
+                plan.handle, raw.data_ptr(), aligned(packed.data_ptr()), plan.packed_bytes,
+                current_stream(weight.device.index) if weight.is_cuda else None,  # type: ignore[misc]
             )
         )  # fmt: skip
         return packed, plan.packed_id
@@ -276,7 +198,7 @@ class Ctypes:
         packed_id: int, *rest: Any,
     ) -> tuple[Tensor, int]:  # fmt: skip
         if plan.packed_id != packed_id:
-            return weight.new_empty(0, dtype=_uint8), plan.packed_id
+            return weight.new_empty(0, dtype=uint8), plan.packed_id
         if packed.numel() < plan.packed_bytes + BUFFER_ALIGNMENT - 1:
             raise RuntimeError("tconv: packed is too small for its packed_id")
         return run(plan, input, weight, bias, packed, *rest), packed_id
@@ -290,27 +212,27 @@ class Ctypes:
         cuda = like.is_cuda
         try:
             output = like.new_empty(plan.output_shape)
-            if size > _SMALL or (cuda and size):
+            if size > SMALL or (cuda and size):
                 # Freed on return: the allocator gives it again only to work that is queued behind this call.
-                memory = like.new_empty(size + BUFFER_ALIGNMENT - 1, dtype=_uint8)
-                workspace = _aligned(memory.data_ptr())
+                memory = like.new_empty(size + BUFFER_ALIGNMENT - 1, dtype=uint8)
+                workspace = aligned(memory.data_ptr())
             else:
                 workspace = self._scratch.address
         except RuntimeError as error:
-            raise _out_of_memory(error, plan.output_shape, size) from None
+            raise out_of_memory(error, plan.output_shape, size) from None
         status = self._run_plan(
             plan.handle,
             _pack_arguments(
                 ARGUMENTS_SIZE,
                 x,
                 weight,
-                0 if packed is None else _aligned(packed.data_ptr()),
+                0 if packed is None else aligned(packed.data_ptr()),
                 bias,
                 grad,
                 output.data_ptr(),
                 workspace,
                 size,
-                _current_stream(like.device.index) if cuda else 0,  # type: ignore[misc]
+                current_stream(like.device.index) if cuda else 0,  # type: ignore[misc]
             ),
         )
         if status:
