@@ -19,6 +19,7 @@
 #include "cuda/sm80/dense.hpp"
 #include "cuda/sm80/overlap.hpp"
 #include "cuda/sm80/weight.hpp"
+#include "cuda/sm80/window.hpp"
 #include "cuda/sm90/blocked.hpp"
 #include "cuda/sm90/dense.hpp"
 #include "cuda/sm90/weight.hpp"
@@ -28,9 +29,9 @@ namespace tconv::cuda {
 std::span<const plan::KernelEntry* const> entries() {
   // One line a family: its header src/cuda/<folder>/<family>.hpp declares the entry, its .cpp defines it.
   static const std::vector<const plan::KernelEntry*> list = {
-      &kSimtStrided, &kSm80Overlap, &kSimtLongk,  &kSimtDepthwise, &kSimtNarrow,
-      &kSm90Blocked, &kSm90Dense,   &kSm80Dense,  &kSimtGather,    &kSimtDense,
-      &kSimtWeight,  &kSm90Weight,  &kSm80Weight, &kSimtBias,      &kSimtPlain};
+      &kSm80Window,  &kSimtStrided, &kSm80Overlap, &kSimtLongk,  &kSimtDepthwise, &kSimtNarrow,
+      &kSm90Blocked, &kSm90Dense,   &kSm80Dense,   &kSimtGather, &kSimtDense,     &kSimtWeight,
+      &kSm90Weight,  &kSm80Weight,  &kSimtBias,    &kSimtPlain};
   return list;
 }
 

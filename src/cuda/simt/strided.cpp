@@ -31,7 +31,24 @@ int64_t sum_bytes(const Problem& p) {
 
 }  // namespace
 
+// Whether a warp's loads through L1 take no longer than memory: those of a tap touch `lines` lines of 128
+// bytes, at one a cycle of an SM, whose share of memory is 18 bytes a cycle.
+static bool loads_directly(const Problem& p) {
+  constexpr double kBytes = 18, kMore = 1.5;
+  if (p.cin_per_group() > 2) return false;
+  const auto element = static_cast<double>(size_of(p.dtype)), couts = static_cast<double>(p.cout_per_group());
+  const double lines = std::max(1.0, static_cast<double>(p.stride) * element / 4);
+  const double loads = static_cast<double>(p.k) * couts * lines / 32;
+  const double bytes =
+      (static_cast<double>(p.stride) * couts + static_cast<double>(p.cin_per_group())) * element;
+  return loads <= kMore * bytes / kBytes;
+}
+
 std::string StridedConfig::text() const {
+  if (direct) {
+    return "a thread " + std::to_string(rows) + " ci x " + std::to_string(kStridedPositions) +
+           " positions, " + std::to_string(lanes) + " threads a piece of a row, without shared memory";
+  }
   return "a thread " + std::to_string(rows) + " ci x " + std::to_string(kStridedPositions) + " positions, " +
          std::to_string(lanes) + " threads a piece of a row, " + std::to_string(turns) + " turns, " +
          std::to_string(channels) + " channels at once, " + std::to_string(shared_bytes) +
@@ -43,6 +60,13 @@ StridedConfig plan_strided(const Problem& p) {
   const int64_t ci = p.cin_per_group();
   c.rows = ci == 1 ? 1 : ci == 2 ? 2 : ci <= 4 ? 4 : kStridedRows;
   c.row_tiles = ceil_div(ci, c.rows);
+  if (loads_directly(p)) {
+    c.direct = true;
+    c.channels = p.cout_per_group();
+    while (c.lanes > 8 && c.lanes * kStridedPositions / 2 >= p.l) c.lanes /= 2;
+    c.parts = ceil_div(p.l, c.lanes * kStridedPositions);
+    return c;
+  }
   const int64_t element = sum_bytes(p), reach = p.dilation * (p.k - 1) + 1;
   auto set_lanes = [&](int64_t lanes) {
     c.lanes = lanes;
@@ -79,20 +103,23 @@ class StridedKernel final : public plan::Kernel {
       : problem_(problem), device_(device), config_(plan_strided(problem)) {}
 
   std::string describe() const override { return config_.text() + tf32_words(problem_); }
+  double predicted_ms() const override { return strided_ms(problem_, device_); }
   std::vector<plan::StageLine> stages() const override {
     const StridedConfig& c = config_;
-    return {{"schedule", std::to_string(c.lanes) + " threads a piece of " +
-                             std::to_string(c.lanes * kStridedPositions) + " positions, " +
-                             std::to_string(c.parts) + " pieces a row, " + std::to_string(c.turns) + " of " +
-                             std::to_string(c.row_tiles) + " tiles of ci one after the other"},
-            {"source", "dy by elements, any strides: windows of " + std::to_string(c.channels) +
-                           " channels x " + std::to_string(c.window) + " positions in shared memory"},
-            {"weights", "raw, of the same channels in shared memory"},
-            {"operand", "widened on its way to shared memory"},
-            {"product", "fused multiply-adds, a thread " + std::to_string(c.rows) + " ci x " +
-                            std::to_string(kStridedPositions) + " positions"},
-            epilogue_line(problem_),
-            {"writer", "from registers, element by element"}};
+    return {
+        {"schedule", std::to_string(c.lanes) + " threads a piece of " +
+                         std::to_string(c.lanes * kStridedPositions) + " positions, " +
+                         std::to_string(c.parts) + " pieces a row, " + std::to_string(c.turns) + " of " +
+                         std::to_string(c.row_tiles) + " tiles of ci one after the other"},
+        {"source", c.direct ? "dy by elements through L1, any strides"
+                            : "dy by elements, any strides: windows of " + std::to_string(c.channels) +
+                                  " channels x " + std::to_string(c.window) + " positions in shared memory"},
+        {"weights", c.direct ? "raw, through L1" : "raw, of the same channels in shared memory"},
+        {"operand", c.direct ? "widened in registers" : "widened on its way to shared memory"},
+        {"product", "fused multiply-adds, a thread " + std::to_string(c.rows) + " ci x " +
+                        std::to_string(kStridedPositions) + " positions"},
+        epilogue_line(problem_),
+        {"writer", "from registers, element by element"}};
   }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
@@ -100,7 +127,8 @@ class StridedKernel final : public plan::Kernel {
     const Status status = launcher.check(operands);
     if (!status.ok()) return status;
     const StridedParams a = params(operands);
-    return launcher.run(strided_function(problem_.dtype, config_.rows),
+    const auto function = config_.direct ? strided_direct_function : strided_function;
+    return launcher.run(function(problem_.dtype, config_.rows),
                         {a.blocks, kStridedThreads, static_cast<std::size_t>(config_.shared_bytes)}, a);
   }
 
@@ -165,8 +193,8 @@ double tensor_ms(const Problem& p, const DeviceInfo& device) {
   return 0.008 + std::max(padded / rate * 1e3, memory) + form.planes_ms(device);
 }
 
-// What a block's loads take that wait for each other, those of an SM's blocks side by side: of n1 ci384 co504 l4
-// k5 s2 1.06 ms on an H200.
+// What a block's loads take that wait for each other, those of an SM's blocks side by side: of n1 ci384 co504
+// l4 k5 s2 1.06 ms on an H200.
 double chain_ms(const Problem& p, const StridedConfig& c, const DeviceInfo& device) {
   constexpr double kLoadMs = 0.35e-3;
   constexpr int64_t kLoads = 9, kBlocksAnSm = 4;
@@ -179,7 +207,13 @@ double chain_ms(const Problem& p, const StridedConfig& c, const DeviceInfo& devi
   return static_cast<double>(waves * c.turns * rounds * loads) * kLoadMs / (waves > 1 ? kBlocksAnSm : 1);
 }
 
-double simt_ms(const Problem& p, const DeviceInfo& device) {
+}  // namespace
+
+bool strided_fits(const Problem& p, const DeviceInfo& device) {
+  return refusal(p, device).empty();
+}
+
+double strided_ms(const Problem& p, const DeviceInfo& device) {
   const StridedConfig c = plan_strided(p);
   // Products a second of an SM, by rows: 1.5e12 of an H200 were measured with 1 (n16 ci1 co32 l128000
   // k7), 2.9e12 with 8 (n16 ci32 co64 l131072 k3 s2 d2, n16 ci256 co256 l8192 k8 s4 g8).
@@ -191,13 +225,16 @@ double simt_ms(const Problem& p, const DeviceInfo& device) {
   const double dy = static_cast<double>(p.y_elements()) * static_cast<double>(size_of(p.dtype));
   const double bytes = core::work_of(p).bytes + dy * static_cast<double>(c.row_tiles - 1) / 3;
   const double memory = bytes / (0.7 * device.copy_gbps) * 1e-6;
+  if (c.direct) return 0.003 + memory;
   return 0.004 + std::max({products / rate * 1e3, memory, chain_ms(p, c, device)});
 }
+
+namespace {
 
 plan::Support supports(const Problem& p, const DeviceInfo& device, const PlanOptions& options) {
   if (std::string words = refusal(p, device); !words.empty()) return plan::Support::no(words);
   if (options.force_kernel == kSimtStrided.name || device.copy_gbps <= 0) return plan::Support::yes();
-  if (tensor_ms(p, device) < simt_ms(p, device)) {
+  if (tensor_ms(p, device) < strided_ms(p, device)) {
     return plan::Support::no("enough channels for tensor cores");
   }
   return plan::Support::yes();

@@ -38,9 +38,11 @@ struct StridedParams {
 
 using StridedFunction = void (*)(StridedParams);
 StridedFunction strided_function(core::DType dtype, int rows);
+StridedFunction strided_direct_function(core::DType dtype, int rows);  // of one row or two
 
 // How the work is cut.
 struct StridedConfig {
+  bool direct = false;  // without shared memory (strided_direct.cuh)
   int rows = 1;
   int64_t lanes = kStridedThreads, parts = 1, row_tiles = 1, turns = 1;
   int64_t channels = 1, window = 1, pitch = 1;
@@ -50,6 +52,10 @@ struct StridedConfig {
   std::string text() const;
 };
 StridedConfig plan_strided(const core::Problem& p);
+
+// Whether the kernel can take a strided product, and predicted milliseconds.
+bool strided_fits(const core::Problem& p, const core::DeviceInfo& device);
+double strided_ms(const core::Problem& p, const core::DeviceInfo& device);
 
 // Shared memory has one word more in each 32, so that positions a power of two apart lie in other banks.
 constexpr int64_t strided_place(int64_t e) {

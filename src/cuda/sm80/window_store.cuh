@@ -1,0 +1,178 @@
+// From sums to outputs: each split's sums in shared memory, those that need it computed again, then added in
+// order and stored.
+#pragma once
+
+#include "cuda/device/epilogue.cuh"
+#include "cuda/device/writers.cuh"
+#include "cuda/sm80/overlap_store.cuh"
+#include "cuda/sm80/window_source.cuh"
+
+namespace tconv::cuda::sm80::window {
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+
+template <class S, class Sums>
+__device__ __forceinline__ void stage_sums(float* staged, const Sums& sums, int first_row, int first_column) {
+  using Map = MmaAccumulator;
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int i = 0; i < S::kMi; ++i) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float* to = staged + (first_row + i * Map::kRows + Map::row(lane, 2 * half)) * S::kSumPitch +
+                  first_column + Map::column(lane, 0);
+#pragma unroll
+      for (int j = 0; j < S::kNi; ++j) {
+        store_pair(to + j * Map::kColumns, sums[i][j][2 * half], sums[i][j][2 * half + 1]);
+      }
+    }
+  }
+}
+
+// Sums that may be wrong: NaN and, of float32, infinities, which the largest numbers become when they are
+// rounded.
+template <class S>
+__device__ inline bool is_unsure(float sum) {
+  return sizeof(typename S::T) == 4 ? !is_finite(sum) : sum != sum;
+}
+template <class S, int kNi>
+__device__ __forceinline__ bool any_unsure(const float (&sums)[kNi][MmaAccumulator::kRegisters]) {
+  if constexpr (sizeof(typename S::T) == 2) return any_nan(sums);
+  float poison = 0;
+#pragma unroll
+  for (int j = 0; j < kNi; ++j) {
+#pragma unroll
+    for (const float sum : sums[j]) poison = fmaf(sum, 0.f, poison);
+  }
+  return poison != 0;
+}
+
+// A factor as the tensor cores have it.
+template <class A>
+__device__ inline float factor(typename A::T v) {
+  const float wide = widen(v);
+  return std::is_same_v<A, Tf32> ? __uint_as_float(to_tf32(__float_as_uint(wide))) : wide;
+}
+
+// The split's share of one output, of what is there.
+template <class S>
+__device__ __noinline__ float exact_sum(const WindowParams& p, const Place& place, int row, int n, int i) {
+  using T = typename S::T;
+  const int64_t first = int64_t{i} * p.stride - p.padding;
+  const T* weight = static_cast<const T*>(p.weight) +
+                    (int64_t{place.group} * p.cin_group + place.first_row + row) * p.weight_row;
+  const T* dy =
+      static_cast<const T*>(p.dy) + n * p.dy_step[0] + int64_t{place.group} * p.cout_group * p.dy_step[1];
+  float sum = 0;
+#pragma unroll 1
+  for (int index = place.first_slab; index < place.end_slab && sum == sum; ++index) {
+    const Slab slab(p, index);
+#pragma unroll 1
+    for (int c = slab.channel; c < slab.channel + slab.channels; ++c) {
+#pragma unroll 1
+      for (int k = slab.tap; k < min(slab.tap + p.taps, p.k); ++k) {
+        const int64_t o = first + int64_t{k} * p.dilation;
+        if (o < 0 || o >= p.lout) continue;
+        sum = fma(factor<typename S::A>(__ldg(dy + c * p.dy_step[1] + o)),
+                  factor<typename S::A>(__ldg(weight + int64_t{c} * p.k + k)), sum);
+      }
+    }
+  }
+  return sum;
+}
+
+// all: every output of the tile; else those that may be wrong.
+template <class S>
+__device__ __noinline__ void repair(const WindowParams& p, const Place& place, float* staged, bool all) {
+#pragma unroll 1
+  for (int e = threadIdx.x; e < place.rows * S::kColumns; e += kWindowThreads) {
+    const int row = e / S::kColumns, column = e % S::kColumns;
+    const int at = place.column_tile * S::kColumns + column;
+    float* sum = staged + row * S::kSumPitch + column;
+    if (at >= p.columns || (!all && !is_unsure<S>(*sum))) continue;
+    const int n = static_cast<int>(p.length.divide(at));
+    *sum = exact_sum<S>(p, place, row, n, at - n * static_cast<int>(p.l));
+  }
+}
+
+// Whether a tap of position i meets dy.
+__device__ inline bool has_product(const WindowParams& p, int i) {
+  const int64_t o = int64_t{i} * p.stride - p.padding;
+  if (o >= p.lout) return false;
+  const int64_t least = o >= 0 ? 0 : (-o - 1) / p.dilation + 1;
+  return least < p.k && least <= (p.lout - 1 - o) / p.dilation;
+}
+
+// A thread stores one column of every `apart`-th row.
+template <class S, int kSplits>
+__device__ __forceinline__ void store_share(const WindowParams& p, const Place& place, const float* staged) {
+  using T = typename S::T;
+  constexpr int kApart = kWindowThreads / S::kColumns;
+  const int column = threadIdx.x % S::kColumns, at = place.column_tile * S::kColumns + column;
+  if (at >= p.columns) return;
+  const int n = static_cast<int>(p.length.divide(at)), i = at - n * static_cast<int>(p.l);
+  const bool alone = p.unreached && !has_product(p, i);
+  const int first = place.rank * kApart + threadIdx.x / S::kColumns, step = kApart * kSplits;
+  const int64_t channel = int64_t{place.group} * p.cin_group + place.first_row;
+  T* to = static_cast<T*>(p.dx) + (n * p.cin + channel + first) * p.l + i;
+#pragma unroll 4
+  for (int row = first; row < place.rows; row += step, to += step * p.l) {
+    const float sum = overlap::split_sum<kSplits>(staged + row * S::kSumPitch + column);
+    *to = alone ? epilogue_of<T>(p.bias, channel + row).alone()
+                : epilogue_of_sums<T>(p.bias, channel + row)(sum + 0.f);
+  }
+}
+
+// A thread stores four neighbours of every `apart`-th row, whose rows begin on whole vectors.
+template <class S>
+__device__ __forceinline__ void store_vectors_of(const WindowParams& p, const Place& place,
+                                                 const float* staged) {
+  using T = typename S::T;
+  constexpr int kVector = 4, kLanes = S::kColumns / kVector, kApart = kWindowThreads / kLanes;
+  const int column = threadIdx.x % kLanes * kVector, at = place.column_tile * S::kColumns + column;
+  if (at >= p.columns) return;
+  const int n = static_cast<int>(p.length.divide(at)), i = at - n * static_cast<int>(p.l);
+  const int first = threadIdx.x / kLanes;
+  const int64_t channel = int64_t{place.group} * p.cin_group + place.first_row;
+  T* to = static_cast<T*>(p.dx) + (n * p.cin + channel + first) * p.l + i;
+  const float* from = staged + first * S::kSumPitch + column;
+  const int64_t step = kApart * p.l;
+#pragma unroll 4
+  for (int row = first; row < place.rows; row += kApart, to += step, from += kApart * S::kSumPitch) {
+    const float4 sum = *reinterpret_cast<const float4*>(from);
+    const Epilogue<T> finish = epilogue_of_sums<T>(p.bias, channel + row);
+    alignas(16) const T values[kVector] = {finish(sum.x + 0.f), finish(sum.y + 0.f), finish(sum.z + 0.f),
+                                           finish(sum.w + 0.f)};
+    using Words = std::conditional_t<sizeof(T) == 2, uint2, uint4>;
+    *reinterpret_cast<Words*>(to) = *reinterpret_cast<const Words*>(values);
+  }
+}
+
+template <class S>
+__device__ __forceinline__ void store_outputs(const WindowParams& p, const Place& place,
+                                              const float* staged) {
+  if (p.splits == 1 && p.vectors && reinterpret_cast<uintptr_t>(p.dx) % 16 == 0) {
+    store_vectors_of<S>(p, place, staged);
+    return;
+  }
+  if (p.splits == 1) {
+    store_share<S, 1>(p, place, staged);
+    return;
+  }
+#if __CUDA_ARCH__ >= 900
+  overlap::cluster_barrier();
+  if (p.splits == 2) {
+    store_share<S, 2>(p, place, staged);
+  } else if (p.splits == 4) {
+    store_share<S, 4>(p, place, staged);
+  } else {
+    store_share<S, 8>(p, place, staged);
+  }
+  __syncwarp();
+  overlap::cluster_barrier();  // no block leaves while others read its sums
+#endif
+}
+
+#endif
+
+}  // namespace tconv::cuda::sm80::window
