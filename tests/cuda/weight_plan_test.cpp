@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "cuda/plan/tensor.hpp"
 #include "cuda/refusal.hpp"
 #include "cuda/simt/bias.hpp"
 #include "cuda/simt/plain.hpp"
@@ -105,7 +106,7 @@ TEST(WeightPlan, SoundInEveryConfiguration) {
     const core::Problem p = drawn(rng, core::Operation::grad_weight);
     if (!weight_supports(p).ok) continue;
     for (int tile = 0; tile < kWeightTiles; ++tile) {
-      if (!weight_has(weight_mode(p), tile)) continue;
+      if (!weight_has(arithmetic_of(p), tile)) continue;
       for (int taps : {1, 2, 3, 7, 300}) {
         const WeightPlan plan = weight_plan_of(p, d, {tile, 32, 2, taps, 1 + i % 70, 1 + i % 5});
         if (plan.blocks == 0) continue;

@@ -6,11 +6,15 @@
 
 #include "cuda/entries.hpp"
 #include "cuda/host/phases.hpp"
+#include "cuda/plan/report.hpp"
 #include "cuda/refusal.hpp"
 #include "cuda/simt/dense_plan.hpp"
 #include "cuda/simt/narrow_plan.hpp"
 #include "cuda/simt/plain.hpp"
+#include "cuda/simt/strided.hpp"
+#include "cuda/simt/weight_plan.hpp"
 #include "cuda/sm80/dense_plan.hpp"
+#include "cuda/sm80/weight_plan.hpp"
 #include "cuda/sm90/dense_plan.hpp"
 #include "judge/draw.hpp"
 #include "plan/planner.hpp"
@@ -145,7 +149,49 @@ TEST(Where, EverySumHasAPlaceOfItsOwn) {
   }
 }
 
-// Each family's plan prints its stages, and says of an output of a transposed product who makes it.
+TEST(Where, StridedHoldersAreDistinct) {
+  for (const char* line : {"gx n2 ci12 co6 l300 k4 s2 p1 g2 f32", "gx n3 ci1 co5 l9 k7 s1 p3 f16",
+                           "conv1d n2 ci8 co40 l1200 k5 s2 p2 f64", "gx n40 ci70 co2 l513 k3 s3 f32"}) {
+    const Problem p = core::parse(line).value();
+    const simt::StridedConfig c = simt::plan_strided(p);
+    std::map<Holder, int64_t> seen;
+    for (int64_t e = 0; e < p.output_elements(); ++e) {
+      const Holder held = holder_of(c, p, e);
+      EXPECT_LT(held.thread, simt::kStridedThreads) << line;
+      const auto [it, fresh] = seen.try_emplace(held, e);
+      ASSERT_TRUE(fresh) << line << ": elements " << it->second << " and " << e << " at " << text(held);
+    }
+  }
+}
+
+TEST(Where, WeightGradientsHaveAPlaceEachInTheGrid) {
+  for (const char* line : {"gw n2 ci40 co24 l70 k5 s2 p1 f16", "gw n1 ci12 co18 l33 k9 s3 p2 d2 g2 f32 tf32",
+                           "gw n3 ci7 co3 l50 k16 s8 p4 f32"}) {
+    const Problem p = core::parse(line).value();
+    const WeightPlan plan = weight_plan(p, device("h200"));
+    const simt::WeightPlan plain = simt::weight_plan(p, device("h200"));
+    const WeightTile& tile = kWeightTileTable[plan.config.tile];
+    std::map<WeightPlace, int64_t> places;
+    std::map<simt::TileSum, int64_t> sums;
+    for (int64_t e = 0; e < p.output_elements(); ++e) {
+      const WeightPlace at = weight_place(plan.params, tile.rows(), e);
+      EXPECT_TRUE(at.tile < plan.params.tiles && at.row < tile.rows() && at.column < tile.columns()) << line;
+      EXPECT_TRUE(places.try_emplace(at, e).second) << line << ": element " << e;
+      const simt::TileSum sum = simt::tile_sum(plain, e);
+      EXPECT_TRUE(sum.tile < plain.params.tiles && sums.try_emplace(sum, e).second) << line << ": " << e;
+    }
+  }
+}
+
+TEST(Where, ElementsOfEveryOperationHaveNames) {
+  EXPECT_EQ(element_text(core::parse("n2 ci4 co3 l5 k2").value(), 3 * 6 + 7), "n 1, cout 1, o 1");
+  EXPECT_EQ(element_text(core::parse("gx n2 ci4 co3 l5 k2").value(), 4 * 5 + 11), "n 1, ci 2, i 1");
+  EXPECT_EQ(element_text(core::parse("gw n2 ci4 co6 l5 k2 g2").value(), (3 * 3 + 2) * 2 + 1),
+            "ci 3, co 5, k 1");
+  EXPECT_EQ(element_text(core::parse("gb n2 ci4 co6 l5 k2").value(), 5), "co 5");
+}
+
+// Each family's plan prints its stages, and says of an output who makes it.
 TEST(Stages, EveryFamilyNamesThem) {
   const std::map<std::string, const char*> lines = {
       {"cuda.sm90.dense", "n2 ci64 co40 l70 k4 s2 p1 bias f32 tf32"},
@@ -175,9 +221,11 @@ TEST(Stages, EveryFamilyNamesThem) {
     for (const char* stage : {"schedule: ", "source: ", "product: ", "epilogue: ", "writer: "}) {
       EXPECT_NE(words.find(stage), std::string::npos) << entry->name << " has no " << stage;
     }
+    const std::string where = plan.value().kernel->where(3);
+    EXPECT_TRUE(where.starts_with(element_text(p, 3))) << entry->name << ": " << where;
+    EXPECT_NE(where.find("block"), std::string::npos) << entry->name << ": " << where;
     if (p.operation != core::Operation::forward || entry == &kSimtPlain) continue;
     EXPECT_NE(words.find("weights: "), std::string::npos) << entry->name;
-    EXPECT_NE(plan.value().kernel->where(3).find("n 0, cout 0, o 3"), std::string::npos) << entry->name;
   }
 }
 

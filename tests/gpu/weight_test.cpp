@@ -83,7 +83,7 @@ TEST_F(Weight, ConfigurationsAgree) {
     const std::vector<std::byte> expected = g.truth();
     int taken = 0;
     for (int tile = 0; tile < cuda::kWeightTiles; ++tile) {
-      if (!cuda::weight_has(cuda::weight_mode(g.problem), tile)) continue;
+      if (!cuda::weight_has(cuda::arithmetic_of(g.problem), tile)) continue;
       for (int variant = 0; variant < 12; ++variant) {
         const cuda::WeightConfig config{tile,
                                         16 << variant % 3,

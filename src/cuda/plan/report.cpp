@@ -25,6 +25,28 @@ OutputPlace output_place(const Problem& p, const Phases& phases, int64_t element
   return at;
 }
 
+std::string element_text(const Problem& p, int64_t e) {
+  using std::to_string;
+  const auto sample = [&](const char* channel, int64_t channels, const char* position, int64_t length) {
+    return "n " + to_string(e / length / channels) + ", " + channel + " " + to_string(e / length % channels) +
+           ", " + position + " " + to_string(e % length);
+  };
+  switch (p.operation) {
+    case core::Operation::transposed:
+      return sample("cout", p.cout, "o", p.lout());
+    case core::Operation::strided:
+      return sample("ci", p.cin, "i", p.l);
+    case core::Operation::weight: {
+      const int64_t couts = p.cout_per_group(), ci = e / p.k / couts;
+      const int64_t co = ci / p.cin_per_group() * couts + e / p.k % couts;
+      return "ci " + to_string(ci) + ", co " + to_string(co) + ", k " + to_string(e % p.k);
+    }
+    case core::Operation::bias:
+      break;
+  }
+  return "co " + to_string(e);
+}
+
 std::string text(const OutputPlace& at) {
   std::string out =
       "n " + std::to_string(at.n) + ", cout " + std::to_string(at.cout) + ", o " + std::to_string(at.o);
@@ -45,6 +67,12 @@ plan::StageLine writer_line(const std::string& alone, int64_t splits) {
 std::string text(const Holder& h) {
   return "block " + std::to_string(h.block) + ", warp " + std::to_string(h.thread / 32) + ", lane " +
          std::to_string(h.thread % 32) + ", " + h.sum;
+}
+
+std::string blocks_text(int64_t block, int64_t apart, int64_t splits) {
+  if (splits == 1) return "block " + std::to_string(block);
+  return "blocks " + std::to_string(block) + ", " + std::to_string(block + apart) +
+         (splits > 2 ? ", ..." : "") + " of " + std::to_string(splits) + " splits";
 }
 
 std::string text(const SumPosition& at, int splits) {

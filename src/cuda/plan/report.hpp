@@ -24,6 +24,10 @@ OutputPlace output_place(const core::Problem& problem, const Phases& phases, int
 // "n 0, cout 5, o 1234: phase 1, position 617"
 std::string text(const OutputPlace& place);
 
+// An element of the output of any operation: "n 0, cout 5, o 1234", "n 0, ci 5, i 17", "ci 3, co 5, k 2", "co
+// 7".
+std::string element_text(const core::Problem& problem, int64_t element);
+
 // "bias, scale ..., one rounding to f16": what the epilogue does.
 plan::StageLine epilogue_line(const core::Problem& problem);
 
@@ -40,6 +44,9 @@ struct Holder {
 
 // "block 12, warp 2, lane 13, sums[1][3][2]"
 std::string text(const Holder& holder);
+
+// Who sums in one block for each split: "block 3", "blocks 3, 15, ... of 4 splits".
+std::string blocks_text(int64_t block, int64_t apart, int64_t splits);
 
 // "then block 3, thread 17, values[0] of the ordered sum of 4 splits"
 std::string text(const SumPosition& position, int splits);

@@ -60,6 +60,11 @@ class Kernel final : public plan::Kernel {
             writer_line("from registers", params_.splits)};
   }
 
+  std::string where(int64_t element) const override {
+    return element_text(problem_, element) + "; " + blocks_text(element, params_.cout, params_.splits) +
+           ", sums of all threads, added in thread 0";
+  }
+
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
     const Launcher launcher(kSimtBias.name, problem_, device_, context);
     Status status = launcher.check(operands);
@@ -100,7 +105,12 @@ std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::Dev
 }  // namespace
 }  // namespace simt
 
-const plan::KernelEntry kSimtBias = {"cuda.simt.bias", "bias gradient: sums of rows", core::DeviceKind::cuda,
-                                     simt::supports, simt::make, {}, true};
+const plan::KernelEntry kSimtBias = {"cuda.simt.bias",
+                                     "bias gradient: sums of rows",
+                                     core::DeviceKind::cuda,
+                                     simt::supports,
+                                     simt::make,
+                                     {},
+                                     true};
 
 }  // namespace tconv::cuda

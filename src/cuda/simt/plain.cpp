@@ -69,6 +69,29 @@ class PlainKernel final : public plan::Kernel {
             writer_line("from registers, element by element", shape_.splits)};
   }
 
+  std::string where(int64_t element) const override {
+    const PlainParams& k = shape_;
+    const std::string place = element_text(problem_, element) + "; ";
+    const bool weight = problem_.operation == Operation::grad_weight;
+    if (!weight && problem_.operation != Operation::grad_bias) {
+      const int64_t threads = grid_by_element() * kPlainThreads;
+      const auto thread = static_cast<int>(element % threads % kPlainThreads);
+      return place + text(Holder{element % threads / kPlainThreads, thread, "sum"});
+    }
+    int64_t tile = element;
+    std::string sum = "sum";
+    if (weight) {
+      const int64_t tap = element % k.k, pair = element / k.k, co = pair % k.cout_group,
+                    ci = pair / k.cout_group;
+      const int64_t group = ci / k.cin_group, inner = ci % k.cin_group;
+      tile = group * ceil_div(k.cin_group, kPlainTile) + inner / kPlainTile;
+      tile = (tile * ceil_div(k.cout_group, kPlainTile) + co / kPlainTile) * k.k + tap;
+      sum = "sums[" + std::to_string(inner % kPlainTile) + "][" + std::to_string(co % kPlainTile) + "]";
+    }
+    return place + blocks_text(tile % grid_by_tile(), k.tiles, k.splits) + ", " + sum +
+           " of all threads, added in thread 0";
+  }
+
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
     const Launcher launcher(kSimtPlain.name, problem_, device_, context);
     Status status = launcher.check(operands);
@@ -87,13 +110,13 @@ class PlainKernel final : public plan::Kernel {
   }
 
  private:
-  static int64_t blocks_for(int64_t elements) {
-    return std::min<int64_t>(ceil_div(elements, kPlainThreads), 1 << 20);
+  int64_t grid_by_element() const {
+    return std::min<int64_t>(ceil_div(shape_.elements, kPlainThreads), 1 << 20);
   }
+  int64_t grid_by_tile() const { return std::min<int64_t>(shape_.tiles * shape_.splits, 1 << 20); }
 
   Status launch(const Launcher& launcher, const PlainParams& params) const {
-    const Grid by_element{blocks_for(params.elements), kPlainThreads};
-    const Grid by_tile{std::min<int64_t>(params.tiles * params.splits, 1 << 20), kPlainThreads};
+    const Grid by_element{grid_by_element(), kPlainThreads}, by_tile{grid_by_tile(), kPlainThreads};
     switch (problem_.operation) {
       case Operation::forward:
         return launcher.run(functions_.forward, by_element, params);

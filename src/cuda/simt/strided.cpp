@@ -55,6 +55,18 @@ std::string StridedConfig::text() const {
          " bytes of shared memory";
 }
 
+Holder holder_of(const StridedConfig& c, const Problem& p, int64_t element) {
+  const int64_t i = element % p.l, ci = element / p.l % p.cin, n = element / p.l / p.cin;
+  const int64_t row = ci % p.cin_per_group(), tile = row / c.rows;
+  const int64_t unit =
+      (n * p.groups + ci / p.cin_per_group()) * ceil_div(c.row_tiles, c.turns) + tile / c.turns;
+  const int64_t piece = c.lanes * kStridedPositions, inside = i % piece;
+  const auto thread = static_cast<int>(unit % c.units_a_block() * c.lanes + inside % c.lanes);
+  return {unit / c.units_a_block() * c.parts + i / piece, thread,
+          "turn " + std::to_string(tile % c.turns) + ", sums[" + std::to_string(row % c.rows) + "][" +
+              std::to_string(inside / c.lanes) + "]"};
+}
+
 StridedConfig plan_strided(const Problem& p) {
   StridedConfig c;
   const int64_t ci = p.cin_per_group();
@@ -120,6 +132,10 @@ class StridedKernel final : public plan::Kernel {
                         std::to_string(kStridedPositions) + " positions"},
         epilogue_line(problem_),
         {"writer", "from registers, element by element"}};
+  }
+
+  std::string where(int64_t element) const override {
+    return element_text(problem_, element) + "; " + cuda::text(holder_of(config_, problem_, element));
   }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {

@@ -9,6 +9,8 @@
 
 namespace tconv::cuda {
 
+struct Holder;  // cuda/plan/report.hpp
+
 extern const plan::KernelEntry kSimtStrided;
 
 namespace simt {
@@ -52,6 +54,7 @@ struct StridedConfig {
   std::string text() const;
 };
 StridedConfig plan_strided(const core::Problem& p);
+Holder holder_of(const StridedConfig& config, const core::Problem& problem, int64_t element);
 
 // Whether the kernel can take a strided product, and predicted milliseconds.
 bool strided_fits(const core::Problem& p, const core::DeviceInfo& device);

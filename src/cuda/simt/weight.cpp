@@ -73,6 +73,13 @@ class Kernel final : public plan::Kernel {
         writer_line("from registers, element by element", k.splits)};
   }
 
+  std::string where(int64_t element) const override {
+    const TileSum at = tile_sum(plan_, element);
+    return element_text(problem_, element) + "; " +
+           blocks_text(at.tile, plan_.params.tiles, plan_.params.splits) + ", sum " + std::to_string(at.sum) +
+           " of all threads, added in thread " + std::to_string(at.sum % kWeightThreads);
+  }
+
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
     const Launcher launcher(kSimtWeight.name, problem_, device_, context);
     Status status = launcher.check(operands);
@@ -118,6 +125,18 @@ std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::Dev
 }
 
 }  // namespace
+
+TileSum tile_sum(const WeightPlan& plan, int64_t element) {
+  const WeightParams& k = plan.params;
+  const WeightTile& tile = kWeightTileTable[plan.tile];
+  const int64_t tap = element % k.k, co = element / k.k % k.cout_group, ci = element / k.k / k.cout_group;
+  const int64_t group = ci / k.cin_group, row = ci % k.cin_group;
+  TileSum at{};
+  at.tile = ((group * k.row_tiles + row / tile.cin) * k.column_tiles + co / tile.cout) * k.tap_tiles +
+            tap / tile.taps;
+  at.sum = static_cast<int>((row % tile.cin * tile.cout + co % tile.cout) * tile.taps + tap % tile.taps);
+  return at;
+}
 
 WeightPlan weight_plan_of(const Problem& p, const core::DeviceInfo& device, int index) {
   const WeightTile& tile = kWeightTileTable[index];
@@ -166,6 +185,10 @@ WeightPlan weight_plan(const Problem& p, const core::DeviceInfo& device) {
 
 const plan::KernelEntry kSimtWeight = {"cuda.simt.weight",
                                        "weight gradient of few channels a group, and without tensor cores",
-                                       core::DeviceKind::cuda, simt::supports, simt::make, {}, true};
+                                       core::DeviceKind::cuda,
+                                       simt::supports,
+                                       simt::make,
+                                       {},
+                                       true};
 
 }  // namespace tconv::cuda

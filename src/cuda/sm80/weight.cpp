@@ -3,6 +3,7 @@
 #include "core/polyphase.hpp"
 #include "cuda/host/launch.hpp"
 #include "cuda/plan/report.hpp"
+#include "cuda/plan/tensor.hpp"
 #include "cuda/sm80/weight_plan.hpp"
 
 namespace tconv::cuda {
@@ -12,22 +13,6 @@ using core::ceil_div;
 using core::Problem;
 using core::Status;
 using plan::Support;
-
-WeightFunctions functions_of(WeightMode mode) {
-  switch (mode) {
-    case WeightMode::ieee:
-      return weight_ieee();
-    case WeightMode::f16:
-      return weight_f16();
-    case WeightMode::bf16:
-      return weight_bf16();
-    case WeightMode::f64:
-      return weight_f64();
-    case WeightMode::tf32:
-      break;
-  }
-  return weight_tf32();
-}
 
 // The widest copies of x that its address and steps allow. The sums are the same with all of them.
 WeightCopy copy_of(const Problem& p, const void* x) {
@@ -43,11 +28,18 @@ WeightCopy copy_of(const Problem& p, const void* x) {
 class Sm80Weight final : public plan::Kernel {
  public:
   Sm80Weight(const Problem& problem, const core::DeviceInfo& device, const WeightPlan& plan)
-      : problem_(problem), device_(device), plan_(plan), functions_(functions_of(plan.mode)) {}
+      : problem_(problem),
+        device_(device),
+        plan_(plan),
+        functions_(
+            by_arithmetic(plan.mode, weight_tf32, weight_ieee, weight_f16, weight_bf16, weight_f64)()) {}
 
   std::size_t workspace_bytes() const override { return static_cast<std::size_t>(plan_.part_bytes); }
   std::string describe() const override { return cuda::describe(plan_, problem_); }
   std::vector<plan::StageLine> stages() const override;
+  std::string where(int64_t element) const override {
+    return weight_where(plan_.params, kWeightTileTable[plan_.config.tile].rows(), problem_, element);
+  }
   double predicted_ms() const override { return 1e3 * plan_.cost.total; }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {

@@ -40,7 +40,6 @@ inline constexpr int kWeightChain = 4096;
 inline constexpr int kWeightStepBytes = 32;  // of positions that one mma multiplies
 inline constexpr int kWeightSumOutputs = 32, kWeightSumGroups = 8;
 
-enum class WeightMode { tf32, ieee, f16, bf16, f64 };
 enum class WeightCopy : int32_t { elements, words, vectors };  // how x is read: by element, 4 or 16 bytes
 
 struct WeightParams {

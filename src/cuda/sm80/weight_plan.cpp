@@ -9,6 +9,8 @@
 #include "core/polyphase.hpp"
 #include "core/reach.hpp"
 #include "cuda/host/phases.hpp"
+#include "cuda/plan/report.hpp"
+#include "cuda/plan/tensor.hpp"
 
 namespace tconv::cuda {
 namespace {
@@ -17,10 +19,10 @@ using core::ceil_div;
 using core::Problem;
 using plan::Support;
 
-int element_of(WeightMode mode) {
-  return mode == WeightMode::f64 ? 8 : mode == WeightMode::tf32 || mode == WeightMode::ieee ? 4 : 2;
+int element_of(Arithmetic mode) {
+  return mode == Arithmetic::f64 ? 8 : mode == Arithmetic::tf32 || mode == Arithmetic::ieee ? 4 : 2;
 }
-int step_of(WeightMode mode) {
+int step_of(Arithmetic mode) {
   return kWeightStepBytes / element_of(mode);
 }
 
@@ -117,18 +119,18 @@ bool fits(const WeightPlan& plan, const core::DeviceInfo& device) {
 constexpr double kCopyCycles = 20.0 / 32 / 4;
 constexpr double kLaunchSeconds = 2.5e-6, kStageSeconds = 0.25e-6, kClock = 1.7e9, kL2BytesPerCycle = 26;
 
-double product_rate(WeightMode mode, const core::DeviceInfo& device) {
+double product_rate(Arithmetic mode, const core::DeviceInfo& device) {
   // mma.sync attains about three quarters of what wgmma does on Hopper.
   const double share = device.sm == 90 ? 0.72 : 0.9;
   switch (mode) {
-    case WeightMode::tf32:
+    case Arithmetic::tf32:
       return share * device.tf32_gflops * 1e9;
-    case WeightMode::ieee:
+    case Arithmetic::ieee:
       return share * device.tf32_gflops * 1e9 / 3.3;
-    case WeightMode::f64:
+    case Arithmetic::f64:
       return 0.8 * device.fp64_gflops * 1e9;
-    case WeightMode::f16:
-    case WeightMode::bf16:
+    case Arithmetic::f16:
+    case Arithmetic::bf16:
       break;
   }
   return share * device.half_gflops * 1e9;
@@ -148,8 +150,8 @@ void set_cost(WeightPlan& plan, const Problem& p, const core::DeviceInfo& device
   const double shared = steps * loads / kClock;
   // Instructions: to round operands two each, to split them six.
   const double words = element == 4 ? tile.mi * 4 + tile.ni * 2 : 0;
-  const double each = plan.mode == WeightMode::ieee ? 6 : 2, products = tile.mi * tile.ni;
-  const double instructions = words * each + loads + 10 + products * (plan.mode == WeightMode::ieee ? 9 : 1) +
+  const double each = plan.mode == Arithmetic::ieee ? 6 : 2, products = tile.mi * tile.ni;
+  const double instructions = words * each + loads + 10 + products * (plan.mode == Arithmetic::ieee ? 9 : 1) +
                               (element == 2 ? 2 * tile.ni : 0);
   const double issue = (steps * instructions / 4 + copies) / 0.6 / kClock;
   const double l2 = (x_elements + y_elements) * element / kL2BytesPerCycle / kClock;
@@ -178,14 +180,14 @@ void set_splits(WeightPlan& plan, const Problem& p, const core::DeviceInfo& devi
   plan.config.splits = k.splits;
   k.direct = k.splits == 1 && k.stages <= k.chain;
   plan.blocks = int64_t{k.tiles} * k.splits;
-  const int64_t sum = plan.mode == WeightMode::f64 ? 8 : 4;
+  const int64_t sum = plan.mode == Arithmetic::f64 ? 8 : 4;
   plan.part_bytes = k.direct ? 0 : plan.blocks * tile.rows() * tile.columns() * sum;
   set_cost(plan, p, device, tile);
 }
 
 WeightPlan without_splits(const Problem& p, const core::DeviceInfo& device, const WeightConfig& config,
                           bool exact_pitch) {
-  WeightPlan plan{weight_mode(p), config, {}, {}, 0, 0, 0};
+  WeightPlan plan{arithmetic_of(p), config, {}, {}, 0, 0, 0};
   const WeightTile& tile = kWeightTileTable[config.tile];
   set_weight_sizes(plan.params, p);
   set_weight_blocks(plan.params, tile.rows(), tile.columns(), config.block_taps, config.block_couts,
@@ -275,28 +277,9 @@ int weight_y_pitch(const WeightParams& k, int element, int columns, bool exact) 
   return exact ? best_pitch(k, element, columns, least) : static_cast<int>(least + 112);
 }
 
-WeightMode weight_mode(const Problem& p) {
-  switch (p.dtype) {
-    case core::DType::f64:
-      return WeightMode::f64;
-    case core::DType::f16:
-      return WeightMode::f16;
-    case core::DType::bf16:
-      return WeightMode::bf16;
-    case core::DType::f32:
-      break;
-  }
-  return p.precision == core::Precision::tf32 ? WeightMode::tf32 : WeightMode::ieee;
-}
-
-const char* name_of(WeightMode mode) {
-  constexpr const char* kNames[] = {"tf32", "ieee by three products of tf32", "f16", "bf16", "f64"};
-  return kNames[static_cast<int>(mode)];
-}
-
-bool weight_has(WeightMode mode, int tile) {
-  if (tile == 0) return mode != WeightMode::ieee && mode != WeightMode::f64;
-  return tile != 1 || (mode != WeightMode::f64 && mode != WeightMode::ieee);
+bool weight_has(Arithmetic mode, int tile) {
+  if (tile == 0) return mode != Arithmetic::ieee && mode != Arithmetic::f64;
+  return tile != 1 || (mode != Arithmetic::f64 && mode != Arithmetic::ieee);
 }
 
 Support weight_y_support(const Problem& p) {
@@ -309,7 +292,7 @@ Support weight_supports(const Problem& p) {
   if (Support y = weight_y_support(p); !y.ok) return y;
   // hi*hi + hi*lo + lo*hi is up to 2^-22 off a product: within the promise of a sum of 16 terms or more, not
   // of a product alone.
-  if (weight_mode(p) == WeightMode::ieee && core::Size(p.n) * p.l < 16) {
+  if (arithmetic_of(p) == Arithmetic::ieee && core::Size(p.n) * p.l < 16) {
     return Support::no("ieee float32 of fewer than 16 positions: a split product would be the error");
   }
   constexpr int64_t kCount = int64_t{1} << 30;
@@ -331,7 +314,7 @@ WeightPlan weight_plan_of(const Problem& p, const core::DeviceInfo& device, cons
 }
 
 WeightPlan weight_plan(const Problem& p, const core::DeviceInfo& device) {
-  const WeightMode mode = weight_mode(p);
+  const Arithmetic mode = arithmetic_of(p);
   WeightPlan best{mode, {}, {}, {}, 0, 0, 0};
   for (int tile = 0; tile < kWeightTiles; ++tile) {
     if (!weight_has(mode, tile)) continue;
@@ -355,6 +338,24 @@ WeightPlan weight_plan(const Problem& p, const core::DeviceInfo& device) {
     }
   }
   return best.blocks == 0 ? best : weight_plan_of(p, device, best.config);
+}
+
+WeightPlace weight_place(const WeightParams& k, int tile_rows, int64_t element) {
+  const int64_t tap = element % k.k, co = element / k.k % k.cout_group, ci = element / k.k / k.cout_group;
+  const int64_t group = ci / k.cin_group, row = ci % k.cin_group;
+  const int64_t phase = tap % k.tap_stride, shift = tap / k.tap_stride;
+  int64_t tile = group * k.cout_blocks + co / k.block_couts;
+  tile = tile * k.phase_blocks + phase / k.block_phases;
+  tile = tile * k.tap_blocks + shift / k.block_taps;
+  const int64_t column =
+      shift % k.block_taps * k.rows + co % k.block_couts * k.block_phases + phase % k.block_phases;
+  return {tile * k.row_tiles + row / tile_rows, static_cast<int>(row % tile_rows), static_cast<int>(column)};
+}
+
+std::string weight_where(const WeightParams& k, int tile_rows, const Problem& p, int64_t element) {
+  const WeightPlace at = weight_place(k, tile_rows, element);
+  return element_text(p, element) + "; " + blocks_text(at.tile, k.tiles, k.splits) + ", ci " +
+         std::to_string(at.row) + " and column " + std::to_string(at.column) + " of the tile";
 }
 
 WeightSumParams weight_sum_params(const WeightParams& k, int rows, int columns) {

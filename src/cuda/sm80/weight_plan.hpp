@@ -1,9 +1,11 @@
 // The configuration of cuda.sm80.weight and the cost model that chooses it. Pure functions; no CUDA here.
 #pragma once
 
+#include <compare>
 #include <string>
 
 #include "core/problem.hpp"
+#include "cuda/device/arithmetic.hpp"
 #include "cuda/host/launch.hpp"
 #include "cuda/sm80/weight.hpp"
 
@@ -23,7 +25,7 @@ struct WeightCost {
 };
 
 struct WeightPlan {
-  WeightMode mode;
+  Arithmetic mode;
   WeightConfig config;
   WeightCost cost;
   WeightParams params;  // without pointers, as for an x that is read by element
@@ -32,14 +34,21 @@ struct WeightPlan {
   std::size_t shared_bytes = 0;
 };
 
-WeightMode weight_mode(const core::Problem& problem);
-const char* name_of(WeightMode mode);
-bool weight_has(WeightMode mode, int tile);
+bool weight_has(Arithmetic mode, int tile);
 plan::Support weight_supports(const core::Problem& problem);
 
 WeightPlan weight_plan_of(const core::Problem&, const core::DeviceInfo&, const WeightConfig&);
 WeightPlan weight_plan(const core::Problem&, const core::DeviceInfo&);  // the cheapest
 WeightSumParams weight_sum_params(const WeightParams&, int rows, int columns);
+
+// Which tile of the grid sums an element of dw, and where in the tile, whose rows are ci.
+struct WeightPlace {
+  int64_t tile;
+  int row, column;
+  auto operator<=>(const WeightPlace&) const = default;
+};
+WeightPlace weight_place(const WeightParams&, int tile_rows, int64_t element);
+std::string weight_where(const WeightParams&, int tile_rows, const core::Problem&, int64_t element);
 
 // Adds up the parts that a kernel left in the workspace.
 core::Status sum_weight_parts(const Launcher& launcher, void (*kernel)(WeightSumParams),

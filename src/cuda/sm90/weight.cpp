@@ -7,6 +7,7 @@
 #include "cuda/host/launch.hpp"
 #include "cuda/host/tensor_map.hpp"
 #include "cuda/plan/report.hpp"
+#include "cuda/plan/tensor.hpp"
 #include "cuda/sm90/weight_plan.hpp"
 
 namespace tconv::cuda {
@@ -17,14 +18,14 @@ using core::Problem;
 using core::Status;
 using plan::Support;
 
-Sm90WeightFunctions functions_of(WeightMode mode) {
-  if (mode == WeightMode::f16) return sm90_weight_f16();
-  return mode == WeightMode::bf16 ? sm90_weight_bf16() : sm90_weight_tf32();
+Sm90WeightFunctions functions_of(Arithmetic mode) {
+  if (mode == Arithmetic::f16) return sm90_weight_f16();
+  return mode == Arithmetic::bf16 ? sm90_weight_bf16() : sm90_weight_tf32();
 }
 
-WeightFunctions sums_of(WeightMode mode) {
-  if (mode == WeightMode::f16) return weight_f16();
-  return mode == WeightMode::bf16 ? weight_bf16() : weight_tf32();
+WeightFunctions sums_of(Arithmetic mode) {
+  if (mode == Arithmetic::f16) return weight_f16();
+  return mode == Arithmetic::bf16 ? weight_bf16() : weight_tf32();
 }
 
 // x as (L, Cin, N), in boxes of 128 bytes of positions. A dimension of one has any step.
@@ -50,6 +51,9 @@ class Kernel final : public plan::Kernel {
   std::size_t workspace_bytes() const override { return static_cast<std::size_t>(plan_.part_bytes); }
   std::string describe() const override { return cuda::describe(plan_); }
   std::vector<plan::StageLine> stages() const override;
+  std::string where(int64_t element) const override {
+    return weight_where(plan_.params.k, kSm90WeightShapeTable[plan_.config.shape].columns, problem_, element);
+  }
   double predicted_ms() const override { return 1e3 * plan_.cost.total; }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {

@@ -5,6 +5,7 @@
 
 #include "core/polyphase.hpp"
 #include "cuda/plan/geometry.hpp"
+#include "cuda/plan/tensor.hpp"
 
 namespace tconv::cuda {
 namespace {
@@ -13,8 +14,8 @@ using core::ceil_div;
 using core::Problem;
 using plan::Support;
 
-int element_of(WeightMode mode) {
-  return mode == WeightMode::tf32 ? 4 : 2;
+int element_of(Arithmetic mode) {
+  return mode == Arithmetic::tf32 ? 4 : 2;
 }
 
 // How many threads copy a line of dy, so that few are idle: about 12 instructions for a line, 5 for each
@@ -107,7 +108,7 @@ void set_splits(Sm90WeightPlan& plan, const Problem& p, const core::DeviceInfo& 
 
 Sm90WeightPlan without_splits(const Problem& p, const core::DeviceInfo& device,
                               const Sm90WeightConfig& config, bool exact_pitch) {
-  Sm90WeightPlan plan{weight_mode(p), config, {}, {}, 0, 0, 0};
+  Sm90WeightPlan plan{arithmetic_of(p), config, {}, {}, 0, 0, 0};
   const Sm90WeightShape& shape = kSm90WeightShapeTable[config.shape];
   WeightParams& k = plan.params.k;
   set_weight_sizes(k, p);
@@ -142,7 +143,7 @@ void try_splits(Sm90WeightPlan& best, const Sm90WeightPlan& unsplit, const Probl
 Support sm90_weight_supports(const Problem& p) {
   if (Support takes = weight_supports(p); !takes.ok) return takes;
   if (p.dtype == core::DType::f64) return Support::no("dtype f64: wgmma has no float64");
-  if (weight_mode(p) == WeightMode::ieee) return Support::no("ieee float32: operands are not split here");
+  if (arithmetic_of(p) == Arithmetic::ieee) return Support::no("ieee float32: operands are not split here");
   return Support::yes();
 }
 
@@ -163,7 +164,7 @@ Sm90WeightPlan sm90_weight_plan_of(const Problem& p, const core::DeviceInfo& dev
 }
 
 Sm90WeightPlan sm90_weight_plan(const Problem& p, const core::DeviceInfo& device) {
-  const WeightMode mode = weight_mode(p);
+  const Arithmetic mode = arithmetic_of(p);
   const int block = kSm90WeightBlock / element_of(mode);
   Sm90WeightPlan best{mode, {}, {}, {}, 0, 0, 0};
   for (int shape = 0; shape < kSm90WeightShapes; ++shape) {

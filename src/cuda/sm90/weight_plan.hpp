@@ -20,7 +20,7 @@ struct Sm90WeightCost {
 };
 
 struct Sm90WeightPlan {
-  WeightMode mode;
+  Arithmetic mode;
   Sm90WeightConfig config;
   Sm90WeightCost cost;
   Sm90WeightParams params;  // without pointers and map
