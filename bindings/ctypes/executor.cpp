@@ -1,15 +1,13 @@
 // libtconv_openmp.so: PyTorch's OpenMP threads for plans that Python makes through ctypes. A model's layers
 // alternate between PyTorch and tconv, and two pools on the same cores would wait for each other.
 //
-// The binding asks PyTorch itself (bindings/torch/executor.cpp), by a function that PyTorch has from 2.10 on.
+// The binding asks PyTorch itself (bindings/torch/plans.cpp), by a function that PyTorch has from 2.10 on.
 // For older versions it uses the interface of GNU's OpenMP, which every OpenMP runtime on Linux has: Python
 // passes GOMP_parallel of the runtime that PyTorch has loaded, so this library does not link one.
-#include <pthread.h>
-
 #include <atomic>
 #include <cstdint>
 
-#include "tconv/tconv.h"
+#include "tasks.hpp"
 
 namespace {
 
@@ -17,24 +15,15 @@ namespace {
 using Parallel = void (*)(void (*fn)(void*), void* data, unsigned threads, unsigned flags);
 
 std::atomic<Parallel> g_parallel{nullptr};
-std::atomic<bool> g_forked{false};
+const bool g_asked = tconv::bindings::forked();  // while the library is loaded, before any fork
 
-// Set when the library is loaded: a fork may happen at any time after that.
-const int g_registered = pthread_atfork(nullptr, nullptr, [] { g_forked.store(true); });
-
-struct Tasks {
-  tconv_task task;
-  void* context;
-  int64_t count;
-  std::atomic<int64_t> next{0};
-  std::atomic<int32_t> slots{0};
+struct Slots {
+  tconv::bindings::Tasks tasks;
+  std::atomic<int32_t> next{0};
 
   static void work(void* data) {
-    Tasks& tasks = *static_cast<Tasks*>(data);
-    const int32_t slot = tasks.slots.fetch_add(1, std::memory_order_relaxed);
-    for (int64_t i; (i = tasks.next.fetch_add(1, std::memory_order_relaxed)) < tasks.count;) {
-      tasks.task(tasks.context, i, slot);
-    }
+    Slots& slots = *static_cast<Slots*>(data);
+    slots.tasks.work(slots.next.fetch_add(1, std::memory_order_relaxed));
   }
 };
 
@@ -51,12 +40,11 @@ __attribute__((visibility("default"))) void tconv_openmp_use(Parallel parallel) 
 // them anew.
 __attribute__((visibility("default"))) void tconv_openmp_for(void* threads, int64_t count, tconv_task task,
                                                              void* context) {
-  Tasks tasks{task, context, count};
+  Slots slots{{task, context, count}};
   const auto number = static_cast<unsigned>(reinterpret_cast<std::intptr_t>(threads));
   const Parallel parallel = g_parallel.load(std::memory_order_relaxed);
-  // OpenMP's threads do not survive a fork, and waiting for them would never end.
-  if (parallel == nullptr || g_forked.load(std::memory_order_relaxed)) return Tasks::work(&tasks);
-  parallel(Tasks::work, &tasks, number, 0);
+  if (parallel == nullptr || tconv::bindings::forked()) return Slots::work(&slots);
+  parallel(Slots::work, &slots, number, 0);
 }
 
 }  // extern "C"

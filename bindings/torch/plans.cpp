@@ -1,31 +1,18 @@
 #include "plans.hpp"
 
-#include <pthread.h>
 #include <torch/csrc/stable/c/shim.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
+
+#include "tasks.hpp"
 
 namespace tconv::torch_binding {
 namespace {
 
-std::atomic<bool> g_forked{false};
+using bindings::Tasks;
 
-// Set when the library is loaded: a fork may happen at any time after that.
-const int g_registered = pthread_atfork(nullptr, nullptr, [] { g_forked.store(true); });
-
-struct Tasks {
-  tconv_task task;
-  void* context;
-  int64_t count;
-  std::atomic<int64_t> next{0};
-
-  // Tasks are taken one at a time: PyTorch's equal shares would leave threads idle if tasks differ.
-  void work(int32_t slot) {
-    for (int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) task(context, i, slot);
-  }
-};
+const bool g_asked = bindings::forked();  // while the library is loaded, before any fork
 
 // PyTorch's range is of slots, not of tasks: each of its threads gets a part of it, and its beginning is a
 // slot that nobody else has. With fewer threads than slots (set_num_threads meanwhile, a parallel region
@@ -42,7 +29,7 @@ void on_torch_threads(void* threads, int64_t count, tconv_task task, void* conte
 }
 
 void use_torch_threads(tconv_plan_options& options, void*) {
-  if (options.device != TCONV_CPU || options.threads < 2 || g_forked.load(std::memory_order_relaxed)) return;
+  if (options.device != TCONV_CPU || options.threads < 2 || bindings::forked()) return;
   options.parallel_for = on_torch_threads;
   options.executor_context = reinterpret_cast<void*>(static_cast<std::intptr_t>(options.threads));
 }

@@ -3,8 +3,7 @@
 #include "core/polyphase.hpp"
 #include "cuda/host/bias_alone.hpp"
 #include "cuda/host/ordered_sum.hpp"
-#include "cuda/host/transposed_form.hpp"
-#include "cuda/plan/tensor.hpp"
+#include "cuda/plan/form_kernel.hpp"
 #include "cuda/sm80/dense_plan.hpp"
 
 namespace tconv::cuda {
@@ -15,32 +14,17 @@ using core::Problem;
 using core::Status;
 using plan::Support;
 
-class Sm80Dense final : public plan::Kernel {
+class Sm80Dense final : public FormKernel<Sm80Plan> {
  public:
   Sm80Dense(const Problem& problem, const core::DeviceInfo& device, const Sm80Plan& plan)
-      : asked_(problem),
-        form_(transposed_form(problem)),
-        problem_(form_.product),
-        device_(device),
-        plan_(plan),
+      : FormKernel(kSm80Dense.name, problem, device, plan),
         functions_(by_arithmetic(plan_.mode, sm80_tf32, sm80_ieee, sm80_f16, sm80_bf16, sm80_f64)()) {
     plan_.params.deep = form_.deep;
-    plan_.cost.total += form_.planes_ms(device);
-  }
-
-  std::size_t packed_bytes() const override { return static_cast<std::size_t>(plan_.packed_bytes); }
-
-  std::string pack_key() const override {
-    return tensor_pack_key(kSm80Dense.name, asked_, plan_.phases) + key_of(form_);
   }
 
   std::size_t workspace_bytes() const override {
     return static_cast<std::size_t>(planes_at() + form_.planes_bytes);
   }
-  std::string describe() const override { return cuda::describe(plan_, problem_) + words_of(form_); }
-  std::vector<plan::StageLine> stages() const override { return cuda::stages(plan_, problem_); }
-  std::string where(int64_t element) const override { return cuda::where(plan_, problem_, element); }
-  double predicted_ms() const override { return plan_.cost.total; }
 
   Status pack(const void* weight, void* packed, const plan::RunContext& context) const override {
     const Launcher launcher(kSm80Dense.name, asked_, device_, context);
@@ -93,11 +77,6 @@ class Sm80Dense final : public plan::Kernel {
   // The workspace holds partial sums, then planes.
   int64_t planes_at() const { return round_up<int64_t>(plan_.partial_bytes, 256); }
 
-  Problem asked_;
-  TransposedForm form_;
-  Problem problem_;  // the form's
-  core::DeviceInfo device_;
-  Sm80Plan plan_;
   Sm80Functions functions_;
 };
 

@@ -4,7 +4,7 @@
 #include "cuda/host/bias_alone.hpp"
 #include "cuda/host/ordered_sum.hpp"
 #include "cuda/host/tensor_map.hpp"
-#include "cuda/host/transposed_form.hpp"
+#include "cuda/plan/form_kernel.hpp"
 #include "cuda/sm80/dense_plan.hpp"
 #include "cuda/sm90/cost.hpp"
 #include "cuda/sm90/dense_plan.hpp"
@@ -108,26 +108,14 @@ Sm90Kernels kernels_of(Arithmetic mode) {
           mode == Arithmetic::ieee ? sm90_split() : sm90_scaled()};
 }
 
-class Sm90Dense final : public plan::Kernel {
+class Sm90Dense final : public FormKernel<Sm90Plan> {
  public:
   Sm90Dense(const Problem& problem, const core::DeviceInfo& device, const Sm90Plan& plan,
             const Sm90Kernels& kernels)
-      : asked_(problem),
-        form_(transposed_form(problem)),
-        problem_(form_.product),
-        device_(device),
-        plan_(plan),
-        kernels_(kernels) {
+      : FormKernel(kSm90Dense.name, problem, device, plan), kernels_(kernels) {
     if (plan_.config.scaled) second_ = sm90_second(plan_, problem_, device_);
     set_deep(plan_);
     set_deep(second_);
-    plan_.cost.total += form_.planes_ms(device);
-  }
-
-  std::size_t packed_bytes() const override { return static_cast<std::size_t>(plan_.packed_bytes); }
-
-  std::string pack_key() const override {
-    return tensor_pack_key(kSm90Dense.name, asked_, plan_.phases) + key_of(form_);
   }
 
   // The object alone: two plans of parameters and the forms of the problem are over 4 kB.
@@ -135,10 +123,6 @@ class Sm90Dense final : public plan::Kernel {
   std::size_t workspace_bytes() const override {
     return static_cast<std::size_t>(planes_at() + form_.planes_bytes);
   }
-  std::string describe() const override { return cuda::describe(plan_, problem_) + words_of(form_); }
-  std::vector<plan::StageLine> stages() const override { return cuda::stages(plan_, problem_); }
-  std::string where(int64_t element) const override { return cuda::where(plan_, problem_, element); }
-  double predicted_ms() const override { return plan_.cost.total; }
 
   Status pack(const void* weight, void* packed, const plan::RunContext& context) const override {
     const Launcher launcher(kSm90Dense.name, asked_, device_, context);
@@ -210,11 +194,7 @@ class Sm90Dense final : public plan::Kernel {
                         {plan.blocks, 128 * (warpgroup_tile.warpgroups + 1), plan.shared_bytes}, params);
   }
 
-  Problem asked_;
-  TransposedForm form_;
-  Problem problem_;  // the form's
-  core::DeviceInfo device_;
-  Sm90Plan plan_, second_;
+  Sm90Plan second_;
   Sm90Kernels kernels_;
 };
 

@@ -1,0 +1,36 @@
+// A parallel_for's tasks on a framework's threads, and whether those threads are still there.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "tconv/tconv.h"
+
+namespace tconv::bindings {
+
+struct Tasks {
+  tconv_task task;
+  void* context;
+  int64_t count;
+  std::atomic<int64_t> next{0};
+
+  // Tasks are taken one at a time: equal shares would leave threads idle if tasks differ.
+  void work(int32_t slot) {
+    for (int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) task(context, i, slot);
+  }
+};
+
+// Whether this process is a child of fork(): OpenMP's threads do not survive that, and waiting for them would
+// never end.
+inline bool forked() {
+  static std::atomic<bool> in_child{false};
+  // From the first question on: a library asks while it is loaded, and a fork may happen at any time after
+  // that.
+  [[maybe_unused]] static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { in_child.store(true); });
+  return in_child.load(std::memory_order_relaxed);
+}
+
+}  // namespace tconv::bindings
