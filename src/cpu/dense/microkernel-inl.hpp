@@ -115,10 +115,11 @@ HWY_NOINLINE void Multiply(const Tile<A>& t, Weights weights) {
   using D = hn::ScalableTag<A>;
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  constexpr bool kEight = kTileRows == 8;
-  Row<D> r0 = Begin<kVecs>(d, t, 0), r1 = Begin<kVecs>(d, t, 1);
-  Row<D> r2 = Begin<kVecs>(d, t, 2), r3 = Begin<kVecs>(d, t, 3);
-  Row<D> r4, r5, r6, r7;
+  constexpr bool kEight = kTileRows == 8, kFour = kTileRows >= 4;
+  Row<D> r0 = Begin<kVecs>(d, t, 0), r1, r2, r3, r4, r5, r6, r7;
+  if constexpr (kFour) {
+    r1 = Begin<kVecs>(d, t, 1), r2 = Begin<kVecs>(d, t, 2), r3 = Begin<kVecs>(d, t, 3);
+  }
   if constexpr (kEight) {
     r4 = Begin<kVecs>(d, t, 4), r5 = Begin<kVecs>(d, t, 5);
     r6 = Begin<kVecs>(d, t, 6), r7 = Begin<kVecs>(d, t, 7);
@@ -137,9 +138,11 @@ HWY_NOINLINE void Multiply(const Tile<A>& t, Weights weights) {
       if constexpr (kVecs > 1) in.v1 = hn::LoadU(d, x + lanes);
       if constexpr (kVecs > 2) in.v2 = hn::LoadU(d, x + 2 * lanes);
       Step<kVecs>(d, r0, weights.row(0), in);
-      Step<kVecs>(d, r1, weights.row(1), in);
-      Step<kVecs>(d, r2, weights.row(2), in);
-      Step<kVecs>(d, r3, weights.row(3), in);
+      if constexpr (kFour) {
+        Step<kVecs>(d, r1, weights.row(1), in);
+        Step<kVecs>(d, r2, weights.row(2), in);
+        Step<kVecs>(d, r3, weights.row(3), in);
+      }
       if constexpr (kEight) {
         Step<kVecs>(d, r4, weights.row(4), in);
         Step<kVecs>(d, r5, weights.row(5), in);
@@ -149,7 +152,8 @@ HWY_NOINLINE void Multiply(const Tile<A>& t, Weights weights) {
       if constexpr (!kTable) x += tap_stride;
     }
   }
-  End<kVecs>(d, t, 0, r0), End<kVecs>(d, t, 1, r1), End<kVecs>(d, t, 2, r2), End<kVecs>(d, t, 3, r3);
+  End<kVecs>(d, t, 0, r0);
+  if constexpr (kFour) End<kVecs>(d, t, 1, r1), End<kVecs>(d, t, 2, r2), End<kVecs>(d, t, 3, r3);
   if constexpr (kEight) {
     End<kVecs>(d, t, 4, r4), End<kVecs>(d, t, 5, r5), End<kVecs>(d, t, 6, r6), End<kVecs>(d, t, 7, r7);
   }
@@ -165,6 +169,7 @@ HWY_INLINE void MultiplyVecs(const Tile<A>& t, const Weights& weights, int64_t v
 // rows: those of the block's eight that exist. kTable: taps lie where tap_offsets says.
 template <bool kTable = false, class A, class Weights>
 HWY_INLINE void MultiplyBlock(Tile<A> t, Weights weights, int64_t rows, int64_t vecs) {
+  if (rows == 1) return MultiplyVecs<1, kTable>(t, weights, vecs);
 #if TCONV_32_REGISTERS
   if (rows > 4) return MultiplyVecs<8, kTable>(t, weights, vecs);
   MultiplyVecs<4, kTable>(t, weights, vecs);

@@ -104,9 +104,12 @@ HWY_INLINE void LoadColumns(const Job& job, const Task& task, const Depth& depth
       const int64_t step = p.dilation * steps[2];
       A* to = x;
       for (int64_t co = depth.co_begin; co < depth.co_end; ++co, from += steps[1], to += p.k) {
-        std::fill(to, to + begin, A(0));
-        simd::HWY_NAMESPACE::WidenRow(d, from + begin * step, step, end - begin, to + begin);
-        std::fill(to + end, to + p.k, A(0));
+        if (end - begin < p.k) std::fill(to, to + p.k, A(0));
+        if (p.k < kPad || step != 1) {
+          for (int64_t k = begin; k < end; ++k) to[k] = widen(from[k * step]);
+        } else {
+          simd::HWY_NAMESPACE::WidenRow(d, from + begin, 1, end - begin, to + begin);
+        }
       }
       std::fill(x + size, x + job.x_pitch(), A(0));
     }

@@ -83,9 +83,10 @@ plan::Support supports(const Problem& p, const core::DeviceInfo&, const plan::Pl
   const plan::Support support = valid(p);
   if (!support.ok || options.force_kernel == kEntry.name) return support;
   // ms on one core with raw weights, short and cpu.dense: 512 -> 512 K4 s2 L8 0.30, 2.8; 512 -> 256 K16 s8
-  // L32 1.7, 3.0, the same 16 times 18.7, 20.2, L64 2.8, 4.5; 512 -> 512 K12 s12 L17, 32 times 34.5, 35.7; 32
-  // -> 32 K4 s2 L16, 32 times 0.11, 0.07. The batch must not count: it would change a sample's bits.
-  if (p.l > (p.cin_per_group() < 128 ? 8 : 64))
+  // L32 1.7, 3.0, the same 16 times 18.7, 20.2, L64 2.8, 4.5; 512 -> 512 K12 s12 L17, 32 times 34.5, 35.7;
+  // 128 -> 64 K5 s2 L50 0.035, 0.040, the same 256 times 10, 6.6; 32 -> 32 K4 s2 L16, 32 times 0.11, 0.07.
+  // The batch must not count: it would change a sample's bits.
+  if (p.l > (p.cin_per_group() < 128 ? 8 : p.cin_per_group() < 256 ? 24 : 64))
     return plan::Support::no("too many positions: a matrix product");
   if (p.cout_per_group() * p.k < 32) return plan::Support::no("fewer than 32 rows (channel, tap)");
   return plan::Support::yes();

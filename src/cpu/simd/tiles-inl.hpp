@@ -78,6 +78,16 @@ template <int S, class D, class T>
 HWY_NOINLINE void StoreInterleavedPart(D d, const hn::Vec<D> (&v)[S], int64_t from, int64_t to, T* out) {
   T buffer[S * hn::MaxLanes(D())];
   StoreInterleaved<S>(d, v, buffer);
+#if HWY_TARGET <= HWY_AVX3  // a call of memcpy takes longer than a short row
+  if constexpr (std::is_same_v<T, hn::TFromD<D>>) {
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+    for (; from < to; from += lanes) {
+      const auto part = hn::FirstN(d, static_cast<std::size_t>(std::min(lanes, to - from)));
+      hn::BlendedStore(hn::MaskedLoad(part, d, buffer + from), part, d, out + from);
+    }
+    return;
+  }
+#endif
   if (to > from) std::memcpy(out + from, buffer + from, static_cast<std::size_t>(to - from) * sizeof(T));
 }
 

@@ -126,8 +126,10 @@ template <class T, class A>
 HWY_INLINE void BeginAtBias(const Worker<T, A>& w, int64_t block, int64_t vecs, A* sums) {
   const hn::ScalableTag<A> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t row = 0; row < kRows; ++row, sums += w.sums_line) {
-    const int64_t ci = std::min(block * kRows + row, w.job.cin - 1);  // rows that do not exist are dropped
+  // Rows that do not exist are dropped, and a block of one row does not read them.
+  const int64_t last = w.job.cin - 1, rows = block * kRows == last ? 1 : kRows;
+  for (int64_t row = 0; row < rows; ++row, sums += w.sums_line) {
+    const int64_t ci = std::min(block * kRows + row, last);
     const auto bias = hn::Set(d, start_of<T>(true, w.bias, w.task.group * w.job.cin + ci));
     for (int64_t v = 0; v < vecs; ++v) hn::StoreU(bias, d, sums + v * lanes);
   }
@@ -170,14 +172,16 @@ HWY_INLINE bool DoBlock(const Worker<T, A>& w, const Depth& depth, int64_t block
   return nan;
 }
 
-// Raw weights are packed for two tiles or more, which read them 20% faster so, and read in place for one.
+// Raw weights are packed for two tiles or more, which read them 20% faster so, and read in place for one tile
+// and for one row.
 template <class T, class A>
 HWY_INLINE bool DoRawBlock(const Worker<T, A>& w, const Depth& depth, int64_t block, PanelAhead& ahead,
                            bool last) {
   const int64_t k = w.job.problem.k, lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<A>()));
   const BlockRows<T> rows = RowsOf(w, depth, block);
   if constexpr (std::is_same_v<T, A>) {
-    if (w.task.column_end - w.task.column_begin <= 3 * lanes) {
+    const bool one_row = w.job.cin == block * kRows + 1;
+    if (one_row || w.task.column_end - w.task.column_begin <= 3 * lanes) {
       RawRows<A> in_place;
       for (int64_t r = 0; r < kRows; ++r) in_place.at[r] = rows.at[r] + depth.tap_begin;
       in_place.gap = k - depth.taps();
