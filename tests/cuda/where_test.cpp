@@ -206,6 +206,7 @@ TEST(Stages, EveryFamilyNamesThem) {
       {"cuda.simt.gather", "n2 ci4 co4 l70 k4 s2 p1 d3 f32"},
       {"cuda.simt.strided", "gx n2 ci4 co4 l70 k4 s2 p1 f32"},
       {"cuda.simt.weight", "gw n2 ci4 co4 l70 k4 s2 p1 f32"},
+      {"cuda.sm90.weight_blocked", "gw n2 ci64 co64 l70 k4 s2 p1 f32"},
       {"cuda.sm90.weight", "gw n2 ci64 co64 l70 k4 s2 p1 f32 tf32"},
       {"cuda.sm80.weight", "gw n2 ci64 co64 l70 k4 s2 p1 f32"},
       {"cuda.simt.bias", "gb n2 ci4 co4 l70 k4 s2 p1 f32"},

@@ -7,6 +7,7 @@
 #include "cuda/entries.hpp"
 #include "cuda/simt/bias.hpp"
 #include "cuda/sm80/weight_plan.hpp"
+#include "cuda/sm90/weight_blocked_plan.hpp"
 #include "cuda/sm90/weight_plan.hpp"
 #include "gpu/device.hpp"
 #include "plan/planner.hpp"
@@ -133,6 +134,37 @@ TEST_F(Weight, HopperConfigurationsAgree) {
   }
 }
 
+// The same of planes: shifts that are planes of x or of dy or neither, splits, chunks of positions.
+TEST_F(Weight, BlockedConfigurationsAgree) {
+  const core::DeviceInfo device = cuda::device_info(0).value();
+  if (device.sm != 90) GTEST_SKIP() << "wgmma is Hopper's";
+  for (const char* text :
+       {"gw n3 ci70 co40 l301 k5 s1 p2 f32 tf32", "gw n5 ci20 co9 l13 k7 s3 p1 d2 bf16",
+        "gw n2 ci200 co36 l140 k9 s1 p0 d5 f16", "gw n7 ci130 co20 l63 k16 s8 p4 bf16",
+        "gw n1 ci40 co1 l40 k300 s70 p0 f32 tf32", "gw n2 ci16 co24 l200 k3 s2 p1 d2 g4 f16",
+        "gw n3 ci36 co64 l33 k4 s2 p1 f32", "gw n9 ci20 co300 l5 k11 s3 p5 f32"}) {
+    const Gradient g(text, true);
+    const std::vector<std::byte> expected = g.truth();
+    int taken = 0;
+    for (int shape = 0; shape < cuda::kSm90WeightBlockedShapes; ++shape) {
+      for (int variant = 0; variant < 12; ++variant) {
+        const cuda::Sm90WeightBlockedConfig config{shape,
+                                                   variant % 3 == 1   ? 2
+                                                   : variant % 3 == 2 ? 100
+                                                                      : 1,
+                                                   variant % 4 == 3 ? 100 : 1 << variant % 4,
+                                                   1 + variant / 4 * 3, variant % 5 == 4 ? 128 : 0};
+        if (cuda::sm90_weight_blocked_plan_of(g.problem, device, config).blocks == 0) continue;
+        ++taken;
+        EXPECT_TRUE(g.run(*cuda::sm90_weight_blocked_kernel(g.problem, device, config), variant % 2) ==
+                    expected)
+            << text << ": shape " << shape << ", variant " << variant;
+      }
+    }
+    EXPECT_GT(taken, 15) << text;
+  }
+}
+
 // Copies differ by alignment, the order of sums does not.
 TEST_F(Weight, AddressesChangeNoBits) {
   for (const char* text : {"gw n3 ci70 co40 l304 k5 s1 p2 f32 tf32", "gw n2 ci40 co20 l64 k16 s8 p4 bf16",
@@ -178,13 +210,15 @@ TEST_F(Weight, LongSums) {
     double positive, mixed;
   } cases[] = {{"gw n8 ci2 co2 l1000001 k3 s1 p1 f32 tf32", "cuda.sm80.weight", 5e-5, 3.5e-4},
                {"gw n8 ci2 co2 l1000001 k3 s1 p1 f32 tf32", "cuda.sm90.weight", 2e-4, 3.5e-4},
+               {"gw n8 ci2 co2 l1000001 k3 s1 p1 f32 tf32", "cuda.sm90.weight_blocked", 2e-4, 3.5e-4},
                {"gw n4 ci2 co2 l500001 k3 s2 p1 f32", "cuda.sm80.weight", 1e-6, 2e-6},
+               {"gw n4 ci2 co2 l500001 k3 s2 p1 f32", "cuda.sm90.weight_blocked", 1e-6, 2e-6},
                {"gw n4 ci2 co2 l500001 k2 s1 p0 f64", "cuda.sm80.weight", 1e-13, 1e-13},
                {"gw n4 ci2 co2 l500001 k2 s1 p0 f32", "cuda.simt.weight", 1e-6, 2e-6},
                {"gb n8 ci1 co4 l1000001 k1 s1 p0 f32", "cuda.simt.bias", 1e-6, 2e-6}};
   const int sm = cuda::device_info(0).value().sm;
   for (const auto& c : cases) {
-    if (std::string(c.kernel) == "cuda.sm90.weight" && sm != 90) continue;
+    if (std::string(c.kernel).starts_with("cuda.sm90.") && sm != 90) continue;
     EXPECT_LT(distance(c.text, true, c.kernel), c.positive) << c.text;
     EXPECT_LT(distance(c.text, false, c.kernel), c.mixed) << c.text;
   }
@@ -198,15 +232,18 @@ TEST_F(Weight, SmallGradients) {
     for (int64_t i = 0; i < p.y_elements(); ++i) {
       reference::store(p.dtype, g.y.data(), i, scale * reference::load(p.dtype, g.y.data(), i));
     }
-    const std::vector<std::byte> got = g.run(*chosen(p, "cuda.sm80.weight"));
-    const plan::Operands host{g.x.data(), nullptr, nullptr, g.y.data(), nullptr};
-    double worst = 0;
-    for (int64_t i = 0; i < p.output_elements(); ++i) {
-      const reference::Element e = reference::element_at(p, host, i);
-      const double bound = 8 * std::sqrt(602.0) * 0x1p-24 * e.magnitude + 602 * 0x1p-149;
-      worst = std::max(worst, std::fabs(reference::load(p.dtype, got.data(), i) - e.value) / bound);
+    for (const char* kernel : {"cuda.sm80.weight", "cuda.sm90.weight_blocked"}) {
+      if (std::string(kernel).starts_with("cuda.sm90.") && cuda::device_info(0).value().sm != 90) continue;
+      const std::vector<std::byte> got = g.run(*chosen(p, kernel));
+      const plan::Operands host{g.x.data(), nullptr, nullptr, g.y.data(), nullptr};
+      double worst = 0;
+      for (int64_t i = 0; i < p.output_elements(); ++i) {
+        const reference::Element e = reference::element_at(p, host, i);
+        const double bound = 8 * std::sqrt(602.0) * 0x1p-24 * e.magnitude + 602 * 0x1p-149;
+        worst = std::max(worst, std::fabs(reference::load(p.dtype, got.data(), i) - e.value) / bound);
+      }
+      EXPECT_LE(worst, 1.0) << scale << " " << kernel;
     }
-    EXPECT_LE(worst, 1.0) << scale;
   }
 }
 

@@ -23,15 +23,16 @@
 #include "cuda/sm90/blocked.hpp"
 #include "cuda/sm90/dense.hpp"
 #include "cuda/sm90/weight.hpp"
+#include "cuda/sm90/weight_blocked.hpp"
 
 namespace tconv::cuda {
 
 std::span<const plan::KernelEntry* const> entries() {
   // One line a family: its header src/cuda/<folder>/<family>.hpp declares the entry, its .cpp defines it.
   static const std::vector<const plan::KernelEntry*> list = {
-      &kSm80Window,  &kSimtStrided, &kSm80Overlap, &kSimtLongk,  &kSimtDepthwise, &kSimtNarrow,
-      &kSm90Blocked, &kSm90Dense,   &kSm80Dense,   &kSimtGather, &kSimtDense,     &kSimtWeight,
-      &kSm90Weight,  &kSm80Weight,  &kSimtBias,    &kSimtPlain};
+      &kSm80Window,        &kSimtStrided, &kSm80Overlap, &kSimtLongk,  &kSimtDepthwise, &kSimtNarrow,
+      &kSm90Blocked,       &kSm90Dense,   &kSm80Dense,   &kSimtGather, &kSimtDense,     &kSimtWeight,
+      &kSm90WeightBlocked, &kSm90Weight,  &kSm80Weight,  &kSimtBias,   &kSimtPlain};
   return list;
 }
 

@@ -28,6 +28,7 @@ Encode find_encode() {
 }
 
 CUtensorMapDataType type_of(const TensorShape& shape) {
+  if (shape.element == 8) return CU_TENSOR_MAP_DATA_TYPE_FLOAT64;
   if (shape.element == 2) return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
   return shape.rounded ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
 }
@@ -51,7 +52,7 @@ Status make_tensor_map(const TensorShape& shape, TensorMap& map) {
                                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) {
     return {Code::internal_error,
-            "cuTensorMapEncodeTiled refused x: error " + std::to_string(static_cast<int>(result))};
+            "cuTensorMapEncodeTiled refused a tensor: error " + std::to_string(static_cast<int>(result))};
   }
   static_assert(sizeof(made) == sizeof(map));
   std::memcpy(&map, &made, sizeof map);

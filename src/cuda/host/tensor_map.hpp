@@ -12,7 +12,7 @@ namespace tconv::cuda {
 // one index of dimensions 1 to 3 to the next: multiples of 16, as is the address.
 struct TensorShape {
   const void* address;
-  int element;  // bytes: 2 or 4
+  int element;  // bytes: 2, 4 or 8
   int64_t sizes[4], steps[3];
   int box[4];
   bool swizzled = false;  // 128 bytes, which the box's first size is then

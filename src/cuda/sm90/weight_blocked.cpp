@@ -1,0 +1,177 @@
+#include "cuda/sm90/weight_blocked.hpp"
+
+#include <algorithm>
+
+#include "core/polyphase.hpp"
+#include "cuda/entries.hpp"
+#include "cuda/host/launch.hpp"
+#include "cuda/host/tensor_map.hpp"
+#include "cuda/plan/report.hpp"
+#include "cuda/sm90/weight_blocked_plan.hpp"
+#include "cuda/sm90/weight_plan.hpp"
+
+namespace tconv::cuda {
+namespace {
+
+using core::ceil_div;
+using core::Problem;
+using core::Status;
+using plan::Support;
+
+Sm90WeightBlockedFunctions functions_of(WeightMode mode) {
+  switch (mode) {
+    case WeightMode::f16:
+      return sm90_weight_blocked_f16();
+    case WeightMode::bf16:
+      return sm90_weight_blocked_bf16();
+    case WeightMode::ieee:
+      return sm90_weight_blocked_ieee();
+    default:
+      return sm90_weight_blocked_tf32();
+  }
+}
+
+// Planes of tf32 as (position, plane, part, group), in boxes of 128 bytes of positions; those of other modes
+// as (8 bytes of a position, 8 planes, part, group).
+Status set_map(TensorMap& map, const Sm90WeightPassOperand& o, const Sm90WeightBlockedLayout& layout, int box,
+               int64_t groups) {
+  const bool units = layout.unit_planes > 1;
+  const int64_t row = o.row_units * 16;
+  return make_tensor_map({o.to,
+                          units ? 8 : 4,
+                          {o.row_units * (units ? 2 : 4), o.rows, layout.parts, groups},
+                          {row, o.part_units * 16, o.rows * row},
+                          {units ? 2 * layout.positions : layout.positions, box / layout.unit_planes, 1, 1},
+                          !units},
+                         map);
+}
+
+class Kernel final : public plan::Kernel {
+ public:
+  Kernel(const Problem& problem, const core::DeviceInfo& device, const Sm90WeightBlockedPlan& plan)
+      : problem_(problem), device_(device), plan_(plan), functions_(functions_of(plan.mode)) {}
+
+  std::size_t workspace_bytes() const override { return static_cast<std::size_t>(plan_.workspace_bytes()); }
+  std::string describe() const override { return cuda::describe(plan_); }
+  std::vector<plan::StageLine> stages() const override;
+  double predicted_ms() const override { return 1e3 * plan_.cost.total; }
+
+  Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
+    const Launcher launcher(kSm90WeightBlocked.name, problem_, device_, context);
+    Status status = launcher.check(operands);
+    Sm90WeightBlockedPlan plan = plan_;
+    Sm90WeightBlockedParams& params = plan.params;
+    params.x = operands.x;
+    params.y = operands.grad_output;
+    params.output = operands.output;
+    params.parts = context.workspace;
+    plan.pass.x.from = operands.x;
+    plan.pass.y.from = operands.grad_output;
+    plan.pass.x.to = context.workspace + plan.part_bytes;
+    plan.pass.y.to = context.workspace + plan.part_bytes + plan.x_bytes;
+    const Sm90WeightBlockedLayout layout = weight_blocked_layout(plan.mode);
+    if (status.ok()) status = set_map(params.x_map, plan.pass.x, layout, params.x_box, problem_.groups);
+    if (status.ok()) status = set_map(params.y_map, plan.pass.y, layout, params.y_box, problem_.groups);
+    for (int chunk = 0; chunk < plan.chunks && status.ok(); ++chunk) {
+      set_chunk(plan, chunk);
+      status = launch(launcher, plan);
+    }
+    if (!status.ok() || params.direct) return status;
+    Sm90WeightBlockedSumParams sum = sm90_weight_blocked_sum(plan);
+    sum.parts = context.workspace;
+    sum.output = operands.output;
+    return launcher.run(
+        functions_.sum,
+        {ceil_div(sum.part_size / 4 * sum.runs, kSm90WeightSumThreads), kSm90WeightSumThreads}, sum);
+  }
+
+ private:
+  Status launch(const Launcher& launcher, const Sm90WeightBlockedPlan& plan) const {
+    if (plan.params.stages > 0) {
+      const Status status = launcher.run(
+          functions_.pass, {plan.pass.x.blocks + plan.pass.y.blocks, kSm90WeightPassThreads}, plan.pass);
+      if (!status.ok()) return status;
+    }
+    return launcher.run(functions_.shapes[plan.config.shape],
+                        {plan.blocks, kSm90WeightBlockedThreads, plan.shared_bytes}, plan.params);
+  }
+
+  Problem problem_;
+  core::DeviceInfo device_;
+  Sm90WeightBlockedPlan plan_;
+  Sm90WeightBlockedFunctions functions_;
+};
+
+std::vector<plan::StageLine> Kernel::stages() const {
+  using std::to_string;
+  const Sm90WeightBlockedParams& k = plan_.params;
+  const Sm90WeightBlockedShape shape = plan_.shape();
+  const Sm90WeightBlockedLayout layout = weight_blocked_layout(plan_.mode);
+  return {{"schedule", "a block a tile of " + to_string(k.tiles) + " (" + to_string(shape.rows()) +
+                           " planes of x, shifted, x " + to_string(shape.columns) +
+                           " planes of dy) and split of " + to_string(k.splits)},
+          {"source", "a pass writes planes (x: " + to_string(k.x_planes) +
+                         " shifts, dy: " + to_string(k.y_planes) + " phases of a channel) in " +
+                         to_string(plan_.chunks) + " chunks; then " + to_string(k.slots) + " slots of " +
+                         to_string(layout.positions) + " positions by tensor copies"},
+          {"operand", std::string("both in shared memory, as the pass left them; ") + name_of(plan_.mode)},
+          {"product", "wgmma over positions, 2 warpgroups of " + to_string(64 * shape.row_blocks) + " x " +
+                          to_string(shape.columns) +
+                          (layout.parts > 1 ? ", sums of one stage added in float32"
+                                            : ", sums of " + to_string(k.chain) + " stages")},
+          epilogue_line(problem_),
+          {"writer",
+           k.direct ? "staged in shared memory, row by row"
+                    : "tiles of partial sums, then a sum of " + to_string(k.splits) + " splits in order"}};
+}
+
+// Below so many planes a tile is mostly empty.
+bool many_channels(const Problem& p) {
+  constexpr int64_t kFew = 16;
+  return p.cin_per_group() >= kFew && p.cout_per_group() * std::min(p.k, p.stride) >= kFew;
+}
+
+Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
+  if (p.operation != core::Operation::grad_weight) {
+    return Support::no(std::string("operation ") + name_of(p.operation) + ": this kernel is for weight");
+  }
+  if (device.sm != 90) return Support::no("compute capability not 9.0: no wgmma");
+  if (!built_for_sm90a()) return Support::no("this build has no code for sm_90a");
+  if (Support takes = sm90_weight_blocked_supports(p); !takes.ok) return takes;
+  const bool forced = options.force_kernel == kSm90WeightBlocked.name;
+  if (!forced && !many_channels(p)) return Support::no("few channels: a pass would not pay");
+  const Sm90WeightBlockedPlan plan = sm90_weight_blocked_plan(p, device);
+  if (plan.blocks == 0) return Support::no("its planes or positions are too many");
+  if (forced) return Support::yes();
+  const WeightPlan small = weight_plan(p, device);
+  double other = small.blocks > 0 ? small.cost.total : 1e30;
+  if (sm90_weight_supports(p).ok) {
+    const Sm90WeightPlan direct = sm90_weight_plan(p, device);
+    if (direct.blocks > 0) other = std::min(other, direct.cost.total);
+  }
+  if (plan.cost.total >= other) return Support::no("a pass over x and dy takes longer than it saves");
+  return Support::yes();
+}
+
+std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,
+                                         const plan::PlanOptions&) {
+  return std::make_unique<Kernel>(problem, device, sm90_weight_blocked_plan(problem, device));
+}
+
+}  // namespace
+
+std::unique_ptr<const plan::Kernel> sm90_weight_blocked_kernel(const Problem& problem,
+                                                               const core::DeviceInfo& device,
+                                                               const Sm90WeightBlockedConfig& config) {
+  return std::make_unique<Kernel>(problem, device, sm90_weight_blocked_plan_of(problem, device, config));
+}
+
+const plan::KernelEntry kSm90WeightBlocked = {
+    .name = "cuda.sm90.weight_blocked",
+    .summary = "weight gradient of many channels by wgmma, x and dy written as operands before",
+    .device = core::DeviceKind::cuda,
+    .supports = supports,
+    .make = make,
+    .y_steps = true};
+
+}  // namespace tconv::cuda

@@ -1,0 +1,233 @@
+// The main kernel of cuda.sm90.weight_blocked; weight_blocked.hpp has its loop nest and layouts.
+#pragma once
+
+#include "cuda/device/ptx/sm90_operands.cuh"
+#include "cuda/device/ring.cuh"
+#include "cuda/sm90/weight_blocked_sums.cuh"
+
+namespace tconv::cuda::sm90::weight_blocked {
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+struct Barriers {
+  uint32_t base;
+  int slots;
+  __device__ uint32_t full(int i) const { return base + 8 * i; }
+  __device__ uint32_t empty(int i) const { return base + 8 * (slots + i); }
+};
+
+// A slot: [part][row block][...] of x, then [part] of dy. Row blocks and planes that do not exist keep
+// whatever is there: their sums are no one's.
+template <class S>
+__device__ inline void bring(const Sm90WeightBlockedParams& p, const Place& at, const Barriers& barriers,
+                             uint32_t slots, int first, int end) {
+  constexpr int kBlockBytes = 64 * S::kRowBytes / S::kParts, kPlaneBytes = S::kRowBytes / S::kParts;
+  constexpr bool kUnits = S::Mode::kPlanes > 1;
+  const int there = min(2 * S::kRowBlocks, p.row_blocks - at.row_block);
+  const uint32_t bytes = S::kParts * (there * p.x_box + p.y_box) * kPlaneBytes;
+  RingPlace place;
+#pragma unroll 1
+  for (int stage = first; stage < end; ++stage) {
+    const uint32_t slot = slots + place.at * p.slot_bytes, full = barriers.full(place.at);
+    ptx::barrier_wait(barriers.empty(place.at), place.parity ^ 1);
+    ptx::barrier_arrive_expect(full, bytes);
+    const int position = stage * S::kPositions;
+#pragma unroll
+    for (int part = 0; part < S::kParts; ++part) {
+      // Sixteen bytes of a row of 8 planes are two elements of the map.
+#pragma unroll
+      for (int b = 0; b < 2 * S::kRowBlocks; ++b) {
+        if (b >= there) break;
+        const RowBlock rows(p, at.row_block + b);
+        const int i = p.front + position - rows.tap * p.shift;
+        const int from[4] = {kUnits ? 2 * i : i, rows.plane / S::Mode::kPlanes, part, at.group};
+        ptx::tensor_load(slot + (part * 2 * S::kRowBlocks + b) * kBlockBytes, &p.x_map, from, full);
+      }
+      const int from[4] = {kUnits ? 2 * position : position, at.column / S::Mode::kPlanes, part, at.group};
+      ptx::tensor_load(slot + S::kRows * S::kRowBytes + part * S::kN * kPlaneBytes, &p.y_map, from, full);
+    }
+    place.advance(p.slots);
+  }
+}
+
+template <class S>
+__device__ inline uint64_t descriptor(uint32_t at) {
+  if constexpr (S::Mode::kPlanes == 1) {
+    return ptx::swizzled_descriptor(at);
+  } else {
+    return ptx::matrix_descriptor(at, 128, S::kPositions * 16);
+  }
+}
+
+// Bytes from 32 bytes of a row's depth to the next ones.
+template <class S>
+inline constexpr int kStepBytes = S::Mode::kPlanes == 1 ? 32 : 256;
+
+template <class S>
+struct Product {
+  static constexpr int kBlockBytes = 64 * S::kRowBytes / S::kParts;
+  float sums[S::kRowBlocks][S::kN / 2];
+  int accumulate = 0;  // 0: the next wgmma begins new sums
+
+  __device__ void clear() {
+#pragma unroll
+    for (int b = 0; b < S::kRowBlocks; ++b) {
+#pragma unroll
+      for (int i = 0; i < S::kN / 2; ++i) sums[b][i] = 0;
+    }
+  }
+  // Of parts x_part and y_part.
+  __device__ void multiply(uint32_t slot, int warpgroup, int x_part, int y_part) {
+    constexpr int kSteps = S::kRowBytes / S::kParts / 32;
+    const uint32_t x = slot + (x_part * 2 + warpgroup) * S::kRowBlocks * kBlockBytes;
+    const uint32_t y = slot + S::kRows * S::kRowBytes + y_part * S::kN * (S::kRowBytes / S::kParts);
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+#pragma unroll
+      for (int b = 0; b < S::kRowBlocks; ++b) {
+        ptx::wgmma_along_depth<S::kType, S::kN>(
+            sums[b], descriptor<S>(x + b * kBlockBytes + step * kStepBytes<S>),
+            descriptor<S>(y + step * kStepBytes<S>), step == 0 ? accumulate : 1);
+      }
+      accumulate = 1;
+    }
+  }
+};
+
+// The sums of a chain to where they belong; whether some may have to be made again. The slots are free behind
+// the last one, for sums on their way to dw.
+template <class S>
+__device__ inline bool finish(const Sm90WeightBlockedParams& p, const Place& at, int warpgroup,
+                              const float (&sums)[S::kRowBlocks][S::kN / 2], uint32_t slots, bool first,
+                              bool last) {
+  last = last && p.direct && p.chunk + 1 == p.chunks;
+  if (last) ptx::named_barrier(1, 256);  // the other warpgroup may still read a slot
+  const bool again = store_sums<S>(p, at, warpgroup, sums, first, last, slots);
+  if (last) store_output<S>(p, at, warpgroup, slots);
+  return again;
+}
+
+// Operands of one part: sums grow for a chain of stages.
+template <class S>
+__device__ inline void multiply(const Sm90WeightBlockedParams& p, const Place& at, const Barriers& barriers,
+                                uint32_t slots, int first, int end) {
+  const int warpgroup = threadIdx.x / 128 - 1;
+  Product<S> product;
+  product.clear();
+  RingPlace place;
+  bool again = false;
+  int stage = first;
+#pragma unroll 1
+  do {
+    const int chain_first = stage, chain_end = min(end, stage + p.chain);
+    product.accumulate = 0;
+    int before = -1;
+#pragma unroll 1
+    for (; stage < chain_end; ++stage) {
+      ptx::barrier_wait(barriers.full(place.at), place.parity);
+      ptx::wgmma_fence();
+      product.multiply(slots + place.at * p.slot_bytes, warpgroup, 0, 0);
+      ptx::wgmma_commit();
+      ptx::wgmma_wait<1>();  // for the stage before, whose slot is free then
+      if (before >= 0 && threadIdx.x % 128 == 0) ptx::barrier_arrive(barriers.empty(before));
+      before = place.at;
+      place.advance(p.slots);
+    }
+    ptx::wgmma_wait<0>(product.sums);
+    if (before >= 0 && threadIdx.x % 128 == 0) ptx::barrier_arrive(barriers.empty(before));
+    again |= finish<S>(p, at, warpgroup, product.sums, slots, chain_first == first, stage >= end);
+  } while (stage < end);
+  if (again) repair<S>(p, warpgroup, p.direct && p.chunk + 1 == p.chunks);
+}
+
+// Of three parts: the sums of a stage, products of low places first, are added to a total.
+template <class S>
+__device__ inline void multiply_parts(const Sm90WeightBlockedParams& p, const Place& at,
+                                      const Barriers& barriers, uint32_t slots, int first, int end) {
+  static_assert(S::kParts == 3 && S::kRowBlocks == 1);
+  const int warpgroup = threadIdx.x / 128 - 1;
+  Product<S> product;
+  float total[1][S::kN / 2];
+  product.clear();
+#pragma unroll
+  for (int i = 0; i < S::kN / 2; ++i) total[0][i] = 0;
+  RingPlace place;
+#pragma unroll 1
+  for (int stage = first; stage < end; ++stage) {
+    const uint32_t slot = slots + place.at * p.slot_bytes;
+    ptx::barrier_wait(barriers.full(place.at), place.parity);
+    product.accumulate = 0;
+#pragma unroll
+    for (int places = S::kParts - 1; places >= 0; --places) {
+      ptx::wgmma_fence();
+#pragma unroll
+      for (int part = 0; part <= places; ++part) product.multiply(slot, warpgroup, part, places - part);
+      ptx::wgmma_commit();
+      ptx::wgmma_wait<0>(product.sums);
+      if (places == 0) break;
+#pragma unroll
+      for (int i = 0; i < S::kN / 2; ++i) product.sums[0][i] *= S::Mode::kDown;
+    }
+    if (threadIdx.x % 128 == 0) ptx::barrier_arrive(barriers.empty(place.at));
+    place.advance(p.slots);
+#pragma unroll
+    for (int i = 0; i < S::kN / 2; ++i) total[0][i] += product.sums[0][i];
+  }
+  if (finish<S>(p, at, warpgroup, total, slots, true, true)) {
+    repair<S>(p, warpgroup, p.direct && p.chunk + 1 == p.chunks);
+  }
+}
+
+#endif
+
+template <class S>
+__global__ void __launch_bounds__(kSm90WeightBlockedThreads, 1)
+    kernel(const __grid_constant__ Sm90WeightBlockedParams p) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  extern __shared__ __align__(1024) unsigned char shared[];
+  const uint32_t slots = ptx::shared_address(shared) + kSm90WeightBlockedBarriers;
+  const Barriers barriers{ptx::shared_address(shared), p.slots};
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < p.slots; ++i) {
+      ptx::barrier_init(barriers.full(i), 1);
+      ptx::barrier_init(barriers.empty(i), 2);
+    }
+    ptx::barrier_init_done();
+  }
+  __syncthreads();
+  const Place at(p, S::kRowBlocks, S::kN);
+  const int first = static_cast<int>(int64_t{p.stages} * at.split / p.splits);
+  const int end = static_cast<int>(int64_t{p.stages} * (at.split + 1) / p.splits);
+  if (threadIdx.x < 128) {
+    ptx::fewer_registers<40>();
+    if (threadIdx.x == 0) bring<S>(p, at, barriers, slots, first, end);
+  } else {
+    ptx::more_registers<232>();
+    if constexpr (S::kParts == 1) {
+      multiply<S>(p, at, barriers, slots, first, end);
+    } else {
+      multiply_parts<S>(p, at, barriers, slots, first, end);
+    }
+  }
+#endif
+}
+
+template <class Mode, int I = 0>
+void set_shapes(Sm90WeightBlockedFunctions& f) {
+  constexpr Sm90WeightBlockedShape kShape = kSm90WeightBlockedShapeTable[I];
+  if constexpr (weight_blocked_has(Mode::kMode, I)) {
+    f.shapes[I] = kernel<Shape<Mode, kShape.row_blocks, kShape.columns>>;
+  }
+  if constexpr (I + 1 < kSm90WeightBlockedShapes) set_shapes<Mode, I + 1>(f);
+}
+
+template <class Mode>
+Sm90WeightBlockedFunctions functions_of() {
+  Sm90WeightBlockedFunctions f{};
+  set_shapes<Mode>(f);
+  f.pass = pass_kernel<Mode>;
+  f.sum = sum_kernel<typename Mode::T>;
+  return f;
+}
+
+}  // namespace tconv::cuda::sm90::weight_blocked

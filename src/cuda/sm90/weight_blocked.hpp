@@ -1,0 +1,149 @@
+// cuda.sm90.weight_blocked: the weight gradient of many channels. A pass writes x and dy as wgmma reads its
+// operands; the main kernel takes both by tensor copies, so that none of its warps converts or shifts
+// anything:
+//
+//   dw[ci,co,k] = sum over n, i of x[n,ci,i] * dy[n,co,o],  o = stride*i + dilation*k - padding
+//
+// With k = a + (v + j*x_planes)*tap_stride and u = i + (v + j*x_planes)*step, dy's phase a and x's shift v
+// are planes, and what is left of the tap is a shift of x by whole positions:
+//
+//   dy plane (co, a)[u] = dy[co, stride*u + a*dilation - padding],  a in [0, y_planes)
+//   x plane (ci, v)[u]  = x[ci, u - v*step],                        v in [0, x_planes)
+//   dw[ci,co,k] = sum over n, u of x plane (ci, v)[u - j*shift] * dy plane (co, a)[u],  shift = x_planes*step
+//
+//   for chunk of positions: the pass, then
+//   for tile of x planes and shifts j (rows) x dy planes (columns), split:     a block of threads
+//     one thread, for stage of positions of the split:  both operands by tensor copies
+//     2 warpgroups, for 16 positions (tf32: 8):  sums += x planes shifted by j * dy planes        wgmma
+//     at most kSm90WeightChain wgmma on a sum, then it is added to the split's own part
+//   a second kernel adds the parts of all splits in order
+//
+// Positions of all samples lie on one axis, `pitch` of them for each sample; x and dy are zero where they
+// have no element, and `pitch` is such that a shift never meets another sample's. With more planes there are
+// fewer shifts, but more bytes to write. Layouts (workspace):
+//
+//   16-bit types: [part][group][8 planes][position][plane], any shift is a step of 16 bytes
+//   tf32:         [group][plane][position], where shifts must be multiples of 4
+//
+// ieee float32 has three parts of bfloat16, which hold all 24 bits: v = high + middle/2^8 + low/2^16. Six
+// products, of parts whose places add up to at most two, are off by 2^-24 of |x*dy|. Those of the lowest
+// place come first and are divided by 2^8 before the next ones are added, so that only the high ones meet
+// large sums, which the tensor cores truncate. A stage's sums are added to a total in float32.
+//
+// A zero that stands for no element makes NaN of an infinite one; such sums are made again from the products
+// that exist (float32 also where they are infinite, since rounding an operand may overflow).
+#pragma once
+
+#include "cuda/device/divisor.hpp"
+#include "cuda/sm80/weight.hpp"
+#include "cuda/sm90/params.hpp"
+#include "plan/kernel_entry.hpp"
+
+namespace tconv::cuda {
+
+extern const plan::KernelEntry kSm90WeightBlocked;
+
+inline constexpr int kSm90WeightBlockedThreads =
+    384;  // two warpgroups multiply, a thread of the third copies
+inline constexpr int kSm90WeightBlockedMaxSlots = 8;
+inline constexpr int kSm90WeightBlockedBarriers = 1024;  // bytes before the slots
+inline constexpr int kSm90WeightPassThreads = 256;
+inline constexpr int kSm90WeightSumThreads = 256;
+
+// Row blocks of 64 of a warpgroup, and columns.
+struct Sm90WeightBlockedShape {
+  int row_blocks, columns;
+  constexpr int rows() const { return 128 * row_blocks; }
+};
+inline constexpr int kSm90WeightBlockedShapes = 5;
+inline constexpr Sm90WeightBlockedShape kSm90WeightBlockedShapeTable[kSm90WeightBlockedShapes] = {
+    {1, 256}, {1, 192}, {2, 128}, {1, 128}, {1, 64}};
+
+// How a mode's operands lie in a slot.
+struct Sm90WeightBlockedLayout {
+  int positions;    // of a stage
+  int parts;        // of an operand
+  int products;     // of parts that one product takes
+  int unit_planes;  // of the sixteen bytes that lie together
+  int unit_positions;
+  constexpr int row_bytes() const { return positions * parts * 16 / (unit_planes * unit_positions); }
+};
+constexpr Sm90WeightBlockedLayout weight_blocked_layout(WeightMode mode) {
+  if (mode == WeightMode::tf32) return {32, 1, 1, 1, 4};
+  if (mode == WeightMode::ieee) return {32, 3, 6, 8, 1};
+  return {64, 1, 1, 8, 1};
+}
+
+// Sums of ieee take twice the registers.
+constexpr bool weight_blocked_has(WeightMode mode, int shape) {
+  const Sm90WeightBlockedShape s = kSm90WeightBlockedShapeTable[shape];
+  return mode != WeightMode::f64 && (mode != WeightMode::ieee || s.row_blocks * s.columns <= 192);
+}
+
+// One operand's part of the pass. Unit e of a row is position `first` + e (times the positions of a unit) of
+// the axis of all samples, of the planes that the row has. Places in a row of `from` have 31 bits.
+struct Sm90WeightPassOperand {
+  const void* from;
+  void* to;
+  int64_t from_step[2];           // sample, channel
+  int64_t row_units, part_units;  // units of a row, and from a part to the next
+  int64_t blocks;                 // of threads
+  int32_t position_step;          // of from
+  int32_t stride, dilation, padding, length;
+  int32_t first;             // may be negative
+  int32_t channels, planes;  // of a group; of a channel
+  int32_t rows, row_tiles;   // of a group; blocks of threads of a row
+};
+struct Sm90WeightPassParams {
+  Sm90WeightPassOperand x, y;
+  int32_t pitch, samples;
+  Divisor by_pitch;
+};
+
+struct Sm90WeightBlockedParams {
+  TensorMap x_map, y_map;
+  const void* x;  // as the problem has them, for sums that are made again
+  const void* y;
+  void* output;
+  void* parts;  // of all splits
+  int64_t x_step[3], y_step[3];
+  int64_t l, lout, stride, dilation, padding, step, tap_stride, pitch, samples;
+  int64_t chunk_positions;
+  int32_t chunk, chunks;  // this launch's chunk, and how many there are
+  int32_t stages;         // of this chunk
+  int32_t chunk_stages;   // of a chunk that is not the last
+  int32_t front;          // positions before the chunk's first in x's rows
+  int32_t cin_group, cout_group, k;
+  int32_t x_planes, y_planes, taps, shift;  // taps: shifts j
+  int32_t plane_blocks;                     // of 64 x planes
+  int32_t row_blocks;                       // plane_blocks * taps
+  int32_t row_tiles, column_tiles, tiles, splits, chain;
+  int32_t slots, slot_bytes;
+  int32_t x_box, y_box;  // planes of a tensor copy
+  bool direct;           // one split: the last sums go to dw, those before to its part
+  Divisor by_taps, by_x_planes, by_y_planes;
+};
+
+struct Sm90WeightBlockedSumParams {
+  const void* parts;
+  void* output;
+  int64_t part_size;
+  int32_t splits, runs;  // runs of splits that threads add beside each other
+  int32_t tile_rows, tile_columns;
+  int32_t cin_group, cout_group, k, tap_stride;
+  int32_t x_planes, y_planes, row_blocks;
+  Divisor by_units, by_tile_rows;  // of four columns in a tile's row; of rows in a tile
+  Divisor by_row_tiles, by_column_tiles, by_taps, by_x_planes, by_y_planes;
+};
+
+struct Sm90WeightBlockedFunctions {
+  void (*shapes[kSm90WeightBlockedShapes])(Sm90WeightBlockedParams);  // null: not in this mode
+  void (*pass)(Sm90WeightPassParams);
+  void (*sum)(Sm90WeightBlockedSumParams);
+};
+Sm90WeightBlockedFunctions sm90_weight_blocked_tf32();
+Sm90WeightBlockedFunctions sm90_weight_blocked_f16();
+Sm90WeightBlockedFunctions sm90_weight_blocked_bf16();
+Sm90WeightBlockedFunctions sm90_weight_blocked_ieee();
+
+}  // namespace tconv::cuda

@@ -1,0 +1,178 @@
+// The pass of cuda.sm90.weight_blocked: x and dy into planes, as wgmma reads them. Bound by memory.
+#pragma once
+
+#include "cuda/device/divide.cuh"
+#include "cuda/device/ptx/sm80.cuh"
+#include "cuda/device/scalar.cuh"
+#include "cuda/sm80/weight_modes.cuh"
+#include "cuda/sm90/weight_blocked.hpp"
+
+namespace tconv::cuda::sm90::weight_blocked {
+
+// A mode: sixteen bytes of each part are made of kPlanes planes at a position, or of kPositions of a plane. A
+// thread of the pass makes them of kRows rows and kEach places.
+template <class Storage>
+struct HalfMode {
+  using T = Storage;
+  using Word = uint16_t;
+  static constexpr WeightMode kMode = std::is_same_v<T, __half> ? WeightMode::f16 : WeightMode::bf16;
+  static constexpr int kParts = 1, kPlanes = 8, kPositions = 1, kRows = 1, kEach = 2;
+  static constexpr bool kRounds = false;  // a finite operand may become infinite
+  __device__ static void units(const Word (&v)[8], uint4 (&parts)[1]) {
+    auto pair = [&](int i) { return v[2 * i] | static_cast<uint32_t>(v[2 * i + 1]) << 16; };
+    parts[0] = {pair(0), pair(1), pair(2), pair(3)};
+  }
+  __device__ static float operand(float v) { return v; }
+};
+
+struct Tf32Mode {
+  using T = float;
+  using Word = uint32_t;
+  static constexpr WeightMode kMode = WeightMode::tf32;
+  static constexpr int kParts = 1, kPlanes = 1, kPositions = 4, kRows = 4, kEach = 1;
+  static constexpr bool kRounds = true;
+  __device__ static void units(const Word (&v)[4], uint4 (&parts)[1]) {
+    using sm80::weight::to_tf32;
+    parts[0] = {to_tf32(v[0]), to_tf32(v[1]), to_tf32(v[2]), to_tf32(v[3])};
+  }
+  __device__ static float operand(float v) {
+    return __uint_as_float(sm80::weight::to_tf32(__float_as_uint(v)));
+  }
+};
+
+struct IeeeMode {
+  using T = float;
+  using Word = uint32_t;
+  static constexpr WeightMode kMode = WeightMode::ieee;
+  static constexpr int kParts = 3, kPlanes = 8, kPositions = 1, kRows = 1, kEach = 2;
+  static constexpr float kUp = 0x1p8f, kDown = 0x1p-8f;
+  static constexpr bool kRounds = true;
+  __device__ static uint32_t bits(__nv_bfloat162 v) { return *reinterpret_cast<const uint32_t*>(&v); }
+  // Each part to nearest; what it leaves is exact in float32, and 2^8 times larger the next part, so that
+  // parts of small numbers have all their bits. The rest of an infinite number is NaN.
+  __device__ static void split(float left, float right, uint32_t (&parts)[3]) {
+#pragma unroll
+    for (int part = 0; part < 3; ++part) {
+      const __nv_bfloat162 both = __floats2bfloat162_rn(left, right);
+      parts[part] = bits(both);
+      left = (left - __bfloat162float(both.x)) * kUp;
+      right = (right - __bfloat162float(both.y)) * kUp;
+    }
+  }
+  __device__ static void units(const Word (&v)[8], uint4 (&parts)[3]) {
+    uint32_t words[4][3];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      split(__uint_as_float(v[2 * i]), __uint_as_float(v[2 * i + 1]), words[i]);
+    }
+#pragma unroll
+    for (int part = 0; part < 3; ++part) {
+      parts[part] = {words[0][part], words[1][part], words[2][part], words[3][part]};
+    }
+  }
+  __device__ static float operand(float v) {
+    return v;
+  }
+};
+
+// The sample and position of a place on the axis of all samples; none where it has no element.
+struct AxisPlace {
+  int n, u;
+  __device__ AxisPlace(const Sm90WeightPassParams& p, int at) {
+    n = at < 0 ? 0 : static_cast<int>(p.by_pitch.divide(at));
+    u = at - n * p.pitch;
+  }
+  __device__ void next(const Sm90WeightPassParams& p) {
+    if (++u < p.pitch) return;
+    u = 0;
+    ++n;
+  }
+  __device__ bool there(const Sm90WeightPassParams& p) const { return u >= 0 && n < p.samples; }
+};
+
+// A plane of an operand: the same for all threads of a block.
+template <class Word>
+struct Plane {
+  const Word* from;
+  int place;  // in a row of `from`, of position 0
+  bool there;
+  // `row`: of the sample, from the plane's first one on.
+  __device__ Word at(const Sm90WeightPassOperand& o, int64_t row, int begin, bool inside) const {
+    const int i = begin + place;
+    inside = inside && there && static_cast<uint32_t>(i) < static_cast<uint32_t>(o.length);
+    return inside ? __ldg(from + row + int64_t{i} * o.position_step) : Word{0};
+  }
+};
+
+template <class Word, int Count>
+__device__ inline void set_planes(Plane<Word> (&planes)[Count], const Sm90WeightPassOperand& o, int64_t group,
+                                  int first) {
+  int channel = first / o.planes, place = (first - channel * o.planes) * o.dilation - o.padding;
+  const int end = o.planes * o.dilation - o.padding;
+  const Word* from = static_cast<const Word*>(o.from) + (group * o.channels + channel) * o.from_step[1];
+#pragma unroll
+  for (int i = 0; i < Count; ++i) {
+    planes[i] = {from, place, channel < o.channels};
+    place += o.dilation;
+    if (place != end) continue;
+    place = -o.padding;
+    ++channel;
+    from += o.from_step[1];
+  }
+}
+
+// A thread makes some units, all loads under way together. Of several rows where a row is one plane: what one
+// phase leaves of a sector of dy, the next ones take from the L1 cache.
+template <class Mode>
+__global__ void __launch_bounds__(kSm90WeightPassThreads)
+    pass_kernel(const __grid_constant__ Sm90WeightPassParams p) {
+  using Word = typename Mode::Word;
+  constexpr int kPlanes = Mode::kRows * Mode::kPlanes, kPlaces = Mode::kEach * Mode::kPositions;
+  const bool of_x = blockIdx.x < p.x.blocks;
+  const Sm90WeightPassOperand& o = of_x ? p.x : p.y;
+  const int64_t block = of_x ? blockIdx.x : blockIdx.x - p.x.blocks;
+  // Blocks that run together have neighbouring rows.
+  const int row_blocks = (o.rows + Mode::kRows - 1) / Mode::kRows;
+  const int64_t tile = divide(block, row_blocks), group = divide(tile, o.row_tiles);
+  const int first_row = static_cast<int>(block - tile * row_blocks) * Mode::kRows;
+  const int first = static_cast<int>(tile - group * o.row_tiles) * (Mode::kEach * kSm90WeightPassThreads) +
+                    static_cast<int>(threadIdx.x);
+  Plane<Word> planes[kPlanes];
+  set_planes(planes, o, group, first_row * Mode::kPlanes);
+  Word words[kPlaces][kPlanes];
+#pragma unroll
+  for (int e = 0; e < Mode::kEach; ++e) {
+    AxisPlace place(p, o.first + (first + e * kSm90WeightPassThreads) * Mode::kPositions);
+#pragma unroll
+    for (int q = 0; q < Mode::kPositions; ++q) {
+      const bool inside = place.there(p);
+      const int64_t row = place.n * o.from_step[0];
+#pragma unroll
+      for (int i = 0; i < kPlanes; ++i) {
+        words[e * Mode::kPositions + q][i] = planes[i].at(o, row, o.stride * place.u, inside);
+      }
+      place.next(p);
+    }
+  }
+  uint4* const to = static_cast<uint4*>(o.to) + (group * o.rows + first_row) * o.row_units;
+#pragma unroll
+  for (int e = 0; e < Mode::kEach; ++e) {
+    const int unit = first + e * kSm90WeightPassThreads;
+#pragma unroll
+    for (int r = 0; r < Mode::kRows; ++r) {
+      if (unit >= o.row_units || first_row + r >= o.rows) continue;
+      Word v[Mode::kPlanes * Mode::kPositions];
+#pragma unroll
+      for (int i = 0; i < Mode::kPlanes * Mode::kPositions; ++i) {
+        v[i] = words[e * Mode::kPositions + i / Mode::kPlanes][r * Mode::kPlanes + i % Mode::kPlanes];
+      }
+      uint4 parts[Mode::kParts];
+      Mode::units(v, parts);
+#pragma unroll
+      for (int part = 0; part < Mode::kParts; ++part)
+        to[part * o.part_units + r * o.row_units + unit] = parts[part];
+    }
+  }
+}
+
+}  // namespace tconv::cuda::sm90::weight_blocked

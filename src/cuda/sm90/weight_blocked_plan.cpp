@@ -1,0 +1,302 @@
+#include "cuda/sm90/weight_blocked_plan.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/checked.hpp"
+#include "core/polyphase.hpp"
+#include "cuda/sm90/weight.hpp"
+
+namespace tconv::cuda {
+namespace {
+
+using core::ceil_div;
+using core::Problem;
+using plan::Support;
+
+int64_t round_up(int64_t v, int64_t to) {
+  return ceil_div(v, to) * to;
+}
+
+int element_of(WeightMode mode) {
+  return mode == WeightMode::tf32 || mode == WeightMode::ieee ? 4 : 2;
+}
+
+// The planes and shifts of a configuration, and the axis of positions.
+bool set_sizes(Sm90WeightBlockedPlan& plan, const Problem& p) {
+  const core::Polyphase form(p);
+  Sm90WeightBlockedParams& k = plan.params;
+  const auto x = p.x_steps(), y = p.y_steps();
+  for (std::size_t i = 0; i < 3; ++i) k.x_step[i] = x[i], k.y_step[i] = y[i];
+  k.l = p.l, k.lout = p.lout(), k.stride = p.stride, k.dilation = p.dilation, k.padding = p.padding;
+  k.samples = p.n;
+  k.cin_group = static_cast<int>(p.cin_per_group());
+  k.cout_group = static_cast<int>(p.cout_per_group());
+  k.k = static_cast<int>(p.k);
+  k.tap_stride = form.tap_stride * plan.config.y_fold;
+  k.step = form.step * plan.config.y_fold;
+  const int64_t y_planes = std::min(p.k, k.tap_stride), taps = ceil_div(p.k, k.tap_stride);
+  const int64_t x_planes = std::min<int64_t>(taps, plan.config.x_fold);
+  const int64_t gap = (taps - 1) * k.step;
+  if (gap + p.l >= int64_t{1} << 30 || x_planes * k.cin_group >= 1 << 28 ||
+      y_planes * k.cout_group >= 1 << 28) {
+    return false;
+  }
+  k.y_planes = static_cast<int>(y_planes);
+  k.x_planes = static_cast<int>(x_planes);
+  k.taps = static_cast<int>(ceil_div(taps, x_planes));
+  k.shift = static_cast<int>(x_planes * k.step);
+  if (k.taps > 1 && k.shift % weight_blocked_layout(plan.mode).unit_positions != 0) return false;
+  // dy's elements lie at [first, end) of a sample.
+  const int64_t first = std::max<int64_t>(0, ceil_div(p.padding - (y_planes - 1) * p.dilation, p.stride));
+  const int64_t end = std::min(p.l + gap, core::floor_div(p.lout() - 1 + p.padding, p.stride) + 1);
+  k.pitch = std::max<int64_t>({1, end, p.l + gap - first});
+  const core::Size all = core::Size(k.pitch) * p.n, reach = core::Size(k.pitch) * p.stride + k.padding;
+  constexpr int64_t kFar = int64_t{1} << 30;
+  if (all >= kFar / 2 || reach + core::Size(y_planes) * p.dilation >= kFar * 2 - 1) return false;
+  if (x_planes * k.step >= kFar || std::max(x[2], y[2]) >= kFar || std::min(x[2], y[2]) < 0) return false;
+  plan.positions = p.lout() == 0 || first >= end ? 0 : all.value();
+  return true;
+}
+
+bool set_tiles(Sm90WeightBlockedPlan& plan, const Problem& p, const core::DeviceInfo& device) {
+  Sm90WeightBlockedParams& k = plan.params;
+  const Sm90WeightBlockedLayout layout = weight_blocked_layout(plan.mode);
+  const Sm90WeightBlockedShape shape = plan.shape();
+  const int64_t x_planes = int64_t{k.cin_group} * k.x_planes, y_planes = int64_t{k.cout_group} * k.y_planes;
+  k.plane_blocks = static_cast<int>(ceil_div(x_planes, 64));
+  if (int64_t{k.plane_blocks} * k.taps >= 1 << 24) return false;
+  k.row_blocks = k.plane_blocks * k.taps;
+  k.row_tiles = static_cast<int>(ceil_div(k.row_blocks, shape.rows() / 64));
+  k.column_tiles = static_cast<int>(ceil_div(y_planes, shape.columns));
+  if (core::Size(p.groups) * k.row_tiles * k.column_tiles >= 1 << 20) return false;
+  k.tiles = static_cast<int>(p.groups * k.row_tiles * k.column_tiles);
+  k.x_box = static_cast<int>(std::min<int64_t>(64, round_up(x_planes, layout.unit_planes)));
+  k.y_box = static_cast<int>(std::min<int64_t>(shape.columns, round_up(y_planes, layout.unit_planes)));
+  k.by_taps = Divisor::of(static_cast<uint32_t>(k.taps));
+  k.by_x_planes = Divisor::of(static_cast<uint32_t>(k.x_planes));
+  k.by_y_planes = Divisor::of(static_cast<uint32_t>(k.y_planes));
+  k.slot_bytes = (shape.rows() + shape.columns) * layout.row_bytes();
+  const int64_t room = device.shared_per_block - kSm90WeightBlockedBarriers;
+  k.slots = static_cast<int>(std::min<int64_t>(kSm90WeightBlockedMaxSlots, room / k.slot_bytes));
+  plan.shared_bytes = static_cast<std::size_t>(kSm90WeightBlockedBarriers) +
+                      static_cast<std::size_t>(k.slots) * static_cast<std::size_t>(k.slot_bytes);
+  return k.slots >= 2;
+}
+
+// One operand's rows of a chunk of so many positions behind `front` ones.
+int64_t set_operand(Sm90WeightPassOperand& o, const Sm90WeightBlockedLayout& layout, int64_t positions,
+                    int front, int64_t groups) {
+  const int64_t planes = int64_t{o.channels} * o.planes;
+  o.rows = static_cast<int>(ceil_div(planes, layout.unit_planes));
+  // Rows begin on whole lines: on 16 bytes alone tensor copies take 1.7 times as long.
+  o.row_units = round_up(ceil_div(front + positions, layout.unit_positions), 8);
+  o.part_units = groups * o.rows * o.row_units;
+  const int64_t thread_rows = layout.unit_planes == 1 ? 4 : 1, thread_units = layout.unit_planes == 1 ? 1 : 2;
+  o.row_tiles = static_cast<int>(ceil_div(o.row_units, thread_units * kSm90WeightPassThreads));
+  o.blocks = groups * o.row_tiles * ceil_div(o.rows, thread_rows);
+  return round_up(o.part_units * layout.parts * 16, 256);
+}
+
+// Chunks of positions keep the workspace small.
+bool set_pass(Sm90WeightBlockedPlan& plan, const Problem& p) {
+  constexpr int64_t kMost = int64_t{1} << 30;  // bytes
+  Sm90WeightBlockedParams& k = plan.params;
+  const Sm90WeightBlockedLayout layout = weight_blocked_layout(plan.mode);
+  const int64_t front = round_up(int64_t{k.taps - 1} * k.shift, 8);
+  Sm90WeightPassParams& pass = plan.pass;
+  pass.pitch = static_cast<int>(k.pitch), pass.samples = static_cast<int>(k.samples);
+  pass.by_pitch = Divisor::of(static_cast<uint32_t>(k.pitch));
+  pass.x = {}, pass.y = {};
+  auto narrow = [](int64_t v) { return static_cast<int>(v); };  // all below 2^31: set_sizes
+  pass.x.stride = 1, pass.x.dilation = narrow(-k.step), pass.x.length = narrow(k.l);
+  pass.x.channels = k.cin_group, pass.x.planes = k.x_planes;
+  pass.y.stride = narrow(k.stride), pass.y.dilation = narrow(k.dilation);
+  pass.y.padding = narrow(k.padding), pass.y.length = narrow(k.lout);
+  pass.y.channels = k.cout_group, pass.y.planes = k.y_planes;
+  for (std::size_t i = 0; i < 2; ++i) {
+    pass.x.from_step[i] = k.x_step[i];
+    pass.y.from_step[i] = k.y_step[i];
+  }
+  pass.x.position_step = narrow(k.x_step[2]), pass.y.position_step = narrow(k.y_step[2]);
+  const int64_t planes = p.groups * (int64_t{k.cin_group} * k.x_planes + int64_t{k.cout_group} * k.y_planes);
+  const int64_t each = planes * layout.parts * 16 / (layout.unit_planes * layout.unit_positions);
+  int64_t chunk = plan.config.chunk_positions;
+  if (chunk == 0) chunk = std::min(plan.positions, kMost / each);
+  chunk = std::max<int64_t>(round_up(chunk, layout.positions), layout.positions);
+  if (front > 4 * chunk) return false;
+  plan.chunks = std::max(1, static_cast<int>(ceil_div(plan.positions, chunk)));
+  k.front = static_cast<int>(front);
+  k.chunk_positions = chunk;
+  k.chunk_stages = static_cast<int>(chunk / layout.positions);
+  const int64_t most = std::max<int64_t>(1, std::min(chunk, plan.positions));
+  plan.x_bytes = set_operand(pass.x, layout, most, k.front, p.groups);
+  plan.y_bytes = set_operand(pass.y, layout, most, 0, p.groups);
+  set_chunk(plan, 0);
+  const int steps = layout.row_bytes() / layout.parts / kWeightStepBytes;
+  k.chain = kSm90WeightChain / steps;
+  return pass.x.blocks + pass.y.blocks < int64_t{1} << 31;
+}
+
+// Rates of one H200, in its units a second or a cycle. A warpgroup waits for its wgmma three times a stage
+// where operands have parts.
+constexpr double kClock = 1.57e9, kL2BytesPerCycle = 46, kTensorShare = 0.97, kPartsShare = 0.92;
+constexpr double kPassBytes = 2.6e12, kDramBytes = 3.6e12, kLaunch = 2.5e-6;
+
+void set_cost(Sm90WeightBlockedPlan& plan, const Problem& p, const core::DeviceInfo& device) {
+  const Sm90WeightBlockedParams& k = plan.params;
+  const Sm90WeightBlockedLayout layout = weight_blocked_layout(plan.mode);
+  const Sm90WeightBlockedShape shape = plan.shape();
+  const int steps = layout.row_bytes() / layout.parts / kWeightStepBytes;
+  const double tensor = steps * layout.products * 2.0 * shape.row_blocks * shape.columns / 2;
+  // Rows of 128 bytes that begin anywhere (shifts of tf32) take two lines.
+  const double lines = layout.unit_planes == 1 && k.taps > 1 && k.shift % 32 != 0 ? 3 : 1;
+  const double l2 =
+      (2.0 * shape.row_blocks * k.x_box * lines + k.y_box) * layout.row_bytes() / kL2BytesPerCycle;
+  const double share = layout.parts > 1 ? kPartsShare : kTensorShare;
+  const double stage = std::max(tensor / share, l2) + (layout.parts > 1 ? 120 : 10);
+  const double sms = std::max(1, device.sm_count);
+  const double turns = std::max(1.0, std::ceil(double(plan.blocks) / sms));
+  const double stages = turns * plan.chunks * double(ceil_div(std::max(1, k.stages), k.splits)) / kClock;
+  Sm90WeightBlockedCost& c = plan.cost;
+  c.tensor = stages * tensor;
+  c.l2 = stages * l2;
+  const double element = element_of(plan.mode),
+               written = element == 2 ? 2 : 4.0 * layout.parts / (layout.parts == 3 ? 2 : 1);
+  const double x_all = double(p.x_elements()), y_all = double(p.y_elements());
+  const double bytes =
+      element * (x_all + y_all) + written * double(plan.positions) * double(p.groups) *
+                                      (double(k.cin_group) * k.x_planes + double(k.cout_group) * k.y_planes);
+  c.pass = plan.chunks * kLaunch + bytes / kPassBytes;
+  // What the pass wrote and L2 has not kept is read from memory.
+  const double planes = double(plan.x_bytes + plan.y_bytes) * plan.chunks;
+  const double dram = std::max(0.0, planes - 0.5 * double(device.l2_bytes)) / kDramBytes;
+  const double part = double(plan.part_bytes);
+  c.sum = k.direct ? 0 : kLaunch + part / 2.5e12;
+  // A block's first stage waits for memory, and its sums leave behind its last one.
+  const double ends = turns * (2.0e-6 + shape.row_blocks * shape.columns / 2 * 12 / kClock) + part / 2.5e12;
+  c.total = kLaunch + std::max(stages * stage, dram) + plan.chunks * ends + c.pass + c.sum;
+}
+
+void set_splits(Sm90WeightBlockedPlan& plan, const Problem& p, const core::DeviceInfo& device, int splits) {
+  Sm90WeightBlockedParams& k = plan.params;
+  const Sm90WeightBlockedShape shape = plan.shape();
+  k.splits = std::clamp(splits, 1, std::max(1, k.stages));
+  plan.config.splits = k.splits;
+  const bool one_chain = plan.mode == WeightMode::ieee || k.stages <= k.chain;
+  k.direct = k.splits == 1;
+  plan.blocks = int64_t{k.tiles} * k.splits;
+  const bool parts = !k.direct || !one_chain || plan.chunks > 1;
+  plan.part_bytes = parts ? plan.blocks * shape.rows() * shape.columns * 4 : 0;
+  set_cost(plan, p, device);
+}
+
+Sm90WeightBlockedPlan without_splits(const Problem& p, const core::DeviceInfo& device,
+                                     const Sm90WeightBlockedConfig& config) {
+  Sm90WeightBlockedPlan plan{weight_mode(p), config, {}, {}, {}};
+  if (weight_blocked_has(plan.mode, config.shape) && set_sizes(plan, p) && set_tiles(plan, p, device) &&
+      set_pass(plan, p)) {
+    plan.blocks = 1;
+  }
+  return plan;
+}
+
+// Keeps the cheapest number of splits of a plan that fits.
+void try_splits(Sm90WeightBlockedPlan& best, const Sm90WeightBlockedPlan& unsplit, const Problem& p,
+                const core::DeviceInfo& device) {
+  Sm90WeightBlockedPlan plan = unsplit;
+  int last = 0;
+  for (int turn = 0; turn <= 6; ++turn) {
+    const int64_t wanted = turn == 0 ? 1 : int64_t{device.sm_count} * turn / plan.params.tiles;
+    const int splits = static_cast<int>(std::clamp<int64_t>(wanted, 1, 512));
+    if (splits == last) continue;
+    last = splits;
+    set_splits(plan, p, device, splits);
+    if (plan.part_bytes > int64_t{1} << 29) continue;
+    if (best.blocks == 0 || plan.cost.total < best.cost.total) best = plan;
+  }
+}
+
+}  // namespace
+
+void set_chunk(Sm90WeightBlockedPlan& plan, int chunk) {
+  Sm90WeightBlockedParams& k = plan.params;
+  const int64_t before = chunk * k.chunk_positions;
+  const int64_t here = std::min(k.chunk_positions, plan.positions - before);
+  k.chunk = chunk, k.chunks = plan.chunks;
+  k.stages =
+      static_cast<int>(ceil_div(std::max<int64_t>(0, here), weight_blocked_layout(plan.mode).positions));
+  plan.pass.x.first = static_cast<int>(before - k.front);
+  plan.pass.y.first = static_cast<int>(before);
+}
+
+Support sm90_weight_blocked_supports(const Problem& p) {
+  if (Support takes = weight_supports(p); !takes.ok) return takes;
+  if (p.dtype == core::DType::f64) return Support::no("dtype f64: wgmma has no float64");
+  return Support::yes();
+}
+
+Sm90WeightBlockedPlan sm90_weight_blocked_plan_of(const Problem& p, const core::DeviceInfo& device,
+                                                  const Sm90WeightBlockedConfig& config) {
+  Sm90WeightBlockedPlan plan = without_splits(p, device, config);
+  if (plan.blocks != 0) set_splits(plan, p, device, config.splits);
+  return plan;
+}
+
+Sm90WeightBlockedPlan sm90_weight_blocked_plan(const Problem& p, const core::DeviceInfo& device) {
+  const core::Polyphase form(p);
+  Sm90WeightBlockedPlan best{weight_mode(p), {}, {}, {}, {}};
+  auto folds = [](int64_t most) {
+    std::vector<int> list;
+    for (const int64_t fold : {int64_t{1}, int64_t{2}, int64_t{4}, most}) {
+      if (fold <= most && fold < 1 << 20 && (list.empty() || list.back() != fold)) {
+        list.push_back(static_cast<int>(fold));
+      }
+    }
+    return list;
+  };
+  for (int shape = 0; shape < kSm90WeightBlockedShapes; ++shape) {
+    for (const int y_fold : folds(form.taps)) {
+      for (const int x_fold : folds(ceil_div(form.taps, y_fold))) {
+        const Sm90WeightBlockedPlan plan = without_splits(p, device, {shape, y_fold, x_fold, 1, 0});
+        if (plan.blocks != 0) try_splits(best, plan, p, device);
+      }
+    }
+  }
+  return best;
+}
+
+Sm90WeightBlockedSumParams sm90_weight_blocked_sum(const Sm90WeightBlockedPlan& plan) {
+  const Sm90WeightBlockedParams& k = plan.params;
+  const Sm90WeightBlockedShape shape = plan.shape();
+  Sm90WeightBlockedSumParams s{};
+  s.part_size = int64_t{k.tiles} * shape.rows() * shape.columns;
+  s.splits = k.splits;
+  s.runs = k.splits >= 16 ? 8 : k.splits >= 4 ? 2 : 1;
+  s.tile_rows = shape.rows(), s.tile_columns = shape.columns;
+  s.cin_group = k.cin_group, s.cout_group = k.cout_group, s.k = k.k;
+  s.tap_stride = static_cast<int>(std::min<int64_t>(k.tap_stride, k.k));
+  s.x_planes = k.x_planes, s.y_planes = k.y_planes, s.row_blocks = k.row_blocks;
+  auto by = [](int value) { return Divisor::of(static_cast<uint32_t>(value)); };
+  s.by_units = by(shape.columns / 4), s.by_tile_rows = by(shape.rows());
+  s.by_row_tiles = by(k.row_tiles), s.by_column_tiles = by(k.column_tiles);
+  s.by_taps = k.by_taps, s.by_x_planes = k.by_x_planes, s.by_y_planes = k.by_y_planes;
+  return s;
+}
+
+std::string describe(const Sm90WeightBlockedPlan& plan) {
+  using std::to_string;
+  const Sm90WeightBlockedParams& k = plan.params;
+  const Sm90WeightBlockedShape shape = plan.shape();
+  std::string out =
+      std::string(plan.mode == WeightMode::ieee ? "ieee by six products of bf16" : name_of(plan.mode)) +
+      ", tile " + to_string(shape.rows()) + "x" + to_string(shape.columns) + " of (" +
+      to_string(k.cin_group) + " ci, " + to_string(k.x_planes) + " shifts) at " + to_string(k.taps) +
+      " shifts x (" + to_string(k.cout_group) + " co, " + to_string(k.y_planes) + " phases), " +
+      to_string(k.tiles) + " tiles, " + to_string(plan.positions) + " positions";
+  if (plan.chunks > 1) out += " in " + to_string(plan.chunks) + " chunks";
+  if (!k.direct) out += ", split " + to_string(k.splits) + " ways and summed in order";
+  return out;
+}
+
+}  // namespace tconv::cuda
