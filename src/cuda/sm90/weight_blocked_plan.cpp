@@ -172,9 +172,11 @@ void set_cost(Sm90WeightBlockedPlan& plan, const Problem& p, const core::DeviceI
   const double planes = double(plan.x_bytes + plan.y_bytes) * plan.chunks;
   const double dram = std::max(0.0, planes - 0.5 * double(device.l2_bytes)) / kDramBytes;
   const double part = double(plan.part_bytes);
-  c.sum = k.direct ? 0 : kLaunch + part / 2.5e12;
+  c.sum = k.direct ? 0 : kLaunch + part / 1.5e12;
   // A block's first stage waits for memory, and its sums leave behind its last one.
-  const double ends = turns * (2.0e-6 + shape.row_blocks * shape.columns / 2 * 12 / kClock) + part / 2.5e12;
+  const double wide = shape.row_blocks * shape.columns;
+  const double end = k.direct ? 6.0e-6 + wide * 0.04e-6 : 4.0e-6 + wide * 0.015e-6;
+  const double ends = turns * end + part / 2.5e12;
   c.total = kLaunch + std::max(stages * stage, dram) + plan.chunks * ends + c.pass + c.sum;
 }
 
