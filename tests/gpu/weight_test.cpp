@@ -5,6 +5,7 @@
 #include <map>
 
 #include "cuda/entries.hpp"
+#include "cuda/plan/tensor.hpp"
 #include "cuda/simt/bias.hpp"
 #include "cuda/sm80/weight_plan.hpp"
 #include "cuda/sm90/weight_blocked_plan.hpp"

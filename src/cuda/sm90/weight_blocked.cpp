@@ -7,6 +7,7 @@
 #include "cuda/host/launch.hpp"
 #include "cuda/host/tensor_map.hpp"
 #include "cuda/plan/report.hpp"
+#include "cuda/plan/tensor.hpp"
 #include "cuda/sm90/weight_blocked_plan.hpp"
 #include "cuda/sm90/weight_plan.hpp"
 
@@ -18,17 +19,10 @@ using core::Problem;
 using core::Status;
 using plan::Support;
 
-Sm90WeightBlockedFunctions functions_of(WeightMode mode) {
-  switch (mode) {
-    case WeightMode::f16:
-      return sm90_weight_blocked_f16();
-    case WeightMode::bf16:
-      return sm90_weight_blocked_bf16();
-    case WeightMode::ieee:
-      return sm90_weight_blocked_ieee();
-    default:
-      return sm90_weight_blocked_tf32();
-  }
+Sm90WeightBlockedFunctions functions_of(Arithmetic mode) {
+  if (mode == Arithmetic::f16) return sm90_weight_blocked_f16();
+  if (mode == Arithmetic::bf16) return sm90_weight_blocked_bf16();
+  return mode == Arithmetic::ieee ? sm90_weight_blocked_ieee() : sm90_weight_blocked_tf32();
 }
 
 // Planes of tf32 as (position, plane, part, group), in boxes of 128 bytes of positions; those of other modes
@@ -54,6 +48,9 @@ class Kernel final : public plan::Kernel {
   std::size_t workspace_bytes() const override { return static_cast<std::size_t>(plan_.workspace_bytes()); }
   std::string describe() const override { return cuda::describe(plan_); }
   std::vector<plan::StageLine> stages() const override;
+  std::string where(int64_t element) const override {
+    return sm90_weight_blocked_where(plan_, problem_, element);
+  }
   double predicted_ms() const override { return 1e3 * plan_.cost.total; }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {

@@ -34,6 +34,7 @@
 // that exist (float32 also where they are infinite, since rounding an operand may overflow).
 #pragma once
 
+#include "cuda/device/arithmetic.hpp"
 #include "cuda/device/divisor.hpp"
 #include "cuda/sm80/weight.hpp"
 #include "cuda/sm90/params.hpp"
@@ -68,16 +69,16 @@ struct Sm90WeightBlockedLayout {
   int unit_positions;
   constexpr int row_bytes() const { return positions * parts * 16 / (unit_planes * unit_positions); }
 };
-constexpr Sm90WeightBlockedLayout weight_blocked_layout(WeightMode mode) {
-  if (mode == WeightMode::tf32) return {32, 1, 1, 1, 4};
-  if (mode == WeightMode::ieee) return {32, 3, 6, 8, 1};
+constexpr Sm90WeightBlockedLayout weight_blocked_layout(Arithmetic mode) {
+  if (mode == Arithmetic::tf32) return {32, 1, 1, 1, 4};
+  if (mode == Arithmetic::ieee) return {32, 3, 6, 8, 1};
   return {64, 1, 1, 8, 1};
 }
 
 // Sums of ieee take twice the registers.
-constexpr bool weight_blocked_has(WeightMode mode, int shape) {
+constexpr bool weight_blocked_has(Arithmetic mode, int shape) {
   const Sm90WeightBlockedShape s = kSm90WeightBlockedShapeTable[shape];
-  return mode != WeightMode::f64 && (mode != WeightMode::ieee || s.row_blocks * s.columns <= 192);
+  return mode != Arithmetic::f64 && (mode != Arithmetic::ieee || s.row_blocks * s.columns <= 192);
 }
 
 // One operand's part of the pass. Unit e of a row is position `first` + e (times the positions of a unit) of

@@ -15,7 +15,7 @@ template <class Storage>
 struct HalfMode {
   using T = Storage;
   using Word = uint16_t;
-  static constexpr WeightMode kMode = std::is_same_v<T, __half> ? WeightMode::f16 : WeightMode::bf16;
+  static constexpr Arithmetic kMode = std::is_same_v<T, __half> ? Arithmetic::f16 : Arithmetic::bf16;
   static constexpr int kParts = 1, kPlanes = 8, kPositions = 1, kRows = 1, kEach = 2;
   static constexpr bool kRounds = false;  // a finite operand may become infinite
   __device__ static void units(const Word (&v)[8], uint4 (&parts)[1]) {
@@ -28,7 +28,7 @@ struct HalfMode {
 struct Tf32Mode {
   using T = float;
   using Word = uint32_t;
-  static constexpr WeightMode kMode = WeightMode::tf32;
+  static constexpr Arithmetic kMode = Arithmetic::tf32;
   static constexpr int kParts = 1, kPlanes = 1, kPositions = 4, kRows = 4, kEach = 1;
   static constexpr bool kRounds = true;
   __device__ static void units(const Word (&v)[4], uint4 (&parts)[1]) {
@@ -43,7 +43,7 @@ struct Tf32Mode {
 struct IeeeMode {
   using T = float;
   using Word = uint32_t;
-  static constexpr WeightMode kMode = WeightMode::ieee;
+  static constexpr Arithmetic kMode = Arithmetic::ieee;
   static constexpr int kParts = 3, kPlanes = 8, kPositions = 1, kRows = 1, kEach = 2;
   static constexpr float kUp = 0x1p8f, kDown = 0x1p-8f;
   static constexpr bool kRounds = true;

@@ -5,6 +5,8 @@
 
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
+#include "cuda/plan/report.hpp"
+#include "cuda/plan/tensor.hpp"
 #include "cuda/sm90/weight.hpp"
 
 namespace tconv::cuda {
@@ -18,8 +20,8 @@ int64_t round_up(int64_t v, int64_t to) {
   return ceil_div(v, to) * to;
 }
 
-int element_of(WeightMode mode) {
-  return mode == WeightMode::tf32 || mode == WeightMode::ieee ? 4 : 2;
+int element_of(Arithmetic mode) {
+  return mode == Arithmetic::tf32 || mode == Arithmetic::ieee ? 4 : 2;
 }
 
 // The planes and shifts of a configuration, and the axis of positions.
@@ -185,7 +187,7 @@ void set_splits(Sm90WeightBlockedPlan& plan, const Problem& p, const core::Devic
   const Sm90WeightBlockedShape shape = plan.shape();
   k.splits = std::clamp(splits, 1, std::max(1, k.stages));
   plan.config.splits = k.splits;
-  const bool one_chain = plan.mode == WeightMode::ieee || k.stages <= k.chain;
+  const bool one_chain = plan.mode == Arithmetic::ieee || k.stages <= k.chain;
   k.direct = k.splits == 1;
   plan.blocks = int64_t{k.tiles} * k.splits;
   const bool parts = !k.direct || !one_chain || plan.chunks > 1;
@@ -195,7 +197,7 @@ void set_splits(Sm90WeightBlockedPlan& plan, const Problem& p, const core::Devic
 
 Sm90WeightBlockedPlan without_splits(const Problem& p, const core::DeviceInfo& device,
                                      const Sm90WeightBlockedConfig& config) {
-  Sm90WeightBlockedPlan plan{weight_mode(p), config, {}, {}, {}};
+  Sm90WeightBlockedPlan plan{arithmetic_of(p), config, {}, {}, {}};
   if (weight_blocked_has(plan.mode, config.shape) && set_sizes(plan, p) && set_tiles(plan, p, device) &&
       set_pass(plan, p)) {
     plan.blocks = 1;
@@ -247,7 +249,7 @@ Sm90WeightBlockedPlan sm90_weight_blocked_plan_of(const Problem& p, const core::
 
 Sm90WeightBlockedPlan sm90_weight_blocked_plan(const Problem& p, const core::DeviceInfo& device) {
   const core::Polyphase form(p);
-  Sm90WeightBlockedPlan best{weight_mode(p), {}, {}, {}, {}};
+  Sm90WeightBlockedPlan best{arithmetic_of(p), {}, {}, {}, {}};
   auto folds = [](int64_t most) {
     std::vector<int> list;
     for (const int64_t fold : {int64_t{1}, int64_t{2}, int64_t{4}, most}) {
@@ -286,12 +288,26 @@ Sm90WeightBlockedSumParams sm90_weight_blocked_sum(const Sm90WeightBlockedPlan& 
   return s;
 }
 
+std::string sm90_weight_blocked_where(const Sm90WeightBlockedPlan& plan, const Problem& p, int64_t element) {
+  using std::to_string;
+  const Sm90WeightBlockedParams& k = plan.params;
+  const Sm90WeightBlockedShape shape = plan.shape();
+  const int64_t kk = element % p.k, rest = element / p.k, co = rest % k.cout_group, ci = rest / k.cout_group;
+  const int64_t tap = kk / k.tap_stride, group = ci / k.cin_group;
+  const int64_t x_plane = ci % k.cin_group * k.x_planes + tap % k.x_planes;
+  const int64_t y_plane = co * k.y_planes + kk % k.tap_stride;
+  const int64_t row = (x_plane / 64 * k.taps + tap / k.x_planes) * 64 + x_plane % 64;
+  const int64_t tile = (group * k.column_tiles + y_plane / shape.columns) * k.row_tiles + row / shape.rows();
+  return element_text(p, element) + "; " + blocks_text(tile, k.tiles, k.splits) + ", row " +
+         to_string(row % shape.rows()) + " and column " + to_string(y_plane % shape.columns) + " of the tile";
+}
+
 std::string describe(const Sm90WeightBlockedPlan& plan) {
   using std::to_string;
   const Sm90WeightBlockedParams& k = plan.params;
   const Sm90WeightBlockedShape shape = plan.shape();
   std::string out =
-      std::string(plan.mode == WeightMode::ieee ? "ieee by six products of bf16" : name_of(plan.mode)) +
+      std::string(plan.mode == Arithmetic::ieee ? "ieee by six products of bf16" : name_of(plan.mode)) +
       ", tile " + to_string(shape.rows()) + "x" + to_string(shape.columns) + " of (" +
       to_string(k.cin_group) + " ci, " + to_string(k.x_planes) + " shifts) at " + to_string(k.taps) +
       " shifts x (" + to_string(k.cout_group) + " co, " + to_string(k.y_planes) + " phases), " +

@@ -24,7 +24,7 @@ struct Sm90WeightBlockedCost {
 };
 
 struct Sm90WeightBlockedPlan {
-  WeightMode mode;
+  Arithmetic mode;
   Sm90WeightBlockedConfig config;
   Sm90WeightBlockedCost cost;
   Sm90WeightBlockedParams params;  // of the first chunk, without pointers and maps
@@ -48,6 +48,10 @@ Sm90WeightBlockedPlan sm90_weight_blocked_plan(const core::Problem&,
 // Of chunk `chunk`: what changes from the first one.
 void set_chunk(Sm90WeightBlockedPlan& plan, int chunk);
 Sm90WeightBlockedSumParams sm90_weight_blocked_sum(const Sm90WeightBlockedPlan& plan);
+
+// Who sums an element of dw.
+std::string sm90_weight_blocked_where(const Sm90WeightBlockedPlan& plan, const core::Problem& problem,
+                                      int64_t element);
 
 // For tests: a kernel of a given configuration, which must fit.
 std::unique_ptr<const plan::Kernel> sm90_weight_blocked_kernel(const core::Problem&, const core::DeviceInfo&,

@@ -18,8 +18,8 @@ struct Shape {
   static_assert(kLayout.unit_planes == M::kPlanes && kLayout.unit_positions == M::kPositions &&
                 kParts == M::kParts);
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  static constexpr ptx::Operand kType = M::kMode == WeightMode::tf32  ? ptx::Operand::tf32
-                                        : M::kMode == WeightMode::f16 ? ptx::Operand::f16
+  static constexpr ptx::Operand kType = M::kMode == Arithmetic::tf32  ? ptx::Operand::tf32
+                                        : M::kMode == Arithmetic::f16 ? ptx::Operand::f16
                                                                       : ptx::Operand::bf16;
 #endif
 };
