@@ -11,6 +11,7 @@
 # make types                            mypy on the Python package
 # make lint                             ruff on the Python sources
 # make docs                             the documentation as a site, in build/docs/site
+# make tables                           the tables of README.md and docs from benchmarks/results
 # make clean
 
 SHELL := /bin/bash
@@ -23,7 +24,7 @@ CMAKE_FLAGS ?= $(if $(shell command -v ccache),$(launchers))
 program = $(BUILD)/tconv
 check = $(program) check --device $(DEVICE) --kernel $(KERNEL) --where-supported --random $(COUNT)
 
-.PHONY: demo test build program dependencies one-test kernel-test python-test bench docs format types lint clean
+.PHONY: demo test build program dependencies one-test kernel-test python-test bench docs tables format types lint clean
 .DEFAULT_GOAL := build
 
 dependencies:
@@ -68,6 +69,9 @@ bench: program
 
 docs:
 	@scripts/docs_site
+
+tables:
+	@python3 benchmarks/compare/readme_table.py
 
 format:
 	@scripts/format

@@ -32,15 +32,21 @@ class ResBlock(nn.Module):
         return x
 
 
+def upsampling(width, rates, kernels, block):
+    """Transposed layers that halve the width, the blocks behind each, and the last width."""
+    ups, blocks = nn.ModuleList(), nn.ModuleList()
+    for rate, kernel in zip(rates, kernels):
+        ups.append(nn.ConvTranspose1d(width, width // 2, kernel, rate, (kernel - rate) // 2))
+        width //= 2
+        blocks.append(nn.ModuleList(block(width, k, (1, 3, 5)) for k in (3, 7, 11)))
+    return ups, blocks, width
+
+
 class HifiGan(nn.Module):
     def __init__(self, bands=80, width=512, rates=(8, 8, 2, 2), kernels=(16, 16, 4, 4), post_bias=True):
         super().__init__()
         self.pre = nn.Conv1d(bands, width, 7, padding=3)
-        self.ups, self.blocks = nn.ModuleList(), nn.ModuleList()
-        for rate, kernel in zip(rates, kernels):
-            self.ups.append(nn.ConvTranspose1d(width, width // 2, kernel, rate, (kernel - rate) // 2))
-            width //= 2
-            self.blocks.append(nn.ModuleList(ResBlock(width, k, (1, 3, 5)) for k in (3, 7, 11)))
+        self.ups, self.blocks, width = upsampling(width, rates, kernels, ResBlock)
         self.post = nn.Conv1d(width, 1, 7, padding=3, bias=post_bias)
 
     def forward(self, x):
@@ -99,11 +105,7 @@ class BigVgan(nn.Module):
     def __init__(self, bands=100, width=1536, rates=(4, 4, 2, 2, 2, 2), kernels=(8, 8, 4, 4, 4, 4)):
         super().__init__()
         self.pre = nn.Conv1d(bands, width, 7, padding=3)
-        self.ups, self.blocks = nn.ModuleList(), nn.ModuleList()
-        for rate, kernel in zip(rates, kernels):
-            self.ups.append(nn.ConvTranspose1d(width, width // 2, kernel, rate, (kernel - rate) // 2))
-            width //= 2
-            self.blocks.append(nn.ModuleList(AmpBlock(width, k, (1, 3, 5)) for k in (3, 7, 11)))
+        self.ups, self.blocks, width = upsampling(width, rates, kernels, AmpBlock)
         self.last = AntiAliased(width)
         self.post = nn.Conv1d(width, 1, 7, padding=3, bias=False)
 

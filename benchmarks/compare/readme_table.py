@@ -1,8 +1,8 @@
 """Turns committed results (benchmarks/results/*.json) into the tables of README.md and docs/*.md.
 
-A table stands between the markers `<!-- table:NAME -->` and `<!-- end -->`, NAME being the results' file
-without .json, or hopper: torch_cuda.json against its targets. Results that are not there leave the place empty.
-Numbers in those tables are never typed by hand.
+A table stands between the markers `<!-- table:NAME -->` and `<!-- end -->`. NAME is the results' file without .json;
+NAME-summary is the short form for README.md; hopper is torch_cuda.json against its targets. If there are no results, the
+place stays empty. Numbers in those tables are never typed by hand.
 
     python benchmarks/compare/readme_table.py            rewrites the tables
     python benchmarks/compare/readme_table.py --check    exit 1 where a table differs from its results
@@ -53,10 +53,9 @@ def milliseconds(times, key):
     return f"{times[key]['median_ms']:.3f}" if key in times else "-"
 
 
-def cuda(result):
-    measured = [row for row in result["rows"] if "ratio" in row]
+def cuda_summary(result):
     summary, groups = [], {}
-    for row in measured:
+    for row in (row for row in result["rows"] if "ratio" in row):
         dtype = row["problem"].replace(" tf32", "").split()[-1]
         groups.setdefault(f"{dtype} {row['precision']}" if dtype == "f32" else dtype, []).append(row)
     for name, each in groups.items():
@@ -64,16 +63,20 @@ def cuda(result):
         summary.append([name, str(len(each)), f"{geomean(ratios):.2f}x",
                         f"{geomean([row['ratio_packed'] for row in each]):.2f}x", f"{min(ratios):.2f}x",
                         str(sum(r < 1 for r in ratios))])
+    return table(["mode", "layers", "faster than PyTorch (geomean)", "with packed weights", "slowest layer",
+                  "layers behind"], summary)
+
+
+def cuda(result):
     seeds = []
-    for row in measured:
-        if row["layer"].startswith("problem "):
+    for row in result["rows"]:
+        if "ratio" in row and row["layer"].startswith("problem "):
             times = row.get("graph", row["ms"])
             dtype = row["problem"].replace(" tf32", "").split()[-1]
             seeds.append([row["layer"], row["precision"] if dtype == "f32" else dtype, f"{row['floor_ms']:.3f}", milliseconds(times, "tconv"),
                           milliseconds(times, "tconv_packed"), milliseconds(times, "torch"),
                           milliseconds(times, "torch_search"), milliseconds(row["ms"], "torch_nhwc")])
-    parts = [table(["mode", "layers", "faster than PyTorch (geomean)", "with packed weights", "slowest layer",
-                    "layers behind"], summary)]
+    parts = [cuda_summary(result)]
     if seeds:
         parts.append("Milliseconds:\n\n" + table(["", "mode", "floor", "tconv", "packed", "PyTorch", "cudnn.benchmark",
                                                   "channels-last"], seeds))
@@ -131,6 +134,16 @@ def decoders(result):
                   "convolutions, of patched"], rows)
 
 
+def decoders_summary(result):
+    gains, passes = {}, ("inference", "training step")
+    for row in result["rows"]:
+        if row["pass"] in passes and not row["graph"] and not row["threads"]:
+            size = f"{row['batch']}x{row['frames']}"
+            gains.setdefault((row["decoder"], size, row["arithmetic"]), {})[row["pass"]] = f"{row['gain']:.2f}x"
+    rows = [[*key, *(each.get(name, "-") for name in passes)] for key, each in gains.items()]
+    return table(["patched decoder", "batch x frames", "arithmetic", *passes], rows)
+
+
 def conv_passes(result):
     rows = []
     for word, means in result["summary"].items():
@@ -141,15 +154,19 @@ def conv_passes(result):
                  rows)
 
 
-VIEWS = {"decoders": decoders, "conv_passes": conv_passes, "torch_cpu": cpu, "torch_cuda": cuda, "random_large": random_large, "model": model}
+VIEWS = {"decoders": decoders, "conv_passes": conv_passes, "torch_cpu": cpu, "torch_cuda": cuda,
+         "random_large": random_large, "model": model}
+SUMMARIES = {"decoders": decoders_summary, "torch_cuda": cuda_summary}
 
 
 def rendered(name):
-    path = ROOT / "benchmarks" / "results" / f"{'torch_cuda' if name == 'hopper' else name}.json"
+    stem, _, short = name.partition("-")
+    path = ROOT / "benchmarks" / "results" / f"{'torch_cuda' if stem == 'hopper' else stem}.json"
     if not path.exists():
         return ""
     result = json.loads(path.read_text())
-    body = (hopper_table.markdown if name == "hopper" else VIEWS[result["benchmark"]])(result)
+    views = SUMMARIES if short == "summary" else VIEWS
+    body = (hopper_table.markdown if name == "hopper" else views[result["benchmark"]])(result)
     return f"\n{body}\n\n{heading(result)}\n\n"
 
 

@@ -269,7 +269,7 @@ def main():
         try:
             rows.append(measure(name, text, precision, rates, budget))
             print(printed(rows[-1]), flush=True)
-        except RuntimeError as error:  # a plan that is refused, memory that does not suffice
+        except RuntimeError as error:  # a refused plan, or too little memory
             words = str(error).splitlines()[0]
             rows.append({"layer": name, "problem": text, "precision": precision, "failed": {"all": words}})
             print(f"failed: {name} [{text}] {precision}: {words}", flush=True)

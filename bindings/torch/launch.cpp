@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string>
 
-// In libtorch_cuda.so, hence absent in a PyTorch without CUDA.
+// In libtorch_cuda.so, so absent in a PyTorch without CUDA.
 extern "C" __attribute__((weak)) AOTITorchError aoti_torch_get_current_cuda_stream(int32_t device_index,
                                                                                    void** ret_stream);
 

@@ -6,7 +6,7 @@
 #include <array>
 #include <utility>
 
-// In libtorch_cuda.so, hence absent in a PyTorch without CUDA, where nothing comes here.
+// In libtorch_cuda.so, so absent in a PyTorch without CUDA, which never calls this.
 extern "C" {
 __attribute__((weak)) AOTITorchError aoti_torch_cuda_convolution(
     AtenTensorHandle input, AtenTensorHandle weight, AtenTensorHandle* bias, const int64_t* stride,

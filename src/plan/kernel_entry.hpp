@@ -44,7 +44,7 @@ struct StageLine {
   std::string stage, words;
 };
 
-// A kernel configured for one problem. Immutable, hence safe from many threads at once. Constructors compute
+// A kernel configured for one problem. Immutable, so any number of threads may use it at once. Constructors compute
 // the configuration (tile sizes, splits, residue tables); run() only launches.
 class Kernel {
  public:

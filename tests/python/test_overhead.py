@@ -1,4 +1,4 @@
-"""Cost of a call of a tiny problem, printed beside PyTorch's own, which it may not exceed for inference."""
+"""Cost of a call of a tiny problem, printed beside PyTorch's own, which it must not exceed for inference."""
 
 import pytest
 import torch

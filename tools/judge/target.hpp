@@ -52,7 +52,7 @@ class Target {
   virtual plan::RunContext context(int run) = 0;
   virtual core::Status finish() = 0;  // waits for the run, carries its late errors
 
-  // Around a run: memory that it may not read (margins). Nothing by default.
+  // Around a run: memory that it must not read (margins). Nothing by default.
   virtual void forbid(std::byte*, std::size_t) {}
   virtual void allow(std::byte*, std::size_t) {}
 

@@ -9,9 +9,8 @@
 //   out[n, co, stride*(q_first + v) + residue*dilation - padding] = bias[co] + sum over c, j of
 //       in[n, c, split.stride*(v + shift(j)) + phase(j)] * w(co, residue, c, j)
 //
-//   transposed  in = x, one phase, shift(j) = q_first - (taps-1-j)*delta; residues have `taps` or taps-1
-//   taps, which
-//               are the last ones in this order
+//   transposed  in = x, one phase, shift(j) = q_first - (taps-1-j)*delta
+//               residues have `taps` taps, or one less: the last ones in this order
 //   strided     in = dy, out = dx, whose residue is one; j = k
 //
 //   for each task: a panel of columns x a range of units, one group                    threads
@@ -19,8 +18,7 @@
 //     for each unit: some output channels with all their residues
 //       for each group of column tiles
 //         for each pair of 16 rows, for each depth block, for each pair of 16 columns
-//           sums[2*16][2*16] += w * panel over steps of 32 channels, then taps      4 sums, 2 + 2 operands: 8
-//           tiles
+//           sums[2*16][2*16] += w * panel over steps of 32 channels, then taps      8 tiles: 4 sums, 4 operands
 //         bias, interleave residues, round, store                                   cpu.dense's epilogue
 //
 // Bound: a tile product takes 16 cycles and a step of 2x2 reads 4 KiB in its 64, which is all that L1 can

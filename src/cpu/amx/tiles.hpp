@@ -3,8 +3,7 @@
 //
 //   for each step of 32 channels, for each tap                       tile products
 //     even = odd = +0
-//     for pair in 0 .. 15                                            fused, but products of bf16 are exact
-//     anyway
+//     for pair in 0 .. 15                          fused, though products of bf16 are exact anyway
 //       even += w[row][2*pair] * x[2*pair][column], odd += w[row][2*pair + 1] * x[2*pair + 1][column]
 //     sum += even + odd
 //

@@ -40,7 +40,7 @@ T round_to(Accumulator<T> v) {
 }
 
 // Where the sum of channel co begins. With products a bias of -0.0 counts as +0.0; an output without any is
-// its bias, for which store_bias_alone (rows.hpp) cares.
+// its bias, for which store_bias_alone (residues.hpp) cares.
 template <class T>
 Accumulator<T> start_of(bool has_bias, const void* bias, int64_t co) {
   using A = Accumulator<T>;

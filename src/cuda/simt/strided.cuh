@@ -1,10 +1,9 @@
 // cuda.simt.strided: the strided product of few channels, by multiply-adds.
 //
 //   dy (N, Cout, Lout)   w (Cin, Cout/groups, K)   dx (N, Cin, L)   o = stride*i - padding + dilation*k
-//   for each (n, group, tiles of R ci), piece of positions                   some threads of a block
-//     for co in the group, `channels` at once                                staged: their window of dy,
-//     weights
-//       for k                                                                registers: R ci x 4 positions
+//   for each (n, group, tiles of R ci), piece of positions     some threads of a block
+//     for co in the group, `channels` at once                  staged: their window of dy, their weights
+//       for k                                                  registers: R ci x 4 positions
 //         dx[ci, i] += dy[co, stride*i - padding + dilation*k] * w[ci, co, k]
 //
 // Memory binds where K and R are small: every dy is read once (but for the window's halo) and every dx

@@ -4,13 +4,11 @@
 // matrix product is (cout, k), every tap is multiplied once with every position of x, and the products are
 // added where they overlap:
 //
-//   for each group, tile of rows (cout, k), tile of columns (n, i):                           a cluster, a
-//   block a split
+//   for each group, tile of rows (cout, k), tile of columns (n, i):        a cluster, a block a split
 //     for each slab of the split's channels:                   a stage: weights and x as they lie in memory
 //       acc[cout, k][n, i] += w[ci][cout, k] * x[ci][n, i]     a warp: MI x NI tiles of 16 x 8
 //     products of all splits into shared memory
-//     for each output (n, cout, o) of the tile, with o + padding = stride*u + a:             each block its
-//     share
+//     for each output (n, cout, o) of the tile, with o + padding = stride*u + a:    each block its share
 //       y[n, cout, o] = bias + sum over splits, taps j of products[cout, a + j*tap_stride][n, u - j*step]
 //
 // Columns of a batch lie side by side, one sample behind the other. A tile has the (taps - 1)*step columns

@@ -9,9 +9,10 @@ namespace tconv::cuda::sm90 {
 
 // One lane a row block, by bulk copies. A slot's pieces of all row blocks lie side by side:
 //
-//   x gathered:         a slot is a tap of a slab, in one piece           [row block][part][channel
-//   block][row] x by tensor copies: a slot is a slab, in pieces of a channel block    [tap][part][channel
-//   block][row block][row]
+//   x gathered         a slot is a tap of a slab, in one piece
+//                        [row block][part][channel block][row]
+//   x by tensor copies a slot is a slab, in pieces of a channel block
+//                        [tap][part][channel block][row block][row]
 template <class S>
 class PackedSource {
  public:
