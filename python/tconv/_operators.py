@@ -33,10 +33,8 @@ def _conv1d_fake(input: Tensor, weight: Tensor, bias: Tensor | None, *numbers: A
     return input.new_empty(_shapes.conv1d_shape(input, weight, bias, *numbers[:4]))
 
 
-def _strided_fake(
-    input: Tensor, weight: Tensor, bias: Tensor | None, length: int | None, stride: int, padding: int, groups: int,
-    dilation: int, mode: int,
-) -> Tensor:  # fmt: skip
+def _strided_fake(input: Tensor, weight: Tensor, bias: Tensor | None, length: int | None, *numbers: Any) -> Tensor:
+    stride, padding, groups, dilation, _ = numbers
     if length is None:
         return _conv1d_fake(input, weight, bias, stride, padding, dilation, groups)
     return input.new_empty((*input.shape[:-2], weight.shape[0], length))
