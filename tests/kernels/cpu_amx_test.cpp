@@ -94,11 +94,15 @@ TEST(CpuAmx, StridedAndConv1d) {
               "conv1d ci3 co4 l2 k1 p9 s2 bias", "conv1d n2 ci64 co33 l50 k1 bias", "gx n0 ci2 co2 l4 k2"});
 }
 
-// Depth blocks and groups of columns that a unit passes more than once.
-TEST(CpuAmx, SumsThatLeaveTheTiles) {
-  judge_bf16({"ci600 co10 l280 k16 bias", "conv1d ci10 co700 l280 k15 p2"});
-  const Config config = make_job(problem_of("ci600 co10 l280 k16 bias bf16"), 1).config;
-  EXPECT_GT(config.steps, config.block_steps);
+// Depth blocks, whose sums wait in memory, and groups of columns that a unit passes one after another.
+TEST(CpuAmx, BlocksOfDepthAndColumns) {
+  judge_bf16(
+      {"ci2100 co4 l300 k2 bias", "conv1d ci512 co10 l2400 k16 s8 p4 bias", "ci64 co20 l700 k4 s2 p1"});
+  for (const char* line : {"ci2100 co4 l300 k2 bias bf16", "conv1d ci512 co10 l2400 k16 s8 p4 bias bf16"}) {
+    const Job job = make_job(problem_of(line), 1);
+    EXPECT_FALSE(job.one_block()) << line;
+  }
+  const Config config = make_job(problem_of("ci64 co20 l700 k4 s2 p1 bf16"), 1).config;
   EXPECT_GT(config.panel_columns, config.group_columns);
 }
 

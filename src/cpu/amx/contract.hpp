@@ -97,7 +97,8 @@ struct Job {
   int64_t unit_weights() const;  // elements
   int64_t packed_elements() const { return problem.groups * config.units * unit_weights(); }
   int64_t step_elements() const { return split.lines * kPairs * split.line; }  // of the panel
-  int64_t sums_line() const { return config.group_columns + kTile; }           // an odd number of cache lines
+  bool one_block() const { return config.block_steps >= config.steps; }
+  int64_t sums_line() const { return config.group_columns + kTile; }  // an odd number of cache lines
   // Whether a pair of rows is paired first and split by phase afterwards (panel-inl.hpp).
   bool gathers() const;
   // Scratch of a thread, in floats: panel, a channel pair's lines, sums, a run of outputs.

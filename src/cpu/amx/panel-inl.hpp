@@ -116,18 +116,19 @@ HWY_INLINE void GatherPair(const PairOfPanel& to, const Task& task, const uint16
   }
 }
 
-// in: the group's first channel in sample 0; pair: scratch for one channel pair. Returns the least magnitude
-// that is not zero.
-HWY_NOINLINE int32_t LoadPanel(const Job& job, const Task& task, const uint16_t* in, uint32_t* pair,
-                               uint32_t* panel) {
+// The channels of the steps [begin, end). in: the group's first channel in sample 0; pair: scratch for one
+// channel pair. Returns the least magnitude that is not zero.
+HWY_NOINLINE int32_t LoadPanel(const Job& job, const Task& task, int64_t begin, int64_t end,
+                               const uint16_t* in, uint32_t* pair, uint32_t* panel) {
   const strided::SplitPanel& s = job.split;
   const Halves half;
   auto least = hn::Set(half, uint16_t{0xffff});
   const int64_t columns = core::ceil_div(task.column_end - task.column_begin, kTile) * kTile;
   const bool gathers = job.gathers();
   if (!gathers) std::fill_n(pair, s.channel(), 0u);
-  for (int64_t at = 0; at < job.config.steps * kPairs; ++at) {
-    const PairOfPanel to{job, panel + at / kPairs * job.step_elements() + at % kPairs * s.line, columns};
+  for (int64_t at = begin * kPairs; at < end * kPairs; ++at) {
+    const PairOfPanel to{job, panel + (at / kPairs - begin) * job.step_elements() + at % kPairs * s.line,
+                         columns};
     if (2 * at >= job.in_channels) {
       for (int64_t line = 0; line < s.lines; ++line) std::fill_n(to.line(line), s.line, 0u);
       continue;

@@ -16,14 +16,14 @@ using core::floor_div;
 
 constexpr int64_t kMostTaps = 1024, kMostStride = 256;
 constexpr int64_t kMostUnitRows = 256;
-constexpr int64_t kBlockBytes = 512 * 1024;   // weights of a depth block, a quarter of L2
-constexpr int64_t kPanelBytes = 1024 * 1024;  // half of L2
+constexpr int64_t kPanelBytes = 1024 * 1024, kSumBytes = 1024 * 1024;  // half of L2 each
 constexpr int64_t kMostPanelBytes = 4 << 20;
 constexpr int64_t kGroupColumns = 256;
 constexpr int64_t kMostPanelColumns = 1024;
 
 // Cycles: of a step of 2x2 and of 1x1 tile products; to load an element of the panel, and to store an output.
-constexpr double kStepCycles = 90, kSingleCycles = 36, kLoadCycles = 0.5, kStoreCycles = 1.2;
+constexpr double kStepCycles = 110, kSingleCycles = 45, kLoadCycles = 0.6, kStoreCycles = 1.2,
+                 kSpillCycles = 0.25;
 constexpr double kWeightBytesPerCycle = 10;  // beyond L2
 // cpu.dense and cpu.strided: multiply-adds a cycle.
 constexpr double kOtherRate = 24;
@@ -129,8 +129,18 @@ Job shape_of(const core::Problem& p) {
   return job;
 }
 
+int64_t step_bytes(const Job& job, int64_t columns) {
+  return kPairs * 4 * job.split.lines * (columns + job.split.halo);
+}
+
+// Steps whose channels fit a panel, evenly.
+int64_t block_steps(const Job& job, int64_t columns) {
+  const int64_t most = std::max<int64_t>(1, kPanelBytes / step_bytes(job, columns));
+  return ceil_div(job.config.steps, ceil_div(job.config.steps, most));
+}
+
 // Of one task, in cycles.
-double task_cycles(const Job& job, int64_t columns, int64_t units, int64_t panels) {
+double task_cycles(const Job& job, int64_t columns, int64_t units) {
   const Config& c = job.config;
   const double column_pairs = std::ceil(static_cast<double>(columns) / kColumns);
   double unit = 0, rows = 0;
@@ -139,50 +149,43 @@ double task_cycles(const Job& job, int64_t columns, int64_t units, int64_t panel
     rows += static_cast<double>(r.residues * c.channels);
   }
   const double multiply = unit * static_cast<double>(units * c.steps) * column_pairs;
-  const double weight_bytes = static_cast<double>(units * job.unit_weights() * 2);
-  const double stream = panels > 1 || columns < 4 * kColumns ? weight_bytes / kWeightBytesPerCycle : 0;
+  const double weights = static_cast<double>(units * job.unit_weights() * 2) / kWeightBytesPerCycle;
   const double load = static_cast<double>(job.in_channels * job.split.lines * (columns + job.split.halo));
   const double stored = rows / static_cast<double>(job.out.residues) * static_cast<double>(job.out.stride);
-  return std::max(multiply, stream) + kLoadCycles * load +
+  const double blocks = static_cast<double>(ceil_div(c.steps, block_steps(job, columns)));
+  const double spills = (blocks - 1) * static_cast<double>(units * job.unit_rows() * columns);
+  return multiply + weights + kLoadCycles * load + kSpillCycles * spills +
          kStoreCycles * stored * static_cast<double>(units * columns);
-}
-
-int64_t channel_bytes(const Job& job, int64_t columns) {
-  return 4 * job.split.lines * (columns + job.split.halo);
 }
 
 // Columns of a panel and units of a task: the shortest time with all threads.
 void choose_tasks(Job& job, int threads) {
   Config& c = job.config;
   const int64_t all = std::max<int64_t>(1, job.split.columns);
+  // What fits at worst; also where the loop below ends before it.
+  c.panel_columns = kColumns;
+  c.units_per_task = std::clamp<int64_t>(kSumBytes / 4 / job.unit_rows() / kColumns, 1, c.units);
   double least = HUGE_VAL;
-  for (int64_t panels = ceil_div(all, kMostPanelColumns), tried = 0; tried < 64; ++tried, ++panels) {
+  for (int64_t panels = ceil_div(all, kMostPanelColumns), tried = 0; tried < 64; ++tried) {
     const int64_t columns = round_up(ceil_div(all, panels), kColumns);
-    if (columns > kColumns && c.steps * kPairs * channel_bytes(job, columns) > kPanelBytes) {
-      panels = std::max(panels, panels + panels / 8);
-      continue;
-    }
+    const bool one_block = block_steps(job, columns) >= c.steps;
+    const int64_t most =
+        one_block ? c.units : std::max<int64_t>(1, kSumBytes / 4 / job.unit_rows() / columns);
+    const bool fits = columns == kColumns || step_bytes(job, columns) <= kPanelBytes;
     panels = ceil_div(all, columns);
-    for (int64_t chunks = 1; chunks <= c.units; chunks *= 2) {
+    for (int64_t chunks = ceil_div(c.units, most); fits && chunks <= c.units; chunks *= 2) {
       const int64_t units = ceil_div(c.units, chunks);
-      const double tasks = static_cast<double>(job.problem.groups * panels) *
-                           std::ceil(static_cast<double>(c.units) / static_cast<double>(units));
-      const double cycles = std::ceil(tasks / threads) * task_cycles(job, columns, units, panels);
+      const double tasks =
+          static_cast<double>(job.problem.groups * panels) * static_cast<double>(ceil_div(c.units, units));
+      const double cycles = std::ceil(tasks / threads) * task_cycles(job, columns, units);
       if (cycles < 0.999 * least) least = cycles, c.panel_columns = columns, c.units_per_task = units;
       if (tasks > 64.0 * threads) break;
     }
     if (columns == kColumns) break;
+    panels += std::max<int64_t>(1, panels / 8);
   }
-  if (c.panel_columns == 0) c.panel_columns = kColumns, c.units_per_task = c.units;
-}
-
-void choose_blocks(Job& job) {
-  Config& c = job.config;
-  const int64_t step_bytes = kRows * kStep * 2 * job.out.taps;
-  const int64_t most = std::max<int64_t>(1, kBlockBytes / step_bytes);
-  const int64_t blocks = ceil_div(c.steps, most);
-  c.block_steps = ceil_div(c.steps, blocks);
-  c.group_columns = std::min(c.panel_columns, kGroupColumns);
+  c.block_steps = block_steps(job, c.panel_columns);
+  c.group_columns = job.one_block() ? std::min(c.panel_columns, kGroupColumns) : c.panel_columns;
 }
 
 // Lines of a step lie together, so that a tile's rows have one distance.
@@ -233,7 +236,7 @@ bool Job::gathers() const {
 }
 
 int64_t Job::panel_elements() const {
-  return round_up<int64_t>(config.steps * step_elements(), 64);
+  return round_up<int64_t>(config.block_steps * step_elements(), 64);
 }
 
 // Two rows of 16 bits, split by phase, or the same elements before they are split, with room for a vector of
@@ -251,7 +254,7 @@ int64_t Job::run_elements() const {
 }
 
 int64_t Job::sum_elements() const {
-  return unit_rows() * sums_line();
+  return unit_rows() * sums_line() * (one_block() ? 1 : config.units_per_task);
 }
 
 std::string refusal(const core::Problem& p) {
@@ -273,8 +276,8 @@ std::string refusal(const core::Problem& p) {
   const int64_t channels = p.operation == Operation::transposed ? p.cin_per_group() : p.cout_per_group();
   if (core::Size(channels) * p.k > core::Size(1 << 18)) return "a depth above 2^18";
   const Job job = shape_of(p);
-  if (job.config.steps * kPairs * channel_bytes(job, kColumns) > kMostPanelBytes) {
-    return "a panel of 32 columns takes more than 4 MiB";
+  if (step_bytes(job, kColumns) > kMostPanelBytes) {
+    return "32 channels of 32 columns take more than 4 MiB";
   }
   return {};
 }
@@ -289,13 +292,12 @@ bool worth_it(const core::Problem& p) {
   const double panels = static_cast<double>(job.split.columns) / static_cast<double>(panel);
   const double load = static_cast<double>(job.in_channels) * columns * kLoadCycles;
   const double store = kStoreCycles * static_cast<double>(job.out_channels * job.out.stride) * columns;
-  return panels * task_cycles(job, panel, job.config.units, 2) < products / kOtherRate + load + store;
+  return panels * task_cycles(job, panel, job.config.units) < products / kOtherRate + load + store;
 }
 
 Job make_job(const core::Problem& p, int threads) {
   Job job = shape_of(p);
   choose_tasks(job, std::max(1, threads));
-  choose_blocks(job);
   job.split.set_columns(job.config.panel_columns);
   place_taps(job);
   place_weights(job);

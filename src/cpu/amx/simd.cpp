@@ -59,15 +59,29 @@ void Multiply(const Product& p) {
   }
 }
 
-// The next unit's weights on their way to L2, some lines with every product.
+// Steps of a depth block.
+struct Depth {
+  int64_t begin, end;
+  bool last;
+};
+
+// What the products of a unit fetch for later, some lines each: the next unit's weights, and the lines of the
+// output that this unit's sums go to.
 struct Ahead {
-  const char* at = nullptr;
-  int64_t lines = 0, lines_per_product = 0;
+  const char* weights = nullptr;
+  int64_t weight_lines = 0, weights_per_product = 0;
+  char* out = nullptr;  // of the first channel
+  int64_t out_step = 0, out_lines = 0, channels = 0, place = 0, out_per_product = 0;
 
   HWY_INLINE void fetch() {
-    const int64_t now = std::min(lines, lines_per_product);
-    for (int64_t i = 0; i < now; ++i, at += kLineBytes) __builtin_prefetch(at, 0, 2);
-    lines -= now;
+    const int64_t now = std::min(weight_lines, weights_per_product);
+    for (int64_t i = 0; i < now; ++i, weights += kLineBytes) __builtin_prefetch(weights, 0, 2);
+    weight_lines -= now;
+    for (int64_t i = 0; i < out_per_product && channels > 0; ++i) {
+      __builtin_prefetch(out + place * kLineBytes, 1, 2);
+      if (++place < out_lines) continue;
+      place = 0, out += out_step, --channels;
+    }
   }
 };
 
@@ -81,39 +95,36 @@ struct Worker {
   Ahead ahead = {};
 };
 
-// All depth blocks of one or two row tiles. Weights of a block pass all columns before those of the next.
-void MultiplyRows(Worker& w, const Group& group, const RowClass& rows, const uint16_t* weights,
-                  int64_t row_tile, int64_t row_tiles) {
-  const Config& c = w.job.config;
+// A depth block of one or two row tiles. sums: of the unit.
+void MultiplyRows(Worker& w, const Group& group, const RowClass& rows, const Depth& depth,
+                  const uint16_t* weights, int64_t row_tile, int64_t row_tiles, float* sums) {
   const int64_t laid_out = std::min<int64_t>(2, rows.row_tiles - row_tile);
   Product p;
   p.line = w.job.split.line;
   p.step = w.job.step_elements();
   p.offsets = w.job.offsets.data() + (w.job.out.taps - rows.taps);
+  p.steps = depth.end - depth.begin;
   p.taps = rows.taps;
   p.row_tiles = std::max(row_tiles, laid_out);
   p.sums_line = w.job.sums_line();
-  for (int64_t step = 0; step < c.steps; step += c.block_steps) {
-    p.steps = std::min(c.block_steps, c.steps - step);
-    p.weights = weights + (row_tile * c.steps + step * laid_out) * rows.taps * kWeights;
-    p.add = step > 0;
-    for (int64_t column = group.begin; column < group.end; column += kColumns) {
-      p.panel = w.panel + step * p.step + column;
-      p.column_tiles = group.end - column > kTile ? 2 : 1;
-      p.sums = w.sums + (rows.row_begin + row_tile * kTile) * p.sums_line + column - group.begin;
-      w.ahead.fetch();
-      w.multiply(p);
-    }
+  p.weights = weights + (row_tile * w.job.config.steps + depth.begin * laid_out) * rows.taps * kWeights;
+  p.add = depth.begin > 0;
+  for (int64_t column = group.begin; column < group.end; column += kColumns) {
+    p.panel = w.panel + column;
+    p.column_tiles = group.end - column > kTile ? 2 : 1;
+    p.sums = sums + (rows.row_begin + row_tile * kTile) * p.sums_line + column - group.begin;
+    w.ahead.fetch();
+    w.multiply(p);
   }
 }
 
-void EmitUnit(const Worker& w, const Group& group, int64_t unit) {
+void EmitUnit(const Worker& w, const Group& group, int64_t unit, const float* sums) {
   const Job& job = w.job;
   const int64_t first = unit * job.config.channels;
   const int64_t end = std::min(job.out_channels, first + job.config.channels);
   const auto* bias = static_cast<const BF16*>(w.buffers.bias);
   Phases p;
-  p.sums = w.sums;
+  p.sums = sums;
   p.sums_line = job.sums_line();
   p.dilation = job.out.dilation;
   p.residues = job.out.residues;
@@ -127,48 +138,74 @@ void EmitUnit(const Worker& w, const Group& group, int64_t unit) {
   }
 }
 
-Ahead AheadOf(const Worker& w, int64_t next, const uint16_t* weights) {
-  Ahead ahead;
-  if (next == w.task.unit_end) return ahead;
-  const int64_t bytes = w.job.unit_weights() * static_cast<int64_t>(sizeof(uint16_t));
-  const int64_t tiles = w.job.unit_rows() / kTile, columns = w.task.column_end - w.task.column_begin;
-  ahead.at = reinterpret_cast<const char*>(weights) + bytes;
-  ahead.lines = std::min(bytes, kMostAhead) / kLineBytes;
-  ahead.lines_per_product =
-      core::ceil_div(ahead.lines, core::ceil_div(tiles, 2) * core::ceil_div(columns, kColumns));
-  return ahead;
+int64_t ProductsOf(const Worker& w, int64_t columns) {
+  return core::ceil_div(w.job.unit_rows(), kRows) * core::ceil_div(columns, kColumns);
 }
 
-void DoUnit(Worker& w, int64_t unit) {
+void FetchWeights(Worker& w, int64_t next, const uint16_t* weights, int64_t columns) {
+  const int64_t bytes = w.job.unit_weights() * static_cast<int64_t>(sizeof(uint16_t));
+  w.ahead.weights = reinterpret_cast<const char*>(weights) + bytes;
+  w.ahead.weight_lines = next < w.task.unit_end ? std::min(bytes, kMostAhead) / kLineBytes : 0;
+  w.ahead.weights_per_product = core::ceil_div(w.ahead.weight_lines, ProductsOf(w, columns));
+}
+
+// Of the sample that the group begins in.
+void FetchOutputs(Worker& w, const Group& group, int64_t unit) {
+  const dense::Geometry& g = w.job.out;
+  const int64_t first = unit * w.job.config.channels, column = w.task.column_begin + group.begin;
+  const int64_t sample = column / w.job.split.period, q = g.q_first + column % w.job.split.period;
+  const int64_t low = std::max<int64_t>(0, g.stride * q - g.padding);
+  const int64_t high = std::min(g.lout, g.stride * (q + group.end - group.begin) - g.padding);
+  w.ahead.channels = low < high ? std::min(w.job.config.channels, w.job.out_channels - first) : 0;
+  const int64_t row = (sample * w.job.problem.groups + w.task.group) * w.job.out_channels + first;
+  w.ahead.out = reinterpret_cast<char*>(static_cast<uint16_t*>(w.buffers.out) + row * g.lout + low);
+  w.ahead.out_step = g.lout * static_cast<int64_t>(sizeof(uint16_t));
+  w.ahead.out_lines = core::ceil_div((high - low) * static_cast<int64_t>(sizeof(uint16_t)), kLineBytes);
+  w.ahead.place = 0;
+  w.ahead.out_per_product =
+      core::ceil_div(w.ahead.out_lines * w.ahead.channels, ProductsOf(w, group.end - group.begin));
+}
+
+void DoUnit(Worker& w, const Depth& depth, int64_t unit) {
   const Job& job = w.job;
   const Config& c = job.config;
   const uint16_t* weights = w.buffers.weights + (w.task.group * c.units + unit) * job.unit_weights();
-  w.ahead = AheadOf(w, unit + 1, weights);
   const int64_t channels = std::min(c.channels, job.out_channels - unit * c.channels);
   const int64_t columns = w.task.column_end - w.task.column_begin;
+  float* sums =
+      w.sums + (job.one_block() ? 0 : (unit - w.task.unit_begin) * job.unit_rows() * job.sums_line());
+  if (job.one_block()) FetchWeights(w, unit + 1, weights, columns);
   for (Group group{0, 0}; group.begin < columns; group.begin = group.end) {
     group.end = std::min(columns, group.begin + c.group_columns);
+    if (depth.last) FetchOutputs(w, group, unit);
     for (const RowClass& rows : job.classes) {
       const int64_t tiles = core::ceil_div(channels * rows.residues, kTile);
       for (int64_t tile = 0; tile < std::min(tiles, rows.row_tiles); tile += 2) {
-        MultiplyRows(w, group, rows, weights + rows.weights_begin, tile, std::min<int64_t>(2, tiles - tile));
+        MultiplyRows(w, group, rows, depth, weights + rows.weights_begin, tile,
+                     std::min<int64_t>(2, tiles - tile), sums);
       }
     }
-    EmitUnit(w, group, unit);
+    if (depth.last) EmitUnit(w, group, unit, sums);
   }
 }
 
 void Compute(const Job& job, const Task& task, const Buffers& b, bool tiles, float* scratch) {
+  const Config& c = job.config;
   auto* panel = reinterpret_cast<uint32_t*>(scratch);
   auto* pair = reinterpret_cast<uint32_t*>(scratch + job.panel_elements());
   float* sums = scratch + job.panel_elements() + job.pair_elements();
   const auto* in = static_cast<const uint16_t*>(b.in) + task.group * job.in_channels * job.split.channel_step;
-  const int32_t least = LoadPanel(job, task, in, pair, panel);
-  tiles = tiles && safe_in_tiles(b.least_weight, least);
-  Worker w{job, task, b, tiles ? multiply_in_tiles : Multiply, panel, sums, sums + job.sum_elements()};
-  if (tiles) begin_tiles();
-  for (int64_t unit = task.unit_begin; unit < task.unit_end; ++unit) DoUnit(w, unit);
-  if (tiles) end_tiles();
+  Worker w{job, task, b, Multiply, panel, sums, sums + job.sum_elements()};
+  for (int64_t step = 0; step < c.steps; step += c.block_steps) {
+    const Depth depth{step, std::min(c.steps, step + c.block_steps), step + c.block_steps >= c.steps};
+    const int32_t least = LoadPanel(job, task, depth.begin, depth.end, in, pair, panel);
+    tiles =
+        tiles && safe_in_tiles(b.least_weight, least);  // for good: sums may have become too small for tiles
+    w.multiply = tiles ? multiply_in_tiles : Multiply;
+    if (tiles) begin_tiles();
+    for (int64_t unit = task.unit_begin; unit < task.unit_end; ++unit) DoUnit(w, depth, unit);
+    if (tiles) end_tiles();
+  }
 }
 
 }  // namespace HWY_NAMESPACE
