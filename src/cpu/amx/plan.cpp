@@ -162,17 +162,13 @@ double task_cycles(const Job& job, int64_t columns, int64_t units) {
 void choose_tasks(Job& job, int threads) {
   Config& c = job.config;
   const int64_t all = std::max<int64_t>(1, job.split.columns);
-  // What fits at worst; also where the loop below ends before it.
-  c.panel_columns = kColumns;
-  c.units_per_task = std::clamp<int64_t>(kSumBytes / 4 / job.unit_rows() / kColumns, 1, c.units);
   double least = HUGE_VAL;
-  for (int64_t panels = ceil_div(all, kMostPanelColumns), tried = 0; tried < 64; ++tried) {
-    const int64_t columns = round_up(ceil_div(all, panels), kColumns);
+  for (int64_t parts = ceil_div(all, kMostPanelColumns);; parts += std::max<int64_t>(1, parts / 8)) {
+    const int64_t columns = round_up(ceil_div(all, parts), kColumns), panels = ceil_div(all, columns);
     const bool one_block = block_steps(job, columns) >= c.steps;
     const int64_t most =
         one_block ? c.units : std::max<int64_t>(1, kSumBytes / 4 / job.unit_rows() / columns);
     const bool fits = columns == kColumns || step_bytes(job, columns) <= kPanelBytes;
-    panels = ceil_div(all, columns);
     for (int64_t chunks = ceil_div(c.units, most); fits && chunks <= c.units; chunks *= 2) {
       const int64_t units = ceil_div(c.units, chunks);
       const double tasks =
@@ -182,7 +178,6 @@ void choose_tasks(Job& job, int threads) {
       if (tasks > 64.0 * threads) break;
     }
     if (columns == kColumns) break;
-    panels += std::max<int64_t>(1, panels / 8);
   }
   c.block_steps = block_steps(job, c.panel_columns);
   c.group_columns = job.one_block() ? std::min(c.panel_columns, kGroupColumns) : c.panel_columns;
