@@ -218,40 +218,6 @@ void place_weights(Job& job) {
 
 }  // namespace
 
-int64_t Job::unit_weights() const {
-  const int64_t first = classes[0].row_tiles * classes[0].taps,
-                second = classes[1].row_tiles * classes[1].taps;
-  return (first + second) * config.steps * kWeights;
-}
-
-bool Job::gathers() const {
-  const int64_t reach = split.stride * config.panel_columns;
-  return split.stride > 1 && split.stride <= kMostStride && split.place_step == 1 && !split.expanded &&
-         split.lines * problem.dilation <= reach;
-}
-
-int64_t Job::panel_elements() const {
-  return round_up<int64_t>(config.block_steps * step_elements(), 64);
-}
-
-// Two rows of 16 bits, split by phase, or the same elements before they are split, with room for a vector of
-// places.
-int64_t Job::pair_elements() const {
-  const int64_t row =
-      split.stride * (config.panel_columns + split.halo + 2 * kTile) + split.lines * problem.dilation;
-  return round_up<int64_t>(std::max(split.channel(), gathers() ? row : 0), 64);
-}
-
-// Rounded rows, two residues an element, and the same interleaved; or cpu.dense's run of floats.
-int64_t Job::run_elements() const {
-  const int64_t rounded = (out.stride / 2 + 3 + out.stride / 2 + 1) * config.group_columns;
-  return round_up<int64_t>(std::max(rounded, out.stride * kColumns) + 64, 64);
-}
-
-int64_t Job::sum_elements() const {
-  return unit_rows() * sums_line() * (one_block() ? 1 : config.units_per_task);
-}
-
 std::string refusal(const core::Problem& p) {
   using core::Operation;
   if (p.dtype != core::DType::bf16) return std::string("dtype ") + name_of(p.dtype) + ": it multiplies bf16";
@@ -297,33 +263,6 @@ Job make_job(const core::Problem& p, int threads) {
   place_taps(job);
   place_weights(job);
   return job;
-}
-
-int64_t task_count(const Job& job) {
-  const Config& c = job.config;
-  return job.problem.groups * ceil_div(c.units, c.units_per_task) *
-         ceil_div(job.split.columns, c.panel_columns);
-}
-
-Task task_at(const Job& job, int64_t index) {
-  const Config& c = job.config;
-  const int64_t panels = ceil_div(job.split.columns, c.panel_columns);
-  const int64_t chunks = ceil_div(c.units, c.units_per_task);
-  const int64_t column = index % panels * c.panel_columns, unit = index / panels % chunks * c.units_per_task;
-  return {index / panels / chunks, unit, std::min(c.units, unit + c.units_per_task), column,
-          std::min(job.split.columns, column + c.panel_columns)};
-}
-
-std::string text(const Job& job) {
-  const Config& c = job.config;
-  const auto number = [](int64_t v) { return std::to_string(v); };
-  return "rows " + number(job.out_channels * job.out.residues) + " in units of " + number(c.channels) +
-         " channels (" + number(job.unit_rows()) + " rows), columns " + number(job.split.columns) +
-         " in panels of " + number(c.panel_columns) +
-         (job.split.lines > 1 ? " (" + number(job.split.lines) + " lines a channel)" : std::string()) +
-         ", depth " + number(c.steps) + " x 32 channels x " + number(job.out.taps) + " taps in blocks of " +
-         number(c.block_steps) + " steps, " + number(c.units_per_task) + " of " + number(c.units) +
-         " units a task, " + number(task_count(job)) + " tasks";
 }
 
 }  // namespace tconv::cpu::amx
