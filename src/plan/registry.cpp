@@ -22,11 +22,11 @@ std::span<const KernelEntry* const> registry() {
   static const std::vector<const KernelEntry*> list = [] {
     std::vector<const KernelEntry*> entries;
     for (const KernelEntry* entry : cuda::entries()) entries.push_back(entry);
+    entries.push_back(&cpu::amx::kEntry);
     entries.push_back(&cpu::depthwise::kEntry);
     entries.push_back(&cpu::longk::kEntry);
     entries.push_back(&cpu::short_l::kEntry);
     entries.push_back(&cpu::narrow::kEntry);
-    entries.push_back(&cpu::amx::kEntry);
     entries.push_back(&cpu::dense::kEntry);
     entries.push_back(&cpu::dots::kEntry);
     entries.push_back(&cpu::strided::kEntry);
