@@ -142,8 +142,9 @@ struct Buffers {
 };
 void compute(const Job& job, const Task& task, const Buffers& buffers, float* scratch);
 
-// One unit of one group, counted through; adds to the header what it finds.
-void pack_unit(const Job& job, int64_t index, const void* weight, void* packed);
+// Some units of one group; a task adds to the header what it finds.
+int64_t pack_tasks(const Job& job, int threads);
+void pack_task(const Job& job, int threads, int64_t index, const void* weight, void* packed);
 // Computes again, without products that do not exist, the outputs that reach beyond the input.
 void repair_ends(const Job& job, const Buffers& buffers, const core::Executor& executor);
 // Writes the bias where it is -0.0 and an output has no product.

@@ -34,8 +34,9 @@ class AmxKernel final : public plan::Kernel {
 
   core::Status pack(const void* weight, void* packed, const plan::RunContext& context) const override {
     *static_cast<PackedHeader*>(packed) = {};
-    context.executor.run(job_.problem.groups * job_.config.units,
-                         [&](int64_t index, int32_t) { pack_unit(job_, index, weight, packed); });
+    const int threads = static_cast<int>(threads_);
+    context.executor.run(pack_tasks(job_, threads),
+                         [&](int64_t index, int32_t) { pack_task(job_, threads, index, weight, packed); });
     return {};
   }
 

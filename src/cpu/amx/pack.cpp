@@ -96,13 +96,14 @@ struct Part {
   const WeightPlace* places;
 };
 
-HWY_NOINLINE void PackPart(const Part& part, const uint16_t* end, uint16_t* unit, Magnitudes& seen) {
+// Rows [begin, begin + count), whole steps.
+HWY_NOINLINE void PackPart(const Part& part, int64_t begin, int64_t count, const uint16_t* end,
+                           uint16_t* unit, Magnitudes& seen) {
 #if HWY_TARGET != HWY_SCALAR
   const hn::FixedTag<uint16_t, 8> d;
   auto least = hn::Set(d, uint16_t{0xffff}), most = hn::Zero(d);
 #endif
-  const int64_t padded = core::ceil_div(part.rows, kStep) * kStep;
-  for (int64_t row = 0; row < padded; row += kBlock) {
+  for (int64_t row = begin; row < begin + count; row += kBlock) {
     for (int64_t column = 0; column < part.columns; column += kBlock) {
       Block b{part.from + row * part.row_step + column,
               part.row_step,
@@ -131,22 +132,35 @@ HWY_NOINLINE void PackPart(const Part& part, const uint16_t* end, uint16_t* unit
 #endif
 }
 
-PackedHeader PackUnit(const Job& job, int64_t group, int64_t unit, const uint16_t* weight, uint16_t* to) {
-  const int64_t k = job.problem.k, first = unit * job.config.channels;
-  const int64_t channels = std::min(job.config.channels, job.out_channels - first);
-  bool full = channels == job.config.channels;
-  for (const RowClass& c : job.classes) full = full && channels * c.residues == c.row_tiles * kTile;
-  if (!full) std::memset(to, 0, static_cast<std::size_t>(job.unit_weights()) * sizeof(uint16_t));
-  const uint16_t* end = weight + job.problem.weight_elements();
+// Neighbouring units take turns at each step of a transposed product, whose rows lie many pages apart.
+PackedHeader PackUnits(const Job& job, int64_t group, int64_t begin, int64_t end, const uint16_t* weight,
+                       uint16_t* to) {
+  const int64_t k = job.problem.k, rows = job.config.steps * kStep, unit_weights = job.unit_weights();
+  const uint16_t* weights_end = weight + job.problem.weight_elements();
+  const auto channels_of = [&](int64_t unit) {
+    return std::min(job.config.channels, job.out_channels - unit * job.config.channels);
+  };
   Magnitudes seen;
-  if (job.transposed()) {
-    const int64_t row_step = job.out_channels * k;
-    const uint16_t* from = weight + group * job.in_channels * row_step + first * k;
-    PackPart({from, row_step, job.in_channels, channels * k, job.places.data()}, end, to, seen);
-  } else {
-    for (int64_t channel = 0; channel < channels; ++channel) {
-      const uint16_t* from = weight + (group * job.out_channels + first + channel) * job.in_channels * k;
-      PackPart({from, k, job.in_channels, k, job.places.data() + channel * k}, end, to, seen);
+  for (int64_t unit = begin; unit < end; ++unit) {
+    bool full = channels_of(unit) == job.config.channels;
+    for (const RowClass& c : job.classes)
+      full = full && channels_of(unit) * c.residues == c.row_tiles * kTile;
+    uint16_t* at = to + (unit - begin) * unit_weights;
+    if (!full) std::memset(at, 0, static_cast<std::size_t>(unit_weights) * sizeof(uint16_t));
+    if (job.transposed()) continue;
+    for (int64_t channel = 0; channel < channels_of(unit); ++channel) {
+      const int64_t row = group * job.out_channels + unit * job.config.channels + channel;
+      const Part part{weight + row * job.in_channels * k, k, job.in_channels, k,
+                      job.places.data() + channel * k};
+      PackPart(part, 0, rows, weights_end, at, seen);
+    }
+  }
+  const int64_t row_step = job.out_channels * k;
+  for (int64_t row = 0; job.transposed() && row < rows; row += kStep) {
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const uint16_t* from = weight + group * job.in_channels * row_step + unit * job.config.channels * k;
+      const Part part{from, row_step, job.in_channels, channels_of(unit) * k, job.places.data()};
+      PackPart(part, row, kStep, weights_end, to + (unit - begin) * unit_weights, seen);
     }
   }
   PackedHeader found;
@@ -162,13 +176,31 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tconv::cpu::amx {
 
-HWY_EXPORT(PackUnit);
+HWY_EXPORT(PackUnits);
 
-void pack_unit(const Job& job, int64_t index, const void* weight, void* packed) {
+namespace {
+
+constexpr int64_t kTaskBytes = 512 * 1024;  // of packed weights, at most
+
+int64_t units_of_task(const Job& job, int threads) {
+  const int64_t most = std::max<int64_t>(1, kTaskBytes / 2 / job.unit_weights());
+  return std::clamp<int64_t>(job.config.units / (2 * threads), 1, most);
+}
+
+}  // namespace
+
+int64_t pack_tasks(const Job& job, int threads) {
+  return job.problem.groups * core::ceil_div(job.config.units, units_of_task(job, threads));
+}
+
+void pack_task(const Job& job, int threads, int64_t index, const void* weight, void* packed) {
+  const int64_t units = units_of_task(job, threads), chunks = core::ceil_div(job.config.units, units);
+  const int64_t group = index / chunks, begin = index % chunks * units;
   PackedHeader& header = *static_cast<PackedHeader*>(packed);
-  auto* to = reinterpret_cast<uint16_t*>(&header + 1) + index * job.unit_weights();
-  const PackedHeader found = TCONV_DISPATCH(PackUnit)(job, index / job.config.units, index % job.config.units,
-                                                      static_cast<const uint16_t*>(weight), to);
+  auto* to =
+      reinterpret_cast<uint16_t*>(&header + 1) + (group * job.config.units + begin) * job.unit_weights();
+  const PackedHeader found = TCONV_DISPATCH(PackUnits)(
+      job, group, begin, std::min(job.config.units, begin + units), static_cast<const uint16_t*>(weight), to);
   if (found.special != 0) std::atomic_ref<int32_t>(header.special).store(1, std::memory_order_relaxed);
   std::atomic_ref<int32_t> least(header.least);
   int32_t seen = least.load(std::memory_order_relaxed);
