@@ -9,7 +9,7 @@ namespace {
 
 TEST(SimtStridedPlan, SoundOverRandomProblems) {
   judge::Rng rng(11);
-  int taken = 0, direct = 0;
+  int taken = 0;
   plan::PlanOptions forced;
   forced.force_kernel = kSimtStrided.name;
   const core::DeviceInfo d = cuda_test::device("h200");
@@ -27,11 +27,6 @@ TEST(SimtStridedPlan, SoundOverRandomProblems) {
     EXPECT_LE(c.channels, p.cout_per_group()) << what;
     EXPECT_TRUE(c.turns == 1 || c.channels == p.cout_per_group()) << what;
     EXPECT_LE(c.turns, c.row_tiles) << what;
-    direct += c.direct;
-    if (c.direct) {
-      EXPECT_LE(c.rows, 2) << what;
-      continue;
-    }
     // The last element that a thread reads, in the window and in shared memory.
     const int64_t last = p.stride * (positions - 1) + p.dilation * (p.k - 1);
     EXPECT_LT(last, c.window) << what;
@@ -42,7 +37,6 @@ TEST(SimtStridedPlan, SoundOverRandomProblems) {
     EXPECT_LE(c.shared_bytes, d.shared_per_block) << what;
   }
   EXPECT_GT(taken, 2000);
-  EXPECT_GT(direct, 100);
 }
 
 TEST(SimtStridedPlan, TakesWhatTensorCoresWouldWaste) {

@@ -31,24 +31,7 @@ int64_t sum_bytes(const Problem& p) {
 
 }  // namespace
 
-// Whether a warp's loads through L1 take no longer than memory: those of a tap touch `lines` lines of 128
-// bytes, at one a cycle of an SM, whose share of memory is 18 bytes a cycle.
-static bool loads_directly(const Problem& p) {
-  constexpr double kBytes = 18, kMore = 1.5;
-  if (p.cin_per_group() > 2) return false;
-  const auto element = static_cast<double>(size_of(p.dtype)), couts = static_cast<double>(p.cout_per_group());
-  const double lines = std::max(1.0, static_cast<double>(p.stride) * element / 4);
-  const double loads = static_cast<double>(p.k) * couts * lines / 32;
-  const double bytes =
-      (static_cast<double>(p.stride) * couts + static_cast<double>(p.cin_per_group())) * element;
-  return loads <= kMore * bytes / kBytes;
-}
-
 std::string StridedConfig::text() const {
-  if (direct) {
-    return "a thread " + std::to_string(rows) + " ci x " + std::to_string(kStridedPositions) +
-           " positions, " + std::to_string(lanes) + " threads a piece of a row, without shared memory";
-  }
   return "a thread " + std::to_string(rows) + " ci x " + std::to_string(kStridedPositions) + " positions, " +
          std::to_string(lanes) + " threads a piece of a row, " + std::to_string(turns) + " turns, " +
          std::to_string(channels) + " channels at once, " + std::to_string(shared_bytes) +
@@ -72,13 +55,6 @@ StridedConfig plan_strided(const Problem& p) {
   const int64_t ci = p.cin_per_group();
   c.rows = ci == 1 ? 1 : ci == 2 ? 2 : ci <= 4 ? 4 : kStridedRows;
   c.row_tiles = ceil_div(ci, c.rows);
-  if (loads_directly(p)) {
-    c.direct = true;
-    c.channels = p.cout_per_group();
-    while (c.lanes > 8 && c.lanes * kStridedPositions / 2 >= p.l) c.lanes /= 2;
-    c.parts = ceil_div(p.l, c.lanes * kStridedPositions);
-    return c;
-  }
   const int64_t element = sum_bytes(p), reach = p.dilation * (p.k - 1) + 1;
   auto set_lanes = [&](int64_t lanes) {
     c.lanes = lanes;
@@ -118,20 +94,18 @@ class StridedKernel final : public plan::Kernel {
   double predicted_ms() const override { return strided_ms(problem_, device_); }
   std::vector<plan::StageLine> stages() const override {
     const StridedConfig& c = config_;
-    return {
-        {"schedule", std::to_string(c.lanes) + " threads a piece of " +
-                         std::to_string(c.lanes * kStridedPositions) + " positions, " +
-                         std::to_string(c.parts) + " pieces a row, " + std::to_string(c.turns) + " of " +
-                         std::to_string(c.row_tiles) + " tiles of ci one after the other"},
-        {"source", c.direct ? "dy by elements through L1, any strides"
-                            : "dy by elements, any strides: windows of " + std::to_string(c.channels) +
-                                  " channels x " + std::to_string(c.window) + " positions in shared memory"},
-        {"weights", c.direct ? "raw, through L1" : "raw, of the same channels in shared memory"},
-        {"operand", c.direct ? "widened in registers" : "widened on its way to shared memory"},
-        {"product", "fused multiply-adds, a thread " + std::to_string(c.rows) + " ci x " +
-                        std::to_string(kStridedPositions) + " positions"},
-        epilogue_line(problem_),
-        {"writer", "from registers, element by element"}};
+    return {{"schedule", std::to_string(c.lanes) + " threads a piece of " +
+                             std::to_string(c.lanes * kStridedPositions) + " positions, " +
+                             std::to_string(c.parts) + " pieces a row, " + std::to_string(c.turns) + " of " +
+                             std::to_string(c.row_tiles) + " tiles of ci one after the other"},
+            {"source", "dy by elements, any strides: windows of " + std::to_string(c.channels) +
+                           " channels x " + std::to_string(c.window) + " positions in shared memory"},
+            {"weights", "raw, of the same channels in shared memory"},
+            {"operand", "widened on its way to shared memory"},
+            {"product", "fused multiply-adds, a thread " + std::to_string(c.rows) + " ci x " +
+                            std::to_string(kStridedPositions) + " positions"},
+            epilogue_line(problem_),
+            {"writer", "from registers, element by element"}};
   }
 
   std::string where(int64_t element) const override {
@@ -143,8 +117,7 @@ class StridedKernel final : public plan::Kernel {
     const Status status = launcher.check(operands);
     if (!status.ok()) return status;
     const StridedParams a = params(operands);
-    const auto function = config_.direct ? strided_direct_function : strided_function;
-    return launcher.run(function(problem_.dtype, config_.rows),
+    return launcher.run(strided_function(problem_.dtype, config_.rows),
                         {a.blocks, kStridedThreads, static_cast<std::size_t>(config_.shared_bytes)}, a);
   }
 
@@ -241,7 +214,6 @@ double strided_ms(const Problem& p, const DeviceInfo& device) {
   const double dy = static_cast<double>(p.y_elements()) * static_cast<double>(size_of(p.dtype));
   const double bytes = core::work_of(p).bytes + dy * static_cast<double>(c.row_tiles - 1) / 3;
   const double memory = bytes / (0.7 * device.copy_gbps) * 1e-6;
-  if (c.direct) return 0.003 + memory;
   return 0.004 + std::max({products / rate * 1e3, memory, chain_ms(p, c, device)});
 }
 

@@ -40,11 +40,9 @@ struct StridedParams {
 
 using StridedFunction = void (*)(StridedParams);
 StridedFunction strided_function(core::DType dtype, int rows);
-StridedFunction strided_direct_function(core::DType dtype, int rows);  // of one row or two
 
 // How the work is cut.
 struct StridedConfig {
-  bool direct = false;  // without shared memory (strided_direct.cuh)
   int rows = 1;
   int64_t lanes = kStridedThreads, parts = 1, row_tiles = 1, turns = 1;
   int64_t channels = 1, window = 1, pitch = 1;

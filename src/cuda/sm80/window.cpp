@@ -68,7 +68,7 @@ class WindowKernel final : public plan::Kernel {
 // Milliseconds of the kernels behind this one, by their models and what 302 drawn layers took on an H200,
 // with half of what packing their weights takes: callers pack before, or in each call.
 double otherwise_ms(const Problem& p, const core::DeviceInfo& device, bool batch_invariant) {
-  constexpr double kSimt = 1.45, kSm80 = 2.8, kSm90 = 1.5, kBlocked = 1.15;
+  constexpr double kSimt = 1.45, kSm80 = 2.8, kSm90 = 1.4;
   constexpr double kPackStart = 0.003, kPackMs = 1.6e-9;  // a byte of float32, or half of it
   double simt = 1e30, tensor = 1e30;
   if (simt::strided_fits(p, device)) simt = kSimt * simt::strided_ms(p, device);
@@ -84,7 +84,7 @@ double otherwise_ms(const Problem& p, const core::DeviceInfo& device, bool batch
     const double model = sm80_plan(f, device, batch_invariant).cost.total;
     if (model > 0) tensor = std::min(tensor, kSm80 * (model + planes));
   }
-  if (!batch_invariant) tensor = std::min(tensor, kBlocked * sm90_blocked_ms(p, device));
+  if (!batch_invariant) tensor = std::min(tensor, sm90_blocked_ms(p, device));
   const double bytes = static_cast<double>(p.weight_elements()) * 4;
   return std::min(simt, tensor + 0.5 * (kPackStart + kPackMs * bytes));
 }

@@ -241,7 +241,7 @@ __global__ void __launch_bounds__(kWindowThreads, S::kRows* S::kColumns > 4096 ?
 template <class A>
 WindowFunctions functions_of() {
   return {{window_kernel<Shape<A, 0>>, window_kernel<Shape<A, 1>>, window_kernel<Shape<A, 2>>,
-           window_kernel<Shape<A, 3>>, window_kernel<Shape<A, 4>>}};
+           window_kernel<Shape<A, 3>>, window_kernel<Shape<A, 4>>, window_kernel<Shape<A, 5>>}};
 }
 
 }  // namespace tconv::cuda::sm80::window

@@ -48,9 +48,9 @@ struct WindowTile {
   constexpr int warp_rows() const { return rows / row_warps; }
   constexpr int warp_columns() const { return columns / column_warps; }
 };
-inline constexpr WindowTile kWindowTiles[] = {
-    {16, 128, 1, 4}, {32, 64, 1, 4}, {64, 32, 2, 2}, {64, 64, 2, 2}, {128, 64, 2, 2}};
-inline constexpr int kWindowTileCount = 5;
+inline constexpr WindowTile kWindowTiles[] = {{16, 128, 1, 4}, {32, 64, 1, 4},  {64, 32, 2, 2},
+                                              {64, 64, 2, 2},  {128, 64, 2, 2}, {64, 128, 2, 2}};
+inline constexpr int kWindowTileCount = 6;
 inline constexpr int kWindowMaxStages = 4;
 inline constexpr int kWindowStepsAhead = 3;  // places that are loaded behind a slab's
 inline constexpr int kWindowStepBytes = 32;  // of a row of weights: one step of the mma's depth

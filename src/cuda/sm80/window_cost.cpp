@@ -22,29 +22,32 @@ struct WindowRates {
   double block_work;
   double step[3];  // latency of a step, by mode: tf32, ieee, 16 bit
   double step_work[kWindowTileCount][3];
+  double wave;      // a further round of blocks, of what the first one takes
   double conflict;  // of a step, for each further access to a bank
   double cluster;   // of a cluster's sums, for each block and once more
   double l2;        // bytes
   double memory;    // of the time that the bytes take at the rate of a copy
 };
-constexpr WindowRates kRates = {.launch = 4.0,
-                                .start = 0.2,
-                                .slab = 0.53,
-                                .copy = 0.059,
-                                .copy_work = 0.025,
-                                .store = 0.118,
+constexpr WindowRates kRates = {.launch = 3.48,
+                                .start = 1.64,
+                                .slab = 0.82,
+                                .copy = 0.0475,
+                                .copy_work = 0.0213,
+                                .store = 0.068,
                                 .store_work = 0.001,
-                                .block_work = 0.72,
-                                .step = {0.039, 0.053, 0.018},
-                                .step_work = {{0.065, 0.146, 0.087},
-                                              {0.065, 0.135, 0.069},
-                                              {0.068, 0.132, 0.080},
-                                              {0.096, 0.225, 0.117},
-                                              {0.248, 0.410, 0.280}},
-                                .conflict = 0.061,
-                                .cluster = 0.229,
-                                .l2 = 2.83e6,
-                                .memory = 2.0};
+                                .block_work = 0.68,
+                                .step = {0.007, 0.030, 0.007},
+                                .step_work = {{0.063, 0.134, 0.083},
+                                              {0.060, 0.124, 0.058},
+                                              {0.058, 0.117, 0.067},
+                                              {0.087, 0.201, 0.104},
+                                              {0.190, 0.327, 0.192},
+                                              {0.159, 0.390, 0.201}},
+                                .wave = 1.39,
+                                .conflict = 0.042,
+                                .cluster = 0.293,
+                                .l2 = 3.52e6,
+                                .memory = 1.33};
 
 // Accesses to the busiest bank where 8 neighbouring positions read 4 neighbouring words of taps.
 int busiest_bank(int64_t stride, int element) {
@@ -87,11 +90,14 @@ double window_ms(const WindowPlan& plan, const Problem& p, const core::DeviceInf
   const double alone = kRates.start +
                        slabs * (kRates.slab + kRates.copy * copies + k.steps * (kRates.step[mode] + step)) +
                        kRates.store * stores + (k.splits > 1 ? kRates.cluster * (1 + k.splits) : 0);
-  const int64_t by_registers = tile.rows == 128 ? 3 : tile.rows == 64 && tile.columns == 64 ? 4 : 5;
+  const int64_t by_registers = tile.rows * tile.columns > 4096         ? 3
+                               : tile.rows == 64 && tile.columns == 64 ? 4
+                                                                       : 5;
   const auto resident =
       static_cast<double>(std::clamp<int64_t>(d.shared_per_sm / (plan.shared_bytes + 1024), 1, by_registers));
   const double an_sm = static_cast<double>(plan.blocks) / std::max(1, d.sm_count);
-  const double sm = std::max(alone, an_sm * std::max(work, alone / resident));
+  const double waves = 1 + kRates.wave * (std::ceil(an_sm / resident) - 1);
+  const double sm = std::max(alone * waves, std::ceil(an_sm) * work);
   const double dram = d.copy_gbps > 0 ? core::work_of(p).bytes / d.copy_gbps * 1e-3 : 0;
   const double l2 = static_cast<double>(plan.blocks) * slabs * (weight_bytes + dy_bytes) / kRates.l2;
   const double memory = std::max(kRates.memory * dram, l2);
