@@ -13,7 +13,7 @@ using core::ceil_div;
 using core::Problem;
 
 // Microseconds, fitted on an H200 to 302 drawn layers of three seeds, each tile and split: the median error
-// is 12%, and 80% of the choices are within 10% of the best tile and split. Latencies are those of a block
+// is 10%, and 83% of the choices are within 10% of the best tile and split. Latencies are those of a block
 // that is alone; work is what it adds to an SM that has enough blocks.
 struct WindowRates {
   double launch, start, slab;
