@@ -6,7 +6,9 @@
 
 namespace tconv::cuda {
 
-Phases phases_of(const core::Problem& p) {
+namespace {
+
+Phases computed(const core::Problem& p) {
   // Slots of a tile's row are counted in 32 bits.
   constexpr int64_t kMaxInterleavedStride = 1 << 23;
   const core::Polyphase form(p);
@@ -26,6 +28,16 @@ Phases phases_of(const core::Problem& p) {
   const int64_t last = core::floor_div(p.lout() - 1 + p.padding, p.stride);
   f.positions = std::max<int64_t>(0, last - f.first + 1);
   return f;
+}
+
+}  // namespace
+
+// A search asks for every candidate of one problem.
+Phases phases_of(const core::Problem& p) {
+  static thread_local core::Problem last;
+  static thread_local Phases found = computed(last);
+  if (!(p == last)) found = computed(p), last = p;
+  return found;
 }
 
 }  // namespace tconv::cuda

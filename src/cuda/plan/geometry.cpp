@@ -2,6 +2,13 @@
 
 namespace tconv::cuda {
 
+const core::Work& problem_work(const core::Problem& problem) {
+  static thread_local core::Problem last;
+  static thread_local core::Work found;
+  if (!(problem == last)) found = core::work_of(problem), last = problem;
+  return found;
+}
+
 PhaseSumParams phase_sum_params(const core::Problem& p, const Phases& f) {
   const core::Polyphase form(p);
   PhaseSumParams s{};

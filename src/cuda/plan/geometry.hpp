@@ -62,6 +62,9 @@ void set_columns(Params& k, const core::Problem& p, const Phases& f, int tile_co
   k.partial_columns = tiles * tile_columns;
 }
 
+// core::work_of(), which a search asks for every candidate of one problem.
+const core::Work& problem_work(const core::Problem& problem);
+
 // What a sum of partial sums needs to know of a problem; its rows and columns are the family's.
 PhaseSumParams phase_sum_params(const core::Problem& problem, const Phases& phases);
 

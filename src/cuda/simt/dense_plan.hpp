@@ -18,6 +18,7 @@ struct DensePlan {
   int64_t rows = 0, row_tiles = 0, column_tiles = 0;
   bool rows_first = false;
   int64_t packed_elements = 0;
+  double ms = 0;  // by the model
 
   int64_t blocks(const core::Problem& problem) const {
     return problem.groups * row_tiles * column_tiles * splits;

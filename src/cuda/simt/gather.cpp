@@ -4,6 +4,7 @@
 
 #include "core/polyphase.hpp"
 #include "cuda/host/bias_alone.hpp"
+#include "cuda/host/choice.hpp"
 #include "cuda/host/launch.hpp"
 #include "cuda/host/phases.hpp"
 #include "cuda/plan/report.hpp"
@@ -124,22 +125,11 @@ class GatherKernel final : public plan::Kernel {
   GatherConfig config_;
 };
 
-// Products that the dense kernel's tiles (32 columns of (cout, residue), 8 channels) spend on this problem's.
-double dense_share(const Problem& p) {
-  const int64_t columns = p.cout_per_group() * core::Polyphase(p).count;
-  const int64_t cin = p.cin_per_group();
-  return static_cast<double>(columns) / static_cast<double>(ceil_div(columns, 32) * 32) *
-         static_cast<double>(cin) / static_cast<double>(ceil_div(cin, 8) * 8);
-}
-
 plan::Support supports(const Problem& p, const DeviceInfo& device, const PlanOptions& options) {
   if (std::string words = simt_refusal(p, device); !words.empty()) return plan::Support::no(words);
   if (p.stride >= int64_t{1} << 31) return plan::Support::no("stride 2^31 or more");
   if (options.force_kernel == kSimtGather.name) return plan::Support::yes();
-  // About a load a product: a sixth of the dense kernel's rate, where its tiles are full.
-  constexpr double kWorth = 0.17;
-  if (dense_share(p) > kWorth) return plan::Support::no("enough channels for tiles");
-  return plan::Support::yes();
+  return supports_choice(kSimtGather, p, device, options);
 }
 
 std::unique_ptr<const plan::Kernel> make(const Problem& p, const DeviceInfo& device, const PlanOptions&) {

@@ -4,6 +4,7 @@
 
 #include "core/polyphase.hpp"
 #include "cuda/host/bias_alone.hpp"
+#include "cuda/host/choice.hpp"
 #include "cuda/host/launch.hpp"
 #include "cuda/host/ordered_sum.hpp"
 #include "cuda/simt/narrow_plan.hpp"
@@ -67,25 +68,7 @@ plan::Support supports(const Problem& p, const DeviceInfo& device, const PlanOpt
     return plan::Support::no("partial sums of " + std::to_string(partial) + " bytes");
   }
   if (options.force_kernel == kSimtLongk.name) return plan::Support::yes();
-  if (p.cout_per_group() > 4) {
-    return plan::Support::no("cout " + std::to_string(p.cout_per_group()) + " a group: for 4 at most");
-  }
-  // An inverse STFT (1026->1 k1024 s256) takes 31, 52 and 173 us here at l 224, 500 and 2000, and 33, 49 and
-  // 133 in the dense kernel's tiles; mask decoders are quicker here: 512->1 k16 s8 32 and 68, k21 s10 41 and
-  // 120 (H200).
-  const int64_t columns = columns_of(p);
-  if (columns >= 32) {
-    return plan::Support::no(std::to_string(columns) + " columns (cout, residue): enough for tiles");
-  }
-  // Below this the second pass costs more than the split gains.
-  constexpr int64_t kLongReduction = 256;
-  const int64_t reduction = p.cin_per_group() * config.taps;
-  if (reduction < kLongReduction) {
-    return plan::Support::no("a reduction of " + std::to_string(reduction) + " terms: for " +
-                             std::to_string(kLongReduction) + " or more");
-  }
-  if (config.splits == 1) return plan::Support::no("the positions of y fill the device without a split");
-  return plan::Support::yes();
+  return supports_choice(kSimtLongk, p, device, options);
 }
 
 }  // namespace

@@ -2,17 +2,15 @@
 
 #include "core/polyphase.hpp"
 #include "cuda/host/bias_alone.hpp"
+#include "cuda/host/choice.hpp"
 #include "cuda/simt/narrow_plan.hpp"
 #include "cuda/simt/problem_class.hpp"
-#include "cuda/sm90/dense_plan.hpp"
-#include "cuda/sm90/few_couts.hpp"
 
 namespace tconv::cuda {
 namespace simt {
 namespace {
 
 using core::DeviceInfo;
-using core::DType;
 using core::Problem;
 using plan::PlanOptions;
 
@@ -87,35 +85,7 @@ class NarrowKernel final : public plan::Kernel {
 plan::Support supports(const Problem& p, const DeviceInfo& device, const PlanOptions& options) {
   if (std::string words = narrow_refusal(p, device); !words.empty()) return plan::Support::no(words);
   if (options.force_kernel == kSimtNarrow.name) return plan::Support::yes();
-  if (p.cin_per_group() >= 16 && p.cout_per_group() > 16) {
-    return plan::Support::no("cin " + std::to_string(p.cin_per_group()) + " and cout " +
-                             std::to_string(p.cout_per_group()) + " a group: for fewer than 16 of one");
-  }
-  // On an H200 in tf32, n59 ci206 co16 l22557 k7 takes 5.3 ms here (11 TFLOP/s, 6% of its floor) and n27
-  // ci168 co128 l10688 k3 g8 0.59 (15%), where tensor cores reach about 40% of theirs.
-  const bool rounded = p.dtype == DType::f16 || p.dtype == DType::bf16 ||
-                       (p.dtype == DType::f32 && p.precision == core::Precision::tf32);
-  const core::Work work = core::work_of(p);
-  if (device.sm >= 80 && rounded && p.cin_per_group() >= 16 && p.cout_per_group() >= 16 &&
-      work.flops / 10e12 > 2 * work.bytes / (std::max(1.0, device.copy_gbps) * 1e9)) {
-    return plan::Support::no(
-        "16 channels or more a group and more products than memory hides: for tensor cores");
-  }
-  if (built_for_sm90a() && p.cout_per_group() < 16 &&
-      sm90_takes_few_couts(p, device, options.batch_invariant)) {
-    const double ms = sm90_plan(p, device, options.batch_invariant).cost.total;
-    if (ms > 0 && 1.3 * ms < few_couts_simt_ms(p)) {
-      return plan::Support::no("many channels and more products than memory hides: for tensor cores");
-    }
-  }
-  // Where tiles fill, the dense kernel is quicker (H200, us against this one's): 64->8 k8 s4 87 and 130,
-  // 48->8 39 and 63, 2->32 k16 s8 740 and 950; not yet at 16->8 k4 s2 (20 and 18) or 22->16 k7 s4 (107 and
-  // 68).
-  const int64_t columns = columns_of(p);
-  if ((columns >= 32 && p.cin_per_group() >= 32) || columns >= 128) {
-    return plan::Support::no(std::to_string(columns) + " columns (cout, residue): enough for tiles");
-  }
-  return plan::Support::yes();
+  return supports_choice(kSimtNarrow, p, device, options);
 }
 
 }  // namespace

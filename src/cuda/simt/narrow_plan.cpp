@@ -188,7 +188,10 @@ NarrowConfig plan_narrow(const Problem& p, const DeviceInfo& device, bool batch_
   NarrowConfig c;
   Problem shape_of = p;  // the choice looks at one sample where the batch must not count
   if (batch_invariant) shape_of.n = std::min<int64_t>(p.n, 1);
-  if (const NarrowCompiled* tile = best_tile(shape_of, device)) c.shape = tile->shape, c.ring = tile->ring;
+  if (const NarrowCompiled* tile = best_tile(shape_of, device)) {
+    c.shape = tile->shape, c.ring = tile->ring;
+    c.ms = cost(shape_of, device, *tile) * 1e-6;
+  }
   c.taps = ceil_div(p.k, p.stride);
   c.co_blocks = ceil_div(p.cout_per_group(), c.shape.co);
   cut_residues(c, p, may_split);

@@ -24,6 +24,7 @@ struct NarrowConfig {
   int64_t shared_bytes = 0, ring_offset = 0;
   bool direct = false, keep = false;  // see NarrowParams
   int64_t blocks = 1;                 // that run at once on the device
+  double ms = 0;                      // by the model
   bool operator==(const NarrowConfig&) const = default;
   int threads() const { return 32 * q_warps * r_warps * slice_warps; }
   std::string text() const;

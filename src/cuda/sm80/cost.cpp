@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/polyphase.hpp"
+#include "cuda/plan/geometry.hpp"
 #include "cuda/sm80/dense_plan.hpp"
 
 namespace tconv::cuda {
@@ -87,7 +88,7 @@ Sm80Cost sm80_cost(const Sm80Plan& plan, const Problem& p, const core::DeviceInf
   c.shared = busiest * shared / rates.efficiency * ms;
   c.waves = waves * (rates.start + tiles * alone) * ms;
   c.l2 = l2 / (rates.l2_bytes * sms) * ms;
-  c.dram = d.copy_gbps > 0 ? core::work_of(p).bytes / d.copy_gbps * 1e-6 : 0;
+  c.dram = d.copy_gbps > 0 ? problem_work(p).bytes / d.copy_gbps * 1e-6 : 0;
   c.launch = rates.launch_ms;
   if (k.partial) {
     const double y = static_cast<double>(plan.partial_bytes);

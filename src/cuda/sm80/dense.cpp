@@ -2,6 +2,7 @@
 
 #include "core/polyphase.hpp"
 #include "cuda/host/bias_alone.hpp"
+#include "cuda/host/choice.hpp"
 #include "cuda/host/ordered_sum.hpp"
 #include "cuda/plan/form_kernel.hpp"
 #include "cuda/sm80/dense_plan.hpp"
@@ -88,16 +89,7 @@ Support supports(const Problem& asked, const core::DeviceInfo& device, const pla
   // Strided products have nothing faster behind this kernel.
   const bool strided = asked.operation != core::Operation::forward;
   if (!takes.ok || options.force_kernel == kSm80Dense.name || strided) return takes;
-  if (p.cin_per_group() < 16 || p.cout_per_group() < 16) {
-    return Support::no("fewer than 16 channels a group: tensor cores would idle");
-  }
-  // On an H200, n64 ci128 co128 l65536 k3: 11.1 ms in ieee against 10.7 of cuda.simt.dense (tf32: 4.6 against
-  // 10.7); n32 ci32 co64 l131072 k5 d3: 3.05 against 2.69 (tf32: 1.39 against 2.70). f64 is not measured.
-  if (arithmetic_of(p) == Arithmetic::ieee || arithmetic_of(p) == Arithmetic::f64) {
-    return Support::no(std::string(name_of(p.dtype)) + " " + name_of(p.precision) +
-                       ": not faster here than fused multiply-adds; tf32, f16 and bf16 are");
-  }
-  return Support::yes();
+  return supports_choice(kSm80Dense, asked, device, options);
 }
 
 std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,

@@ -7,6 +7,7 @@
 #include "cuda/host/phases.hpp"
 #include "cuda/plan/candidates.hpp"
 #include "cuda/plan/geometry.hpp"
+#include "cuda/plan/memo.hpp"
 #include "cuda/plan/tensor.hpp"
 
 namespace tconv::cuda {
@@ -169,8 +170,12 @@ Sm80Plan sm80_plan_of(const Problem& p, const core::DeviceInfo& d, const Sm80Con
 }
 
 Sm80Plan sm80_plan(const Problem& p, const core::DeviceInfo& d, bool batch_invariant) {
-  return choose_plan(p, batch_invariant,
-                     [&](const Problem& one, const SplitLimits& limits) { return cheapest(one, d, limits); });
+  static thread_local Memo<Sm80Plan> memo;
+  return memo.get(p, d, batch_invariant, [&] {
+    return choose_plan(p, batch_invariant, [&](const Problem& one, const SplitLimits& limits) {
+      return cheapest(one, d, limits);
+    });
+  });
 }
 
 int sm80_tap_group(const Problem& p, int tile) {

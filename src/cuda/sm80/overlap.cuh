@@ -40,32 +40,47 @@ class Fragments {
       }
     }
   }
-  __device__ static __forceinline__ void round(const uint4 (&raw)[S::kMi], uint4 (&a)[S::kMi][1]) {
+  __device__ __forceinline__ void round(const uint4 (&raw)[S::kMi], uint4 (&a)[S::kMi][A::kParts]) {
 #pragma unroll
     for (int i = 0; i < S::kMi; ++i) {
+      const uint32_t v[4] = {raw[i].x, raw[i].y, raw[i].z, raw[i].w};
       if constexpr (sizeof(T) == 2) {
         a[i][0] = raw[i];
+      } else if constexpr (A::kParts == 2) {
+        for (const uint32_t u : v) small_.see(u);
+        split_quickly(v[0], a[i][0].x, a[i][1].x);
+        split_quickly(v[1], a[i][0].y, a[i][1].y);
+        split_quickly(v[2], a[i][0].z, a[i][1].z);
+        split_quickly(v[3], a[i][0].w, a[i][1].w);
       } else {
-        const uint32_t v[4] = {raw[i].x, raw[i].y, raw[i].z, raw[i].w};
         A::operand(v, a[i]);
       }
     }
   }
 
-  __device__ __forceinline__ void columns(const T* stage, int step, uint2 (&b)[S::kNi][1]) const {
-    const T* at = stage + column_ + step * A::kDepth * S::kXPitch;
+  // Two tiles of columns, the j-th and the one behind it. x comes rounded; split operands are split here.
+  __device__ __forceinline__ void columns(const T* stage, int step, int j, uint2 (&b)[2][A::kParts]) const {
+    const T* at = stage + column_ + step * A::kDepth * S::kXPitch + j * 8;
+    if constexpr (sizeof(T) == 2) {
+      const uint4 both = ptx::load_matrices_transposed(ptx::shared_address(at));
+      b[0][0] = {both.x, both.y};
+      b[1][0] = {both.z, both.w};
+    } else {
+      constexpr int kHalf = 4 * S::kXPitch;
 #pragma unroll
-    for (int j = 0; j < S::kNi; j += 2, at += 16) {
-      if constexpr (sizeof(T) == 2) {
-        const uint4 both = ptx::load_matrices_transposed(ptx::shared_address(at));
-        b[j][0] = {both.x, both.y};
-        b[j + 1][0] = {both.z, both.w};
-      } else {
-        constexpr int kHalf = 4 * S::kXPitch;
-        b[j][0] = {bits(at[0]), bits(at[kHalf])};
-        b[j + 1][0] = {bits(at[8]), bits(at[kHalf + 8])};
+      for (int i = 0; i < 2; ++i) {
+        if constexpr (A::kParts == 2) {
+          split_quickly(bits(at[i * 8]), b[i][0].x, b[i][1].x);
+          split_quickly(bits(at[kHalf + i * 8]), b[i][0].y, b[i][1].y);
+        } else {
+          b[i][0] = {bits(at[i * 8]), bits(at[kHalf + i * 8])};
+        }
       }
     }
+  }
+
+  __device__ bool too_small() const {
+    return small_.too_small();
   }
 
  private:
@@ -73,11 +88,12 @@ class Fragments {
     return __float_as_uint(v);
   }
   int row_, column_;
+  Smallest small_;
 };
 
-// The block's slabs, one after the other.
+// The block's slabs, one after the other. Whether it has seen operands that two parts do not hold.
 template <class S, OverlapCopy kWeightCopy, OverlapCopy kXCopy>
-__device__ __forceinline__ void multiply_slabs(const OverlapParams& p, const Place& place,
+__device__ __forceinline__ bool multiply_slabs(const OverlapParams& p, const Place& place,
                                                unsigned char* shared, int first_row, int first_column,
                                                float (&sums)[S::kMi][S::kNi][MmaAccumulator::kRegisters]) {
   using A = typename S::A;
@@ -94,7 +110,7 @@ __device__ __forceinline__ void multiply_slabs(const OverlapParams& p, const Pla
   }
   columns.load_next();
   columns.store(stage_at(0) + kX);
-  const Fragments<S> fragments(first_row, first_column);
+  Fragments<S> fragments(first_row, first_column);
   int slot = 0;
 #pragma unroll 1
   for (int slab = 0; slab < slabs; ++slab) {
@@ -105,35 +121,42 @@ __device__ __forceinline__ void multiply_slabs(const OverlapParams& p, const Pla
     ptx::copy_async_commit();
     if (slab + 1 < slabs) columns.load_next();
     const T* stage = stage_at(slot);
-    uint4 raw[2][S::kMi];
-    fragments.raw_weights(stage, 0, raw[0]);
+    // Split operands leave no registers for the next step's.
+    constexpr int kAhead = A::kParts == 1 ? 1 : 0;
+    uint4 raw[1 + kAhead][S::kMi];
+    if (kAhead == 1) fragments.raw_weights(stage, 0, raw[0]);
 #pragma unroll
     for (int step = 0; step < S::kSteps; ++step) {
-      uint4 a[S::kMi][1];
-      uint2 b[S::kNi][1];
-      if (step + 1 < S::kSteps) fragments.raw_weights(stage, step + 1, raw[(step + 1) % 2]);
-      fragments.columns(stage + kX, step, b);
-      fragments.round(raw[step % 2], a);
+      uint4 a[S::kMi][A::kParts];
+      if (step + kAhead < S::kSteps)
+        fragments.raw_weights(stage, step + kAhead, raw[(step + kAhead) % (1 + kAhead)]);
+      fragments.round(raw[step % (1 + kAhead)], a);
 #pragma unroll
-      for (int i = 0; i < S::kMi; ++i) {
+      for (int j = 0; j < S::kNi; j += 2) {
+        uint2 b[2][A::kParts];
+        fragments.columns(stage + kX, step, j, b);
 #pragma unroll
-        for (int j = 0; j < S::kNi; ++j) multiply<A>(sums[i][j], a[i], b[j]);
+        for (int i = 0; i < S::kMi; ++i) {
+          multiply<A>(sums[i][j], a[i], b[0]);
+          multiply<A>(sums[i][j + 1], a[i], b[1]);
+        }
       }
     }
     if (slab + 1 < slabs) columns.store(stage_at(next) + kX);
     slot = next;
   }
+  return A::kParts == 2 && (fragments.too_small() || columns.too_small());
 }
 
 template <class S, OverlapCopy kWeightCopy, class... Rest>
-__device__ __forceinline__ void multiply_by_x(const OverlapParams& p, Rest&&... rest) {
+__device__ __forceinline__ bool multiply_by_x(const OverlapParams& p, Rest&&... rest) {
   if (p.x_copy == OverlapCopy::vector) {
-    multiply_slabs<S, kWeightCopy, OverlapCopy::vector>(p, rest...);
+    return multiply_slabs<S, kWeightCopy, OverlapCopy::vector>(p, rest...);
   } else if (sizeof(typename S::T) == 4 || p.x_copy == OverlapCopy::word) {
-    multiply_slabs<S, kWeightCopy, OverlapCopy::word>(p, rest...);
+    return multiply_slabs<S, kWeightCopy, OverlapCopy::word>(p, rest...);
   } else {
-    multiply_slabs<S, kWeightCopy, sizeof(typename S::T) == 2 ? OverlapCopy::element : OverlapCopy::word>(
-        p, rest...);
+    constexpr OverlapCopy kLeast = sizeof(typename S::T) == 2 ? OverlapCopy::element : OverlapCopy::word;
+    return multiply_slabs<S, kWeightCopy, kLeast>(p, rest...);
   }
 }
 
@@ -143,32 +166,33 @@ template <class S>
 __global__ void __launch_bounds__(kOverlapThreads, 2)
     overlap_kernel(const __grid_constant__ OverlapParams p) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  using A = typename S::A;
   using T = typename S::T;
   extern __shared__ __align__(128) unsigned char shared[];
-  const Place place(p);
-  const int warp = threadIdx.x / 32, row_warps = S::kRows / S::kWarpRows;
-  const int first_row = warp % row_warps * S::kWarpRows, first_column = warp / row_warps * S::kWarpColumns;
+  const Place place(p, S::kStagesOfSlab);
+  const int warp = threadIdx.x / 32;
+  const int first_row = warp % S::kRowWarps * S::kWarpRows;
+  const int first_column = warp / S::kRowWarps * S::kWarpColumns;
   float sums[S::kMi][S::kNi][MmaAccumulator::kRegisters] = {};
+  bool small;
   if (p.weight_copy == OverlapCopy::vector) {
-    multiply_by_x<S, OverlapCopy::vector>(p, place, shared, first_row, first_column, sums);
+    small = multiply_by_x<S, OverlapCopy::vector>(p, place, shared, first_row, first_column, sums);
   } else if (sizeof(T) == 4 || p.weight_copy == OverlapCopy::word) {
-    multiply_by_x<S, OverlapCopy::word>(p, place, shared, first_row, first_column, sums);
+    small = multiply_by_x<S, OverlapCopy::word>(p, place, shared, first_row, first_column, sums);
   } else {
-    multiply_by_x<S, sizeof(T) == 2 ? OverlapCopy::element : OverlapCopy::word>(p, place, shared, first_row,
-                                                                                first_column, sums);
+    constexpr OverlapCopy kLeast = sizeof(T) == 2 ? OverlapCopy::element : OverlapCopy::word;
+    small = multiply_by_x<S, kLeast>(p, place, shared, first_row, first_column, sums);
   }
   ptx::copy_async_wait<0>();
   __syncthreads();
   stage_products<S>(reinterpret_cast<float*>(shared), sums, first_row, first_column);
-  store_outputs<T>(p, place.rank, place, reinterpret_cast<const float*>(shared));
+  store_outputs<S>(p, place.rank, place, reinterpret_cast<float*>(shared), small);
 #endif
 }
 
 template <class A>
 OverlapFunctions functions_of() {
   return {{overlap_kernel<Shape<A, 0>>, overlap_kernel<Shape<A, 1>>, overlap_kernel<Shape<A, 2>>,
-           overlap_kernel<Shape<A, 3>>}};
+           overlap_kernel<Shape<A, 3>>, overlap_kernel<Shape<A, 4>>, overlap_kernel<Shape<A, 5>>}};
 }
 
 }  // namespace tconv::cuda::sm80::overlap

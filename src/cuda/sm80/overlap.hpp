@@ -33,12 +33,19 @@ namespace tconv::cuda {
 
 extern const plan::KernelEntry kSm80Overlap;
 
-inline constexpr int kOverlapRows = 128, kOverlapThreads = 256, kOverlapSlabBytes = 128;
-inline constexpr int kOverlapColumns[] = {16, 32, 64, 128};
-inline constexpr int kOverlapTiles = 4;
-inline constexpr int kOverlapStages[kOverlapTiles] = {5, 4, 4, 3};
-inline constexpr int kOverlapPad = 8;         // elements behind a row of a stage: fragments meet all banks
-inline constexpr int kOverlapSumPitch = 132;  // of a column's products: likewise
+inline constexpr int kOverlapThreads = 256;
+inline constexpr int kOverlapSlabBytes = 128;  // of a channel's row; splits cut the depth into these
+inline constexpr int kOverlapPad = 8;          // elements behind a row of a stage: fragments meet all banks
+
+// A block's tile. A stage holds stage_bytes of depth, a part of a slab where columns are many.
+struct OverlapTile {
+  int rows, columns, stages, stage_bytes;
+  constexpr int sum_pitch() const { return rows + 4; }  // of a column's products: they meet all banks
+};
+inline constexpr OverlapTile kOverlapTiles[] = {{128, 16, 5, 128},  {128, 32, 4, 128}, {128, 64, 4, 128},
+                                                {128, 128, 3, 128}, {64, 256, 4, 64},  {32, 256, 4, 64}};
+inline constexpr int kOverlapTileCount = 6;
+inline constexpr int kOverlapTallTile = 3;  // the widest of those with most rows
 
 // Bytes that a copy moves.
 enum class OverlapCopy : int { vector = 16, word = 4, element = 2 };
@@ -68,16 +75,17 @@ struct OverlapParams {
 };
 
 struct OverlapFunctions {
-  void (*tiles[kOverlapTiles])(OverlapParams);
+  void (*tiles[kOverlapTileCount])(OverlapParams);
 };
 OverlapFunctions overlap_tf32();
+OverlapFunctions overlap_ieee();
 OverlapFunctions overlap_f16();
 OverlapFunctions overlap_bf16();
 
 constexpr int overlap_shared_bytes(int tile, int element) {
-  const int columns = kOverlapColumns[tile];
-  const int stage = kOverlapSlabBytes / element * (kOverlapRows + columns + 2 * kOverlapPad) * element;
-  const int sums = columns * kOverlapSumPitch * 4, stages = kOverlapStages[tile] * stage;
+  const OverlapTile& t = kOverlapTiles[tile];
+  const int stage = t.stage_bytes / element * (t.rows + t.columns + 2 * kOverlapPad) * element;
+  const int sums = t.columns * t.sum_pitch() * 4, stages = t.stages * stage;
   return sums > stages ? sums : stages;
 }
 

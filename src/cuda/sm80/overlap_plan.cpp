@@ -7,6 +7,7 @@
 #include "core/polyphase.hpp"
 #include "cuda/host/phases.hpp"
 #include "cuda/plan/geometry.hpp"
+#include "cuda/plan/memo.hpp"
 #include "cuda/plan/report.hpp"
 #include "cuda/plan/tensor.hpp"
 
@@ -29,7 +30,7 @@ int64_t tiles_of(const Rows& rows) {
   return rows.cout_tiles * rows.phase_tiles;
 }
 
-Rows rows_of(const Problem& p, const Phases& f, int64_t vector) {
+Rows rows_of(const Problem& p, const Phases& f, int64_t most_rows, int64_t vector) {
   Rows best;
   const int64_t couts = p.cout_per_group();
   const auto take = [&](bool whole, int64_t most, int64_t chunk) {
@@ -43,9 +44,9 @@ Rows rows_of(const Problem& p, const Phases& f, int64_t vector) {
     rows.phase_tiles = ceil_div(f.count, chunk);
     if (best.couts == 0 || tiles_of(rows) < tiles_of(best)) best = rows;
   };
-  if (p.k <= kOverlapRows) take(true, kOverlapRows / p.k, f.count);
-  for (int64_t chunk = kOverlapRows / f.taps / vector * vector; chunk >= vector; chunk -= vector) {
-    if (chunk < f.count) take(false, kOverlapRows / (chunk * f.taps), chunk);
+  if (p.k <= most_rows) take(true, most_rows / p.k, f.count);
+  for (int64_t chunk = most_rows / f.taps / vector * vector; chunk >= vector; chunk -= vector) {
+    if (chunk < f.count) take(false, most_rows / (chunk * f.taps), chunk);
   }
   return best;
 }
@@ -92,50 +93,78 @@ bool set_columns(OverlapParams& k, const Problem& p, const Phases& f, int tile_c
   return true;
 }
 
-// Fitted on an H200 to 22 problems of 1 to 256,000 columns, each tile and split; microseconds. An SM's two
-// blocks take `together` of what they would take one after the other.
+// Fitted on an H200 to 1,400 plans of 104 problems (1 to 480,000 columns, each tile and split) in tf32, bf16
+// and split float32: half of them within 9%, the choice among them within 10% of the best on 99.
+// Microseconds. An SM's two blocks take `together` of what they would take one after the other.
 struct OverlapRates {
   double launch, block;
-  double slab[kOverlapTiles], slab16[kOverlapTiles];  // of float32, of 16 bit
-  double together[kOverlapTiles];
-  double far_slab;            // at least, of weights that L2 does not keep
-  double output, tap;         // of an output that is stored, and of each tap of it
-  double cluster, neighbour;  // of sums over a cluster, and over each of its blocks
-  double memory;              // beside the time that the bytes take, where they bind
+  double slab[3][kOverlapTileCount];  // in tf32, 16 bit, split float32
+  double odd_weights[2];              // how much longer slabs by copies of 4 bytes and of an element take
+  double odd_slab;                    // how much longer 16-bit columns by single elements take
+  double together[kOverlapTileCount], tail, crowded;
+  double far_slab;              // at least, of weights that L2 does not keep
+  double output, tap, far_tap;  // of an output, and of each tap of it, of each split's
+  double neighbour;             // of sums over a cluster, of each of its blocks
+  double memory;                // beside the time that the bytes take, where they bind
 };
-constexpr OverlapRates kRates = {.launch = 3.2,
-                                 .block = 0.6,
-                                 .slab = {0.48, 0.58, 1.0, 1.85},
-                                 .slab16 = {0.44, 0.55, 0.75, 1.4},
-                                 .together = {0.75, 0.8, 0.95, 0.85},
-                                 .far_slab = 0.95,
-                                 .output = 0.0002,
-                                 .tap = 0.0002,
-                                 .cluster = 0.6,
-                                 .neighbour = 0.35,
-                                 .memory = 8};
+constexpr OverlapRates kRates = {.launch = 2.0,
+                                 .block = 1.9,
+                                 .slab = {{0.68, 0.78, 1.14, 1.73, 2.09, 1.88},
+                                          {0.76, 0.89, 0.94, 1.48, 1.93, 1.70},
+                                          {0.88, 1.33, 2.23, 4.86, 5.21, 2.66}},
+                                 .odd_weights = {1.28, 1.43},
+                                 .odd_slab = 1.42,
+                                 .together = {0.65, 0.65, 0.68, 0.67, 0.70, 0.65},
+                                 .tail = 0.78,
+                                 .crowded = 1.5,
+                                 .far_slab = 0.90,
+                                 .output = 0.00052,
+                                 .tap = 0.00004,
+                                 .far_tap = 0.00023,
+                                 .neighbour = 0.48,
+                                 .memory = 7.6};
+
+// How much longer an SM's tensor cores take than those of an H200 by mma.sync. Narrow tiles wait for weights.
+double slower(const OverlapPlan& plan, const Problem& p, const core::DeviceInfo& d) {
+  constexpr double kHalf = 621e3 / 132, kTf32 = 310e3 / 132;  // GFLOP/s an SM
+  const bool half = size_of(p.dtype) == 2;
+  const double rate = (half ? d.half_gflops : d.tf32_gflops) / std::max(1, d.sm_count);
+  if (plan.config.tile < 2 || d.sm == 90 || rate <= 0) return 1;
+  return std::max(1.0, (half ? kHalf : kTf32) / rate);
+}
+
+double slab_us(const OverlapPlan& plan, const Problem& p, const core::DeviceInfo& d, bool far) {
+  const int kind = size_of(p.dtype) == 2 ? 1 : arithmetic_of(p) == Arithmetic::ieee ? 2 : 0;
+  const double odd = plan.params.x_copy == OverlapCopy::element && plan.config.tile > 1 ? kRates.odd_slab : 1;
+  const OverlapCopy copy = plan.params.weight_copy;
+  const double weights = copy == OverlapCopy::vector ? 1 : kRates.odd_weights[copy == OverlapCopy::element];
+  return std::max(slower(plan, p, d) * odd * weights * kRates.slab[kind][plan.config.tile],
+                  far ? kRates.far_slab : 0);
+}
 
 double ms_of(const OverlapPlan& plan, const Problem& p, const core::DeviceInfo& d) {
   const OverlapParams& k = plan.params;
-  const auto tile = static_cast<std::size_t>(plan.config.tile);
-  const auto bytes = static_cast<double>(size_of(p.dtype));
-  const bool far = static_cast<double>(p.weight_elements()) * bytes > 0.6 * static_cast<double>(d.l2_bytes);
-  const double slab =
-      std::max(bytes == 2 ? kRates.slab16[tile] : kRates.slab[tile], far ? kRates.far_slab : 0);
-  const double outputs = static_cast<double>(k.couts) * std::min(k.own, k.columns) *
+  const bool far = static_cast<double>(p.weight_elements()) * static_cast<double>(size_of(p.dtype)) >
+                   0.6 * static_cast<double>(d.l2_bytes);
+  // Of short samples, outputs are more than stride times columns.
+  const double more = std::max(1.0, static_cast<double>(k.lout) / (static_cast<double>(k.l) * k.stride));
+  const double outputs = more * static_cast<double>(k.couts) * std::min(k.own, k.columns) *
                          static_cast<double>(k.phase_tiles > 1 ? k.chunk : k.stride) / k.splits;
-  double block = kRates.block + static_cast<double>(ceil_div(k.slabs, k.splits)) * slab +
-                 outputs * (kRates.output + kRates.tap * k.taps) * (k.splits > 1 ? 1 + 0.5 * k.splits : 1);
-  if (k.splits > 1) block += kRates.cluster + kRates.neighbour * k.splits;
+  const double tap = k.splits > 1 ? kRates.far_tap * k.splits : kRates.tap;
+  double block = kRates.block + static_cast<double>(ceil_div(k.slabs, k.splits)) * slab_us(plan, p, d, far) +
+                 outputs * (kRates.output + tap * k.taps);
+  if (k.splits > 1) block += kRates.neighbour * k.splits;
   const double an_sm = static_cast<double>(plan.blocks) / std::max(1, d.sm_count);
-  const double turns = an_sm <= 1 ? 1 : kRates.together[tile] * (an_sm <= 2 ? 2 : an_sm + 0.3);
-  const double memory = d.copy_gbps > 0 ? core::work_of(p).bytes / d.copy_gbps * 1e-3 + kRates.memory : 0;
+  const double crowded = k.splits >= 4 && an_sm > 2 ? kRates.crowded : 1;  // large clusters wait for a place
+  const double turns =
+      an_sm <= 1 ? 1 : crowded * kRates.together[plan.config.tile] * (an_sm <= 2 ? 2 : an_sm + kRates.tail);
+  const double memory = d.copy_gbps > 0 ? problem_work(p).bytes / d.copy_gbps * 1e-3 + kRates.memory : 0;
   return (kRates.launch + std::max(turns * block, far ? memory : 0)) * 1e-3;
 }
 
 OverlapPlan cheapest(const Problem& p, const core::DeviceInfo& d, int forced_splits) {
   OverlapPlan best;
-  for (int tile = 0; tile < kOverlapTiles; ++tile) {
+  for (int tile = 0; tile < kOverlapTileCount; ++tile) {
     for (const int splits : kSplits) {
       if (forced_splits > 0 && splits != forced_splits) continue;
       const OverlapPlan plan = overlap_plan_of(p, d, {tile, splits});
@@ -157,8 +186,9 @@ OverlapPlan overlap_plan_of(const Problem& p, const core::DeviceInfo& d, const O
   k.slabs = static_cast<int>(ceil_div(p.cin_per_group(), kOverlapSlabBytes / shape.element));
   k.splits = config.splits;
   if (k.splits > 1 && (d.sm < 90 || k.splits > k.slabs)) return plan;
-  const Rows rows = rows_of(p, f, 16 / shape.element);
-  if (rows.couts == 0 || !set_columns(k, p, f, kOverlapColumns[config.tile])) return plan;
+  const OverlapTile& tile = kOverlapTiles[config.tile];
+  const Rows rows = rows_of(p, f, tile.rows, 16 / shape.element);
+  if (rows.couts == 0 || !set_columns(k, p, f, tile.columns)) return plan;
   set_rows(k, p, f, rows);
   const auto steps = p.x_steps();
   k.x_step[0] = steps[0], k.x_step[1] = steps[1];
@@ -183,10 +213,13 @@ OverlapPlan overlap_plan_of(const Problem& p, const core::DeviceInfo& d, const O
 }
 
 OverlapPlan overlap_plan(const Problem& p, const core::DeviceInfo& d, bool batch_invariant) {
-  if (!batch_invariant || p.n == 1) return cheapest(p, d, 0);
-  Problem one = p;
-  one.n = 1;
-  return cheapest(p, d, cheapest(one, d, 0).config.splits);
+  static thread_local Memo<OverlapPlan> memo;
+  return memo.get(p, d, batch_invariant, [&] {
+    if (!batch_invariant || p.n == 1) return cheapest(p, d, 0);
+    Problem one = p;
+    one.n = 1;
+    return cheapest(p, d, cheapest(one, d, 0).config.splits);
+  });
 }
 
 std::string overlap_refusal(const Problem& p, const core::DeviceInfo& d) {
@@ -194,16 +227,16 @@ std::string overlap_refusal(const Problem& p, const core::DeviceInfo& d) {
     return std::string("operation ") + name_of(p.operation) + ": this kernel is for transposed";
   }
   if (d.sm < 80) return "compute capability below 8.0: no tf32 or bfloat16 tensor cores";
-  if (p.dtype == core::DType::f64 || arithmetic_of(p) == Arithmetic::ieee) {
-    return std::string(name_of(p.dtype)) + " " + name_of(p.precision) +
-           ": this kernel is for tf32, f16 and bf16";
+  if (p.dtype == core::DType::f64) {
+    return "dtype f64: this kernel is for float32 and 16-bit types";
   }
   if (const plan::Support takes = tensor_supports(p); !takes.ok) return takes.reason;
   if (!phases_of(p).interleaved) return "dilation skews the phases";
   if (p.n * p.l < 1 || p.y_elements() < 1) return "no position";
   // Outputs that no x reaches are few beside the tile that stores them.
   if (p.lout() / p.stride > 2 * (p.l + p.dilation * p.k) + 1024) return "most outputs lie beyond x";
-  if (overlap_plan_of(p, d, {kOverlapTiles - 1, 1}).blocks == 0) return "its taps do not fit a tile";
+  const auto fits = [&](int tile) { return overlap_plan_of(p, d, {tile, 1}).blocks > 0; };
+  if (!fits(kOverlapTallTile) && !fits(kOverlapTallTile + 1)) return "its taps do not fit a tile";
   return "";
 }
 
@@ -223,8 +256,9 @@ std::vector<plan::StageLine> stages(const OverlapPlan& plan, const Problem& p) {
   const OverlapParams& k = plan.params;
   const std::string cluster =
       k.splits > 1 ? "a cluster of " + std::to_string(k.splits) + " blocks" : "a block";
-  const std::string ring = std::to_string(kOverlapStages[plan.config.tile]) + " stages of " +
-                           std::to_string(kOverlapSlabBytes / static_cast<int>(size_of(p.dtype))) +
+  const OverlapTile& tile = kOverlapTiles[plan.config.tile];
+  const std::string ring = std::to_string(tile.stages) + " stages of " +
+                           std::to_string(tile.stage_bytes / static_cast<int>(size_of(p.dtype))) +
                            " channels";
   const std::string adds = k.splits > 1 ? ", splits in order through the cluster's shared memory" : "";
   return {{"schedule", cluster + " a tile, " + std::to_string(plan.blocks) + " blocks, neighbours share " +

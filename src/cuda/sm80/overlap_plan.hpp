@@ -15,7 +15,7 @@ namespace tconv::cuda {
 
 // Printable and comparable: what a plan chooses.
 struct OverlapConfig {
-  int tile = 0;    // of kOverlapColumns
+  int tile = 0;    // of kOverlapTiles
   int splits = 1;  // of the depth: blocks of a cluster
   bool operator==(const OverlapConfig&) const = default;
 };

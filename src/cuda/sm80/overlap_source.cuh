@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cuda/device/arithmetic.cuh"
-#include "cuda/sm80/overlap.hpp"
+#include "cuda/sm80/overlap_exact.cuh"
 
 namespace tconv::cuda::sm80::overlap {
 
@@ -11,12 +11,15 @@ template <class Arithmetic, int kTileIndex>
 struct Shape {
   using A = Arithmetic;
   using T = typename A::T;
-  static constexpr int kRows = kOverlapRows, kColumns = kOverlapColumns[kTileIndex];
-  static constexpr int kStages = kOverlapStages[kTileIndex];
-  static constexpr int kWarpColumns = kColumns < 64 ? kColumns : kColumns / 2;
-  static constexpr int kWarpRows = kColumns < 64 ? 16 : 32;
+  static constexpr OverlapTile kTile = kOverlapTiles[kTileIndex];
+  static constexpr int kRows = kTile.rows, kColumns = kTile.columns, kStages = kTile.stages;
+  static constexpr int kSumPitch = kTile.sum_pitch();
+  static constexpr int kWarpRows = kColumns < 64 ? 16 : 32, kRowWarps = kRows / kWarpRows;
+  static constexpr int kWarpColumns = kColumns / (kOverlapThreads / 32 / kRowWarps);
   static constexpr int kMi = kWarpRows / 16, kNi = kWarpColumns / 8;
-  static constexpr int kSlab = kOverlapSlabBytes / sizeof(T), kSteps = kSlab / A::kDepth;
+  // Channels of a stage, and stages of a slab.
+  static constexpr int kSlab = kTile.stage_bytes / sizeof(T), kSteps = kSlab / A::kDepth;
+  static constexpr int kStagesOfSlab = kOverlapSlabBytes / kTile.stage_bytes;
   static constexpr int kWeightPitch = kRows + kOverlapPad, kXPitch = kColumns + kOverlapPad;
   static constexpr int kWeightBytes = kSlab * kWeightPitch * sizeof(T);
   static constexpr int kStageBytes = kWeightBytes + kSlab * kXPitch * static_cast<int>(sizeof(T));
@@ -28,9 +31,9 @@ struct Shape {
 // Which tile a block has, and which part of its depth.
 struct Place {
   int rank, group, first_cout, couts, first_phase, column_tile;
-  int first_slab, end_slab;
+  int first_slab, end_slab;  // in stages
 
-  __device__ explicit Place(const OverlapParams& p) {
+  __device__ Place(const OverlapParams& p, int stages_of_slab) {
     const int tile = blockIdx.x / p.splits;
     rank = blockIdx.x - tile * p.splits;
     const int row_tiles = p.cout_tiles * p.phase_tiles * p.groups;
@@ -44,8 +47,8 @@ struct Place {
     first_cout = (row - group * p.cout_tiles) * p.couts;
     couts = min(p.couts, p.cout_group - first_cout);
     first_phase = phase_tile * p.chunk;
-    first_slab = static_cast<int>(int64_t{p.slabs} * rank / p.splits);
-    end_slab = static_cast<int>(int64_t{p.slabs} * (rank + 1) / p.splits);
+    first_slab = static_cast<int>(int64_t{p.slabs} * rank / p.splits) * stages_of_slab;
+    end_slab = static_cast<int>(int64_t{p.slabs} * (rank + 1) / p.splits) * stages_of_slab;
   }
 };
 
@@ -93,7 +96,7 @@ class WeightCopies {
     T* to = stage + map_.row * S::kWeightPitch + map_.element;
     if constexpr (kCopy == OverlapCopy::element) {
       pass(to);
-    } else {
+    } else if (kRows <= S::kSlab || map_.row < S::kSlab) {
 #pragma unroll
       for (int row = 0; row < S::kSlab; row += kRows) {
         // An address is taken from a copy of no bytes as well: the operand's begin is a good one.
@@ -117,7 +120,7 @@ class WeightCopies {
   static constexpr int kRows = Map::kRowsAtOnce;
 
   __device__ __forceinline__ void pass(T* to) const {
-    constexpr int kAhead = 16;
+    constexpr int kAhead = S::kSlab / kRows < 16 ? S::kSlab / kRows : 16;
 #pragma unroll 1
     for (int row = 0; row < S::kSlab; row += kAhead * kRows) {
       T held[kAhead];
@@ -148,7 +151,7 @@ __device__ inline const T* column_source(const OverlapParams& p, const Place& pl
 }
 
 // x through registers: rows may begin anywhere, and small copies past registers are slow. What a thread loads
-// while a slab is multiplied it stores behind it, rounded for the tensor cores.
+// while a slab is multiplied it stores behind it, rounded for the tensor cores; what is split, as it is.
 template <class S, OverlapCopy kCopy>
 class XCopies {
  public:
@@ -194,6 +197,10 @@ class XCopies {
     }
   }
 
+  __device__ bool too_small() const {
+    return small_.too_small();
+  }
+
  private:
   // Of single elements a thread takes two neighbours, to store them as one word.
   static constexpr bool kPairs = kCopy == OverlapCopy::element;
@@ -225,7 +232,12 @@ class XCopies {
     advance();
   }
   __device__ __forceinline__ void store_words(T* to) {
-    if constexpr (sizeof(T) == 4) round_held();
+    if constexpr (A::kParts == 2) {
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) small_.see(held_[i]);
+    } else if constexpr (sizeof(T) == 4) {
+      round_held();
+    }
     if (kRows > S::kSlab && map_.row >= S::kSlab) return;
 #pragma unroll
     for (int i = 0; i < kWords; i += kPieceWords, to += kRows * S::kXPitch) {
@@ -266,6 +278,7 @@ class XCopies {
   bool there_, second_there_;
   int left_;
   uint32_t held_[kHeld] = {};
+  Smallest small_;
 };
 
 #endif

@@ -5,7 +5,7 @@
 #include "cuda/device/accumulator.hpp"
 #include "cuda/device/epilogue.cuh"
 #include "cuda/device/ptx/sm80.cuh"
-#include "cuda/sm80/overlap.hpp"
+#include "cuda/sm80/overlap_exact.cuh"
 
 namespace tconv::cuda::sm80::overlap {
 
@@ -38,7 +38,7 @@ __device__ __forceinline__ void stage_products(float* products, const Sums& sums
 #pragma unroll
       for (int r = 0; r < Map::kRegisters; ++r) {
         const int column = first_column + j * Map::kColumns + Map::column(lane, r);
-        products[column * kOverlapSumPitch + first_row + i * Map::kRows + Map::row(lane, r)] = sums[i][j][r];
+        products[column * S::kSumPitch + first_row + i * Map::kRows + Map::row(lane, r)] = sums[i][j][r];
       }
     }
   }
@@ -87,7 +87,7 @@ struct OutputPlace {
   int product;             // of the first cout and tap 0
 
   template <class P>
-  __device__ OutputPlace(const OverlapParams& p, const P& place, int n, int u, int slot) {
+  __device__ OutputPlace(const OverlapParams& p, const P& place, int sum_pitch, int n, int u, int slot) {
     const int64_t at = int64_t{u} * p.stride + slot - p.padding;
     if (at < 0 || at >= p.lout) return;
     o = int64_t{n} * p.cout * p.lout + at;
@@ -96,73 +96,116 @@ struct OutputPlace {
     first_tap = u < l ? 0 : (u - l) / p.step + 1;
     end_tap = min(taps, u / p.step + 1);
     const int column = n * l + u - (place.column_tile * p.own - p.halo);
-    product = column * kOverlapSumPitch + slot - place.first_phase;
+    product = column * sum_pitch + slot - place.first_phase;
   }
 };
 
-template <class T, int kSplits>
-__device__ __forceinline__ void store_output(const OutputPlace& out, int tap_step, const float* at,
-                                             const void* bias, int64_t channel, T* to) {
-  if (out.first_tap >= out.end_tap) {
-    *to = epilogue_of<T>(bias, channel).alone();
-    return;
-  }
-  float sum = 0;
-#pragma unroll 2
-  for (int tap = out.first_tap; tap < out.end_tap; ++tap) sum += split_sum<kSplits>(at + tap * tap_step);
-  *to = epilogue_of_sums<T>(bias, channel)(sum);
-}
-
-template <class T, int kSplits, class P>
-__device__ __forceinline__ void store_share(const OverlapParams& p, int rank, const P& place,
-                                            const float* products) {
+// Calls store(out, u, slot, n, cout of the tile, y) for each output of a block's share of the tile.
+template <class S, class P, class Store>
+__device__ __forceinline__ void for_share(const OverlapParams& p, int rank, int splits, const P& place,
+                                          const Store& store) {
+  using T = typename S::T;
   const Turns turns(p, place);
   const bool last = place.first_phase + p.chunk >= p.phases;
   const uint32_t slots = (last ? p.stride : place.first_phase + p.chunk) - place.first_phase;
   const uint32_t each = turns.count * slots;
   // Neighbouring threads take neighbouring outputs of a cout; where these are few, others take other couts.
   uint32_t lanes = 32;
-  while (lanes < kOverlapThreads && lanes * kSplits < each) lanes *= 2;
+  while (lanes < kOverlapThreads && lanes * splits < each) lanes *= 2;
   const int cout_lane = threadIdx.x / lanes, cout_lanes = kOverlapThreads / lanes;
-  const int tap_step = p.tap_rows - p.step * kOverlapSumPitch;
   const int64_t first_channel = int64_t{place.group} * p.cout_group + place.first_cout;
-  for (uint32_t e = threadIdx.x % lanes + rank * lanes; e < each; e += lanes * kSplits) {
+  for (uint32_t e = threadIdx.x % lanes + rank * lanes; e < each; e += lanes * splits) {
     const uint32_t turn = e / slots, number = turns.first + turn, n = p.turns.divide(number);
     const int u = p.first_u + static_cast<int>(number - n * p.turns.value);
-    const OutputPlace out(p, place, static_cast<int>(n), u,
-                          place.first_phase + static_cast<int>(e - turn * slots));
+    const int slot = place.first_phase + static_cast<int>(e - turn * slots);
+    const OutputPlace out(p, place, S::kSumPitch, static_cast<int>(n), u, slot);
     if (out.o < 0) continue;
     T* to = static_cast<T*>(p.y) + out.o + (first_channel + cout_lane) * p.lout;
-    const float* at = products + out.product + cout_lane * p.cout_rows;
 #pragma unroll 4
     for (int cout = cout_lane; cout < place.couts; cout += cout_lanes) {
-      store_output<T, kSplits>(out, tap_step, at, p.bias, first_channel + cout, to);
+      store(out, Turn{static_cast<int>(n), u, slot}, cout, to);
       to += cout_lanes * p.lout;
-      at += cout_lanes * p.cout_rows;
     }
   }
 }
 
-template <class T, class P>
-__device__ __forceinline__ void store_outputs(const OverlapParams& p, int rank, const P& place,
-                                              const float* products) {
-  if (p.splits == 1) {
+// Whether a sum was not finite.
+template <class S, int kSplits, class P>
+__device__ __forceinline__ bool store_share(const OverlapParams& p, int rank, const P& place,
+                                            const float* products) {
+  using T = typename S::T;
+  const int tap_step = p.tap_rows - p.step * S::kSumPitch;
+  const int64_t first_channel = int64_t{place.group} * p.cout_group + place.first_cout;
+  bool infinite = false;
+  for_share<S>(p, rank, kSplits, place, [&](const OutputPlace& out, const Turn&, int cout, T* to) {
+    if (out.first_tap >= out.end_tap) {
+      *to = epilogue_of<T>(p.bias, first_channel + cout).alone();
+      return;
+    }
+    const float* at = products + out.product + cout * p.cout_rows;
+    float sum = 0;
+#pragma unroll 2
+    for (int tap = out.first_tap; tap < out.end_tap; ++tap) sum += split_sum<kSplits>(at + tap * tap_step);
+    if constexpr (S::A::kParts == 2) infinite = infinite || !isfinite(sum);
+    *to = epilogue_of_sums<T>(p.bias, first_channel + cout)(sum);
+  });
+  return infinite;
+}
+
+// What split operands do not have right, once more: all outputs, or those that are not finite.
+template <class S, class P>
+__device__ __noinline__ void store_exact(const OverlapParams& p, int rank, const P& place, bool all) {
+  for_share<S>(p, rank, p.splits, place, [&](const OutputPlace& out, const Turn& turn, int cout, float* to) {
+    if (out.first_tap >= out.end_tap || (!all && isfinite(*to))) return;
+    const float sum = exact_sum(p, place.group, place.first_cout + cout, turn, out.first_tap, out.end_tap);
+    *to = epilogue_of_sums<float>(p.bias, int64_t{place.group} * p.cout_group + place.first_cout + cout)(sum);
+  });
+}
+
+// small: whether this block has seen operands that two parts do not hold; then the whole tile is made again.
+template <class S, int kSplits, class P>
+__device__ __forceinline__ void store_tile(const OverlapParams& p, int rank, const P& place, float* products,
+                                           bool small) {
+  constexpr bool kSplitOperands = S::A::kParts == 2;
+  float* mark = products + S::kColumns * S::kSumPitch - 1;  // a column's last places hold no product
+  if constexpr (kSplitOperands) {
+    small = __syncthreads_or(small) != 0;
+    if (threadIdx.x == 0) *mark = small ? 1.0f : 0.0f;
+  }
+  if constexpr (kSplits == 1) {
     __syncthreads();
-    store_share<T, 1>(p, rank, place, products);
-    return;
-  }
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  cluster_barrier();
-  if (p.splits == 2) {
-    store_share<T, 2>(p, rank, place, products);
-  } else if (p.splits == 4) {
-    store_share<T, 4>(p, rank, place, products);
   } else {
-    store_share<T, 8>(p, rank, place, products);
-  }
-  __syncwarp();
-  cluster_barrier();  // no block leaves while others read its products
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    cluster_barrier();
 #endif
+  }
+  const bool infinite = store_share<S, kSplits>(p, rank, place, products);
+  if constexpr (kSplitOperands) {
+    const bool all = split_sum<kSplits>(mark) != 0;
+    if (__syncthreads_or(all || infinite)) store_exact<S>(p, rank, place, all);
+  }
+  if constexpr (kSplits > 1) {
+    __syncwarp();
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    cluster_barrier();  // no block leaves while others read its products
+#endif
+  }
+}
+
+template <class S, class P>
+__device__ __forceinline__ void store_outputs(const OverlapParams& p, int rank, const P& place,
+                                              float* products, bool small) {
+  if (p.splits == 1) {
+    store_tile<S, 1>(p, rank, place, products, small);
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  } else if (p.splits == 2) {
+    store_tile<S, 2>(p, rank, place, products, small);
+  } else if (p.splits == 4) {
+    store_tile<S, 4>(p, rank, place, products, small);
+  } else {
+    store_tile<S, 8>(p, rank, place, products, small);
+#endif
+  }
 }
 
 }  // namespace tconv::cuda::sm80::overlap

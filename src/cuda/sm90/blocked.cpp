@@ -4,6 +4,7 @@
 
 #include "core/reach.hpp"
 #include "cuda/host/bias_alone.hpp"
+#include "cuda/host/choice.hpp"
 #include "cuda/host/ordered_sum.hpp"
 #include "cuda/sm80/dense_plan.hpp"
 #include "cuda/sm90/blocked_plan.hpp"
@@ -130,10 +131,12 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   }
   const Sm90BlockedPlan plan = sm90_blocked_plan(p, device);
   if (plan.main.blocks == 0) return Support::no("its stages do not fit in shared memory");
+  if (forced) return Support::yes();
+  if (p.operation == core::Operation::forward) return supports_choice(kSm90Blocked, p, device, options);
   // Behind planes, cuda.sm90.dense took 1.01 to 2.4 times as long as this kernel on each of 30 problems
   // (H200), and its model is too low.
   const double margin = form.planes ? 1.3 : 1;
-  if (!forced && plan.total_ms() >= margin * otherwise_ms(f, form.planes_ms(device), device)) {
+  if (plan.total_ms() >= margin * otherwise_ms(f, form.planes_ms(device), device)) {
     return Support::no("a pass over x takes longer than it saves");
   }
   return Support::yes();
@@ -146,8 +149,12 @@ std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::Dev
 
 }  // namespace
 
+bool sm90_blocked_pays(const Problem& p) {
+  return long_sums(transposed_form(p).product);
+}
+
 double sm90_blocked_ms(const Problem& p, const core::DeviceInfo& device) {
-  if (!refusal(p, device, {}).empty() || !long_sums(transposed_form(p).product)) return 1e30;
+  if (!refusal(p, device, {}).empty() || !sm90_blocked_pays(p)) return 1e30;
   const Sm90BlockedPlan plan = sm90_blocked_plan(p, device);
   return plan.main.blocks > 0 ? plan.total_ms() : 1e30;
 }

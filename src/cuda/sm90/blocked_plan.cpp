@@ -8,6 +8,7 @@
 #include "cuda/host/phases.hpp"
 #include "cuda/plan/candidates.hpp"
 #include "cuda/plan/geometry.hpp"
+#include "cuda/plan/memo.hpp"
 #include "cuda/sm90/cost.hpp"
 
 namespace tconv::cuda {
@@ -189,7 +190,7 @@ Sm90Cost cost_of(const Sm90Plan& plan, bool straight, const Problem& p, const De
   c.l2 = busy * (falls_out ? kRates.again : 1) * (x + weights) / kRates.l2;
   c.store = busy * (kRates.tile + outputs / (straight ? kRates.straight : kRates.store) *
                                       (k.sizes.skewed && !k.pass.partial ? 2 : 1));
-  c.dram = d.copy_gbps > 0 ? core::work_of(p).bytes / d.copy_gbps * 1e-6 : 0;
+  c.dram = d.copy_gbps > 0 ? problem_work(p).bytes / d.copy_gbps * 1e-6 : 0;
   c.launch = kRates.launch_ms + waves * kRates.start * ms;
   if (k.pass.partial) {
     c.launch += kRates.launch_ms +
@@ -249,7 +250,9 @@ Sm90BlockedPlan sm90_blocked_plan_of(const Problem& p, const DeviceInfo& d, cons
   return plan_with(transposed_form(p), p, d, config);
 }
 
-Sm90BlockedPlan sm90_blocked_plan(const Problem& p, const DeviceInfo& d) {
+namespace {
+
+Sm90BlockedPlan cheapest(const Problem& p, const DeviceInfo& d) {
   Sm90BlockedPlan best;
   best.form = transposed_form(p);
   const Problem& f = best.form.product;
@@ -272,6 +275,13 @@ Sm90BlockedPlan sm90_blocked_plan(const Problem& p, const DeviceInfo& d) {
     }
   }
   return best;
+}
+
+}  // namespace
+
+Sm90BlockedPlan sm90_blocked_plan(const Problem& p, const DeviceInfo& d) {
+  static thread_local Memo<Sm90BlockedPlan> memo;
+  return memo.get(p, d, false, [&] { return cheapest(p, d); });
 }
 
 std::string describe(const Sm90BlockedPlan& plan) {

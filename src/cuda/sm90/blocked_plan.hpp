@@ -38,6 +38,8 @@ int blocked_words(const Sm90BlockingParams& blocking, std::size_t element);
 std::unique_ptr<const plan::Kernel> sm90_blocked_kernel(const core::Problem&, const core::DeviceInfo&,
                                                         const Sm90Config&);
 
+// Whether sums are long and channels many enough that a pass over x may pay.
+bool sm90_blocked_pays(const core::Problem& problem);
 // What cuda.sm90.blocked is predicted to take, packing apart; 1e30 where the planner would not ask it.
 double sm90_blocked_ms(const core::Problem& problem, const core::DeviceInfo& device);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/polyphase.hpp"
+#include "cuda/plan/geometry.hpp"
 
 namespace tconv::cuda {
 namespace {
@@ -99,7 +100,7 @@ Sm90Cost tma_cost(const Sm90Plan& plan, const core::Problem& p, const core::Devi
              k.sizes.taps * tile.row_blocks * layout.products * 32 * ms;
   c.load = busy * k.grid.slabs * (cycles.slab + k.sizes.taps * cycles.tap);
   c.store = busy * (cycles.tile + outputs * output_cycles(k, cycles));
-  c.dram = d.copy_gbps > 0 ? core::work_of(p).bytes / d.copy_gbps * 1e-6 * kTmaDram : 0;
+  c.dram = d.copy_gbps > 0 ? problem_work(p).bytes / d.copy_gbps * 1e-6 * kTmaDram : 0;
   c.launch = kLaunchMs + waves * kStartCycles * ms + (plan.config.scaled ? kSecondMs : 0) +
              (plan.config.scaled || k.weights.resident ? kZeroMs : 0);
   c.total = std::max({c.tensor, c.load + c.store, c.dram}) + c.launch;
@@ -154,7 +155,7 @@ Sm90Cost sm90_cost(const Sm90Plan& plan, const core::Problem& p, const core::Dev
   c.load = busy * load * ms;
   c.l2 = busy * l2 / kL2BytesPerCycle * ms;
   c.store = busy * store * ms;
-  c.dram = d.copy_gbps > 0 ? core::work_of(p).bytes / d.copy_gbps * 1e-6 : 0;
+  c.dram = d.copy_gbps > 0 ? problem_work(p).bytes / d.copy_gbps * 1e-6 : 0;
   c.launch = kLaunchMs + waves * kStartCycles * ms + (plan.config.scaled ? kSecondMs : 0);
   if (k.pass.partial) {
     c.launch += kLaunchMs + 2 * static_cast<double>(plan.partial_bytes) / (kL2BytesPerCycle * sms) * ms;

@@ -2,13 +2,13 @@
 
 #include "core/polyphase.hpp"
 #include "cuda/host/bias_alone.hpp"
+#include "cuda/host/choice.hpp"
 #include "cuda/host/ordered_sum.hpp"
 #include "cuda/host/tensor_map.hpp"
 #include "cuda/plan/form_kernel.hpp"
 #include "cuda/sm80/dense_plan.hpp"
 #include "cuda/sm90/cost.hpp"
 #include "cuda/sm90/dense_plan.hpp"
-#include "cuda/sm90/few_couts.hpp"
 
 namespace tconv::cuda {
 namespace {
@@ -198,16 +198,6 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
   Sm90Kernels kernels_;
 };
 
-// Fewer than 16 couts do where their phases fill half a row block and there is much to do: n1 ci64 co8
-// l220499 k8 s4 takes 0.040 ms here, 0.084 by cuda.simt.dense (H200).
-bool too_few_channels(const Problem& p, const core::DeviceInfo& device, bool batch_invariant) {
-  constexpr double kMuch = 5e8;  // flops
-  if (p.cin_per_group() < 16) return true;
-  if (sm90_takes_few_couts(p, device, batch_invariant)) return false;
-  return p.cout_per_group() < 16 &&
-         (p.cout_per_group() * std::min(p.k, p.stride) < kSm90Rows / 2 || core::work_of(p).flops < kMuch);
-}
-
 // ms: here. Of batches of short samples the other family's model, which is too low by this much on an H200,
 // tells which is faster: so on 5 of 5 layers, by up to 1.64 (n32 ci512 co512 l17 k12 s12).
 bool better_on_sm80(const Problem& p, const core::DeviceInfo& device, double ms) {
@@ -228,25 +218,16 @@ Support supports(const Problem& asked, const core::DeviceInfo& device, const pla
   // Strided products of few channels have nothing faster behind this kernel.
   const bool strided = asked.operation != core::Operation::forward;
   const bool forced = options.force_kernel == kSm90Dense.name;
-  if (!forced && !strided && too_few_channels(p, device, options.batch_invariant)) {
-    return Support::no("fewer than 16 channels a group: tensor cores would idle");
-  }
   if (!sm90_fits(p, device, options.batch_invariant)) {
     return Support::no("its stages do not fit in shared memory: many outputs without taps");
   }
+  if (!forced && !strided) return supports_choice(kSm90Dense, asked, device, options);
   constexpr int64_t kBatch = 16, kLong = 8192;
   const bool batch = !options.batch_invariant && p.n >= kBatch && p.l <= kLong;
-  const bool ieee = arithmetic_of(p) == Arithmetic::ieee;
-  if (forced || (!batch && !ieee)) return Support::yes();
+  if (forced || !batch) return Support::yes();
   const double ms = sm90_plan(p, device, options.batch_invariant).cost.total;
-  if (batch && better_on_sm80(p, device, ms)) {
+  if (better_on_sm80(p, device, ms)) {
     return Support::no("many short samples: cuda.sm80.dense begins and ends them sooner");
-  }
-  // cuda.simt.dense on an H200 reaches 38 TFLOP/s on n64 ci128 co128 l65536 k3, 22 on n16 ci512 co256 l32 k16
-  // s8 (0.097 ms; here 0.086) and on n16 ci512 co512 l32 k6 s3 (0.074; here 0.068).
-  const double simt_ms = core::work_of(p).flops / 28e9 + 0.004;
-  if (ieee && !strided && ms > simt_ms) {
-    return Support::no("ieee float32 is three products of tf32 here: slower than fused multiply-adds");
   }
   return Support::yes();
 }

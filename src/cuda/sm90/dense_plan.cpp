@@ -6,6 +6,7 @@
 #include "cuda/host/phases.hpp"
 #include "cuda/plan/candidates.hpp"
 #include "cuda/plan/geometry.hpp"
+#include "cuda/plan/memo.hpp"
 #include "cuda/plan/tensor.hpp"
 #include "cuda/sm90/cost.hpp"
 
@@ -249,11 +250,14 @@ Sm90Plan sm90_plan_of(const Problem& p, const core::DeviceInfo& d, const Sm90Con
 }
 
 Sm90Plan sm90_plan(const Problem& p, const core::DeviceInfo& d, bool batch_invariant) {
-  if (!batch_invariant) return cheapest(p, d, 0, kAnySplits);
-  Problem one = p;
-  one.n = 1;
-  const int splits = cheapest(one, d, 0, most_shared_splits(one, phases_of(one))).config.splits;
-  return cheapest(p, d, splits, kAnySplits);
+  static thread_local Memo<Sm90Plan> memo;
+  return memo.get(p, d, batch_invariant, [&] {
+    if (!batch_invariant) return cheapest(p, d, 0, kAnySplits);
+    Problem one = p;
+    one.n = 1;
+    const int splits = cheapest(one, d, 0, most_shared_splits(one, phases_of(one))).config.splits;
+    return cheapest(p, d, splits, kAnySplits);
+  });
 }
 
 bool sm90_fits(const Problem& p, const core::DeviceInfo& d, bool batch_invariant) {
