@@ -1,7 +1,7 @@
 """Targets of the CPU path beside what this machine reaches: `torch_cpu.py --targets --threads 1`.
 
 Each row is measured here but for the drawn layers and the decoders, whose rows come from the results of
-`torch_cpu.py --draw` and `decoders.py` where --results names them. A share is of the floor of torch_cpu.py: multiply-adds
+`torch_cpu.py --draw` and `decoders.py` where --results names them. --json writes the rows. A share is of the floor of torch_cpu.py: multiply-adds
 or copies of so many bytes, by this run's rates.
 """
 
@@ -39,7 +39,11 @@ def measured(text, threads, rates, seconds=0.3):
     return row
 
 
+ROWS = []  # printed so far
+
+
 def printed(work, target, reached, met):
+    ROWS.append({"threads": torch.get_num_threads(), "work": work, "target": target, "reached": reached, "met": bool(met)})
     print(f"| {work} | {target} | {reached} | {'yes' if met else 'no'} |", flush=True)
 
 

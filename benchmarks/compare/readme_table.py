@@ -49,6 +49,12 @@ def cpu(result):
                   "layers behind"], rows)
 
 
+def cpu_targets(result):
+    rows = [[str(row["threads"]), row["work"], row["target"], row["reached"], "yes" if row["met"] else "no"]
+            for row in result["rows"]]
+    return table(["threads", "work", "target", "reached", "met"], rows)
+
+
 def milliseconds(times, key):
     return f"{times[key]['median_ms']:.3f}" if key in times else "-"
 
@@ -154,8 +160,8 @@ def conv_passes(result):
                  rows)
 
 
-VIEWS = {"decoders": decoders, "conv_passes": conv_passes, "torch_cpu": cpu, "torch_cuda": cuda,
-         "random_large": random_large, "model": model}
+VIEWS = {"decoders": decoders, "conv_passes": conv_passes, "torch_cpu": cpu, "cpu_targets": cpu_targets,
+         "torch_cuda": cuda, "random_large": random_large, "model": model}
 SUMMARIES = {"decoders": decoders_summary, "torch_cuda": cuda_summary}
 
 

@@ -71,15 +71,22 @@ def report(rows, threads):
             "geomean_share": geomean([row["share"] for row in mine]), "least_share": min(row["share"] for row in mine)}
 
 
-def write(path, rows, options, rates):
-    result = {"benchmark": "torch_cpu", "date": datetime.date.today().isoformat(), "machine": cpu_name(),
-              "versions": {"tconv": tconv_ctypes.LIB.tconv_build_info().decode(), "torch": torch.__version__,
-                           "python": platform.python_version()},
-              "operation": options.op, "drawn": options.draw, "seed": options.seed if options.draw else None,
-              "floor": rates, "summary": [report(rows, count) for count in options.threads], "rows": rows}
+def provenance():
+    return {"date": datetime.date.today().isoformat(), "machine": cpu_name(),
+            "versions": {"tconv": tconv_ctypes.LIB.tconv_build_info().decode(), "torch": torch.__version__,
+                         "python": platform.python_version()}}
+
+
+def write_json(path, result):
     with open(path, "w") as file:
         json.dump(result, file, indent=1)
         file.write("\n")
+
+
+def write(path, rows, options, rates):
+    write_json(path, {"benchmark": "torch_cpu", **provenance(), "operation": options.op, "drawn": options.draw,
+                      "seed": options.seed if options.draw else None, "floor": rates,
+                      "summary": [report(rows, count) for count in options.threads], "rows": rows})
 
 
 def show(row):
@@ -122,7 +129,7 @@ def join(options):
     options.op, options.draw, options.seed = (results[0][key] for key in ("operation", "drawn", "seed"))
     conclude(rows, options)
     if options.json:
-        write(options.json, rows, options, results[0]["floor"])
+        write(options.json, rows, options, {threads: rate for result in results for threads, rate in result["floor"].items()})
     return 0
 
 
@@ -158,7 +165,10 @@ def main():
     if not options.fresh_memory:
         cpu_cases.keep_memory()
     if options.targets:
-        return cpu_targets.run(options)
+        cpu_targets.run(options)
+        if options.json:
+            write_json(options.json, {"benchmark": "cpu_targets", **provenance(), "rows": cpu_targets.ROWS})
+        return 0
     rates = {threads: cpu_cases.rates(threads) for threads in options.threads}
     for threads, each in rates.items():
         copies = ", ".join(f"{size >> 10} kB {rate / 1e9:.0f}" for size, rate in zip(cpu_cases.COPIES, each["copy"]))
