@@ -64,8 +64,10 @@ class Sm90Blocked final : public plan::Kernel {
     params.operands = {first + 16 * int64_t{blocking.front}, operands.weight,
                        asked_.has_bias ? operands.bias : nullptr,
                        k.pass.partial ? context.workspace : operands.output};
-    status = launcher.run(functions_.tiles[plan_.main.config.tile],
-                          {plan_.main.blocks, kSm90BlockedThreads, plan_.main.shared_bytes}, params);
+    status = launcher.run(
+        functions_.tiles[plan_.main.config.tile],
+        {plan_.main.blocks, sm90_blocked_threads(sm90_tile(plan_.main.config).n), plan_.main.shared_bytes},
+        params);
     const Problem& f = plan_.form.product;
     if (status.ok() && k.pass.partial) {
       status = sum_partials(launcher, f, operands, context.workspace, sm90_sum_params(plan_.main, f));

@@ -23,7 +23,14 @@ namespace tconv::cuda {
 
 extern const plan::KernelEntry kSm90Blocked;
 
-inline constexpr int kSm90BlockedThreads = 384;  // of the main kernel: two warpgroups multiply
+// Of the main kernel, whose warpgroups have so many columns: blocks that share an SM, and threads of a block.
+// Two warpgroups multiply.
+constexpr int sm90_blocks_of_sm(int columns) {
+  return columns <= 128 ? 2 : 1;
+}
+constexpr int sm90_blocked_threads(int columns) {
+  return sm90_blocks_of_sm(columns) == 2 ? 320 : 384;
+}
 inline constexpr int kSm90BlockingThreads = 256;
 
 // The pass. A unit e of a row is column c = e - front, position v = first_u + c: of channel (channel, phase)

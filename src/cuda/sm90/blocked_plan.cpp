@@ -104,10 +104,18 @@ void set_main(Sm90BlockedPlan& plan, const DeviceInfo& d) {
   plan.straight =
       f.stride == 1 && main.config.splits == 1 && (main.config.folded || f.lout() % (vector / 2) == 0);
   k.pass.partial = !plan.straight && (main.config.folded || main.config.splits > 1);
-  set_shared(plan, tile, d.shared_per_block);
+  // An SM's shared memory is what one block may have and kReserved bytes of each block.
+  constexpr int64_t kReserved = 1024;
+  plan.blocks_of_sm = sm90_blocks_of_sm(tile.n);
+  set_shared(plan, tile, (d.shared_per_block + kReserved) / plan.blocks_of_sm - kReserved);
+  if (main.shared_bytes == 0 && plan.blocks_of_sm > 1) {
+    plan.blocks_of_sm = 1;
+    set_shared(plan, tile, d.shared_per_block);
+  }
   main.config.stages = k.gather.stages;
   const int64_t rows = int64_t{k.grid.row_runs} * k.sizes.groups * k.grid.splits;
-  const int64_t most = std::max<int64_t>(1, rows < d.sm_count ? d.sm_count / rows : 1);
+  const int64_t at_once = int64_t{d.sm_count} * plan.blocks_of_sm;
+  const int64_t most = std::max<int64_t>(1, rows < at_once ? at_once / rows : 1);
   const int64_t tiles = std::max(1, k.columns.column_tiles);
   k.grid.walkers = static_cast<int>(ceil_div(tiles, ceil_div(tiles, most)));
   main.config.walkers = k.grid.walkers;
@@ -165,7 +173,8 @@ void set_blocking(Sm90BlockedPlan& plan, const Problem& asked) {
 }
 
 // Of the main kernel; the pass apart.
-Sm90Cost cost_of(const Sm90Plan& plan, bool straight, const Problem& p, const DeviceInfo& d) {
+Sm90Cost cost_of(const Sm90Plan& plan, bool straight, int blocks_of_sm, const Problem& p,
+                 const DeviceInfo& d) {
   const Sm90StageParams& k = plan.params;
   const Sm90Tile& tile = sm90_tile(plan.config);
   const int element = sm90_layout(plan.mode, false).element;
@@ -180,8 +189,9 @@ Sm90Cost cost_of(const Sm90Plan& plan, bool straight, const Problem& p, const De
                                         : static_cast<double>(tile.row_blocks) * k.sizes.block_couts *
                                               columns * k.sizes.stride * element;
   const double tiles = static_cast<double>(ceil_div(std::max(1, k.columns.column_tiles), k.grid.walkers)),
-               waves = static_cast<double>(ceil_div(plan.blocks, d.sm_count));
-  const double ms = 1e3 / kRates.clock, busy = waves * tiles * ms;
+               waves = static_cast<double>(ceil_div(plan.blocks, int64_t{d.sm_count} * blocks_of_sm));
+  // Blocks that share an SM take as long as one after the other.
+  const double ms = 1e3 / kRates.clock, busy = waves * tiles * blocks_of_sm * ms;
   // One tap has nothing to do with x but to bring it, and other row blocks need it again.
   const bool falls_out = k.sizes.taps == 1 && k.grid.row_runs > 1 &&
                          static_cast<double>(p.x_elements()) * element > kRates.kept_bytes;
@@ -224,7 +234,7 @@ Sm90BlockedPlan plan_with(const TransposedForm& form, const Problem& asked, cons
     plan.main.blocks = 0;
     return plan;
   }
-  plan.main.cost = cost_of(plan.main, plan.straight, form.product, d);
+  plan.main.cost = cost_of(plan.main, plan.straight, plan.blocks_of_sm, form.product, d);
   const bool forward = asked.operation == core::Operation::forward;
   const double read = static_cast<double>(forward ? asked.x_elements() : asked.y_elements()) *
                       static_cast<double>(size_of(asked.dtype));

@@ -22,6 +22,7 @@ struct Sm90BlockedPlan {
   int64_t slack = 0;                 // that copies of columns which are no outputs may reach
   double blocking_ms = 0;
   bool straight = false;  // outputs go from registers to y
+  int blocks_of_sm = 1;   // that share its shared memory
 
   double total_ms() const { return main.cost.total + blocking_ms; }
 };

@@ -14,8 +14,10 @@ template <class M, int RowBlocks, int N>
 struct BlockedShape : GatherShape<M, RowBlocks, N> {
   static constexpr bool kFromBlocks = true;
   static constexpr int kWide = N;
-  static constexpr int kThreads = kSm90BlockedThreads;
-  static constexpr int kConsumer = 224, kProducer = 56;  // registers: no warp has x in them
+  // Two blocks share an SM where sums leave them registers: one stores while the other multiplies. All their
+  // threads have as many.
+  static constexpr int kBlocksOfSm = sm90_blocks_of_sm(N), kThreads = sm90_blocked_threads(N);
+  static constexpr int kConsumer = kBlocksOfSm == 2 ? 0 : 224, kProducer = kBlocksOfSm == 2 ? 0 : 56;
 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL

@@ -14,6 +14,34 @@ struct alignas(sizeof(Word) * Vector) Words {
   Word v[Vector];
 };
 
+// The units' elements where a unit has phases of channels: of channel after channel, from `phase` on. left:
+// channels from the first one on.
+template <int Vector, int Positions, int Unit, class Word>
+__device__ inline void load_phases(const Sm90BlockingParams& p, const Word* (&from)[Positions],
+                                   const int64_t (&o)[Positions], const bool (&there)[Positions], int phase,
+                                   int left, Word (&values)[Positions][Unit]) {
+  int a = phase;
+#pragma unroll
+  for (int j = 0; j < Unit; j += Vector) {
+#pragma unroll
+    for (int i = 0; i < Positions; ++i) {
+      const int64_t at = o[i] + int64_t{a} * p.dilation;
+      const bool inside = there[i] && left > 0 && static_cast<uint64_t>(at) < static_cast<uint64_t>(p.length);
+      Words<Word, Vector> some{};
+      if (inside) some = *reinterpret_cast<const Words<Word, Vector>*>(from[i] + at * p.from_step[2]);
+#pragma unroll
+      for (int q = 0; q < Vector; ++q) values[i][j + q] = some.v[q];
+    }
+    a += Vector;
+    if (a == p.phases) {
+      a = 0;
+      --left;
+#pragma unroll
+      for (int i = 0; i < Positions; ++i) from[i] += p.from_step[1];
+    }
+  }
+}
+
 // A thread makes the units of some positions of a row (group, channel block, row), all loads under way
 // together. Vector: phases of a channel that one load brings, where they lie on such boundaries.
 template <class Mode, int Vector>
@@ -49,25 +77,24 @@ __global__ void __launch_bounds__(kSm90BlockingThreads)
         static_cast<const Word*>(p.from) + n * p.from_step[0] + (group * p.channels + co) * p.from_step[1];
   }
   Word values[kPositions][Mode::kUnit];
-  int a = phase, left = static_cast<int>(p.channels) - co;
-#pragma unroll
-  for (int j = 0; j < Mode::kUnit; j += Vector) {
+  if (Vector == 1 && p.phases == 1) {
+    // Few instructions a load: this pass has no others to hide them behind.
+    const int left = static_cast<int>(p.channels) - channel;
 #pragma unroll
     for (int i = 0; i < kPositions; ++i) {
-      const int64_t at = o[i] + int64_t{a} * p.dilation;
-      const bool inside = there[i] && left > 0 && static_cast<uint64_t>(at) < static_cast<uint64_t>(p.length);
-      Words<Word, Vector> some{};
-      if (inside) some = *reinterpret_cast<const Words<Word, Vector>*>(from[i] + at * p.from_step[2]);
-#pragma unroll
-      for (int q = 0; q < Vector; ++q) values[i][j + q] = some.v[q];
+      there[i] = there[i] && static_cast<uint64_t>(o[i]) < static_cast<uint64_t>(p.length);
+      from[i] += o[i] * p.from_step[2];
     }
-    a += Vector;
-    if (a == p.phases) {
-      a = 0;
-      --left;
 #pragma unroll
-      for (int i = 0; i < kPositions; ++i) from[i] += p.from_step[1];
+    for (int j = 0; j < Mode::kUnit; ++j) {
+#pragma unroll
+      for (int i = 0; i < kPositions; ++i) {
+        values[i][j] = there[i] && j < left ? __ldg(from[i]) : Word(0);
+        from[i] += p.from_step[1];
+      }
     }
+  } else {
+    load_phases<Vector>(p, from, o, there, phase, static_cast<int>(p.channels) - co, values);
   }
   uint4* to =
       static_cast<uint4*>(p.to) + block * p.block_units + (row - block * p.row_samples) * p.pitch + first;

@@ -25,6 +25,8 @@ void set_writer(Sm90Plan& plan, const Sm90Tile& tile) {
   k.pass.row_rest = 128 % k.pass.row_vectors;
   k.pass.vectors_div = Divisor::of(static_cast<uint32_t>(k.pass.row_vectors));
   k.pass.span_div = Divisor::of(static_cast<uint32_t>(k.pass.span));
+  k.pass.by_elements = k.sizes.skewed && reach + 2 * vector > pass * k.sizes.stride / 2;
+  k.pass.carried = k.sizes.skewed && !k.pass.by_elements ? reach : 0;
   // 8 words modulo 32 from row to row, as far as one phase a cout goes: 4 lanes a row, two columns each.
   k.pass.row_pitch = round_up(k.pass.span + vector, 2 * vector);
   if (k.sizes.phases == 1 && k.pass.row_pitch % 64 == 0) k.pass.row_pitch += 2 * vector;

@@ -1,4 +1,4 @@
-// The kernel of every way that cuda.sm90.dense takes: persistent, an SM a block, its warps in two roles.
+// The kernel of every way that cuda.sm90.dense takes: persistent, its warps in two roles.
 //
 //   warps that bring   x, by a Source, into a ring of stages; weights, by PackedSource, into a ring of slots
 //   warpgroups that multiply, for each of their tiles:   sums = Product(stages, slots);   Writer stores sums
@@ -7,7 +7,8 @@
 // and tma_stages.cuh have the sets there are; params.hpp has what the host tells each stage.)
 //
 //   W::Shape     types: Mode, Prologue, Activation. Numbers: kThreads, kConsumers (threads that multiply),
-//                kConsumer and kProducer (registers of a thread of either role), kRings (of x), kRowBlocks
+//                kConsumer and kProducer (registers of a thread of either role; 0: as many), kBlocksOfSm
+//                (blocks that share an SM), kRings (of x), kRowBlocks
 //   W::Params    what the host says: an aggregate of one struct a stage
 //   arrivals()   how many arrive at the barriers of each ring
 //   idle()       true: there is nothing to do here
@@ -47,9 +48,10 @@ concept TileShape = TellsStages<typename S::Params> && requires {
             epilogue::PrologueSlot<typename S::Prologue, float> && S::kConsumers %
             128 ==
         0 &&
-    S::kThreads % 128 == 0 && S::kConsumers < S::kThreads&& S::kConsumer % 8 == 0 && S::kProducer % 8 == 0 &&
-    S::kProducer >= 24 &&
-    S::kConsumers* S::kConsumer + (S::kThreads - S::kConsumers) * S::kProducer <= 64 * 1024;
+    S::kThreads % 32 == 0 && S::kConsumers < S::kThreads&& S::kConsumer % 8 == 0 && S::kProducer % 8 == 0 &&
+    (S::kConsumer == 0 || (S::kThreads % 128 == 0 && S::kProducer >= 24)) &&
+    (S::kConsumers * S::kConsumer + (S::kThreads - S::kConsumers) * S::kProducer) * S::kBlocksOfSm <=
+        64 * 1024;
 
 template <class P, class Shape>
 concept TileProducts = requires(P product, typename P::Sums sums, int tile) {
@@ -79,7 +81,7 @@ concept Stages = TileShape<typename W::Shape> && TileProducts<typename W::Produc
 #endif
 
 template <class W>
-__global__ void __launch_bounds__(W::Shape::kThreads, 1)
+__global__ void __launch_bounds__(W::Shape::kThreads, W::Shape::kBlocksOfSm)
     kernel(const __grid_constant__ typename W::Params p) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   static_assert(Stages<W>);
@@ -92,11 +94,11 @@ __global__ void __launch_bounds__(W::Shape::kThreads, 1)
   W::prepare(p, shared);
   __syncthreads();
   if (threadIdx.x >= S::kConsumers) {
-    ptx::fewer_registers<S::kProducer>();
+    if constexpr (S::kProducer > 0) ptx::fewer_registers<S::kProducer>();
     W::bring(p, block, rings, shared, (threadIdx.x - S::kConsumers) / 32);
     return;
   }
-  ptx::more_registers<S::kConsumer>();
+  if constexpr (S::kConsumer > 0) ptx::more_registers<S::kConsumer>();
   W::prepare_rows(p, block, shared);
   sync_warps(NamedBarrier::rows, S::kConsumers);
   // The same in all lanes, which the compiler then knows: descriptors stay in uniform registers.

@@ -164,6 +164,10 @@ struct Sm90PassWriter {
   Divisor vectors_div;
   int span;  // elements of a staged row, where skewed
   Divisor span_div;
+  // Where phases are skewed, the outputs behind a pass's vectors that it has some phases of. The next pass
+  // has the others and begins with them.
+  int carried;
+  bool by_elements;         // skewed so far that passes would hardly have vectors
   int shared, shared_rows;  // staged outputs; the table of rows
 };
 

@@ -45,7 +45,7 @@ class PassRows {
     carry = *reinterpret_cast<const uint4*>(row);
   }
   __device__ void put_carry(int shift, const uint4& carry) const {
-    if (thread_ >= couts_ || p_.sizes.skewed) return;
+    if (thread_ >= couts_ || p_.writer.by_elements) return;
     shift = (shift + rows_[thread_ * p_.sizes.phases].skew) % kVector;
     T* row = staged_ + thread_ * p_.writer.row_pitch;
     const T* from = reinterpret_cast<const T*>(&carry);
@@ -60,10 +60,26 @@ class PassRows {
               v = thread_ - cout * p_.writer.row_vectors;
     const uintptr_t row = reinterpret_cast<uintptr_t>(first + cout * p_.sizes.lout);
     return {p_.writer.row_rest == 0 && couts_ == p_.sizes.block_couts &&
-                p_.writer.row_turn * p_.sizes.lout % kVector == 0 && !p_.sizes.skewed,
-            v == 0 && row % 16 != 0, (row & ~uintptr_t{15}) + v * 16,
+                p_.writer.row_turn * p_.sizes.lout % kVector == 0 && !p_.writer.by_elements,
+            before_tile(v, row), (row & ~uintptr_t{15}) + v * 16,
             staged_ + cout * p_.writer.row_pitch + v * kVector};
   }
+  // Skewed: all that a pass leaves to the next one, by whole vectors. What these hold beside it is staged
+  // anew.
+  __device__ void move_carry() const {
+    const int vectors = (p_.writer.carried + 2 * kVector - 2) / kVector;
+    for (int i = thread_; i < couts_ * vectors; i += 128) {
+      const int cout = i / vectors;
+      uint4* row = reinterpret_cast<uint4*>(staged_ + cout * p_.writer.row_pitch) + (i - cout * vectors);
+      *row = row[p_.writer.row_vectors];
+    }
+  }
+
+  // Whether vector v of a tile's row at this address also has outputs of the tile before.
+  __device__ bool before_tile(int v, uintptr_t row) const {
+    return v * kVector < static_cast<int>(row % 16 / sizeof(T)) + p_.writer.carried;
+  }
+
   template <bool First>
   __device__ void store_usual(const Lane& lane) const {
     if (First && lane.head) return;
@@ -92,7 +108,7 @@ class PassRows {
 #pragma unroll 1
     for (; cout < couts_; cout += p_.writer.row_turn) {
       const uintptr_t to = (row & ~uintptr_t{15}) + v * 16;
-      if (!(First && v == 0 && row % 16 != 0)) {
+      if (!(First && before_tile(v, row))) {
         if (inside) {
           ptx::store_global16(to, *reinterpret_cast<const uint4*>(from));
         } else {
@@ -135,6 +151,30 @@ class PassRows {
       if (First && e >= shift && e >= left && e < right) to[e] = from[e];
       if (Last && e < shift && tail + e >= left && tail + e < right) to[tail + e] = from[tail + e];
     }
+  }
+
+  // The same where phases are skewed: the tile's own outputs among the first vectors, and among what its last
+  // pass leaves over.
+  template <bool First, bool Last>
+  __device__ void store_skewed_ends(T* y, int64_t o, int shift) const {
+    const int most = p_.writer.carried + 2 * kVector, tail = p_.writer.row_vectors * kVector;
+    for (int i = thread_; i < couts_ * most; i += 128) {
+      const int cout = i / most, at = i - cout * most;
+      const int late = (shift + rows_[cout * p_.sizes.phases].skew) % kVector;
+      const T* from = staged_ + cout * p_.writer.row_pitch;
+      T* to = y + cout * p_.sizes.lout + o - late;
+      if (First && at / kVector * kVector < late + p_.writer.carried) {
+        store_own(to + at, from + at, at - late, o);
+      }
+      if (Last && at < late + p_.writer.carried)
+        store_own(to + tail + at, from + tail + at, tail + at - late, o);
+    }
+  }
+  // Element e behind the pass's first output o, if it is an output of one of the pass's columns.
+  __device__ void store_own(T* to, const T* from, int e, int64_t o) const {
+    if (e < 0 || o + e < 0 || o + e >= p_.sizes.lout) return;
+    const int column = e - leads_[e % p_.sizes.stride];  // times the stride
+    if (column >= 0 && column < kPass * p_.sizes.stride) *to = *from;
   }
 
   __device__ void store_elements(T* y, int64_t first) const {

@@ -68,9 +68,9 @@ __device__ inline void make_rows(const typename S::Params& p, const Block& block
         row_block < p.sizes.row_blocks && inner < p.sizes.block_couts && cout < p.sizes.cout_group;
     const int64_t channel = int64_t{block.group} * p.sizes.cout_group + cout;
     Row r{place(inner, phase, there), 0, 1, static_cast<uint16_t>(gap_behind<S>(p.sizes, phase)), 0};
-    if (S::kMaySkew && !p.sizes.skewed) {
+    if constexpr (S::kMaySkew) {
       constexpr int kVector = 16 / sizeof(typename S::Mode::T);
-      r.skew = static_cast<uint16_t>(inner * (p.sizes.lout % kVector) % kVector);
+      if (!p.writer.by_elements) r.skew = static_cast<uint16_t>(inner * (p.sizes.lout % kVector) % kVector);
     }
     if (kIsScaled<typename S::Mode> && there) {
       const auto* packed = static_cast<const unsigned char*>(p.operands.packed);

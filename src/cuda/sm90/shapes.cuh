@@ -16,7 +16,7 @@ struct GatherShape {
   static constexpr int kRowBlocks = RowBlocks, kN = N;
   static constexpr int kColumns = N * 2 / RowBlocks;
   static constexpr int kWide = N < 128 ? N : 128;  // columns of one wgmma
-  static constexpr int kWarpgroups = 2, kRings = 1;
+  static constexpr int kWarpgroups = 2, kRings = 1, kBlocksOfSm = 1;
   static constexpr bool kMaySkew = true;
   static constexpr int kConsumers = kSm90Consumers, kThreads = kSm90Threads;
   static constexpr int kSlotBytes = RowBlocks * Mode::kParts * kSm90PartBytes;
@@ -48,6 +48,7 @@ struct TmaShape {
   static constexpr int kFirst = Group == 0 ? 2 : 1;    // stages at a tile's start that carry its number
   static constexpr int kColumns = kSm90MarkedColumns;  // columns of a marked tile
   static constexpr int kThreads = 128 * (kWarpgroups + 1), kConsumers = 128 * kWarpgroups;
+  static constexpr int kBlocksOfSm = 1;
   // Registers of a thread that multiplies and of any other. 384 threads start with 168 each, 512 with 128.
   static constexpr bool kMost = Group == 4 && RowBlocks == 2 && sizeof(typename Mode::T) == 4;
   static constexpr int kConsumer = kWarpgroups == 3 ? 160 : kMost ? 240 : 232;

@@ -4,8 +4,8 @@
 // outputs. It stages some columns at a time as [cout][output] in shared memory, residues interleaved and
 // bias where an output has no taps, each row shifted so that its 16-byte vectors are y's, and stores vectors.
 // What a pass leaves over of its last vector begins the next pass; single elements remain at a tile's ends.
-// Phases that lie more than a stride apart leave ragged ends in every pass: those rows are stored by
-// elements.
+// Where phases lie more than a stride apart a pass also leaves outputs over of which it has some phases
+// alone.
 #pragma once
 
 #include "cuda/sm90/pass_rows.cuh"
@@ -62,8 +62,9 @@ class PassWriter : PassRows<S> {
     T* y = static_cast<T*>(p_.operands.output) + (int64_t{n} * p_.sizes.cout + channel_) * p_.sizes.lout;
     const int64_t first = u * p_.sizes.stride - p_.sizes.padding;
     // Elements from the last 16-byte boundary to the first cout's first output.
-    const int shift =
-        p_.sizes.skewed ? 0 : static_cast<int>(reinterpret_cast<uintptr_t>(y + first) / sizeof(T) % kVector);
+    const int shift = p_.writer.by_elements
+                          ? 0
+                          : static_cast<int>(reinterpret_cast<uintptr_t>(y + first) / sizeof(T) % kVector);
     uint4 carry{};
     store_passes(sums, y, first, shift, carry, this->lane_at(y + first));
     if constexpr (kScaled) return;
@@ -93,11 +94,18 @@ class PassWriter : PassRows<S> {
     constexpr bool kFirst = Pass == 0, kLast = Pass == S::kN / kPass - 1;
     const int64_t o = first + int64_t{Pass} * kPass * p_.sizes.stride;
     sync();
-    if constexpr (!kFirst) this->put_carry(shift, carry);
+    if constexpr (!kFirst) {
+      if (p_.writer.carried > 0) {
+        this->move_carry();
+        sync();
+      } else {
+        this->put_carry(shift, carry);
+      }
+    }
     stage<Pass>(sums, 0, shift);
     stage<Pass>(sums, 1, shift);
     sync();
-    if (p_.sizes.skewed) {
+    if (p_.writer.by_elements) {
       this->store_elements(y, o);
     } else {
       if constexpr (!kLast) this->take_carry(carry);
@@ -107,7 +115,11 @@ class PassWriter : PassRows<S> {
       } else {
         this->template store_vectors<kFirst>(y, o, inside);
       }
-      if constexpr (kFirst || kLast) this->template store_ends<kFirst, kLast>(y, o, shift);
+      if (p_.writer.carried > 0) {
+        if constexpr (kFirst || kLast) this->template store_skewed_ends<kFirst, kLast>(y, o, shift);
+      } else if constexpr (kFirst || kLast) {
+        this->template store_ends<kFirst, kLast>(y, o, shift);
+      }
     }
     lane.to += kPass * sizeof(T) * p_.sizes.stride;
     if constexpr (!kLast) store_passes<Pass + 1>(sums, y, first, shift, carry, lane);
