@@ -7,6 +7,7 @@
 #include "cuda/plan/tensor.hpp"
 #include "cuda/refusal.hpp"
 #include "cuda/simt/bias.hpp"
+#include "cuda/simt/outer.hpp"
 #include "cuda/simt/plain.hpp"
 #include "cuda/sm80/weight_plan.hpp"
 #include "cuda/sm90/weight_plan.hpp"
@@ -186,6 +187,31 @@ TEST(WeightPlan, FewChannelsAGroupTakeNoTensorCores) {
   EXPECT_EQ(kernel("gw n16 ci512 co512 l1000 k4 s2 p1 g512 f32 tf32"), "cuda.simt.weight");
   EXPECT_NE(kernel("gw n16 ci256 co256 l8192 k8 s4 p2 g8 f32 tf32"), "cuda.simt.weight");
   EXPECT_EQ(kernel("gb n16 ci256 co256 l8192 k8 s4 p2 g8 f32 tf32"), "cuda.simt.bias");
+}
+
+// Where positions are few, the time is that of writing dw: no kernel that adds positions across threads.
+TEST(WeightPlan, FewPositionsAreOuterProducts) {
+  const core::DeviceInfo d = device("h200");
+  for (const char* text :
+       {"gw n1 ci2048 co1024 l4 k3 s1 p1 f32", "gw n1 ci1026 co1 l2 k1024 s256 p512 f32",
+        "gw n64 ci512 co256 l6 k3 s3 p0 bf16", "gw n1 ci1000 co500 l3 k7 s2 p0 f32 tf32"}) {
+    const auto plan = plan::make_plan(core::parse(text).value(), d, {}, "");
+    EXPECT_EQ(plan.value().entry, &kSimtOuter) << text;
+  }
+}
+
+TEST(WeightPlan, OuterSplitsCoverThePositions) {
+  judge::Rng rng(15);
+  const core::DeviceInfo d = device("h200");
+  for (int i = 0; i < 1000; ++i) {
+    const core::Problem p = drawn(rng, core::Operation::grad_weight);
+    const simt::OuterPlan plan = simt::outer_plan(p, d);
+    const simt::OuterParams& k = plan.params;
+    EXPECT_GE(k.splits * k.split_positions, k.positions) << text(p);
+    EXPECT_LE(k.split_positions, simt::kOuterLongest) << text(p);
+    EXPECT_TRUE(k.splits == 1 || (k.splits - 1) * k.split_positions < k.positions) << text(p);
+    EXPECT_GE(k.row_tiles * simt::kOuterTileTable[plan.tile].rows, k.cin_group) << text(p);
+  }
 }
 
 // What sums positions covers all of them once.

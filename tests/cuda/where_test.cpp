@@ -10,6 +10,7 @@
 #include "cuda/refusal.hpp"
 #include "cuda/simt/dense_plan.hpp"
 #include "cuda/simt/narrow_plan.hpp"
+#include "cuda/simt/outer.hpp"
 #include "cuda/simt/plain.hpp"
 #include "cuda/simt/strided.hpp"
 #include "cuda/simt/weight_plan.hpp"
@@ -172,13 +173,18 @@ TEST(Where, WeightGradientsHaveAPlaceEachInTheGrid) {
     const simt::WeightPlan plain = simt::weight_plan(p, device("h200"));
     const WeightTile& tile = kWeightTileTable[plan.config.tile];
     std::map<WeightPlace, int64_t> places;
+    const simt::OuterPlan outer = simt::outer_plan(p, device("h200"));
     std::map<simt::TileSum, int64_t> sums;
+    std::map<simt::OuterSum, int64_t> outer_sums;
     for (int64_t e = 0; e < p.output_elements(); ++e) {
       const WeightPlace at = weight_place(plan.params, tile.rows(), e);
       EXPECT_TRUE(at.tile < plan.params.tiles && at.row < tile.rows() && at.column < tile.columns()) << line;
       EXPECT_TRUE(places.try_emplace(at, e).second) << line << ": element " << e;
       const simt::TileSum sum = simt::tile_sum(plain, e);
       EXPECT_TRUE(sum.tile < plain.params.tiles && sums.try_emplace(sum, e).second) << line << ": " << e;
+      const simt::OuterSum mine = simt::outer_sum(outer, e);
+      EXPECT_TRUE(mine.tile < outer.params.tiles && outer_sums.try_emplace(mine, e).second)
+          << line << ": " << e;
     }
   }
 }
@@ -205,6 +211,7 @@ TEST(Stages, EveryFamilyNamesThem) {
       {"cuda.simt.depthwise", "n2 ci8 co8 l70 k4 s2 p1 g8 f32"},
       {"cuda.simt.gather", "n2 ci4 co4 l70 k4 s2 p1 d3 f32"},
       {"cuda.simt.strided", "gx n2 ci4 co4 l70 k4 s2 p1 f32"},
+      {"cuda.simt.outer", "gw n2 ci4 co4 l70 k4 s2 p1 f32"},
       {"cuda.simt.weight", "gw n2 ci4 co4 l70 k4 s2 p1 f32"},
       {"cuda.sm90.weight_blocked", "gw n2 ci64 co64 l70 k4 s2 p1 f32"},
       {"cuda.sm90.weight", "gw n2 ci64 co64 l70 k4 s2 p1 f32 tf32"},

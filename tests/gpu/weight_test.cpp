@@ -216,6 +216,7 @@ TEST_F(Weight, LongSums) {
                {"gw n4 ci2 co2 l500001 k3 s2 p1 f32", "cuda.sm90.weight_blocked", 1e-6, 2e-6},
                {"gw n4 ci2 co2 l500001 k2 s1 p0 f64", "cuda.sm80.weight", 1e-13, 1e-13},
                {"gw n4 ci2 co2 l500001 k2 s1 p0 f32", "cuda.simt.weight", 1e-6, 2e-6},
+               {"gw n4 ci2 co2 l500001 k2 s1 p0 f32", "cuda.simt.outer", 1e-6, 2e-6},
                {"gb n8 ci1 co4 l1000001 k1 s1 p0 f32", "cuda.simt.bias", 1e-6, 2e-6}};
   const int sm = cuda::device_info(0).value().sm;
   for (const auto& c : cases) {

@@ -13,6 +13,7 @@
 #include "cuda/simt/gather.hpp"
 #include "cuda/simt/longk.hpp"
 #include "cuda/simt/narrow.hpp"
+#include "cuda/simt/outer.hpp"
 #include "cuda/simt/plain.hpp"
 #include "cuda/simt/strided.hpp"
 #include "cuda/simt/weight.hpp"
@@ -30,9 +31,9 @@ namespace tconv::cuda {
 std::span<const plan::KernelEntry* const> entries() {
   // One line a family: its header src/cuda/<folder>/<family>.hpp declares the entry, its .cpp defines it.
   static const std::vector<const plan::KernelEntry*> list = {
-      &kSm80Window,        &kSimtStrided, &kSm80Overlap, &kSimtLongk,  &kSimtDepthwise, &kSimtNarrow,
-      &kSm90Blocked,       &kSm90Dense,   &kSm80Dense,   &kSimtGather, &kSimtDense,     &kSimtWeight,
-      &kSm90WeightBlocked, &kSm90Weight,  &kSm80Weight,  &kSimtBias,   &kSimtPlain};
+      &kSm80Window,  &kSimtStrided,       &kSm80Overlap, &kSimtLongk,  &kSimtDepthwise, &kSimtNarrow,
+      &kSm90Blocked, &kSm90Dense,         &kSm80Dense,   &kSimtGather, &kSimtDense,     &kSimtOuter,
+      &kSimtWeight,  &kSm90WeightBlocked, &kSm90Weight,  &kSm80Weight, &kSimtBias,      &kSimtPlain};
   return list;
 }
 

@@ -1,0 +1,215 @@
+#include "cuda/simt/outer.hpp"
+
+#include <algorithm>
+
+#include "core/polyphase.hpp"
+#include "core/reach.hpp"
+#include "cuda/host/by_dtype.hpp"
+#include "cuda/host/ordered_sum.hpp"
+#include "cuda/plan/report.hpp"
+#include "cuda/simt/weight_plan.hpp"
+#include "cuda/sm80/weight_plan.hpp"
+#include "cuda/sm90/weight_plan.hpp"
+
+namespace tconv::cuda {
+namespace simt {
+namespace {
+
+using core::ceil_div;
+using core::Problem;
+using core::Status;
+using plan::Support;
+
+// Every SM's blocks, one after the other, by instructions; or dw and the partial sums by bytes. Fitted to 57
+// problems of up to 8192 positions on an H200: from 0.8 to 1.6 times the time, 1.45 times before the
+// factor 1.65.
+double seconds_of(const OuterPlan& plan, const Problem& p, const core::DeviceInfo& device) {
+  const OuterTile& tile = kOuterTileTable[plan.tile];
+  const OuterParams& k = plan.params;
+  const double slow = device.fp64_gflops < device.fp32_gflops / 4 ? 32 : 2;
+  const double products = tile.rows * tile.columns * (p.dtype == core::DType::f64 ? slow : 1.0);
+  const double cycles = 1.65 * (products + 6 * tile.columns + tile.rows / 4.0 + 4);
+  const auto positions = static_cast<double>(k.split_positions);
+  const auto depth = static_cast<double>(ceil_div(plan.blocks, std::max(1, device.sm_count)));
+  // A lone block has one warp a scheduler, which waits for its loads.
+  const double alone = 1200 + positions * std::max(cycles, 100.0) + 16.0 * tile.rows * tile.columns;
+  const double busy = depth * (positions * cycles + 600 + 16.0 * tile.rows * tile.columns);
+  const double parts = k.splits > 1 ? 2.0 * static_cast<double>(plan.part_bytes) : 0;
+  const double bytes = (work_of(p).bytes + parts) / (0.8 * device.copy_gbps * 1e9);
+  return 2.5e-6 + std::max(std::max(alone, busy) / 1.7e9, bytes) + (k.splits > 1 ? 3e-6 : 0);
+}
+
+class Kernel final : public plan::Kernel {
+ public:
+  Kernel(const Problem& problem, const core::DeviceInfo& device, const OuterPlan& plan)
+      : problem_(problem),
+        device_(device),
+        plan_(plan),
+        functions_(by_dtype(problem.dtype, outer_f32, outer_f64, outer_f16, outer_bf16)()) {}
+
+  std::size_t workspace_bytes() const override { return plan_.part_bytes; }
+  double predicted_ms() const override { return 1e3 * plan_.seconds; }
+  std::string describe() const override {
+    const OuterTile& tile = kOuterTileTable[plan_.tile];
+    std::string out = "a block " + std::to_string(tile.rows) + " x " +
+                      std::to_string(tile.columns * kOuterThreads) + " (ci x (co,k)), " +
+                      std::to_string(plan_.params.tiles) + " tiles";
+    if (plan_.params.splits > 1) {
+      out += ", positions split " + std::to_string(plan_.params.splits) + " ways and summed in order";
+    }
+    return out;
+  }
+  std::vector<plan::StageLine> stages() const override {
+    const OuterParams& k = plan_.params;
+    const OuterTile& tile = kOuterTileTable[plan_.tile];
+    return {{"schedule", "a block a tile of " + std::to_string(k.tiles) + " and split of " +
+                             std::to_string(k.splits) + ", of " + std::to_string(k.split_positions) +
+                             " positions (n, i)"},
+            {"source", "x in shared memory, " + std::to_string(kOuterPositions) +
+                           " positions at once; dy by elements from L1; any strides"},
+            {"product", "fused multiply-adds, a thread " + std::to_string(tile.rows) + " rows ci x " +
+                            std::to_string(tile.columns) + " columns (co,k), positions in order"},
+            epilogue_line(problem_),
+            writer_line("from registers, neighbouring threads neighbouring outputs", k.splits)};
+  }
+
+  std::string where(int64_t element) const override {
+    const OuterSum at = outer_sum(plan_, element);
+    return element_text(problem_, element) + "; " +
+           blocks_text(at.tile, plan_.params.tiles, plan_.params.splits) + ", thread " +
+           std::to_string(at.thread) + ", sums[" + std::to_string(at.column) + "][" + std::to_string(at.row) +
+           "]";
+  }
+
+  Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
+    const Launcher launcher(kSimtOuter.name, problem_, device_, context);
+    Status status = launcher.check(operands);
+    if (!status.ok()) return status;
+    OuterParams params = plan_.params;
+    params.x = operands.x;
+    params.y = operands.grad_output;
+    params.output = operands.output;
+    params.parts = params.splits > 1 ? context.workspace : nullptr;
+    status = launcher.run(functions_.tiles[plan_.tile], {plan_.blocks, kOuterThreads}, params);
+    if (!status.ok() || params.splits == 1) return status;
+    return sum_partials(launcher, problem_.dtype, Parts::accumulator,
+                        flat_sum_params(params.parts, params.output, params.elements, params.splits));
+  }
+
+ private:
+  Problem problem_;
+  core::DeviceInfo device_;
+  OuterPlan plan_;
+  OuterFunctions functions_;
+};
+
+// The time of the fastest other kernel. Their models are fitted to long rows: with few positions a sample, or
+// taps far apart, the kernels on tensor cores take this many times what the models say (the 57 problems
+// again).
+double others_seconds(const Problem& p, const core::DeviceInfo& device) {
+  const bool split = p.dtype == core::DType::f32 && p.precision == core::Precision::ieee;
+  const double half = size_of(p.dtype) == 2 ? 2.5 : split ? 1.5 : 2;
+  const double low = half * (p.stride >= 64 ? 1.8 : 1);
+  double least = weight_plan(p, device).seconds;
+  if (device.sm >= 80 && weight_supports(p).ok) {
+    const cuda::WeightPlan plan = cuda::weight_plan(p, device);
+    if (plan.blocks > 0) least = std::min(least, low * plan.cost.total);
+  }
+  if (device.sm == 90 && sm90_weight_supports(p).ok) {
+    const Sm90WeightPlan plan = sm90_weight_plan(p, device);
+    if (plan.blocks > 0) least = std::min(least, low * plan.cost.total);
+  }
+  return least;
+}
+
+Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
+  if (p.operation != core::Operation::grad_weight) {
+    return Support::no(std::string("operation ") + name_of(p.operation) + ": this kernel is for weight");
+  }
+  if (device.sm < 70) return Support::no("compute capability below 7.0");
+  if (std::string far = core::beyond_tiles(p); !far.empty()) return Support::no(std::move(far));
+  if (std::max({(p.l + 1) * p.stride, p.k * p.dilation, p.padding, p.lout()}) >= kOuterReach) {
+    return Support::no("positions in dy beyond 2^30");
+  }
+  const OuterPlan plan = outer_plan(p, device);
+  if (plan.blocks == 0 || plan.blocks > kMaxBlocks) return Support::no("more tiles than a grid has blocks");
+  if (options.force_kernel == kSimtOuter.name) return Support::yes();
+  if (others_seconds(p, device) <= plan.seconds) return Support::no("slower by the cost model");
+  return Support::yes();
+}
+
+std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,
+                                         const plan::PlanOptions&) {
+  return std::make_unique<Kernel>(problem, device, outer_plan(problem, device));
+}
+
+}  // namespace
+
+OuterSum outer_sum(const OuterPlan& plan, int64_t element) {
+  const OuterParams& k = plan.params;
+  const OuterTile& tile = kOuterTileTable[plan.tile];
+  const int64_t width = k.cout_group * k.k, column = element % width, ci = element / width;
+  const int64_t group = ci / k.cin_group, row = ci % k.cin_group,
+                block_columns = tile.columns * kOuterThreads;
+  OuterSum at{};
+  at.tile = (group * k.row_tiles + row / tile.rows) * k.column_tiles + column / block_columns;
+  at.thread = static_cast<int>(column % kOuterThreads);
+  at.column = static_cast<int>(column % block_columns / kOuterThreads);
+  at.row = static_cast<int>(row % tile.rows);
+  return at;
+}
+
+OuterPlan outer_plan_of(const Problem& p, const core::DeviceInfo& device, int index, int64_t splits) {
+  const OuterTile& tile = kOuterTileTable[index];
+  OuterPlan plan;
+  plan.tile = index;
+  OuterParams& k = plan.params;
+  const auto x = p.x_steps();
+  const auto y = p.y_steps();
+  for (std::size_t i = 0; i < 3; ++i) {
+    k.x_step[i] = x[i];
+    k.y_step[i] = y[i];
+  }
+  k.l = static_cast<int>(p.l), k.lout = static_cast<int>(p.lout()), k.k = static_cast<int>(p.k);
+  k.stride = static_cast<int>(p.stride), k.padding = static_cast<int>(p.padding);
+  k.dilation = static_cast<int>(p.dilation);
+  k.cin_group = p.cin_per_group(), k.cout_group = p.cout_per_group();
+  k.row_tiles = ceil_div(k.cin_group, int64_t{tile.rows});
+  k.column_tiles = ceil_div(k.cout_group * p.k, int64_t{tile.columns} * kOuterThreads);
+  k.tiles = p.groups * k.row_tiles * k.column_tiles;
+  k.elements = p.weight_elements();
+  k.positions = k.lout == 0 ? 0 : p.n * p.l;
+  k.split_positions = std::max<int64_t>(1, ceil_div(k.positions, splits));
+  k.splits = std::max<int64_t>(1, ceil_div(k.positions, k.split_positions));
+  plan.blocks = k.tiles * k.splits;
+  const std::size_t sum = p.dtype == core::DType::f64 ? 8 : 4;
+  if (k.splits > 1) plan.part_bytes = static_cast<std::size_t>(k.splits * k.elements) * sum;
+  plan.seconds = seconds_of(plan, p, device);
+  return plan;
+}
+
+OuterPlan outer_plan(const Problem& p, const core::DeviceInfo& device) {
+  OuterPlan best;
+  const int64_t positions = p.lout() == 0 ? 0 : p.n * p.l;
+  const int64_t least = std::max<int64_t>(1, ceil_div(positions, int64_t{kOuterLongest}));
+  for (int tile = 0; tile < kOuterTiles; ++tile) {
+    for (int64_t splits = least; splits <= std::max(least, positions / 16); splits *= 2) {
+      const OuterPlan plan = outer_plan_of(p, device, tile, splits);
+      if (best.blocks == 0 || plan.seconds < best.seconds) best = plan;
+      if (plan.blocks > 8 * int64_t{std::max(1, device.sm_count)}) break;  // more splits only add sums
+    }
+  }
+  return best;
+}
+
+}  // namespace simt
+
+const plan::KernelEntry kSimtOuter = {"cuda.simt.outer",
+                                      "weight gradient of few positions, as outer products",
+                                      core::DeviceKind::cuda,
+                                      simt::supports,
+                                      simt::make,
+                                      {},
+                                      true};
+
+}  // namespace tconv::cuda
