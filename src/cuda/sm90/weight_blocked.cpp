@@ -77,9 +77,8 @@ class Kernel final : public plan::Kernel {
     Sm90WeightBlockedSumParams sum = sm90_weight_blocked_sum(plan);
     sum.parts = context.workspace;
     sum.output = operands.output;
-    return launcher.run(
-        functions_.sum,
-        {ceil_div(sum.part_size / 4 * sum.runs, kSm90WeightSumThreads), kSm90WeightSumThreads}, sum);
+    return launcher.run(functions_.sum,
+                        {ceil_div(sum.units * sum.runs, kSm90WeightSumThreads), kSm90WeightSumThreads}, sum);
   }
 
  private:

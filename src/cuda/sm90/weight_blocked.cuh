@@ -94,19 +94,6 @@ struct Product {
   }
 };
 
-// The sums of a chain to where they belong; whether some may have to be made again. The slots are free behind
-// the last one, for sums on their way to dw.
-template <class S>
-__device__ inline bool finish(const Sm90WeightBlockedParams& p, const Place& at, int warpgroup,
-                              const float (&sums)[S::kRowBlocks][S::kN / 2], uint32_t slots, bool first,
-                              bool last) {
-  last = last && p.direct && p.chunk + 1 == p.chunks;
-  if (last) ptx::named_barrier(1, 256);  // the other warpgroup may still read a slot
-  const bool again = store_sums<S>(p, at, warpgroup, sums, first, last, slots);
-  if (last) store_output<S>(p, at, warpgroup, slots);
-  return again;
-}
-
 // Operands of one part: sums grow for a chain of stages.
 template <class S>
 __device__ inline void multiply(const Sm90WeightBlockedParams& p, const Place& at, const Barriers& barriers,
@@ -115,7 +102,6 @@ __device__ inline void multiply(const Sm90WeightBlockedParams& p, const Place& a
   Product<S> product;
   product.clear();
   RingPlace place;
-  bool again = false;
   int stage = first;
 #pragma unroll 1
   do {
@@ -135,9 +121,13 @@ __device__ inline void multiply(const Sm90WeightBlockedParams& p, const Place& a
     }
     ptx::wgmma_wait<0>(product.sums);
     if (before >= 0 && threadIdx.x % 128 == 0) ptx::barrier_arrive(barriers.empty(before));
-    again |= finish<S>(p, at, warpgroup, product.sums, slots, chain_first == first, stage >= end);
+    if (stage >= end) {
+      ptx::named_barrier(1, 256);  // the other warpgroup may still read a slot, and sums are staged there
+      store_last<S>(p, at, warpgroup, product.sums, chain_first == first && p.chunk == 0, slots);
+    } else {
+      store_part<S>(p, at, warpgroup, product.sums, chain_first == first && p.chunk == 0);
+    }
   } while (stage < end);
-  if (again) repair<S>(p, warpgroup, p.direct && p.chunk + 1 == p.chunks);
 }
 
 // Of three parts: the sums of a stage, products of low places first, are added to a total.
@@ -173,9 +163,8 @@ __device__ inline void multiply_parts(const Sm90WeightBlockedParams& p, const Pl
 #pragma unroll
     for (int i = 0; i < S::kN / 2; ++i) total[0][i] += product.sums[0][i];
   }
-  if (finish<S>(p, at, warpgroup, total, slots, true, true)) {
-    repair<S>(p, warpgroup, p.direct && p.chunk + 1 == p.chunks);
-  }
+  ptx::named_barrier(1, 256);  // the other warpgroup may still read a slot, and sums are staged there
+  store_last<S>(p, at, warpgroup, total, p.chunk == 0, slots);
 }
 
 #endif

@@ -122,7 +122,7 @@ struct Sm90WeightBlockedParams {
   int32_t slots, slot_bytes;
   int32_t x_box, y_box;  // planes of a tensor copy
   bool direct;           // one split: the last sums go to dw, those before to its part
-  Divisor by_taps, by_x_planes, by_y_planes;
+  Divisor by_taps, by_x_planes, by_y_planes, by_pitch;
 };
 
 struct Sm90WeightBlockedSumParams {
@@ -132,9 +132,11 @@ struct Sm90WeightBlockedSumParams {
   int32_t splits, runs;  // runs of splits that threads add beside each other
   int32_t tile_rows, tile_columns;
   int32_t cin_group, cout_group, k, tap_stride;
-  int32_t x_planes, y_planes, row_blocks;
-  Divisor by_units, by_tile_rows;  // of four columns in a tile's row; of rows in a tile
-  Divisor by_row_tiles, by_column_tiles, by_taps, by_x_planes, by_y_planes;
+  int32_t x_planes, y_planes, taps, row_tiles, column_tiles;
+  int64_t units;                // fours of columns, of all x planes and groups
+  Divisor by_units, by_planes;  // of an x plane; x planes of a group, in whole row blocks
+  Divisor by_tile_units;        // of a tile
+  Divisor by_x_planes, by_y_planes;
 };
 
 struct Sm90WeightBlockedFunctions {

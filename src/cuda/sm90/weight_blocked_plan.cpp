@@ -77,6 +77,7 @@ bool set_tiles(Sm90WeightBlockedPlan& plan, const Problem& p, const core::Device
   k.y_box = static_cast<int>(std::min<int64_t>(shape.columns, round_up(y_planes, layout.unit_planes)));
   k.by_taps = Divisor::of(static_cast<uint32_t>(k.taps));
   k.by_x_planes = Divisor::of(static_cast<uint32_t>(k.x_planes));
+  k.by_pitch = Divisor::of(static_cast<uint32_t>(k.pitch));
   k.by_y_planes = Divisor::of(static_cast<uint32_t>(k.y_planes));
   k.slot_bytes = (shape.rows() + shape.columns) * layout.row_bytes();
   const int64_t room = device.shared_per_block - kSm90WeightBlockedBarriers;
@@ -280,11 +281,13 @@ Sm90WeightBlockedSumParams sm90_weight_blocked_sum(const Sm90WeightBlockedPlan& 
   s.tile_rows = shape.rows(), s.tile_columns = shape.columns;
   s.cin_group = k.cin_group, s.cout_group = k.cout_group, s.k = k.k;
   s.tap_stride = static_cast<int>(std::min<int64_t>(k.tap_stride, k.k));
-  s.x_planes = k.x_planes, s.y_planes = k.y_planes, s.row_blocks = k.row_blocks;
+  s.x_planes = k.x_planes, s.y_planes = k.y_planes, s.taps = k.taps;
+  s.row_tiles = k.row_tiles, s.column_tiles = k.column_tiles;
+  const int tile_units = shape.columns / 4, units = k.column_tiles * tile_units, planes = k.plane_blocks * 64;
+  s.units = int64_t{k.tiles} / (k.row_tiles * k.column_tiles) * planes * units;
   auto by = [](int value) { return Divisor::of(static_cast<uint32_t>(value)); };
-  s.by_units = by(shape.columns / 4), s.by_tile_rows = by(shape.rows());
-  s.by_row_tiles = by(k.row_tiles), s.by_column_tiles = by(k.column_tiles);
-  s.by_taps = k.by_taps, s.by_x_planes = k.by_x_planes, s.by_y_planes = k.by_y_planes;
+  s.by_units = by(units), s.by_planes = by(planes), s.by_tile_units = by(tile_units);
+  s.by_x_planes = k.by_x_planes, s.by_y_planes = k.by_y_planes;
   return s;
 }
 

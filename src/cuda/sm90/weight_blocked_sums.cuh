@@ -30,6 +30,10 @@ __device__ inline void store_shared8(uint32_t to, const float2& v) {
   asm volatile("st.shared.v2.f32 [%0], {%1,%2};\n" ::"r"(to), "f"(v.x), "f"(v.y) : "memory");
 }
 
+__device__ inline void store_shared4(uint32_t to, float v) {
+  asm volatile("st.shared.f32 [%0], %1;\n" ::"r"(to), "f"(v) : "memory");
+}
+
 // The part of the problem that a block of threads has: first row block, first dy plane.
 struct Place {
   int tile, split, group, row_block, column;
@@ -75,9 +79,6 @@ struct Column {
     co = static_cast<int>(p.by_y_planes.divide(plane));
     a = plane - co * p.y_planes;
   }
-  __device__ int64_t output(const Sm90WeightBlockedParams& p, const Place& at, const Row& row) const {
-    return ((int64_t{at.group} * p.cin_group + row.ci) * p.cout_group + co) * p.k + row.k + a;
-  }
 };
 
 template <class S>
@@ -94,147 +95,154 @@ __device__ inline bool suspicious(float v) {
 template <class S>
 struct SumPlace {
   int block, inside, column;
-  __device__ SumPlace(const Place& at, int warpgroup, int b, int i) {
+  __device__ SumPlace(int warpgroup, int b, int i) {
     block = warpgroup * S::kRowBlocks + b;
     inside = threadIdx.x / 32 % 4 * 16 + i / 2 % 2 * 8 + threadIdx.x % 32 / 4;
     column = i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2;
   }
 };
 
-// Adds the sums to the split's part, or stores them; the last ones of a direct plan are left in `staging`
-// instead, a warp's own rows of kPitch floats. Whether one may have come from a product that does not exist.
+// Adds the sums of a chain that is not the last one to the split's part, or stores them.
 template <class S>
-__device__ inline bool store_sums(const Sm90WeightBlockedParams& p, const Place& at, int warpgroup,
-                                  const float (&sums)[S::kRowBlocks][S::kN / 2], bool first, bool last,
-                                  uint32_t staging) {
-  first = first && p.chunk == 0;
-  const int columns = p.cout_group * p.y_planes - at.column;
-  bool again = false;
+__device__ inline void store_part(const Sm90WeightBlockedParams& p, const Place& at, int warpgroup,
+                                  const float (&sums)[S::kRowBlocks][S::kN / 2], bool first) {
 #pragma unroll
   for (int b = 0; b < S::kRowBlocks; ++b) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const SumPlace<S> place(at, warpgroup, b, 2 * half);
-      const Row row(p, at.row_block + place.block, place.inside);
-      if (row.k < 0) continue;
-      float* const part = part_of<S>(p, at) + (place.block * 64 + place.inside) * S::kN;
-      const uint32_t stage = staging + (place.block * 64 + place.inside) * S::kPitch * 4;
+      const SumPlace<S> place(warpgroup, b, 2 * half);
+      float* const part = part_of<S>(p, at) + (place.block * 64 + place.inside) * S::kN + place.column;
 #pragma unroll
       for (int j = 0; j < S::kN / 8; ++j) {
-        const int column = place.column + 8 * j;
-        if (column >= columns) break;
+        float2* const to = reinterpret_cast<float2*>(part + 8 * j);
         float2 v = {sums[b][4 * j + 2 * half], sums[b][4 * j + 2 * half + 1]};
-        float2* const to = reinterpret_cast<float2*>(part + column);
         if (!first) v = {to->x + v.x, to->y + v.y};
-        again = again || suspicious<typename S::Mode>(v.x) ||
-                (column + 1 < columns && suspicious<typename S::Mode>(v.y));
-        if (last) {
-          store_shared8(stage + column * 4, v);
-        } else {
-          *to = v;
-        }
+        *to = v;
       }
     }
   }
-  return again;
 }
 
-// Staged sums to dw, a row after the other: neighbouring lanes have neighbouring columns.
-template <class S>
-__device__ inline void store_output(const Sm90WeightBlockedParams& p, const Place& at, int warpgroup,
-                                    uint32_t staging) {
-  using T = typename S::Mode::T;
-  const int lane = threadIdx.x % 32, columns = p.cout_group * p.y_planes - at.column;
-  int to[S::kN / 32], a[S::kN / 32];  // from a row's first element on; k behind the row's
-#pragma unroll
-  for (int c = 0; c < S::kN / 32; ++c) {
-    const Column column(p, at.column + lane + 32 * c);
-    a[c] = lane + 32 * c < columns ? column.a : p.k;
-    to[c] = column.co * p.k + column.a;
-  }
-  __syncwarp();
-#pragma unroll 1
-  for (int r = 0; r < 16 * S::kRowBlocks; ++r) {
-    const int block = warpgroup * S::kRowBlocks + r / 16, inside = threadIdx.x / 32 % 4 * 16 + r % 16;
-    const Row row(p, at.row_block + block, inside);
-    if (row.k < 0) continue;
-    T* const dw =
-        static_cast<T*>(p.output) + (int64_t{at.group} * p.cin_group + row.ci) * p.cout_group * p.k + row.k;
-    const uint32_t from = staging + ((block * 64 + inside) * S::kPitch + lane) * 4;
-#pragma unroll
-    for (int c = 0; c < S::kN / 32; ++c) {
-      if (row.k + a[c] < p.k) dw[to[c]] = narrow<T>(__uint_as_float(ptx::load_shared4(from + 128 * c)));
-    }
-  }
-  __syncwarp();
-}
-
-// Fused multiply-adds over the products that exist at places [first, end) of the axis of all samples.
+// Fused multiply-adds over the products that exist at places [first, end) of the axis of all samples, by all
+// lanes of a warp.
 template <class S>
 __device__ inline float exact_sum(const Sm90WeightBlockedParams& p, const Place& at, const Row& row,
                                   const Column& column, int64_t first, int64_t end) {
   using T = typename S::Mode::T;
-  const int k = row.k + column.a;
+  const int k = row.k + column.a, lane = threadIdx.x % 32;
   const int64_t behind = row.k / p.tap_stride * p.step;  // u - i
   const T* x = static_cast<const T*>(p.x) + (int64_t{at.group} * p.cin_group + row.ci) * p.x_step[1];
   const T* y = static_cast<const T*>(p.y) + (int64_t{at.group} * p.cout_group + column.co) * p.y_step[1];
   float sum = 0;
 #pragma unroll 1
-  for (int64_t n = divide(first, p.pitch); n < p.samples && n * p.pitch < end && sum == sum; ++n) {
-    const int64_t from = max(int64_t{0}, max(first - n * p.pitch, int64_t{0}) - behind);
-    const int64_t to = min(p.l, min(end - n * p.pitch, p.pitch) - behind);
-#pragma unroll 1
-    for (int64_t i = from; i < to; ++i) {
-      const int64_t o = p.stride * i + p.dilation * k - p.padding;
-      if (o < 0 || o >= p.lout) continue;
-      const auto a = widen(__ldg(x + n * p.x_step[0] + i * p.x_step[2]));
-      const auto b = widen(__ldg(y + n * p.y_step[0] + o * p.y_step[2]));
-      sum = fma(S::Mode::operand(a), S::Mode::operand(b), sum);
-    }
+  for (int64_t base = first; base < end && !__any_sync(~0u, sum != sum); base += 32) {
+    const int64_t place = base + lane, n = p.by_pitch.divide(static_cast<uint32_t>(place));
+    const int64_t i = place - n * p.pitch - behind, o = p.stride * i + p.dilation * k - p.padding;
+    if (place >= end || n >= p.samples || i < 0 || i >= p.l || o < 0 || o >= p.lout) continue;
+    const auto a = widen(__ldg(x + n * p.x_step[0] + i * p.x_step[2]));
+    const auto b = widen(__ldg(y + n * p.y_step[0] + o * p.y_step[2]));
+    sum = fma(S::Mode::operand(a), S::Mode::operand(b), sum);
   }
+#pragma unroll
+  for (int apart = 16; apart > 0; apart /= 2) sum += __shfl_xor_sync(~0u, sum, apart);
   return sum;
 }
 
-// The thread's suspicious sums once more, of all chunks so far: those of its part, or of dw.
+// Makes sums of a row once more, of all chunks so far: those that lanes have marked, bit c for column lane +
+// 32*c. They replace the staged ones.
 template <class S>
-__device__ __noinline__ void repair(const Sm90WeightBlockedParams& p, int warpgroup, bool of_dw) {
-  using T = typename S::Mode::T;
+__device__ __noinline__ void repair(const Sm90WeightBlockedParams& p, int block, int inside, uint32_t marked,
+                                    uint32_t staged) {
   const Place at(p, S::kRowBlocks, S::kN);
-  const int columns = p.cout_group * p.y_planes - at.column;
+  const Row row(p, at.row_block + block, inside);
 #pragma unroll 1
-  for (int e = 0; e < S::kRowBlocks * S::kN / 2; ++e) {
-    const SumPlace<S> place(at, warpgroup, e / (S::kN / 2), e % (S::kN / 2));
-    const Row row(p, at.row_block + place.block, place.inside);
-    if (row.k < 0 || place.column >= columns) continue;
-    const Column column(p, at.column + place.column);
-    if (row.k + column.a >= p.k) continue;
-    T* const dw = static_cast<T*>(p.output) + (of_dw ? column.output(p, at, row) : 0);
-    float* const to = part_of<S>(p, at) + (place.block * 64 + place.inside) * S::kN + place.column;
-    if (!suspicious<typename S::Mode>(of_dw ? widen(*dw) : *to)) continue;
-    float sum = 0;
+  for (int c = 0; c < S::kN / 32; ++c) {
+    uint32_t lanes = __ballot_sync(~0u, marked >> c & 1);
+    for (; lanes != 0; lanes &= lanes - 1) {
+      const int at_column = __ffs(static_cast<int>(lanes)) - 1 + 32 * c;
+      const Column column(p, at.column + at_column);
+      float sum = 0;
 #pragma unroll 1
-    for (int chunk = 0; chunk <= p.chunk && sum == sum; ++chunk) {
-      const int64_t stages = chunk < p.chunk ? p.chunk_stages : p.stages;
-      const int64_t origin = chunk * p.chunk_positions;
-      int64_t stage = stages * at.split / p.splits;
-      const int64_t end = stages * (at.split + 1) / p.splits;
-      for (; stage < end && sum == sum; stage += p.chain) {
-        sum += exact_sum<S>(p, at, row, column, origin + stage * S::kPositions,
-                            origin + min(end, stage + p.chain) * S::kPositions);
+      for (int chunk = 0; chunk <= p.chunk && row.k + column.a < p.k; ++chunk) {
+        const int64_t stages = chunk < p.chunk ? p.chunk_stages : p.stages;
+        const int64_t origin = chunk * p.chunk_positions;
+        sum += exact_sum<S>(p, at, row, column, origin + stages * at.split / p.splits * S::kPositions,
+                            origin + stages * (at.split + 1) / p.splits * S::kPositions);
+      }
+      if (threadIdx.x % 32 == 0) store_shared4(staged + at_column * 4, sum);
+    }
+  }
+  __syncwarp();
+}
+
+// The last sums of a chunk, by way of shared memory: neighbouring lanes have neighbouring columns, and a row
+// takes few instructions, which a block that has little to multiply must first fetch. To the split's part, or
+// to dw. Sums that may come from a product that does not exist are made again.
+template <class S>
+__device__ inline void store_last(const Sm90WeightBlockedParams& p, const Place& at, int warpgroup,
+                                  const float (&sums)[S::kRowBlocks][S::kN / 2], bool first,
+                                  uint32_t staging) {
+  using T = typename S::Mode::T;
+  constexpr int kEach = S::kN / 32;
+#pragma unroll
+  for (int b = 0; b < S::kRowBlocks; ++b) {
+#pragma unroll
+    for (int i = 0; i < S::kN / 2; i += 2) {
+      const SumPlace<S> place(warpgroup, b, i);
+      store_shared8(staging + ((place.block * 64 + place.inside) * S::kPitch + place.column) * 4,
+                    {sums[b][i], sums[b][i + 1]});
+    }
+  }
+  __syncwarp();
+  const bool final = p.direct && p.chunk + 1 == p.chunks;
+  const int lane = threadIdx.x % 32, columns = p.cout_group * p.y_planes - at.column;
+  int to[kEach], a[kEach];  // from a row's first element on; k behind the row's
+#pragma unroll
+  for (int c = 0; c < kEach; ++c) {
+    const Column column(p, at.column + lane + 32 * c);
+    a[c] = lane + 32 * c < columns ? column.a : p.k;
+    to[c] = column.co * p.k + column.a;
+  }
+#pragma unroll 1
+  for (int r = 0; r < 16 * S::kRowBlocks; ++r) {
+    const int block = warpgroup * S::kRowBlocks + r / 16, inside = threadIdx.x / 32 % 4 * 16 + r % 16;
+    const Row row(p, at.row_block + block, inside);
+    if (row.k < 0) continue;
+    const uint32_t staged = staging + (block * 64 + inside) * S::kPitch * 4;
+    float* const part = part_of<S>(p, at) + (block * 64 + inside) * S::kN + lane;
+    float v[kEach];
+    uint32_t marked = 0;
+#pragma unroll
+    for (int c = 0; c < kEach; ++c) {
+      v[c] = __uint_as_float(ptx::load_shared4(staged + (lane + 32 * c) * 4));
+      if (!first) v[c] += part[32 * c];
+      if (lane + 32 * c < columns && suspicious<typename S::Mode>(v[c])) marked |= 1u << c;
+    }
+    if (__any_sync(~0u, marked != 0)) {
+      repair<S>(p, block, inside, marked, staged);
+#pragma unroll
+      for (int c = 0; c < kEach; ++c) {
+        if (marked >> c & 1) v[c] = __uint_as_float(ptx::load_shared4(staged + (lane + 32 * c) * 4));
       }
     }
-    if (of_dw) {
-      *dw = narrow<T>(sum);
-    } else {
-      *to = sum;
+    T* const dw =
+        static_cast<T*>(p.output) + (int64_t{at.group} * p.cin_group + row.ci) * p.cout_group * p.k + row.k;
+#pragma unroll
+    for (int c = 0; c < kEach; ++c) {
+      if (!final) {
+        part[32 * c] = v[c];
+      } else if (row.k + a[c] < p.k) {
+        dw[to[c]] = narrow<T>(v[c]);
+      }
     }
   }
 }
 
 #endif
 
-// A block adds the parts of some fours of neighbouring columns, of which some may be no one's: `runs` threads
-// to each, whose runs of splits are added in order.
+// A block adds the parts of some fours of neighbouring columns of an x plane, of which some may be no one's,
+// for all its shifts: what they write of dw lies together. `runs` threads to each, whose runs of splits are
+// added in order.
 template <class T>
 __global__ void __launch_bounds__(kSm90WeightSumThreads)
     sum_kernel(const __grid_constant__ Sm90WeightBlockedSumParams p) {
@@ -242,37 +250,46 @@ __global__ void __launch_bounds__(kSm90WeightSumThreads)
   const int outputs = kSm90WeightSumThreads / p.runs;
   const int run = static_cast<int>(threadIdx.x) / outputs, lane = threadIdx.x - run * outputs;
   const uint32_t e = blockIdx.x * static_cast<uint32_t>(outputs) + lane;
-  const uint32_t row_in_all = p.by_units.divide(e), tile = p.by_tile_rows.divide(row_in_all);
-  const uint32_t row = row_in_all - tile * p.tile_rows, of_columns = p.by_row_tiles.divide(tile);
-  const uint32_t row_block = (tile - of_columns * p.by_row_tiles.value) * (p.tile_rows / 64) + row / 64;
-  const uint32_t group = p.by_column_tiles.divide(of_columns);
-  const uint32_t plane = (of_columns - group * p.by_column_tiles.value) * p.tile_columns +
-                         (e - row_in_all * p.by_units.value) * 4;
-  const uint32_t planes = p.by_taps.divide(row_block), tap = row_block - planes * p.by_taps.value;
-  const uint32_t x_plane = planes * 64 + row % 64, ci = p.by_x_planes.divide(x_plane);
-  const int64_t row_k = (x_plane - ci * p.x_planes + int64_t{tap} * p.x_planes) * p.tap_stride;
-  const bool there = e < p.part_size / 4 && row_block < static_cast<uint32_t>(p.row_blocks) &&
-                     ci < static_cast<uint32_t>(p.cin_group) && row_k < p.k &&
+  const uint32_t row_in_all = p.by_units.divide(e), unit = e - row_in_all * p.by_units.value;
+  const uint32_t group = p.by_planes.divide(row_in_all), x_plane = row_in_all - group * p.by_planes.value;
+  const uint32_t column_tile = p.by_tile_units.divide(unit),
+                 tile_unit = unit - column_tile * p.by_tile_units.value;
+  const uint32_t ci = p.by_x_planes.divide(x_plane), plane = unit * 4;
+  const bool there = e < p.units && ci < static_cast<uint32_t>(p.cin_group) &&
                      plane < static_cast<uint32_t>(p.cout_group * p.y_planes);
-  float4 sum = {0, 0, 0, 0};
-  auto add = [&](const float4& v) { sum = {sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w}; };
-  if (there) {
-    const float4* const at = static_cast<const float4*>(p.parts) + e;
-    const int first = p.splits * run / p.runs, end = p.splits * (run + 1) / p.runs;
+  const int first = p.splits * run / p.runs, end = p.splits * (run + 1) / p.runs;
+  const uint32_t blocks = p.tile_rows / 64;  // of rows, in a tile: 2 or 4
+#pragma unroll 1
+  for (int tap = 0; tap < p.taps; ++tap) {
+    const int64_t row_k = (x_plane - ci * p.x_planes + int64_t{tap} * p.x_planes) * p.tap_stride;
+    float4 sum = {0, 0, 0, 0};
+    auto add = [&](const float4& v) { sum = {sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w}; };
+    if (there && row_k < p.k) {
+      const uint32_t row_block = x_plane / 64 * p.taps + tap, row_tile = row_block / blocks;
+      const int64_t tile = (int64_t{group} * p.column_tiles + column_tile) * p.row_tiles + row_tile;
+      const uint32_t row = row_block % blocks * 64 + x_plane % 64;
+      const float4* const at = static_cast<const float4*>(p.parts) +
+                               (tile * p.tile_rows + row) * p.by_tile_units.value + tile_unit;
 #pragma unroll 8
-    for (int split = first; split < end; ++split) add(at[split * (p.part_size / 4)]);
-  }
-  of_runs[threadIdx.x] = sum;
-  __syncthreads();
-  if (run != 0 || !there) return;
-  for (int r = 1; r < p.runs; ++r) add(of_runs[r * outputs + lane]);
-  const float v[4] = {sum.x, sum.y, sum.z, sum.w};
-  T* const dw = static_cast<T*>(p.output) + (int64_t{group} * p.cin_group + ci) * p.cout_group * p.k + row_k;
+      for (int split = first; split < end; ++split) add(at[split * (p.part_size / 4)]);
+    }
+    if (p.runs > 1) {
+      of_runs[threadIdx.x] = sum;
+      __syncthreads();
+      for (int r = 1; run == 0 && r < p.runs; ++r) add(of_runs[r * outputs + lane]);
+      __syncthreads();
+    }
+    if (run != 0 || !there || row_k >= p.k) continue;
+    const float v[4] = {sum.x, sum.y, sum.z, sum.w};
+    T* const dw =
+        static_cast<T*>(p.output) + (int64_t{group} * p.cin_group + ci) * p.cout_group * p.k + row_k;
 #pragma unroll
-  for (uint32_t i = 0; i < 4; ++i) {
-    const uint32_t co = p.by_y_planes.divide(plane + i), a = plane + i - co * p.y_planes;
-    if (co < static_cast<uint32_t>(p.cout_group) && row_k + a < p.k)
-      dw[int64_t{co} * p.k + a] = narrow<T>(v[i]);
+    for (uint32_t i = 0; i < 4; ++i) {
+      const uint32_t co = p.by_y_planes.divide(plane + i), a = plane + i - co * p.y_planes;
+      if (co < static_cast<uint32_t>(p.cout_group) && row_k + a < p.k) {
+        dw[int64_t{co} * p.k + a] = narrow<T>(v[i]);
+      }
+    }
   }
 }
 
