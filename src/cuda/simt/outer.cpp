@@ -6,10 +6,8 @@
 #include "core/reach.hpp"
 #include "cuda/host/by_dtype.hpp"
 #include "cuda/host/ordered_sum.hpp"
+#include "cuda/host/weight_choice.hpp"
 #include "cuda/plan/report.hpp"
-#include "cuda/simt/weight_plan.hpp"
-#include "cuda/sm80/weight_plan.hpp"
-#include "cuda/sm90/weight_plan.hpp"
 
 namespace tconv::cuda {
 namespace simt {
@@ -103,25 +101,6 @@ class Kernel final : public plan::Kernel {
   OuterFunctions functions_;
 };
 
-// The time of the fastest other kernel. Their models are fitted to long rows: with few positions a sample, or
-// taps far apart, the kernels on tensor cores take this many times what the models say (the 57 problems
-// again).
-double others_seconds(const Problem& p, const core::DeviceInfo& device) {
-  const bool split = p.dtype == core::DType::f32 && p.precision == core::Precision::ieee;
-  const double half = size_of(p.dtype) == 2 ? 2.5 : split ? 1.5 : 2;
-  const double low = half * (p.stride >= 64 ? 1.8 : 1);
-  double least = weight_plan(p, device).seconds;
-  if (device.sm >= 80 && weight_supports(p).ok) {
-    const cuda::WeightPlan plan = cuda::weight_plan(p, device);
-    if (plan.blocks > 0) least = std::min(least, low * plan.cost.total);
-  }
-  if (device.sm == 90 && sm90_weight_supports(p).ok) {
-    const Sm90WeightPlan plan = sm90_weight_plan(p, device);
-    if (plan.blocks > 0) least = std::min(least, low * plan.cost.total);
-  }
-  return least;
-}
-
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
   if (p.operation != core::Operation::grad_weight) {
     return Support::no(std::string("operation ") + name_of(p.operation) + ": this kernel is for weight");
@@ -134,8 +113,7 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   const OuterPlan plan = outer_plan(p, device);
   if (plan.blocks == 0 || plan.blocks > kMaxBlocks) return Support::no("more tiles than a grid has blocks");
   if (options.force_kernel == kSimtOuter.name) return Support::yes();
-  if (others_seconds(p, device) <= plan.seconds) return Support::no("slower by the cost model");
-  return Support::yes();
+  return supports_weight_choice(kSimtOuter, p, device);
 }
 
 std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,

@@ -6,9 +6,9 @@
 #include "core/reach.hpp"
 #include "cuda/host/by_dtype.hpp"
 #include "cuda/host/ordered_sum.hpp"
+#include "cuda/host/weight_choice.hpp"
 #include "cuda/plan/report.hpp"
 #include "cuda/simt/weight_plan.hpp"
-#include "cuda/sm80/weight_plan.hpp"
 
 namespace tconv::cuda {
 namespace simt {
@@ -110,13 +110,8 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   if (std::string far = core::beyond_tiles(p); !far.empty()) return Support::no(std::move(far));
   const WeightPlan plan = weight_plan(p, device);
   if (plan.blocks > kMaxBlocks) return Support::no("more tiles than a grid has blocks");
-  if (options.force_kernel == kSimtWeight.name || device.sm < 80) return Support::yes();
-  if (!weight_supports(p).ok) return Support::yes();
-  const cuda::WeightPlan other = cuda::weight_plan(p, device);
-  if (other.blocks > 0 && other.cost.total < plan.seconds) {
-    return Support::no("tensor cores are faster by the cost model");
-  }
-  return Support::yes();
+  if (options.force_kernel == kSimtWeight.name) return Support::yes();
+  return supports_weight_choice(kSimtWeight, p, device);
 }
 
 std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,

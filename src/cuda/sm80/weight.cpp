@@ -2,6 +2,7 @@
 
 #include "core/polyphase.hpp"
 #include "cuda/host/launch.hpp"
+#include "cuda/host/weight_choice.hpp"
 #include "cuda/plan/report.hpp"
 #include "cuda/plan/tensor.hpp"
 #include "cuda/sm80/weight_plan.hpp"
@@ -86,7 +87,7 @@ std::vector<plan::StageLine> Sm80Weight::stages() const {
                     : "tiles of partial sums, then a sum of " + to_string(k.splits) + " splits in order"}};
 }
 
-Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions&) {
+Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
   if (p.operation != core::Operation::grad_weight) {
     return Support::no(std::string("operation ") + name_of(p.operation) + ": this kernel is for weight");
   }
@@ -94,7 +95,8 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   Support takes = weight_supports(p);
   if (!takes.ok) return takes;
   if (weight_plan(p, device).blocks == 0) return Support::no("no stage fits shared memory");
-  return Support::yes();
+  if (options.force_kernel == kSm80Weight.name) return Support::yes();
+  return supports_weight_choice(kSm80Weight, p, device);
 }
 
 std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,

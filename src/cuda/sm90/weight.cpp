@@ -114,13 +114,7 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   const Sm90WeightPlan plan = sm90_weight_plan(p, device);
   if (plan.blocks == 0) return Support::no("no two stages fit shared memory");
   if (options.force_kernel == kSm90Weight.name) return Support::yes();
-  // Over 32 problems on an H200 what both models choose is 0.4% slower than the faster one of each, 5% at
-  // most.
-  const WeightPlan other = weight_plan(p, device);
-  if (other.blocks > 0 && other.cost.total < plan.cost.total) {
-    return Support::no("cuda.sm80.weight is faster by the cost model");
-  }
-  return Support::yes();
+  return supports_weight_choice(kSm90Weight, p, device);
 }
 
 std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,

@@ -6,10 +6,10 @@
 #include "cuda/entries.hpp"
 #include "cuda/host/launch.hpp"
 #include "cuda/host/tensor_map.hpp"
+#include "cuda/host/weight_choice.hpp"
 #include "cuda/plan/report.hpp"
 #include "cuda/plan/tensor.hpp"
 #include "cuda/sm90/weight_blocked_plan.hpp"
-#include "cuda/sm90/weight_plan.hpp"
 
 namespace tconv::cuda {
 namespace {
@@ -121,12 +121,6 @@ std::vector<plan::StageLine> Kernel::stages() const {
                     : "tiles of partial sums, then a sum of " + to_string(k.splits) + " splits in order"}};
 }
 
-// Below so many planes a tile is mostly empty.
-bool many_channels(const Problem& p) {
-  constexpr int64_t kFew = 16;
-  return p.cin_per_group() >= kFew && p.cout_per_group() * std::min(p.k, p.stride) >= kFew;
-}
-
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
   if (p.operation != core::Operation::grad_weight) {
     return Support::no(std::string("operation ") + name_of(p.operation) + ": this kernel is for weight");
@@ -134,19 +128,10 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   if (device.sm != 90) return Support::no("compute capability not 9.0: no wgmma");
   if (!built_for_sm90a()) return Support::no("this build has no code for sm_90a");
   if (Support takes = sm90_weight_blocked_supports(p); !takes.ok) return takes;
-  const bool forced = options.force_kernel == kSm90WeightBlocked.name;
-  if (!forced && !many_channels(p)) return Support::no("few channels: a pass would not pay");
   const Sm90WeightBlockedPlan plan = sm90_weight_blocked_plan(p, device);
   if (plan.blocks == 0) return Support::no("its planes or positions are too many");
-  if (forced) return Support::yes();
-  const WeightPlan small = weight_plan(p, device);
-  double other = small.blocks > 0 ? small.cost.total : 1e30;
-  if (sm90_weight_supports(p).ok) {
-    const Sm90WeightPlan direct = sm90_weight_plan(p, device);
-    if (direct.blocks > 0) other = std::min(other, direct.cost.total);
-  }
-  if (plan.cost.total >= other) return Support::no("a pass over x and dy takes longer than it saves");
-  return Support::yes();
+  if (options.force_kernel == kSm90WeightBlocked.name) return Support::yes();
+  return supports_weight_choice(kSm90WeightBlocked, p, device);
 }
 
 std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,
