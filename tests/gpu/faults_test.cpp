@@ -10,7 +10,9 @@
 namespace tconv::gpu_test {
 namespace {
 
-constexpr const char* kSplit = "n1 ci130 co1 l24 k1024 s256 p0 bias f32";  // its plan has a workspace
+// A plan of this kernel has a workspace.
+constexpr const char* kSplit = "n1 ci130 co1 l24 k1024 s256 p0 bias f32";
+constexpr const char* kKernel = "cuda.simt.dense";
 
 class Faults : public Gpu {
  protected:
@@ -18,7 +20,7 @@ class Faults : public Gpu {
     Gpu::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
     operands_ = std::make_unique<Operands>(kSplit);
-    plan_ = plan_of(kSplit);
+    plan_ = plan_of(kSplit, kKernel);
     ASSERT_NE(plan_, nullptr);
     y_ = std::make_unique<Buffer>(operands_->output_bytes());
     workspace_ = std::make_unique<Buffer>(tconv_plan_workspace_bytes(plan_.get(), 0));

@@ -72,7 +72,8 @@ def test_patched_model_agrees(name, device, tmp_path):
     patched = copy.deepcopy(model)
     assert tconv.patch(patched).conv_transpose1d == layers
     expected = waveform(model, inputs)
-    loose = {"rtol": 1e-2, "atol": 2e-3} if device == "cuda" else {"rtol": 1e-3, "atol": 1e-5}
+    tf32 = {"rtol": 1e-2, "atol": 1e-2 * expected.abs().max().item()}  # a part of the largest sample
+    loose = tf32 if device == "cuda" else {"rtol": 1e-3, "atol": 1e-5}
 
     def agrees(other):
         y = waveform(other, inputs)
