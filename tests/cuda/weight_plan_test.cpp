@@ -9,6 +9,7 @@
 #include "cuda/simt/bias.hpp"
 #include "cuda/simt/outer.hpp"
 #include "cuda/simt/plain.hpp"
+#include "cuda/sm80/weight_layout.hpp"
 #include "cuda/sm80/weight_plan.hpp"
 #include "cuda/sm90/weight_plan.hpp"
 #include "judge/draw.hpp"

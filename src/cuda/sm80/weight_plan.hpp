@@ -55,15 +55,6 @@ core::Status sum_weight_parts(const Launcher& launcher, void (*kernel)(WeightSum
                               WeightSumParams params, const plan::Operands& operands,
                               const plan::RunContext& context);
 
-// What cuda.sm90.weight has the same of: sizes of the problem, blocks of columns (of at most `columns`; ci
-// tiles of `rows`), pieces of positions, and the pitch of dy's rows with the fewest bank conflicts.
-void set_weight_sizes(WeightParams& k, const core::Problem& p);
-void set_weight_blocks(WeightParams& k, int rows, int columns, int block_taps, int block_couts,
-                       int64_t groups);
-void set_weight_pieces(WeightParams& k, const core::Problem& p, int piece, int stage_pieces);
-int64_t weight_reach(
-    const WeightParams& k);  // outputs of a piece: first tap of its first position to its last
-int weight_y_pitch(const WeightParams& k, int element, int columns, bool exact);
 plan::Support weight_y_support(const core::Problem& problem);
 
 // For tests: a kernel of a given configuration, which must fit.

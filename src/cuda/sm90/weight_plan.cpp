@@ -6,6 +6,7 @@
 #include "core/polyphase.hpp"
 #include "cuda/plan/geometry.hpp"
 #include "cuda/plan/tensor.hpp"
+#include "cuda/sm80/weight_layout.hpp"
 
 namespace tconv::cuda {
 namespace {

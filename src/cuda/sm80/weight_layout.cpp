@@ -1,0 +1,143 @@
+// The layout of a weight gradient's tiles and stages: weight_layout.hpp.
+#include "cuda/sm80/weight_layout.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "core/polyphase.hpp"
+#include "cuda/host/phases.hpp"
+
+namespace tconv::cuda {
+namespace {
+
+using core::ceil_div;
+using core::Problem;
+
+int64_t round_up(int64_t v, int64_t to) {
+  return ceil_div(v, to) * to;
+}
+
+// The least number of blocks of at most `most`, evenly: the size of one.
+int even_block(int64_t count, int64_t most) {
+  return static_cast<int>(ceil_div(count, ceil_div(count, std::max<int64_t>(1, std::min(count, most)))));
+}
+
+// Byte that a lane of a column reads first, from dy's first on. As the kernel's Lane has it.
+int64_t place_of(const WeightParams& k, int element, int column, int lane, int64_t pitch, int64_t skew) {
+  const int c = column < k.rows * k.block_taps ? column : 0;
+  const int tap = c / k.rows, row = c - tap * k.rows, cout = row / k.block_phases,
+            phase = row % k.block_phases;
+  const int position = element == 2 ? 2 * lane : lane, unit = 16 / element;
+  const int64_t skewed = (skew + cout * (k.y_step[1] % unit)) % unit;
+  return cout * pitch +
+         ((position + int64_t{tap} * k.step) * k.stride + int64_t{phase} * k.dilation + skewed) * element;
+}
+
+// Passes through shared memory that all columns' loads take with rows so far apart.
+int passes_of(const WeightParams& k, int element, int columns, int64_t pitch) {
+  const int word = element == 8 ? 8 : 4, banks = 128 / word, lanes = element == 8 ? 16 : 32;
+  int passes = 0;
+  for (int64_t skew = 0; skew < 16 / element; skew += std::max(1, 8 / element)) {
+    for (int first = 0; first < columns; first += lanes / 4) {
+      int64_t words[32];
+      int most = 1;
+      for (int lane = 0; lane < lanes; ++lane) {
+        words[lane] = place_of(k, element, first + lane / 4, lane % 4, pitch, skew) / word;
+        int here = 1;
+        for (int other = 0; other < lane; ++other) {
+          if (words[other] == words[lane]) {
+            here = 0;
+            break;
+          }
+          here += (words[other] - words[lane]) % banks == 0 ? 1 : 0;
+        }
+        most = std::max(most, here);
+      }
+      passes += most;
+    }
+  }
+  return passes;
+}
+
+int best_pitch(const WeightParams& k, int element, int columns, int64_t least) {
+  int64_t best = 0;
+  int fewest = 0;
+  for (int64_t pitch = least; pitch < least + 128; pitch += 16) {
+    const int passes = passes_of(k, element, columns, pitch);
+    if (best == 0 || passes < fewest) best = pitch, fewest = passes;
+  }
+  return static_cast<int>(best);
+}
+
+}  // namespace
+
+void set_weight_sizes(WeightParams& k, const Problem& p) {
+  const Phases f = phases_of(p);
+  const auto x = p.x_steps();
+  const auto y = p.y_steps();
+  for (std::size_t i = 0; i < 3; ++i) {
+    k.x_step[i] = x[i];
+    k.y_step[i] = y[i];
+  }
+  k.l = p.l, k.lout = p.lout(), k.padding = p.padding;
+  k.cin_group = static_cast<int>(p.cin_per_group());
+  k.cout_group = static_cast<int>(p.cout_per_group());
+  k.k = static_cast<int>(p.k);
+  k.stride = static_cast<int>(p.stride);
+  k.dilation = static_cast<int>(p.dilation);
+  k.phases = static_cast<int>(f.count);
+  k.taps = static_cast<int>(f.taps);
+  k.tap_stride = static_cast<int>(f.tap_stride);
+  k.step = static_cast<int>(f.step);
+}
+
+void set_weight_blocks(WeightParams& k, int rows, int columns, int block_taps, int block_couts,
+                       int64_t groups) {
+  k.block_taps = even_block(k.taps, std::min(block_taps, columns));
+  const int most = std::max(1, columns / k.block_taps);
+  k.block_phases = even_block(k.phases, most);
+  k.block_couts =
+      k.block_phases < k.phases ? 1 : even_block(k.cout_group, std::min(block_couts, most / k.phases));
+  k.rows = k.block_couts * k.block_phases;
+  k.row_tiles = static_cast<int>(ceil_div(k.cin_group, rows));
+  k.cout_blocks = static_cast<int>(ceil_div(k.cout_group, k.block_couts));
+  k.phase_blocks = static_cast<int>(ceil_div(k.phases, k.block_phases));
+  k.tap_blocks = static_cast<int>(ceil_div(k.taps, k.block_taps));
+  k.tiles = static_cast<int>(groups * k.row_tiles * k.cout_blocks * k.phase_blocks * k.tap_blocks);
+}
+
+int64_t weight_reach(const WeightParams& k) {
+  return int64_t{k.stride} * (k.piece - 1 + int64_t{k.block_taps - 1} * k.step) +
+         int64_t{k.block_phases - 1} * k.dilation + 1;
+}
+
+void set_weight_pieces(WeightParams& k, const Problem& p, int piece, int stage_pieces) {
+  const int unit = static_cast<int>(16 / size_of(p.dtype));
+  k.piece = piece;
+  k.stage_pieces = stage_pieces;
+  k.piece_shift = std::countr_zero(static_cast<unsigned>(k.piece));
+  k.pieces_shift = std::countr_zero(static_cast<unsigned>(k.stage_pieces));
+  k.sample_pieces = static_cast<int>(ceil_div(p.l, k.piece));
+  k.pieces = p.lout() == 0 ? 0 : static_cast<int>(p.n * k.sample_pieces);
+  k.stages = static_cast<int>(ceil_div(k.pieces, k.stage_pieces));
+  k.piece_pitch = static_cast<int>(round_up(weight_reach(k) + unit - 1, unit));
+  k.by_sample = Divisor::of(static_cast<uint32_t>(k.sample_pieces));
+}
+
+int weight_y_pitch(const WeightParams& k, int element, int columns, bool exact) {
+  const int64_t least = int64_t{k.stage_pieces} * k.piece_pitch * element;
+  return exact ? best_pitch(k, element, columns, least) : static_cast<int>(least + 112);
+}
+
+int weight_line_shift(const WeightParams& k, int unit, int threads) {
+  const int64_t lines = int64_t{k.block_couts} * k.stage_pieces, units = k.piece_pitch / unit;
+  int best = 5;
+  int64_t least = 0;
+  for (int shift = 5; shift >= 0; --shift) {
+    const int64_t cost = ceil_div(lines << shift, threads) * (40 + 15 * ceil_div(units, int64_t{1} << shift));
+    if (least == 0 || cost < least) best = shift, least = cost;
+  }
+  return best;
+}
+
+}  // namespace tconv::cuda

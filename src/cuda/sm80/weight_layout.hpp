@@ -1,0 +1,31 @@
+// The layout of a weight gradient's tiles and stages, which cuda.sm80.weight and cuda.sm90.weight have alike.
+// Pure functions; no CUDA here.
+#pragma once
+
+#include "core/problem.hpp"
+#include "cuda/sm80/weight.hpp"
+
+namespace tconv::cuda {
+
+// Sizes and steps of the problem.
+void set_weight_sizes(WeightParams& k, const core::Problem& p);
+
+// Blocks of at most `columns` columns (co, phase, tap); tiles of `rows` ci.
+void set_weight_blocks(WeightParams& k, int rows, int columns, int block_taps, int block_couts,
+                       int64_t groups);
+
+// Pieces of positions of a sample, and stages of pieces.
+void set_weight_pieces(WeightParams& k, const core::Problem& p, int piece, int stage_pieces);
+
+// Outputs of a piece: from the first tap of its first position to the last of its last.
+int64_t weight_reach(const WeightParams& k);
+
+// Bytes from one row of dy to the next in shared memory; exact: of the fewest bank conflicts, which takes a
+// search.
+int weight_y_pitch(const WeightParams& k, int element, int columns, bool exact);
+
+// How many threads copy a line of `unit` elements a copy, as a power of two, so that few of `threads` are
+// idle: about 40 instructions for a line, 15 for each sixteen bytes.
+int weight_line_shift(const WeightParams& k, int unit, int threads);
+
+}  // namespace tconv::cuda
