@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <climits>
 
 #include "core/polyphase.hpp"
 #include "cuda/host/phases.hpp"
@@ -22,49 +23,56 @@ int even_block(int64_t count, int64_t most) {
   return static_cast<int>(ceil_div(count, ceil_div(count, std::max<int64_t>(1, std::min(count, most)))));
 }
 
-// Byte that a lane of a column reads first, from dy's first on. As the kernel's Lane has it.
-int64_t place_of(const WeightParams& k, int element, int column, int lane, int64_t pitch, int64_t skew) {
+// Byte that a column's first lane reads first, from dy's first on. As the kernel's Lane has it.
+int64_t place_of(const WeightParams& k, int element, int column, int64_t pitch, int64_t skew) {
   const int c = column < k.rows * k.block_taps ? column : 0;
   const int tap = c / k.rows, row = c - tap * k.rows, cout = row / k.block_phases,
             phase = row % k.block_phases;
-  const int position = element == 2 ? 2 * lane : lane, unit = 16 / element;
+  const int unit = 16 / element;
   const int64_t skewed = (skew + cout * (k.y_step[1] % unit)) % unit;
-  return cout * pitch +
-         ((position + int64_t{tap} * k.step) * k.stride + int64_t{phase} * k.dilation + skewed) * element;
+  return cout * pitch + (int64_t{tap} * k.step * k.stride + int64_t{phase} * k.dilation + skewed) * element;
 }
 
-// Passes through shared memory that all columns' loads take with rows so far apart.
-int passes_of(const WeightParams& k, int element, int columns, int64_t pitch) {
+// Passes of one load: lanes of the same word share one, lanes of one bank take turns.
+int passes_of(const int64_t* words, int lanes, int banks) {
+  int count[32] = {}, first[32], next[32], most = 1;
+  for (int lane = 0; lane < lanes; ++lane) {
+    const auto bank = static_cast<std::size_t>(words[lane] & (banks - 1));
+    int other = count[bank] == 0 ? -1 : first[bank];
+    while (other >= 0 && words[other] != words[lane]) other = next[other];
+    if (other < 0) most = std::max(most, count[bank] + 1);
+    next[lane] = count[bank] == 0 ? -1 : first[bank];
+    first[bank] = lane;
+    ++count[bank];
+  }
+  return most;
+}
+
+// Passes through shared memory that all columns' loads take with rows so far apart; not counted beyond
+// `enough`.
+int passes_of(const WeightParams& k, int element, int columns, int64_t pitch, int enough) {
   const int word = element == 8 ? 8 : 4, banks = 128 / word, lanes = element == 8 ? 16 : 32;
+  const int64_t apart = int64_t{element == 2 ? 2 : 1} * k.stride * element;  // of a column's lanes
   int passes = 0;
   for (int64_t skew = 0; skew < 16 / element; skew += std::max(1, 8 / element)) {
-    for (int first = 0; first < columns; first += lanes / 4) {
+    for (int first = 0; first < columns && passes < enough; first += lanes / 4) {
       int64_t words[32];
-      int most = 1;
-      for (int lane = 0; lane < lanes; ++lane) {
-        words[lane] = place_of(k, element, first + lane / 4, lane % 4, pitch, skew) / word;
-        int here = 1;
-        for (int other = 0; other < lane; ++other) {
-          if (words[other] == words[lane]) {
-            here = 0;
-            break;
-          }
-          here += (words[other] - words[lane]) % banks == 0 ? 1 : 0;
-        }
-        most = std::max(most, here);
+      for (int column = 0; column < lanes / 4; ++column) {
+        const int64_t place = place_of(k, element, first + column, pitch, skew);
+        for (int lane = 0; lane < 4; ++lane) words[4 * column + lane] = (place + lane * apart) / word;
       }
-      passes += most;
+      passes += passes_of(words, lanes, banks);
     }
   }
   return passes;
 }
 
 int best_pitch(const WeightParams& k, int element, int columns, int64_t least) {
-  int64_t best = 0;
-  int fewest = 0;
+  int64_t best = least;
+  int fewest = INT_MAX;
   for (int64_t pitch = least; pitch < least + 128; pitch += 16) {
-    const int passes = passes_of(k, element, columns, pitch);
-    if (best == 0 || passes < fewest) best = pitch, fewest = passes;
+    const int passes = passes_of(k, element, columns, pitch, fewest);
+    if (passes < fewest) best = pitch, fewest = passes;
   }
   return static_cast<int>(best);
 }

@@ -7,6 +7,7 @@
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
 #include "core/reach.hpp"
+#include "cuda/plan/memo.hpp"
 #include "cuda/plan/report.hpp"
 #include "cuda/plan/tensor.hpp"
 #include "cuda/sm80/weight_layout.hpp"
@@ -189,7 +190,9 @@ WeightPlan weight_plan_of(const Problem& p, const core::DeviceInfo& device, cons
   return plan;
 }
 
-WeightPlan weight_plan(const Problem& p, const core::DeviceInfo& device) {
+namespace {
+
+WeightPlan cheapest(const Problem& p, const core::DeviceInfo& device) {
   const Arithmetic mode = arithmetic_of(p);
   WeightPlan best{mode, {}, {}, {}, 0, 0, 0};
   for (int tile = 0; tile < kWeightTiles; ++tile) {
@@ -214,6 +217,13 @@ WeightPlan weight_plan(const Problem& p, const core::DeviceInfo& device) {
     }
   }
   return best.blocks == 0 ? best : weight_plan_of(p, device, best.config);
+}
+
+}  // namespace
+
+WeightPlan weight_plan(const Problem& p, const core::DeviceInfo& device) {
+  static thread_local Memo<WeightPlan> memo;
+  return memo.get(p, device, false, [&] { return cheapest(p, device); });
 }
 
 WeightPlace weight_place(const WeightParams& k, int tile_rows, int64_t element) {

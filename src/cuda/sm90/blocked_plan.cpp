@@ -294,31 +294,4 @@ Sm90BlockedPlan sm90_blocked_plan(const Problem& p, const DeviceInfo& d) {
   return memo.get(p, d, false, [&] { return cheapest(p, d); });
 }
 
-std::string describe(const Sm90BlockedPlan& plan) {
-  char text[160];
-  std::snprintf(text, sizeof text, "x in channel blocks of %.1f MB, predicted %.4f ms; then ",
-                static_cast<double>(plan.bytes) * 1e-6, plan.blocking_ms);
-  return text + describe(plan.main, plan.form.product);
-}
-
-std::vector<plan::StageLine> stages(const Sm90BlockedPlan& plan, const Problem& asked) {
-  const Sm90GatherSource& s = plan.main.params.gather;
-  std::vector<plan::StageLine> lines = stages(plan.main, plan.form.product);
-  const int words = 1 << blocked_words(plan.blocking, size_of(asked.dtype));
-  for (plan::StageLine& line : lines) {
-    if (line.stage == std::string("source")) {
-      line.words = "channel blocks, made by a pass that loads " + std::to_string(words) +
-                   " words at once, by bulk copies: " + std::to_string(s.stages) + " stages of " +
-                   std::to_string(s.stage_bytes) + " bytes, " + std::to_string(s.width) +
-                   " positions, halo " + std::to_string(s.halo) + ", " + std::to_string(s.tap_group) +
-                   " taps a stage";
-    }
-    if (line.stage == std::string("operand")) line.words = "by the pass, in shared memory";
-    if (line.stage == std::string("writer") && plan.straight) {
-      line.words = "straight from registers (where rows of y begin on 16 or 8 bytes, else by elements)";
-    }
-  }
-  return lines;
-}
-
 }  // namespace tconv::cuda

@@ -5,6 +5,7 @@
 
 #include "core/polyphase.hpp"
 #include "cuda/plan/geometry.hpp"
+#include "cuda/plan/memo.hpp"
 #include "cuda/plan/tensor.hpp"
 #include "cuda/sm80/weight_layout.hpp"
 
@@ -164,7 +165,9 @@ Sm90WeightPlan sm90_weight_plan_of(const Problem& p, const core::DeviceInfo& dev
   return plan;
 }
 
-Sm90WeightPlan sm90_weight_plan(const Problem& p, const core::DeviceInfo& device) {
+namespace {
+
+Sm90WeightPlan cheapest(const Problem& p, const core::DeviceInfo& device) {
   const Arithmetic mode = arithmetic_of(p);
   const int block = kSm90WeightBlock / element_of(mode);
   Sm90WeightPlan best{mode, {}, {}, {}, 0, 0, 0};
@@ -187,6 +190,13 @@ Sm90WeightPlan sm90_weight_plan(const Problem& p, const core::DeviceInfo& device
     }
   }
   return best.blocks == 0 ? best : sm90_weight_plan_of(p, device, best.config);
+}
+
+}  // namespace
+
+Sm90WeightPlan sm90_weight_plan(const Problem& p, const core::DeviceInfo& device) {
+  static thread_local Memo<Sm90WeightPlan> memo;
+  return memo.get(p, device, false, [&] { return cheapest(p, device); });
 }
 
 std::string describe(const Sm90WeightPlan& plan) {

@@ -1,0 +1,40 @@
+// What `tconv plan` says of cuda.sm90.weight_blocked.
+#include "cuda/plan/report.hpp"
+#include "cuda/plan/tensor.hpp"
+#include "cuda/sm90/weight.hpp"
+#include "cuda/sm90/weight_blocked_plan.hpp"
+
+namespace tconv::cuda {
+
+using core::Problem;
+
+std::string sm90_weight_blocked_where(const Sm90WeightBlockedPlan& plan, const Problem& p, int64_t element) {
+  using std::to_string;
+  const Sm90WeightBlockedParams& k = plan.params;
+  const Sm90WeightBlockedShape shape = plan.shape();
+  const int64_t kk = element % p.k, rest = element / p.k, co = rest % k.cout_group, ci = rest / k.cout_group;
+  const int64_t tap = kk / k.tap_stride, group = ci / k.cin_group;
+  const int64_t x_plane = ci % k.cin_group * k.x_planes + tap % k.x_planes;
+  const int64_t y_plane = co * k.y_planes + kk % k.tap_stride;
+  const int64_t row = (x_plane / 64 * k.taps + tap / k.x_planes) * 64 + x_plane % 64;
+  const int64_t tile = (group * k.column_tiles + y_plane / shape.columns) * k.row_tiles + row / shape.rows();
+  return element_text(p, element) + "; " + blocks_text(tile, k.tiles, k.splits) + ", row " +
+         to_string(row % shape.rows()) + " and column " + to_string(y_plane % shape.columns) + " of the tile";
+}
+
+std::string describe(const Sm90WeightBlockedPlan& plan) {
+  using std::to_string;
+  const Sm90WeightBlockedParams& k = plan.params;
+  const Sm90WeightBlockedShape shape = plan.shape();
+  std::string out =
+      std::string(plan.mode == Arithmetic::ieee ? "ieee by six products of bf16" : name_of(plan.mode)) +
+      ", tile " + to_string(shape.rows()) + "x" + to_string(shape.columns) + " of (" +
+      to_string(k.cin_group) + " ci, " + to_string(k.x_planes) + " shifts) at " + to_string(k.taps) +
+      " shifts x (" + to_string(k.cout_group) + " co, " + to_string(k.y_planes) + " phases), " +
+      to_string(k.tiles) + " tiles, " + to_string(plan.positions) + " positions";
+  if (plan.chunks > 1) out += " in " + to_string(plan.chunks) + " chunks";
+  if (!k.direct) out += ", split " + to_string(k.splits) + " ways and summed in order";
+  return out;
+}
+
+}  // namespace tconv::cuda
