@@ -28,7 +28,7 @@ def main():
     figure, axes = plt.subplots(len(threads), 2, figsize=(12, 4.5 * len(threads)), squeeze=False)
     for line, count in zip(axes, threads):
         rows = [row for row in result["rows"] if row["threads"] == count]
-        scatter(line[0], rows, "ratio", f"PyTorch / tconv, raw weights, {count} threads")
+        scatter(line[0], rows, "ratio", f"PyTorch / tconv, raw weights, {count} thread{'s' if count > 1 else ''}")
         scatter(line[1], rows, "share", "floor / time of the kernel")
     figure.suptitle(f"{result['operation']}: {result['machine']}, {result['date']}", fontsize=9)
     figure.tight_layout()
