@@ -44,8 +44,8 @@ struct StageLine {
   std::string stage, words;
 };
 
-// A kernel configured for one problem. Immutable, so any number of threads may use it at once. Constructors compute
-// the configuration (tile sizes, splits, residue tables); run() only launches.
+// A kernel configured for one problem. Immutable, so any number of threads may use it at once. Constructors
+// compute the configuration (tile sizes, splits, residue tables); run() only launches.
 class Kernel {
  public:
   virtual ~Kernel() = default;
@@ -81,6 +81,12 @@ struct Support {
   static Support yes() { return {}; }
   static Support no(std::string reason) { return {false, std::move(reason)}; }
 };
+
+// Empty, or why a kernel that is for one operation refuses a problem.
+inline std::string other_operation(const core::Problem& problem, core::Operation wanted) {
+  if (problem.operation == wanted) return {};
+  return std::string("operation ") + name_of(problem.operation) + ": this kernel is for " + name_of(wanted);
+}
 
 struct KernelEntry {
   const char* name;     // "cpu.dense", "cuda.simt.dense", "reference"

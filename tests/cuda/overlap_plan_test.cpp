@@ -21,7 +21,9 @@ void check_rows(const OverlapParams& k, const Phases& f, int tile_rows, const st
     ASSERT_LT(row, tile_rows) << what;
     EXPECT_LT(tap * k.tap_rows + phase - first_phase, k.cout_rows) << what;
     EXPECT_LT(first_phase / k.chunk, k.phase_tiles) << what;
-    if (k.whole) EXPECT_EQ(tap * k.tap_rows + phase, kk) << what;
+    if (k.whole) {
+      EXPECT_EQ(tap * k.tap_rows + phase, kk) << what;
+    }
   }
   EXPECT_GE(k.cout_tiles * k.couts, k.cout_group) << what;
   EXPECT_LT((k.cout_tiles - 1) * k.couts, k.cout_group) << what;
@@ -32,7 +34,9 @@ void check_columns(const OverlapParams& k, const core::Problem& p, int tile_colu
   EXPECT_EQ(k.columns, p.n * p.l) << what;
   EXPECT_EQ(k.own + k.halo, tile_columns) << what;
   EXPECT_GE(k.column_tiles * k.own, k.columns) << what;
-  if (k.column_tiles > 1) EXPECT_GE(k.halo, (k.taps - 1) * k.step) << what;
+  if (k.column_tiles > 1) {
+    EXPECT_GE(k.halo, (k.taps - 1) * k.step) << what;
+  }
   const int elements = static_cast<int>(k.x_copy) / static_cast<int>(size_of(p.dtype));
   EXPECT_EQ(k.own % elements, 0) << what;
   EXPECT_EQ(k.halo % elements, 0) << what;
@@ -62,7 +66,9 @@ TEST(OverlapPlan, SoundOverRandomProblems) {
     const int64_t elements = static_cast<int>(k.weight_copy) / static_cast<int64_t>(size_of(p.dtype));
     EXPECT_EQ(k.weight_step % elements, 0) << what;
     EXPECT_EQ(k.whole ? k.couts * p.k % elements : p.k % elements, 0) << what;
-    if (!k.whole) EXPECT_EQ(k.chunk % elements + k.tap_stride % elements, 0) << what;
+    if (!k.whole) {
+      EXPECT_EQ(k.chunk % elements + k.tap_stride % elements, 0) << what;
+    }
   }
   EXPECT_GT(taken, 500);
   EXPECT_GT(chunked, 0);

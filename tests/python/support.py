@@ -140,7 +140,7 @@ def for_random_problems(count):
 
 
 def close(a, b, **kwargs):
-    """Loosely on a GPU, where float32 may be tf32: to a part of the largest value. Sums cancel, their roundings do not."""
+    """Loosely on a GPU, where float32 may be tf32: to a part of the largest value, as sums cancel."""
     largest = b.detach().abs().max().item() if b.is_cuda and b.numel() else 0
     loose = {"rtol": 2e-3, "atol": 2e-3 * max(1, largest)} if a.is_cuda else {"rtol": 1e-4, "atol": 1e-5}
     torch.testing.assert_close(a, b, **{**loose, **kwargs})

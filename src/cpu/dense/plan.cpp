@@ -150,8 +150,8 @@ void spread(const Geometry& g, Config& c, int threads, int64_t panel_tasks) {
 }  // namespace
 
 plan::Support supports(const core::Problem& problem) {
-  if (problem.operation != core::Operation::forward) {
-    return plan::Support::no(std::string("operation ") + name_of(problem.operation) + ": it computes fwd");
+  if (std::string other = plan::other_operation(problem, core::Operation::forward); !other.empty()) {
+    return plan::Support::no(std::move(other));
   }
   if (std::string far = core::beyond_tiles(problem); !far.empty()) return plan::Support::no(std::move(far));
   Geometry g = make_geometry(problem);

@@ -88,8 +88,8 @@ class Kernel final : public plan::Kernel {
 };
 
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions&) {
-  if (p.operation != core::Operation::grad_bias) {
-    return Support::no(std::string("operation ") + name_of(p.operation) + ": this kernel is for dbias");
+  if (std::string other = plan::other_operation(p, core::Operation::grad_bias); !other.empty()) {
+    return Support::no(std::move(other));
   }
   if (device.sm < 70) return Support::no("compute capability below 7.0");
   if (std::string far = core::beyond_tiles(p); !far.empty()) return Support::no(std::move(far));

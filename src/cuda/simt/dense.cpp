@@ -141,9 +141,8 @@ class DenseKernel final : public plan::Kernel {
 };
 
 plan::Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
-  if (p.operation != core::Operation::forward) {
-    return plan::Support::no(std::string("operation ") + name_of(p.operation) +
-                             ": this kernel is for transposed");
+  if (std::string other = plan::other_operation(p, core::Operation::forward); !other.empty()) {
+    return plan::Support::no(std::move(other));
   }
   if (device.sm < 70) return plan::Support::no("compute capability below 7.0");
   if (std::string far = core::beyond_tiles(p); !far.empty()) return plan::Support::no(std::move(far));

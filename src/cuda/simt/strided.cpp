@@ -148,9 +148,7 @@ class StridedKernel final : public plan::Kernel {
 };
 
 std::string refusal(const Problem& p, const DeviceInfo& device) {
-  if (p.operation != core::Operation::grad_input) {
-    return std::string("operation ") + name_of(p.operation) + ": this kernel is for strided";
-  }
+  if (std::string other = plan::other_operation(p, core::Operation::grad_input); !other.empty()) return other;
   if (device.sm < 70) return "compute capability below 7.0";
   if (std::string far = core::beyond_tiles(p); !far.empty()) return far;
   constexpr int64_t kCount = 1 << 20;

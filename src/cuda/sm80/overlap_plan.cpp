@@ -223,9 +223,7 @@ OverlapPlan overlap_plan(const Problem& p, const core::DeviceInfo& d, bool batch
 }
 
 std::string overlap_refusal(const Problem& p, const core::DeviceInfo& d) {
-  if (p.operation != core::Operation::forward) {
-    return std::string("operation ") + name_of(p.operation) + ": this kernel is for transposed";
-  }
+  if (std::string other = plan::other_operation(p, core::Operation::forward); !other.empty()) return other;
   if (d.sm < 80) return "compute capability below 8.0: no tf32 or bfloat16 tensor cores";
   if (p.dtype == core::DType::f64) {
     return "dtype f64: this kernel is for float32 and 16-bit types";

@@ -88,8 +88,8 @@ std::vector<plan::StageLine> Sm80Weight::stages() const {
 }
 
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
-  if (p.operation != core::Operation::grad_weight) {
-    return Support::no(std::string("operation ") + name_of(p.operation) + ": this kernel is for weight");
+  if (std::string other = plan::other_operation(p, core::Operation::grad_weight); !other.empty()) {
+    return Support::no(std::move(other));
   }
   if (device.sm < 80) return Support::no("compute capability below 8.0: no tf32 or bfloat16 tensor cores");
   Support takes = weight_supports(p);

@@ -122,8 +122,8 @@ std::vector<plan::StageLine> Kernel::stages() const {
 }
 
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
-  if (p.operation != core::Operation::grad_weight) {
-    return Support::no(std::string("operation ") + name_of(p.operation) + ": this kernel is for weight");
+  if (std::string other = plan::other_operation(p, core::Operation::grad_weight); !other.empty()) {
+    return Support::no(std::move(other));
   }
   if (device.sm != 90) return Support::no("compute capability not 9.0: no wgmma");
   if (!built_for_sm90a()) return Support::no("this build has no code for sm_90a");
