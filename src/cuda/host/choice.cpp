@@ -173,11 +173,11 @@ double least_ms(const KernelEntry& entry, const Problem& p, const DeviceInfo& d)
   return std::max(5e-3, std::max(0.7 * memory_ms(p, d), 0.7 * products)) + pack_ms(p);
 }
 
-ForwardChoice compare(const Problem& p, const DeviceInfo& d, const PlanOptions& options) {
+KernelChoice compare(const Problem& p, const DeviceInfo& d, const PlanOptions& options) {
   // Those whose plans take least time come first, so that others need not be made.
   static const KernelEntry* const kCompared[] = {&kSm80Overlap, &kSimtDense, &kSimtNarrow,  &kSimtLongk,
                                                  &kSimtGather,  &kSm90Dense, &kSm90Blocked, &kSm80Dense};
-  ForwardChoice best;
+  KernelChoice best;
   const auto has_features = [&](const KernelEntry& entry) {
     return options.features.without(entry.features).empty();
   };
@@ -196,10 +196,8 @@ ForwardChoice compare(const Problem& p, const DeviceInfo& d, const PlanOptions& 
 
 }  // namespace
 
-const ForwardChoice& forward_choice(const Problem& problem, const DeviceInfo& device,
-                                    const PlanOptions& options) {
-  static thread_local Memo<ForwardChoice> memo;
-  static thread_local ForwardChoice with_features;
+KernelChoice forward_choice(const Problem& problem, const DeviceInfo& device, const PlanOptions& options) {
+  static thread_local Memo<KernelChoice> memo;
   Problem p = problem;
   if (options.batch_invariant && p.n > 1) {
     // Of counts beyond its limits a kernel refuses the batch alone.
@@ -210,13 +208,15 @@ const ForwardChoice& forward_choice(const Problem& problem, const DeviceInfo& de
       if (!entry->supports(problem, device, forced).ok) p.n = problem.n;
     }
   }
-  if (!options.features.empty()) return with_features = compare(p, device, options);
+  if (!options.features.empty()) return compare(p, device, options);
   return memo.get(p, device, options.batch_invariant, [&] { return compare(p, device, options); });
 }
 
 plan::Support supports_choice(const KernelEntry& entry, const Problem& problem, const DeviceInfo& device,
                               const PlanOptions& options) {
-  const ForwardChoice& choice = forward_choice(problem, device, options);
+  const KernelChoice choice = problem.operation == core::Operation::weight
+                                  ? weight_choice(problem, device)
+                                  : forward_choice(problem, device, options);
   if (choice.entry == nullptr || choice.entry == &entry) return plan::Support::yes();
   char text[96];
   if (choice.ms > 0) {

@@ -17,6 +17,13 @@ T round_up(T value, T to) {
   return (value + to - 1) / to * to;
 }
 
+// Steps of both tensors, as the kernels of weight gradients name them.
+template <class Params>
+void set_steps(Params& k, const core::Problem& p) {
+  const auto x = p.x_steps(), y = p.y_steps();
+  for (std::size_t i = 0; i < 3; ++i) k.x_step[i] = x[i], k.y_step[i] = y[i];
+}
+
 template <class Params>
 void set_sizes(Params& k, const core::Problem& p, const Phases& f) {
   k.samples = static_cast<int>(p.n);

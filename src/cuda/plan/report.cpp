@@ -64,6 +64,11 @@ plan::StageLine writer_line(const std::string& alone, int64_t splits) {
           "partial sums as the output lies, then the ordered sum of " + std::to_string(splits) + " splits"};
 }
 
+plan::StageLine tiles_writer_line(const std::string& alone, bool direct, int64_t splits) {
+  if (direct) return {"writer", alone};
+  return {"writer", "tiles of partial sums, then a sum of " + std::to_string(splits) + " splits in order"};
+}
+
 std::string text(const Holder& h) {
   return "block " + std::to_string(h.block) + ", warp " + std::to_string(h.thread / 32) + ", lane " +
          std::to_string(h.thread % 32) + ", " + h.sum;

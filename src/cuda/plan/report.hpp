@@ -34,6 +34,9 @@ plan::StageLine epilogue_line(const core::Problem& problem);
 // How outputs are stored whose reduction is cut into so many splits; one: `alone`.
 plan::StageLine writer_line(const std::string& alone, int64_t splits);
 
+// The same where partial sums lie as tiles; direct: there are none.
+plan::StageLine tiles_writer_line(const std::string& alone, bool direct, int64_t splits);
+
 // Who holds an output's sum before it is stored. Of a split reduction: in the first split.
 struct Holder {
   int64_t block;

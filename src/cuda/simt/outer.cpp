@@ -5,9 +5,10 @@
 #include "core/polyphase.hpp"
 #include "core/reach.hpp"
 #include "cuda/host/by_dtype.hpp"
-#include "cuda/host/ordered_sum.hpp"
-#include "cuda/host/weight_choice.hpp"
+#include "cuda/host/choice.hpp"
+#include "cuda/plan/geometry.hpp"
 #include "cuda/plan/report.hpp"
+#include "cuda/simt/split_weight.hpp"
 
 namespace tconv::cuda {
 namespace simt {
@@ -18,9 +19,8 @@ using core::Problem;
 using core::Status;
 using plan::Support;
 
-// Every SM's blocks, one after the other, by instructions; or dw and the partial sums by bytes. Fitted to 57
-// problems of up to 8192 positions on an H200: from 0.8 to 1.6 times the time, 1.45 times before the
-// factor 1.65.
+// Every SM's blocks, one after the other, by instructions; or dw and the partial sums by bytes. The factor
+// 1.65 is what the loop loses to latency: fitted to 57 problems of up to 8192 positions on an H200.
 double seconds_of(const OuterPlan& plan, const Problem& p, const core::DeviceInfo& device) {
   const OuterTile& tile = kOuterTileTable[plan.tile];
   const OuterParams& k = plan.params;
@@ -80,18 +80,9 @@ class Kernel final : public plan::Kernel {
   }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
-    const Launcher launcher(kSimtOuter.name, problem_, device_, context);
-    Status status = launcher.check(operands);
-    if (!status.ok()) return status;
-    OuterParams params = plan_.params;
-    params.x = operands.x;
-    params.y = operands.grad_output;
-    params.output = operands.output;
-    params.parts = params.splits > 1 ? context.workspace : nullptr;
-    status = launcher.run(functions_.tiles[plan_.tile], {plan_.blocks, kOuterThreads}, params);
-    if (!status.ok() || params.splits == 1) return status;
-    return sum_partials(launcher, problem_.dtype, Parts::accumulator,
-                        flat_sum_params(params.parts, params.output, params.elements, params.splits));
+    return run_weight(Launcher(kSimtOuter.name, problem_, device_, context), problem_.dtype,
+                      functions_.tiles[plan_.tile], {plan_.blocks, kOuterThreads}, plan_.params, operands,
+                      context);
   }
 
  private:
@@ -113,7 +104,7 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   const OuterPlan plan = outer_plan(p, device);
   if (plan.blocks == 0 || plan.blocks > kMaxBlocks) return Support::no("more tiles than a grid has blocks");
   if (options.force_kernel == kSimtOuter.name) return Support::yes();
-  return supports_weight_choice(kSimtOuter, p, device);
+  return supports_choice(kSimtOuter, p, device, options);
 }
 
 std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,
@@ -142,12 +133,7 @@ OuterPlan outer_plan_of(const Problem& p, const core::DeviceInfo& device, int in
   OuterPlan plan;
   plan.tile = index;
   OuterParams& k = plan.params;
-  const auto x = p.x_steps();
-  const auto y = p.y_steps();
-  for (std::size_t i = 0; i < 3; ++i) {
-    k.x_step[i] = x[i];
-    k.y_step[i] = y[i];
-  }
+  set_steps(k, p);
   k.l = static_cast<int>(p.l), k.lout = static_cast<int>(p.lout()), k.k = static_cast<int>(p.k);
   k.stride = static_cast<int>(p.stride), k.padding = static_cast<int>(p.padding);
   k.dilation = static_cast<int>(p.dilation);

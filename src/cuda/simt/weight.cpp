@@ -5,9 +5,10 @@
 #include "core/polyphase.hpp"
 #include "core/reach.hpp"
 #include "cuda/host/by_dtype.hpp"
-#include "cuda/host/ordered_sum.hpp"
-#include "cuda/host/weight_choice.hpp"
+#include "cuda/host/choice.hpp"
+#include "cuda/plan/geometry.hpp"
 #include "cuda/plan/report.hpp"
+#include "cuda/simt/split_weight.hpp"
 #include "cuda/simt/weight_plan.hpp"
 
 namespace tconv::cuda {
@@ -81,18 +82,9 @@ class Kernel final : public plan::Kernel {
   }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
-    const Launcher launcher(kSimtWeight.name, problem_, device_, context);
-    Status status = launcher.check(operands);
-    if (!status.ok()) return status;
-    WeightParams params = plan_.params;
-    params.x = operands.x;
-    params.y = operands.grad_output;
-    params.output = operands.output;
-    params.parts = params.splits > 1 ? context.workspace : nullptr;
-    status = launcher.run(functions_.tiles[plan_.tile], {plan_.blocks, kWeightThreads}, params);
-    if (!status.ok() || params.splits == 1) return status;
-    return sum_partials(launcher, problem_.dtype, Parts::accumulator,
-                        flat_sum_params(params.parts, params.output, params.elements, params.splits));
+    return run_weight(Launcher(kSimtWeight.name, problem_, device_, context), problem_.dtype,
+                      functions_.tiles[plan_.tile], {plan_.blocks, kWeightThreads}, plan_.params, operands,
+                      context);
   }
 
  private:
@@ -111,7 +103,7 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   const WeightPlan plan = weight_plan(p, device);
   if (plan.blocks > kMaxBlocks) return Support::no("more tiles than a grid has blocks");
   if (options.force_kernel == kSimtWeight.name) return Support::yes();
-  return supports_weight_choice(kSimtWeight, p, device);
+  return supports_choice(kSimtWeight, p, device, options);
 }
 
 std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,
@@ -138,12 +130,7 @@ WeightPlan weight_plan_of(const Problem& p, const core::DeviceInfo& device, int 
   WeightPlan plan;
   plan.tile = index;
   WeightParams& k = plan.params;
-  const auto x = p.x_steps();
-  const auto y = p.y_steps();
-  for (std::size_t i = 0; i < 3; ++i) {
-    k.x_step[i] = x[i];
-    k.y_step[i] = y[i];
-  }
+  set_steps(k, p);
   k.l = p.l, k.lout = p.lout(), k.stride = p.stride, k.padding = p.padding, k.dilation = p.dilation,
   k.k = p.k;
   k.cin_group = p.cin_per_group(), k.cout_group = p.cout_per_group();

@@ -16,16 +16,7 @@ using core::Status;
 using plan::Support;
 
 OverlapFunctions functions_of(Arithmetic arithmetic) {
-  switch (arithmetic) {
-    case Arithmetic::f16:
-      return overlap_f16();
-    case Arithmetic::bf16:
-      return overlap_bf16();
-    case Arithmetic::ieee:
-      return overlap_ieee();
-    default:
-      return overlap_tf32();
-  }
+  return by_arithmetic(arithmetic, overlap_tf32, overlap_ieee, overlap_f16, overlap_bf16)();
 }
 
 // What an operand's address allows.

@@ -1,8 +1,8 @@
 #include "cuda/sm80/weight.hpp"
 
 #include "core/polyphase.hpp"
+#include "cuda/host/choice.hpp"
 #include "cuda/host/launch.hpp"
-#include "cuda/host/weight_choice.hpp"
 #include "cuda/plan/report.hpp"
 #include "cuda/plan/tensor.hpp"
 #include "cuda/sm80/weight_plan.hpp"
@@ -82,9 +82,7 @@ std::vector<plan::StageLine> Sm80Weight::stages() const {
                           to_string(tile.warp_columns) + " warps of " + to_string(tile.mi) + " x " +
                           to_string(tile.ni) + " tiles of 16 x 8, sums of " + to_string(k.chain) + " stages"},
           epilogue_line(problem_),
-          {"writer",
-           k.direct ? "from registers, element by element"
-                    : "tiles of partial sums, then a sum of " + to_string(k.splits) + " splits in order"}};
+          tiles_writer_line("from registers, element by element", k.direct, k.splits)};
 }
 
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
@@ -96,7 +94,7 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   if (!takes.ok) return takes;
   if (weight_plan(p, device).blocks == 0) return Support::no("no stage fits shared memory");
   if (options.force_kernel == kSm80Weight.name) return Support::yes();
-  return supports_weight_choice(kSm80Weight, p, device);
+  return supports_choice(kSm80Weight, p, device, options);
 }
 
 std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,

@@ -7,16 +7,13 @@
 
 #include "core/polyphase.hpp"
 #include "cuda/host/phases.hpp"
+#include "cuda/plan/geometry.hpp"
 
 namespace tconv::cuda {
 namespace {
 
 using core::ceil_div;
 using core::Problem;
-
-int64_t round_up(int64_t v, int64_t to) {
-  return ceil_div(v, to) * to;
-}
 
 // The least number of blocks of at most `most`, evenly: the size of one.
 int even_block(int64_t count, int64_t most) {
@@ -81,12 +78,7 @@ int best_pitch(const WeightParams& k, int element, int columns, int64_t least) {
 
 void set_weight_sizes(WeightParams& k, const Problem& p) {
   const Phases f = phases_of(p);
-  const auto x = p.x_steps();
-  const auto y = p.y_steps();
-  for (std::size_t i = 0; i < 3; ++i) {
-    k.x_step[i] = x[i];
-    k.y_step[i] = y[i];
-  }
+  set_steps(k, p);
   k.l = p.l, k.lout = p.lout(), k.padding = p.padding;
   k.cin_group = static_cast<int>(p.cin_per_group());
   k.cout_group = static_cast<int>(p.cout_per_group());
@@ -128,7 +120,7 @@ void set_weight_pieces(WeightParams& k, const Problem& p, int piece, int stage_p
   k.sample_pieces = static_cast<int>(ceil_div(p.l, k.piece));
   k.pieces = p.lout() == 0 ? 0 : static_cast<int>(p.n * k.sample_pieces);
   k.stages = static_cast<int>(ceil_div(k.pieces, k.stage_pieces));
-  k.piece_pitch = static_cast<int>(round_up(weight_reach(k) + unit - 1, unit));
+  k.piece_pitch = static_cast<int>(round_up<int64_t>(weight_reach(k) + unit - 1, unit));
   k.by_sample = Divisor::of(static_cast<uint32_t>(k.sample_pieces));
 }
 

@@ -7,6 +7,7 @@
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
 #include "core/reach.hpp"
+#include "cuda/plan/geometry.hpp"
 #include "cuda/plan/memo.hpp"
 #include "cuda/plan/report.hpp"
 #include "cuda/plan/tensor.hpp"
@@ -19,30 +20,23 @@ using core::ceil_div;
 using core::Problem;
 using plan::Support;
 
-int element_of(Arithmetic mode) {
-  return mode == Arithmetic::f64 ? 8 : mode == Arithmetic::tf32 || mode == Arithmetic::ieee ? 4 : 2;
-}
 int step_of(Arithmetic mode) {
-  return kWeightStepBytes / element_of(mode);
-}
-
-int64_t round_up(int64_t v, int64_t to) {
-  return ceil_div(v, to) * to;
+  return kWeightStepBytes / shape_of(mode).element;
 }
 
 void set_layout(WeightPlan& plan, const Problem& p, const WeightTile& tile, bool exact_pitch) {
   WeightParams& k = plan.params;
-  const int element = element_of(plan.mode), positions = plan.config.piece * plan.config.stage_pieces;
+  const int element = shape_of(plan.mode).element, positions = plan.config.piece * plan.config.stage_pieces;
   set_weight_pieces(k, p, plan.config.piece, plan.config.stage_pieces);
   k.chain = std::max(1, kWeightChain / positions);
   const int unit = 16 / element;
   k.line_shift = weight_line_shift(k, unit, tile.threads());
   const int x_unit = element == 8 ? 32 : 16;
-  k.x_pitch = static_cast<int>(round_up(int64_t{positions} * element, x_unit));
+  k.x_pitch = static_cast<int>(round_up<int64_t>(int64_t{positions} * element, x_unit));
   if (k.x_pitch / x_unit % 2 == 0) k.x_pitch += x_unit;
   k.y_pitch = weight_y_pitch(k, element, tile.columns(), exact_pitch);
-  k.slot_bytes =
-      static_cast<int>(round_up(int64_t{tile.rows()} * k.x_pitch + int64_t{k.block_couts} * k.y_pitch, 128));
+  k.slot_bytes = static_cast<int>(
+      round_up<int64_t>(int64_t{tile.rows()} * k.x_pitch + int64_t{k.block_couts} * k.y_pitch, 128));
   plan.shared_bytes = static_cast<std::size_t>(kWeightSlots) * static_cast<std::size_t>(k.slot_bytes);
 }
 
@@ -73,7 +67,7 @@ double product_rate(Arithmetic mode, const core::DeviceInfo& device) {
 
 void set_cost(WeightPlan& plan, const Problem& p, const core::DeviceInfo& device, const WeightTile& tile) {
   const WeightParams& k = plan.params;
-  const int element = element_of(plan.mode);
+  const int element = shape_of(plan.mode).element;
   const double sms = std::max(1, device.sm_count), positions = k.piece * k.stage_pieces;
   const double x_elements = positions * std::min(tile.rows(), k.cin_group);
   const double y_elements = double(k.block_couts) * k.stage_pieces * k.piece_pitch;

@@ -26,7 +26,7 @@ WindowFunctions functions_of(Arithmetic arithmetic) {
 // What an operand's address allows.
 WindowPieces narrowed(const WindowPieces& pieces, const void* operand, int element) {
   const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(operand) % 16);
-  const int bytes = pieces.copy == WindowCopy::element ? element : static_cast<int>(pieces.copy);
+  const int bytes = window_copy_bytes(pieces.copy, element);
   if (address % bytes == 0) return pieces;
   return window_pieces(int64_t{pieces.pieces} * bytes, address, element);
 }

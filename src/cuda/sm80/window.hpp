@@ -7,8 +7,7 @@
 //   for each group, tile of rows ci, tile of columns (n, i):                   a cluster, a block a split
 //     for each slab of the split's depth:                                      a stage of the ring
 //       weights[ci][e] and windows of dy as they lie in memory, e = (co, k)
-//       acc[ci][n, i] += w[ci][e] * dy[n][co][stride*i - padding + dilation*k] a warp: MI x NI tiles of 16 x
-//       8
+//       acc[ci][n, i] += w[ci][e] * dy[n][co][stride*i - padding + dilation*k]  a warp: MI x NI mmas
 //     acc of all splits into shared memory
 //     dx[n, ci, i] = bias[ci] + sum over splits of acc[ci][n, i]               each block its share
 //
@@ -61,6 +60,9 @@ inline constexpr int kWindowSumPad = 8;  // behind a row of staged sums: lanes t
 
 // Bytes that a copy moves; single elements pass through registers.
 enum class WindowCopy : int { vector = 16, word = 4, element = 0 };
+constexpr int window_copy_bytes(WindowCopy copy, int element) {
+  return copy == WindowCopy::element ? element : static_cast<int>(copy);
+}
 
 // One operand's copies: `lanes` threads, a power of two, take the pieces of a row.
 struct WindowPieces {

@@ -62,10 +62,6 @@ int busiest_bank(int64_t stride, int element) {
   return *std::ranges::max_element(bank);
 }
 
-double bytes_of(const WindowPieces& pieces, int element) {
-  return pieces.copy == WindowCopy::element ? element : static_cast<int>(pieces.copy);
-}
-
 }  // namespace
 
 double window_ms(const WindowPlan& plan, const Problem& p, const core::DeviceInfo& d) {
@@ -78,9 +74,9 @@ double window_ms(const WindowPlan& plan, const Problem& p, const core::DeviceInf
   const auto slabs = static_cast<double>(ceil_div(k.slabs, k.splits));
   const double weight_bytes = rows * k.steps * kWindowStepBytes;
   const double dy_bytes = static_cast<double>(k.channels * plan.window * element);
-  const double copies =
-      (weight_bytes / bytes_of(k.weight_pieces, element) + dy_bytes / bytes_of(k.dy_pieces, element)) /
-      kWindowThreads;
+  const double copies = (weight_bytes / window_copy_bytes(k.weight_pieces.copy, element) +
+                         dy_bytes / window_copy_bytes(k.dy_pieces.copy, element)) /
+                        kWindowThreads;
   const bool vectors = k.vectors && k.splits == 1;
   const double stores = rows * tile.columns / kWindowThreads / (vectors ? 4 : 1) / k.splits;
   const double step = kRates.step_work[plan.config.tile][mode] *

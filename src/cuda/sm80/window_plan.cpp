@@ -9,6 +9,8 @@
 #include "core/reach.hpp"
 #include "cuda/host/bias_alone.hpp"
 #include "cuda/plan/geometry.hpp"
+#include "cuda/plan/memo.hpp"
+#include "cuda/plan/report.hpp"
 #include "cuda/plan/tensor.hpp"
 
 namespace tconv::cuda {
@@ -174,10 +176,13 @@ WindowPlan window_plan_of(const Problem& p, const DeviceInfo& d, const WindowCon
 }
 
 WindowPlan window_plan(const Problem& p, const DeviceInfo& d, bool batch_invariant) {
-  if (!batch_invariant || p.n == 1) return cheapest(p, d, 0);
-  Problem one = p;
-  one.n = 1;
-  return cheapest(p, d, cheapest(one, d, 0).config.splits);
+  static thread_local Memo<WindowPlan> memo;
+  return memo.get(p, d, batch_invariant, [&] {
+    if (!batch_invariant || p.n == 1) return cheapest(p, d, 0);
+    Problem one = p;
+    one.n = 1;
+    return cheapest(p, d, cheapest(one, d, 0).config.splits);
+  });
 }
 
 std::string window_refusal(const Problem& p, const DeviceInfo& d) {
@@ -212,9 +217,9 @@ std::string where(const WindowPlan& plan, const Problem& p, int64_t element) {
   const int64_t row_tile = group * k.row_tiles.value + inner / tile.rows, column_tile = column / tile.columns;
   const int64_t rows = int64_t{k.row_tiles.value} * k.groups;
   const int64_t at = k.rows_first ? column_tile * rows + row_tile : row_tile * k.column_tiles + column_tile;
-  return "n " + std::to_string(n) + ", ci " + std::to_string(ci) + ", i " + std::to_string(i) + "; block " +
-         std::to_string(at * k.splits) + ", row " + std::to_string(inner % tile.rows) + " and column " +
-         std::to_string(column % tile.columns) + " of its tile";
+  return element_text(p, element) + "; block " + std::to_string(at * k.splits) + ", row " +
+         std::to_string(inner % tile.rows) + " and column " + std::to_string(column % tile.columns) +
+         " of its tile";
 }
 
 }  // namespace tconv::cuda

@@ -8,9 +8,8 @@ namespace {
 using core::Problem;
 
 std::string words(const WindowPieces& pieces, int element) {
-  const int bytes = pieces.copy == WindowCopy::element ? element : static_cast<int>(pieces.copy);
   return (pieces.copy == WindowCopy::element ? "elements of " : "asynchronous copies of ") +
-         std::to_string(bytes) + " bytes";
+         std::to_string(window_copy_bytes(pieces.copy, element)) + " bytes";
 }
 
 std::string slab_of(const WindowParams& k) {

@@ -4,9 +4,9 @@
 
 #include "core/polyphase.hpp"
 #include "cuda/entries.hpp"
+#include "cuda/host/choice.hpp"
 #include "cuda/host/launch.hpp"
 #include "cuda/host/tensor_map.hpp"
-#include "cuda/host/weight_choice.hpp"
 #include "cuda/plan/report.hpp"
 #include "cuda/plan/tensor.hpp"
 #include "cuda/sm90/weight_plan.hpp"
@@ -100,9 +100,7 @@ std::vector<plan::StageLine> Kernel::stages() const {
                       to_string(64 * shape.row_blocks) + " x " + to_string(shape.columns) + ", sums of " +
                       to_string(k.chain) + " stages"},
       epilogue_line(problem_),
-      {"writer", k.direct
-                     ? "from registers, element by element"
-                     : "tiles of partial sums, then a sum of " + to_string(k.splits) + " splits in order"}};
+      tiles_writer_line("from registers, element by element", k.direct, k.splits)};
 }
 
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
@@ -115,7 +113,7 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   const Sm90WeightPlan plan = sm90_weight_plan(p, device);
   if (plan.blocks == 0) return Support::no("no two stages fit shared memory");
   if (options.force_kernel == kSm90Weight.name) return Support::yes();
-  return supports_weight_choice(kSm90Weight, p, device);
+  return supports_choice(kSm90Weight, p, device, options);
 }
 
 std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,

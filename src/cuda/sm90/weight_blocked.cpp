@@ -4,9 +4,9 @@
 
 #include "core/polyphase.hpp"
 #include "cuda/entries.hpp"
+#include "cuda/host/choice.hpp"
 #include "cuda/host/launch.hpp"
 #include "cuda/host/tensor_map.hpp"
-#include "cuda/host/weight_choice.hpp"
 #include "cuda/plan/report.hpp"
 #include "cuda/plan/tensor.hpp"
 #include "cuda/sm90/weight_blocked_plan.hpp"
@@ -20,9 +20,8 @@ using core::Status;
 using plan::Support;
 
 Sm90WeightBlockedFunctions functions_of(Arithmetic mode) {
-  if (mode == Arithmetic::f16) return sm90_weight_blocked_f16();
-  if (mode == Arithmetic::bf16) return sm90_weight_blocked_bf16();
-  return mode == Arithmetic::ieee ? sm90_weight_blocked_ieee() : sm90_weight_blocked_tf32();
+  return by_arithmetic(mode, sm90_weight_blocked_tf32, sm90_weight_blocked_ieee, sm90_weight_blocked_f16,
+                       sm90_weight_blocked_bf16)();
 }
 
 // Planes of tf32 as (position, plane, part, group), in boxes of 128 bytes of positions; those of other modes
@@ -116,9 +115,7 @@ std::vector<plan::StageLine> Kernel::stages() const {
                           (layout.parts > 1 ? ", sums of one stage added in float32"
                                             : ", sums of " + to_string(k.chain) + " stages")},
           epilogue_line(problem_),
-          {"writer",
-           k.direct ? "staged in shared memory, row by row"
-                    : "tiles of partial sums, then a sum of " + to_string(k.splits) + " splits in order"}};
+          tiles_writer_line("staged in shared memory, row by row", k.direct, k.splits)};
 }
 
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
@@ -131,7 +128,7 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   const Sm90WeightBlockedPlan plan = sm90_weight_blocked_plan(p, device);
   if (plan.blocks == 0) return Support::no("its planes or positions are too many");
   if (options.force_kernel == kSm90WeightBlocked.name) return Support::yes();
-  return supports_weight_choice(kSm90WeightBlocked, p, device);
+  return supports_choice(kSm90WeightBlocked, p, device, options);
 }
 
 std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,

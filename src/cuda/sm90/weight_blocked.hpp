@@ -44,8 +44,8 @@ namespace tconv::cuda {
 
 extern const plan::KernelEntry kSm90WeightBlocked;
 
-inline constexpr int kSm90WeightBlockedThreads =
-    384;  // two warpgroups multiply, a thread of the third copies
+// Two warpgroups multiply, a thread of the third copies.
+inline constexpr int kSm90WeightBlockedThreads = 384;
 inline constexpr int kSm90WeightBlockedMaxSlots = 8;
 inline constexpr int kSm90WeightBlockedBarriers = 1024;  // bytes before the slots
 inline constexpr int kSm90WeightPassThreads = 256;

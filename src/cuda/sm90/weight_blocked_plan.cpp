@@ -5,6 +5,7 @@
 
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
+#include "cuda/plan/geometry.hpp"
 #include "cuda/plan/memo.hpp"
 #include "cuda/plan/tensor.hpp"
 #include "cuda/sm90/weight.hpp"
@@ -16,20 +17,11 @@ using core::ceil_div;
 using core::Problem;
 using plan::Support;
 
-int64_t round_up(int64_t v, int64_t to) {
-  return ceil_div(v, to) * to;
-}
-
-int element_of(Arithmetic mode) {
-  return mode == Arithmetic::tf32 || mode == Arithmetic::ieee ? 4 : 2;
-}
-
 // The planes and shifts of a configuration, and the axis of positions.
 bool set_sizes(Sm90WeightBlockedPlan& plan, const Problem& p) {
   const core::Polyphase form(p);
   Sm90WeightBlockedParams& k = plan.params;
-  const auto x = p.x_steps(), y = p.y_steps();
-  for (std::size_t i = 0; i < 3; ++i) k.x_step[i] = x[i], k.y_step[i] = y[i];
+  set_steps(k, p);
   k.l = p.l, k.lout = p.lout(), k.stride = p.stride, k.dilation = p.dilation, k.padding = p.padding;
   k.samples = p.n;
   k.cin_group = static_cast<int>(p.cin_per_group());
@@ -56,7 +48,9 @@ bool set_sizes(Sm90WeightBlockedPlan& plan, const Problem& p) {
   const core::Size all = core::Size(k.pitch) * p.n, reach = core::Size(k.pitch) * p.stride + k.padding;
   constexpr int64_t kFar = int64_t{1} << 30;
   if (all >= kFar / 2 || reach + core::Size(y_planes) * p.dilation >= kFar * 2 - 1) return false;
-  if (x_planes * k.step >= kFar || std::max(x[2], y[2]) >= kFar || std::min(x[2], y[2]) < 0) return false;
+  if (x_planes * k.step >= kFar || std::max(k.x_step[2], k.y_step[2]) >= kFar ||
+      std::min(k.x_step[2], k.y_step[2]) < 0)
+    return false;
   plan.positions = p.lout() == 0 || first >= end ? 0 : all.value();
   return true;
 }
@@ -73,8 +67,9 @@ bool set_tiles(Sm90WeightBlockedPlan& plan, const Problem& p, const core::Device
   k.column_tiles = static_cast<int>(ceil_div(y_planes, shape.columns));
   if (core::Size(p.groups) * k.row_tiles * k.column_tiles >= 1 << 20) return false;
   k.tiles = static_cast<int>(p.groups * k.row_tiles * k.column_tiles);
-  k.x_box = static_cast<int>(std::min<int64_t>(64, round_up(x_planes, layout.unit_planes)));
-  k.y_box = static_cast<int>(std::min<int64_t>(shape.columns, round_up(y_planes, layout.unit_planes)));
+  k.x_box = static_cast<int>(std::min<int64_t>(64, round_up<int64_t>(x_planes, layout.unit_planes)));
+  k.y_box =
+      static_cast<int>(std::min<int64_t>(shape.columns, round_up<int64_t>(y_planes, layout.unit_planes)));
   k.by_taps = Divisor::of(static_cast<uint32_t>(k.taps));
   k.by_x_planes = Divisor::of(static_cast<uint32_t>(k.x_planes));
   k.by_pitch = Divisor::of(static_cast<uint32_t>(k.pitch));
@@ -93,12 +88,12 @@ int64_t set_operand(Sm90WeightPassOperand& o, const Sm90WeightBlockedLayout& lay
   const int64_t planes = int64_t{o.channels} * o.planes;
   o.rows = static_cast<int>(ceil_div(planes, layout.unit_planes));
   // Rows begin on whole lines: on 16 bytes alone tensor copies take 1.7 times as long.
-  o.row_units = round_up(ceil_div(front + positions, layout.unit_positions), 8);
+  o.row_units = round_up<int64_t>(ceil_div(front + positions, layout.unit_positions), 8);
   o.part_units = groups * o.rows * o.row_units;
   const int64_t thread_rows = layout.unit_planes == 1 ? 4 : 1, thread_units = layout.unit_planes == 1 ? 1 : 2;
   o.row_tiles = static_cast<int>(ceil_div(o.row_units, thread_units * kSm90WeightPassThreads));
   o.blocks = groups * o.row_tiles * ceil_div(o.rows, thread_rows);
-  return round_up(o.part_units * layout.parts * 16, 256);
+  return round_up<int64_t>(o.part_units * layout.parts * 16, 256);
 }
 
 // Chunks of positions keep the workspace small.
@@ -106,7 +101,7 @@ bool set_pass(Sm90WeightBlockedPlan& plan, const Problem& p) {
   constexpr int64_t kMost = int64_t{1} << 30;  // bytes
   Sm90WeightBlockedParams& k = plan.params;
   const Sm90WeightBlockedLayout layout = weight_blocked_layout(plan.mode);
-  const int64_t front = round_up(int64_t{k.taps - 1} * k.shift, 8);
+  const int64_t front = round_up<int64_t>(int64_t{k.taps - 1} * k.shift, 8);
   Sm90WeightPassParams& pass = plan.pass;
   pass.pitch = static_cast<int>(k.pitch), pass.samples = static_cast<int>(k.samples);
   pass.by_pitch = Divisor::of(static_cast<uint32_t>(k.pitch));
@@ -126,7 +121,7 @@ bool set_pass(Sm90WeightBlockedPlan& plan, const Problem& p) {
   const int64_t each = planes * layout.parts * 16 / (layout.unit_planes * layout.unit_positions);
   int64_t chunk = plan.config.chunk_positions;
   if (chunk == 0) chunk = std::min(plan.positions, kMost / each);
-  chunk = std::max<int64_t>(round_up(chunk, layout.positions), layout.positions);
+  chunk = std::max<int64_t>(round_up<int64_t>(chunk, layout.positions), layout.positions);
   if (front > 4 * chunk) return false;
   plan.chunks = std::max(1, static_cast<int>(ceil_div(plan.positions, chunk)));
   k.front = static_cast<int>(front);
@@ -164,7 +159,7 @@ void set_cost(Sm90WeightBlockedPlan& plan, const Problem& p, const core::DeviceI
   Sm90WeightBlockedCost& c = plan.cost;
   c.tensor = stages * tensor;
   c.l2 = stages * l2;
-  const double element = element_of(plan.mode),
+  const double element = shape_of(plan.mode).element,
                written = element == 2 ? 2 : 4.0 * layout.parts / (layout.parts == 3 ? 2 : 1);
   const double x_all = double(p.x_elements()), y_all = double(p.y_elements());
   const double bytes =

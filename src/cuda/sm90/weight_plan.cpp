@@ -16,10 +16,6 @@ using core::ceil_div;
 using core::Problem;
 using plan::Support;
 
-int element_of(Arithmetic mode) {
-  return mode == Arithmetic::tf32 ? 4 : 2;
-}
-
 // How many threads copy a line of dy, so that few are idle: about 12 instructions for a line, 5 for each
 // sixteen bytes.
 double line_instructions(const WeightParams& k, int units, int shift) {
@@ -39,7 +35,7 @@ void set_layout(Sm90WeightPlan& plan, const Problem& p, const core::DeviceInfo& 
                 const Sm90WeightShape& shape, bool exact_pitch) {
   Sm90WeightParams& params = plan.params;
   WeightParams& k = params.k;
-  const int element = element_of(plan.mode), positions = plan.config.piece * plan.config.stage_pieces;
+  const int element = shape_of(plan.mode).element, positions = plan.config.piece * plan.config.stage_pieces;
   set_weight_pieces(k, p, plan.config.piece, plan.config.stage_pieces);
   k.chain = std::max(1, kSm90WeightChain / (positions * element / kWeightStepBytes));
   k.line_shift = line_shift(k, k.piece_pitch * element / 16);
@@ -64,7 +60,7 @@ void set_cost(Sm90WeightPlan& plan, const Problem& p, const core::DeviceInfo& de
               const Sm90WeightShape& shape) {
   const Sm90WeightParams& params = plan.params;
   const WeightParams& k = params.k;
-  const int element = element_of(plan.mode), positions = k.piece * k.stage_pieces;
+  const int element = shape_of(plan.mode).element, positions = k.piece * k.stage_pieces;
   const double steps = positions * element / double{kWeightStepBytes};
   const double products = steps * shape.row_blocks * kSm90WeightWarpgroups;
   const double tensor = products * shape.columns / 2;
@@ -169,12 +165,12 @@ namespace {
 
 Sm90WeightPlan cheapest(const Problem& p, const core::DeviceInfo& device) {
   const Arithmetic mode = arithmetic_of(p);
-  const int block = kSm90WeightBlock / element_of(mode);
+  const int block = kSm90WeightBlock / shape_of(mode).element;
   Sm90WeightPlan best{mode, {}, {}, {}, 0, 0, 0};
   for (int shape = 0; shape < kSm90WeightShapes; ++shape) {
     const int64_t rows = kSm90WeightShapeTable[shape].rows();
     for (int positions = block; positions <= 128; positions *= 2) {
-      for (int piece = kWeightStepBytes / element_of(mode); piece <= positions; piece *= 2) {
+      for (int piece = kWeightStepBytes / shape_of(mode).element; piece <= positions; piece *= 2) {
         if (piece > block / 2 && piece / 2 >= p.l) break;
         if (piece < positions && p.l > piece) continue;
         for (int taps = static_cast<int>(std::min(p.k, rows)); taps >= 1; taps /= 2) {
