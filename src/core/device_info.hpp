@@ -24,6 +24,7 @@ struct DeviceInfo {
   std::string simd;  // SIMD target in use, e.g. "AVX3_SPR"
   int vector_bytes = 16;
   bool tiles = false;  // AMX: products of bf16 in tiles
+  int64_t last_cache_bytes = 0;  // of the cache before memory; 0: unknown
   Status usable;  // if not ok, planning refuses with its message
 
   // CUDA

@@ -38,6 +38,12 @@ TEST(CpuDepthwise, InfiniteWeightsAtTheEnds) {
   judge_infinite_weights(kKernel, "ci2 co4 g2 l5 k7 s5 f32");
 }
 
+TEST(CpuDepthwise, PastTheCaches) {
+  judge_streaming(kKernel, {"n2 ci3 co3 g3 l5000 k4 s2 p1 bias", "n2 ci2 co4 g2 l2049 k7 s1 p3",
+                            "ci3 co3 g3 l700 k9 s3 p2", "ci2 co2 g2 l900 k8 s4 op3",
+                            "ci3 co3 g3 l400 k20 s10 p5 bias", "ci2 co2 g2 l300 k5 s7 d2"});
+}
+
 TEST(CpuDepthwise, WorkspaceIsBounded) {
   expect_bounded_workspace(kKernel, 21);
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "judge/case.hpp"
 #include "reference/reference.hpp"
 
 namespace tconv::tests {
@@ -43,7 +44,59 @@ void judge_on_this_target(const char* kernel, const std::string& line) {
   }
 }
 
+constexpr std::size_t kMargin = 64;
+constexpr std::byte kPoison{0xa5};
+
+// y and what lies around it, on a machine whose last cache has so many bytes.
+std::vector<std::byte> output_of(const char* kernel, const core::Problem& p, int64_t last_cache,
+                                 std::size_t place) {
+  core::DeviceInfo device = cpu::host_device();
+  device.last_cache_bytes = last_cache;
+  plan::PlanOptions options;
+  options.force_kernel = kernel;
+  options.threads = 2;
+  auto made = plan::make_plan(p, device, options);
+  EXPECT_TRUE(made.ok()) << made.status().message();
+  if (!made.ok()) return {};
+  const bool past = made.value().kernel->describe().find("past the caches") != std::string::npos;
+  EXPECT_EQ(past, last_cache > 0) << made.value().kernel->describe();
+  const auto target = judge::cpu_target(2);
+  judge::JudgeOptions judge_options;
+  judge_options.seed = 3;
+  auto operands = judge::Case::operands_only(p, judge::Fill::special, *target, judge_options);
+  EXPECT_TRUE(operands.ok());
+  const std::size_t bytes = made.value().workspace_bytes(false);
+  auto workspace = target->allocate(bytes + 256);
+  const std::size_t size = static_cast<std::size_t>(p.output_elements()) * size_of(p.dtype);
+  auto memory = target->allocate(size + 2 * kMargin + 64);
+  std::byte* y = memory.value()->host() + kMargin + place;
+  std::fill(y - kMargin, y + size + kMargin, kPoison);
+  plan::RunContext context{workspace.value()->host(), cpu::pool_executor(2), nullptr};
+  plan::Operands with = operands.value()->device_operands();
+  with.output = y;
+  EXPECT_TRUE(plan::run(made.value(), with, false, context, bytes).ok());
+  return {y - kMargin, y + size + kMargin};
+}
+
 }  // namespace
+
+void judge_streaming(const char* kernel, std::initializer_list<const char*> lines) {
+  for (const std::string& simd : SimdTarget::all()) {
+    const SimdTarget only(simd);
+    for (const char* line : lines) {
+      for (const char* dtype : {" f32", " f64", " f16", " bf16"}) {
+        const core::Problem p = problem_of(line + std::string(dtype));
+        for (const std::size_t place : {std::size_t{0}, size_of(p.dtype), std::size_t{40}}) {
+          const auto ordinary = output_of(kernel, p, 0, place);
+          const auto streamed = output_of(kernel, p, 1, place);
+          EXPECT_EQ(ordinary, streamed) << simd << " " << text(p) << " at " << place;
+          EXPECT_EQ(streamed.front(), kPoison);
+          EXPECT_EQ(streamed.back(), kPoison);
+        }
+      }
+    }
+  }
+}
 
 void judge_infinite_weights(const char* kernel, const std::string& line) {
   for (const std::string& simd : SimdTarget::all()) {

@@ -135,4 +135,8 @@ inline void judge_random(const char* kernel, int problems, uint64_t seed,
 // Infinite and NaN weights: outputs at the ends of x meet only the taps that exist.
 void judge_infinite_weights(const char* kernel, const std::string& line);
 
+// Outputs stored past the caches: the same bits as stored in the ordinary way, and nothing around y. On every
+// SIMD target, in every dtype, y at several places within a cache line.
+void judge_streaming(const char* kernel, std::initializer_list<const char*> lines);
+
 }  // namespace tconv::tests

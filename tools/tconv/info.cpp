@@ -61,7 +61,8 @@ int info(bool json) {
     processor.set("threads", cpu.threads)
         .set("simd", cpu.simd)
         .set("vector_bytes", cpu.vector_bytes)
-        .set("tiles", cpu.tiles);
+        .set("tiles", cpu.tiles)
+        .set("last_cache_bytes", cpu.last_cache_bytes);
     processor.set("simd_targets", targets);
     Json result = Json::object();
     result.set("version", tconv_version()).set("cuda", cuda::build_text()).set("cpu", processor);

@@ -13,6 +13,9 @@
 //       longer strides, dilation 1: for t, `lanes` residues at a time, contiguous in w and y
 //       else: a tile of rows f in scratch, interleaved from there
 //
+// Where y exceeds the last cache, a unit's outputs go to a line in L1 and from there to memory, past the
+// caches: what an ordinary store writes it reads first, and that is most of the traffic.
+//
 // Weights are read raw. x is read in place if it is contiguous and of the accumulator's type, except at its
 // ends.
 #pragma once
@@ -34,6 +37,7 @@ struct Config {
   int64_t tiles = 0;           // per channel
   int64_t units_per_task = 0;  // consecutive units
   Way way = Way::interleave;
+  bool stream = false;  // y by way of a line in scratch, past the caches
   bool operator==(const Config&) const = default;
   std::string text() const;
 };
@@ -47,10 +51,11 @@ struct Job {
   int64_t units() const { return problem.n * problem.groups * config.tiles; }
   int64_t tasks() const { return (units() + config.units_per_task - 1) / config.units_per_task; }
   int64_t weights_per_group() const { return problem.cin_per_group() * problem.cout_per_group() * problem.k; }
+  int64_t line_elements() const;      // of y, that a unit makes before they leave
   std::size_t scratch_bytes() const;  // a thread's
 };
 
-Job job_of(const core::Problem& problem);
+Job job_of(const core::Problem& problem, bool stream);
 
 // Runs one task. Returns false if it met a weight that is not finite.
 bool run_task(const Job& job, const plan::Operands& operands, int64_t task, void* scratch);

@@ -4,6 +4,7 @@
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
 #include "core/reach.hpp"
+#include "cpu/common/last_cache.hpp"
 #include "cpu/common/make_kernel.hpp"
 #include "cpu/common/round_up.hpp"
 #include "cpu/common/storage.hpp"
@@ -16,8 +17,8 @@ using core::Problem;
 
 class DepthwiseKernel final : public plan::Kernel {
  public:
-  DepthwiseKernel(const Problem& problem, int threads)
-      : job_(job_of(problem)),
+  DepthwiseKernel(const Problem& problem, const core::DeviceInfo& device, int threads)
+      : job_(job_of(problem, streams_output(problem, device))),
         scratch_(round_up<std::size_t>(job_.scratch_bytes(), 256)),
         threads_(threads) {}
 

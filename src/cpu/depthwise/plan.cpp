@@ -12,26 +12,29 @@ using core::Problem;
 
 namespace {
 
-constexpr int64_t kLanes = 16;  // of the widest vector; smaller vectors need less padding
+constexpr int64_t kLine = 4096;  // outputs of a line: 16 KiB of L1
+constexpr int64_t kLanes = 16;   // of the widest vector; smaller vectors need less padding
 
 // t per unit: long enough to hide a unit's set-up, short enough that x, w and a tile of rows stay in L1/L2.
-int64_t tile_of(const Problem& p, Way way) {
+int64_t tile_of(const Problem& p, Way way, bool stream) {
   const int64_t per_channel = core::ceil_div(p.lout(), p.stride);
-  const int64_t room =
+  int64_t room =
       way != Way::rows_tile ? 4096 / p.cin_per_group() : 16384 / std::clamp<int64_t>(p.lout(), 1, p.stride);
+  if (stream) room = std::min(room, kLine / std::clamp<int64_t>(p.lout(), 1, p.stride));
   return std::clamp<int64_t>(room / kLanes * kLanes, kLanes, std::max(kLanes, per_channel));
 }
 
 }  // namespace
 
-Job job_of(const Problem& p) {
+Job job_of(const Problem& p, bool stream) {
   Job job{p, {}, residues_of(p), p.lout(), 0};
   Config& c = job.config;
   const bool all_residues = job.lout >= p.stride;
   c.way = all_residues && p.stride <= 4     ? Way::interleave
           : all_residues && p.dilation == 1 ? Way::residues
                                             : Way::rows_tile;
-  c.tile = tile_of(p, c.way);
+  c.stream = stream;
+  c.tile = tile_of(p, c.way, stream);
   c.tiles = core::ceil_div(core::ceil_div(job.lout, p.stride), c.tile);  // 0 where y is empty
   // Tasks of about 64K outputs.
   const int64_t outputs = std::min(c.tile * p.stride, job.lout) * p.cout_per_group();
@@ -45,13 +48,19 @@ std::string Config::text() const {
          std::to_string(units_per_task) + " units a task, " +
          (way == Way::interleave ? "residues interleaved in registers"
           : way == Way::residues ? "vectors along residues"
-                                 : "residues interleaved from a tile");
+                                 : "residues interleaved from a tile") +
+         (stream ? ", y past the caches" : "");
+}
+
+int64_t Job::line_elements() const {
+  return config.stream ? config.tile * std::min(problem.stride, lout) + kLanes : 0;
 }
 
 std::size_t Job::scratch_bytes() const {
   const int64_t rows_tile =
       config.way != Way::rows_tile ? 0 : static_cast<int64_t>(residues.table.size()) * (config.tile + kLanes);
-  const int64_t elements = problem.cin_per_group() * pitch + weights_per_group() + kSlack + rows_tile;
+  const int64_t elements =
+      problem.cin_per_group() * pitch + weights_per_group() + kSlack + rows_tile + line_elements();
   return static_cast<std::size_t>(elements) * accumulator_size(problem.dtype);
 }
 

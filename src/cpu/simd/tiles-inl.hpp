@@ -55,21 +55,25 @@ HWY_INLINE void NarrowRow(D d, const A* tile, int64_t count, T* HWY_RESTRICT out
   for (; i < count; ++i) out[i] = round_to<T>(tile[i]);
 }
 
-// out[S*t + s] = lane t of v[s].
-template <int S, class D, class T>
+// out[S*t + s] = lane t of v[s]. kNumbers: no lane is NaN.
+template <int S, bool kNumbers = false, class D, class T>
 HWY_INLINE void StoreInterleaved(D d, const hn::Vec<D> (&v)[S], T* out) {
   static_assert(S >= 1 && S <= 4);
   using N = Narrow<T, D>;
+  const auto bits = [&](int s) HWY_ATTR {
+    if constexpr (kNumbers) return N::Numbers(d, v[s]);
+    return N::Bits(d, v[s]);
+  };
   const auto tag = N::Tag(d);
   auto* p = reinterpret_cast<typename N::Lane*>(out);
   if constexpr (S == 1) {
-    hn::StoreU(N::Bits(d, v[0]), tag, p);
+    hn::StoreU(bits(0), tag, p);
   } else if constexpr (S == 2) {
-    hn::StoreInterleaved2(N::Bits(d, v[0]), N::Bits(d, v[1]), tag, p);
+    hn::StoreInterleaved2(bits(0), bits(1), tag, p);
   } else if constexpr (S == 3) {
-    hn::StoreInterleaved3(N::Bits(d, v[0]), N::Bits(d, v[1]), N::Bits(d, v[2]), tag, p);
+    hn::StoreInterleaved3(bits(0), bits(1), bits(2), tag, p);
   } else {
-    hn::StoreInterleaved4(N::Bits(d, v[0]), N::Bits(d, v[1]), N::Bits(d, v[2]), N::Bits(d, v[3]), tag, p);
+    hn::StoreInterleaved4(bits(0), bits(1), bits(2), bits(3), tag, p);
   }
 }
 

@@ -1,4 +1,5 @@
 #include "cpu/amx/tiles.hpp"
+#include "cpu/common/last_cache.hpp"
 #include "cpu/simd/dispatch.hpp"
 #include "cpu/threads/pool.hpp"
 #include "cpu/threads/usable_cores.hpp"
@@ -13,6 +14,7 @@ core::DeviceInfo detect() {
   device.simd = simd::target_name();
   device.vector_bytes = simd::vector_bytes();
   device.tiles = amx::tiles_in_use();
+  device.last_cache_bytes = last_cache_bytes();
   device.usable = simd::target_status();
   return device;
 }
