@@ -15,6 +15,13 @@
 //           for ci, for j < taps:  acc[row][v] += w[ci][j][row] * x[ci, q + offset - j*x_step + v*lanes]
 //           rows[row][q ..] = acc
 //       y[co, stride*q + r - padding] = rows, interleaved and rounded
+//
+// With one or two rows, each multiply-add would load x anew, mostly across two cache lines. There every tap is
+// a row ("by taps"), and what it sums is shifted once for all channels:
+//         sums[co, k][i ..] = sum over ci of w[ci][co, k] * x[ci, i]
+//         rows[row][q ..] = bias + sum over j of sums[co, k of (row, j)][q + offset - j*x_step]
+// Where the stride is 1 and y of x's type, a row's whole vectors are stored in y at once. Where y exceeds the
+// last cache, they leave by way of a line in L1, past the caches.
 // clang-format on
 #pragma once
 
@@ -37,6 +44,8 @@ struct Config {
   int64_t depth = 0;  // channels in at a time
   int64_t units_per_task = 0;
   bool in_place = true;  // x read where it is, where its layout allows that
+  bool by_taps = false;  // taps are rows
+  bool stream = false;   // y past the caches
   bool operator==(const Config&) const = default;
   std::string text() const;
 };
@@ -44,7 +53,12 @@ struct Config {
 struct Block {
   int64_t offset = 0, taps = 0;
   int64_t weights = 0;        // where its weights begin within a group's
-  std::vector<int64_t> rows;  // co*stride + r
+  std::vector<int64_t> rows;  // co*stride + r; by taps co*K + k
+};
+
+// Of the rows of residue r: where its first tap reads x, from q on, and how many it has.
+struct RowTaps {
+  int64_t offset = 0, count = 0;
 };
 
 // Before packed weights. Raw ones lie behind them where one is not finite, for the repair.
@@ -58,11 +72,16 @@ struct Job {
   Residues ends;  // for the repair
   std::vector<Block> blocks;
   std::vector<int64_t> first_tap;  // lowest k of residue r
+  std::vector<RowTaps> row_taps;   // of residue r
   int64_t x_step = 1, k_step = 1;
   int64_t lowest = 0, highest = 0;  // of x position minus q
   int64_t lout = 0, q_begin = 0, q_end = 0, tiles = 0, pitch = 0;
 
   int64_t row_count() const { return problem.cout_per_group() * problem.stride; }
+  int64_t row_pitch() const { return config.part + kRowSlack; }
+  // By taps: positions of x that a part's outputs read.
+  int64_t sums_pitch() const { return config.part + highest - lowest + 2 * kRowSlack; }
+  int64_t line_elements() const;  // of y, that a part makes before they leave
   int64_t units() const { return problem.n * problem.groups * tiles; }
   int64_t tasks() const { return (units() + config.units_per_task - 1) / config.units_per_task; }
   std::size_t table_bytes() const;
@@ -70,11 +89,11 @@ struct Job {
   std::size_t scratch_bytes() const;  // a thread's
 };
 
-Job job_of(const core::Problem& problem);
+Job job_of(const core::Problem& problem, bool stream);
 
 // Reorders and widens the weights; returns false if one is not finite.
 bool reorder_weights(const Job& job, const void* weight, void* reordered);
-void run_task(const Job& job, const plan::Operands& operands, const void* reordered, int64_t task,
+void run_task(const Job& job, const plan::Operands& operands, const PackedHeader& header, int64_t task,
               void* scratch);
 
 extern const plan::KernelEntry kEntry;

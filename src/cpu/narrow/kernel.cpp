@@ -7,6 +7,7 @@
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
 #include "core/reach.hpp"
+#include "cpu/common/last_cache.hpp"
 #include "cpu/common/make_kernel.hpp"
 #include "cpu/common/round_up.hpp"
 #include "cpu/common/storage.hpp"
@@ -19,8 +20,8 @@ using core::Problem;
 
 class NarrowKernel final : public plan::Kernel {
  public:
-  NarrowKernel(const Problem& problem, int threads)
-      : job_(job_of(problem)),
+  NarrowKernel(const Problem& problem, const core::DeviceInfo& device, int threads)
+      : job_(job_of(problem, streams_output(problem, device))),
         weights_(round_up<std::size_t>(job_.weight_bytes(), 64)),
         scratch_(round_up<std::size_t>(job_.scratch_bytes(), 256)),
         threads_(static_cast<std::size_t>(threads)) {}
@@ -31,7 +32,7 @@ class NarrowKernel final : public plan::Kernel {
   std::string pack_key() const override {
     const Problem& p = job_.problem;
     const auto number = [](int64_t v) { return std::to_string(v); };
-    return std::string("cpu.narrow.1 ") + name_of(p.dtype) + " g" + number(p.groups) + " ci" +
+    return std::string("cpu.narrow.2 ") + name_of(p.dtype) + " g" + number(p.groups) + " ci" +
            number(p.cin_per_group()) + " co" + number(p.cout_per_group()) + " k" + number(p.k) + " s" +
            number(p.stride) + " d" + number(p.dilation);
   }
@@ -51,15 +52,13 @@ class NarrowKernel final : public plan::Kernel {
   }
 
   core::Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
-    const auto* packed = static_cast<const std::byte*>(operands.weight);
-    const std::byte* reordered = packed + sizeof(PackedHeader);
+    const auto& header = *static_cast<const PackedHeader*>(operands.weight);
     context.executor.run(job_.tasks(), [&](int64_t task, int32_t slot) {
-      run_task(job_, operands, reordered, task,
-               context.workspace + scratch_ * static_cast<std::size_t>(slot));
+      run_task(job_, operands, header, task, context.workspace + scratch_ * static_cast<std::size_t>(slot));
     });
-    if (static_cast<const PackedHeader*>(operands.weight)->special != 0) {
+    if (header.special != 0) {
       plan::Operands raw = operands;
-      raw.weight = reordered + weights_;
+      raw.weight = static_cast<const std::byte*>(operands.weight) + sizeof(PackedHeader) + weights_;
       repair_ends(job_.problem, job_.ends, raw, context.executor);
     }
     store_bias_alone(job_.problem, job_.ends, operands, context.executor);

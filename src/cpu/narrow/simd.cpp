@@ -10,23 +10,13 @@
 //
 #include "hwy/foreach_target.h"
 //
-#include "cpu/simd/tiles-inl.hpp"
-#include "hwy/cache_control.h"
+#include "cpu/narrow/product-inl.hpp"
+#include "cpu/simd/stream-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::narrow::HWY_NAMESPACE {
 using namespace simd::HWY_NAMESPACE;  // NOLINT: the helpers of this target
 namespace hn = hwy::HWY_NAMESPACE;
-
-// Vectors of positions beside R rows: as many accumulators as the registers hold with R*V + V + 1 in use.
-constexpr int VectorsFor(int rows) {
-#if TCONV_32_REGISTERS
-  constexpr int kVectors[] = {8, 8, 6, 6, 4, 4, 3, 3};
-#else
-  constexpr int kVectors[] = {4, 4, 3, 2, 2, 2, 1, 1};
-#endif
-  return kVectors[rows - 1];
-}
 
 template <class T>
 struct Tile {
@@ -35,91 +25,6 @@ struct Tile {
   bool in_place;
   Accumulator<T>* staged;
 };
-
-// What a block reads, and where its sums go.
-template <class A>
-struct BlockOperands {
-  const A* x;  // of the first channel and output
-  int64_t pitch, depth, taps, x_step;
-  const A* w;
-  A* const* rows;
-};
-
-template <int R, int V, class D, class A>
-HWY_INLINE void Product(D d, const BlockOperands<A>& in, int64_t at, const A* bias, const A* ahead) {
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  hn::Vec<D> acc[R][V];
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) {
-      acc[r][v] = bias != nullptr ? hn::Set(d, bias[r]) : hn::LoadU(d, in.rows[r] + at + v * lanes);
-    }
-  }
-  const A* x = in.x + at;
-  const A* w = in.w;
-  for (int64_t ci = in.depth; ci > 0; --ci, x += in.pitch) {
-    if (ahead != nullptr) {
-#pragma GCC unroll 8
-      for (int v = 0; v < V; ++v) hwy::Prefetch(ahead + v * lanes);
-      ahead += in.pitch;
-    }
-    const A* xj = x;
-    for (int64_t j = in.taps; j > 0; --j, xj -= in.x_step, w += R) {
-      hn::Vec<D> xv[V];
-#pragma GCC unroll 8
-      for (int v = 0; v < V; ++v) xv[v] = hn::LoadU(d, xj + v * lanes);
-#pragma GCC unroll 8
-      for (int r = 0; r < R; ++r) {
-        const auto weight = hn::Set(d, w[r]);
-#pragma GCC unroll 8
-        for (int v = 0; v < V; ++v) acc[r][v] = hn::MulAdd(weight, xv[v], acc[r][v]);
-      }
-    }
-  }
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) hn::StoreU(acc[r][v], d, in.rows[r] + at + v * lanes);
-  }
-}
-
-// One block over [0, count) of a part. ahead: what the caller reads next after these channels' part, or null.
-template <int R, class D, class A>
-HWY_NOINLINE void RunBlock(D d, const BlockOperands<A>& in, int64_t count, const A* bias, const A* ahead) {
-  constexpr int kV = VectorsFor(R);
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const bool prefetch = ahead != nullptr;
-  int64_t q = 0;
-  for (; q + kV * lanes <= count; q += kV * lanes) {
-    const A* next = q + 2 * kV * lanes <= count ? in.x + q + kV * lanes : ahead;
-    Product<R, kV>(d, in, q, bias, prefetch ? next : nullptr);
-  }
-  for (; q < count; q += lanes) Product<R, 1>(d, in, q, bias, static_cast<const A*>(nullptr));
-}
-
-template <class D, class A>
-HWY_INLINE void AnyBlock(D d, const BlockOperands<A>& in, std::size_t rows, int64_t count, const A* bias,
-                         const A* ahead) {
-  switch (rows) {
-    case 1:
-      return RunBlock<1>(d, in, count, bias, ahead);
-    case 2:
-      return RunBlock<2>(d, in, count, bias, ahead);
-    case 3:
-      return RunBlock<3>(d, in, count, bias, ahead);
-    case 4:
-      return RunBlock<4>(d, in, count, bias, ahead);
-    case 5:
-      return RunBlock<5>(d, in, count, bias, ahead);
-    case 6:
-      return RunBlock<6>(d, in, count, bias, ahead);
-    case 7:
-      return RunBlock<7>(d, in, count, bias, ahead);
-    default:
-      return RunBlock<8>(d, in, count, bias, ahead);
-  }
-}
 
 // Channels [ci, ci + channels) of x with everything that `count` outputs from `from` read, vectors' overhang
 // included: where they are, or copied.
@@ -139,29 +44,112 @@ HWY_INLINE std::pair<const A*, int64_t> PrepareX(D d, const Job& job, const Tile
   return {staged, job.pitch};
 }
 
+// A unit's operands and scratch, the same for all its parts.
+template <class T>
+struct Unit {
+  using A = Accumulator<T>;
+  const A* w;
+  A *rows, *sums, *bias;
+  T *line, *y;
+  bool numbers;  // neither weights nor bias hold an infinity or NaN
+};
+
+// The rows that lie in y at once: whole vectors at a stride of 1.
+template <class T, class A>
+HWY_INLINE bool StraightToY(const Job& job, const Tile<T>& tile, int64_t from, int64_t count) {
+  const int64_t o = tile.q0 + from - job.problem.padding;
+  return std::is_same_v<T, A> && job.problem.stride == 1 && !job.config.by_taps && !job.config.stream &&
+         o >= 0 && o + count <= job.lout && count % kRowSlack == 0;
+}
+
+template <class D, class A>
+HWY_INLINE bool AllRowsFinite(D d, const A* x, int64_t pitch, int64_t channels, int64_t count) {
+  bool finite = true;
+  for (int64_t c = 0; c < channels; ++c) finite = AllFinite(d, x + c * pitch, count) && finite;
+  return finite;
+}
+
+// What the first block fetches for the others: x of the next channels by depth, or else of the next part.
+template <class T, class A>
+HWY_INLINE void FetchAhead(const Job& job, const Tile<T>& tile, int64_t from, int64_t count, int64_t ci,
+                           const A* x, BlockOperands<A>& in) {
+  if constexpr (std::is_same_v<T, A>) {
+    const bool more = ci + job.config.depth < job.problem.cin_per_group();
+    const auto steps = job.problem.x_steps();
+    in.ahead_of_copy = !tile.in_place;
+    in.ahead_pitch = steps[1];
+    if (tile.in_place) {
+      in.ahead = more ? x + job.config.depth * steps[1] : x - ci * steps[1] + count;
+    } else if (steps[2] == 1) {
+      // Addresses outside x are not read.
+      const int64_t channel = more ? ci + job.config.depth : 0,
+                    position = tile.q0 + from + (more ? 0 : count);
+      in.ahead = reinterpret_cast<const A*>(
+          reinterpret_cast<std::uintptr_t>(tile.x) +
+          static_cast<std::uintptr_t>(channel * steps[1] + position + job.lowest) * sizeof(A));
+    }
+  }
+}
+
 // All rows over [from, from + count) of the tile, channels by depth: so many rows of x stay in reach of L1
-// and of the first-level TLB.
-template <class T, class D, class A>
-HWY_INLINE void Part(D d, const Job& job, const Tile<T>& tile, int64_t from, int64_t count, const A* w,
-                     const A* bias, A* rows) {
-  const int64_t cin = job.problem.cin_per_group(), depth = job.config.depth;
+// and of the first-level TLB. Returns whether they are in y.
+template <class T, class D>
+HWY_INLINE bool Part(D d, const Job& job, const Tile<T>& tile, int64_t from, int64_t count,
+                     const Unit<T>& unit) {
+  using A = Accumulator<T>;
+  const core::Problem& p = job.problem;
+  const int64_t cin = p.cin_per_group(), depth = job.config.depth, halo = job.highest - job.lowest;
+  const bool by_taps = job.config.by_taps, straight = StraightToY<T, A>(job, tile, from, count);
   for (int64_t ci = 0; ci < cin; ci += depth) {
     const int64_t channels = std::min(depth, cin - ci);
     const auto [x0, pitch] = PrepareX(d, job, tile, from, count, ci, channels, tile.staged);
+    Last last = Last::accumulators;
+    if (straight && ci + depth >= cin) {
+      // Whether x is finite is worth asking where that takes less time than asking of each output.
+      const bool ask = HWY_NATIVE_FMA && unit.numbers && cin <= depth && cin <= job.row_count();
+      last = ask && AllRowsFinite(d, x0, pitch, channels, count + halo) ? Last::numbers : Last::canonical;
+    }
     for (std::size_t b = 0; b < job.blocks.size(); ++b) {
       const Block& block = job.blocks[b];
       A* out[kBlockRows];
       A row_bias[kBlockRows];
       for (std::size_t r = 0; r < block.rows.size(); ++r) {
-        out[r] = rows + block.rows[r] * (job.config.part + kRowSlack);
-        row_bias[r] = bias[block.rows[r] / job.problem.stride];
+        const int64_t row = block.rows[r];
+        out[r] = by_taps ? unit.sums + row * job.sums_pitch() : unit.rows + row * job.row_pitch();
+        row_bias[r] = by_taps ? A{0} : unit.bias[row / p.stride];
+        if constexpr (std::is_same_v<T, A>) {
+          if (straight) out[r] = unit.y + row * job.lout + (tile.q0 + from - p.padding);
+        }
       }
       const A* x = x0 - job.lowest + block.offset;
       const int64_t weights = ci * block.taps * static_cast<int64_t>(block.rows.size());
-      const BlockOperands<A> in{x, pitch, channels, block.taps, job.x_step, w + block.weights + weights, out};
-      const A* ahead = ci + depth < cin ? x + depth * pitch : x - ci * pitch + count;
-      AnyBlock(d, in, block.rows.size(), count, ci == 0 ? row_bias : nullptr,
-               b == 0 && tile.in_place ? ahead : nullptr);
+      BlockOperands<A> in{x,   pitch, channels, block.taps, job.x_step, unit.w + block.weights + weights,
+                          out, last,  nullptr,  0,          false};
+      if (b == 0) FetchAhead(job, tile, from, count, ci, x, in);
+      AnyBlock(d, in, block.rows.size(), by_taps ? count + halo : count, ci == 0 ? row_bias : nullptr);
+    }
+  }
+  return straight;
+}
+
+// By taps: rows from the sums of taps.
+template <class D, class A>
+HWY_INLINE void ShiftTaps(D d, const Job& job, int64_t count, const A* sums, const A* bias, A* rows) {
+  const core::Problem& p = job.problem;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), pitch = job.sums_pitch();
+  for (int64_t row = 0; row < job.row_count(); ++row) {
+    const int64_t co = row / p.stride, r = row % p.stride;
+    const RowTaps taps = job.row_taps[static_cast<std::size_t>(r)];
+    const auto start = hn::Set(d, bias[co]);
+    for (int64_t q = 0; q < count; q += lanes) {
+      const A* from = sums + (co * p.k + job.first_tap[static_cast<std::size_t>(r)]) * pitch + taps.offset -
+                      job.lowest + q;
+      auto sum = start;
+      for (int64_t j = 0; j < taps.count; ++j) {
+        sum = hn::Add(sum, hn::LoadU(d, from));
+        from += job.k_step * pitch - job.x_step;
+      }
+      hn::StoreU(sum, d, rows + row * job.row_pitch() + q);
     }
   }
 }
@@ -175,38 +163,58 @@ Tile<T> TileAt(D d, const Job& job, const T* x, int64_t q0, Accumulator<T>* stag
   return {x, q0, count, job.config.in_place && inside && std::is_same_v<T, Accumulator<T>>, staged};
 }
 
+// Rows of a part into y.
+template <class T, class D, class A>
+HWY_INLINE void StoreRows(D d, const Job& job, int64_t o, int64_t positions, const Unit<T>& unit,
+                          const A* rows) {
+  const int64_t s = job.problem.stride, row_pitch = job.row_pitch();
+  const int64_t clip = std::max<int64_t>(0, -o), elements = std::min(job.lout - o, s * positions);
+  for (int64_t co = 0; co < job.problem.cout_per_group(); ++co) {
+    const A* channel = rows + co * s * row_pitch;
+    T* y = unit.y + co * job.lout;
+    if (job.config.stream) {
+      InterleaveRows(d, channel, row_pitch, s, clip, elements, unit.line, 0);
+      if (elements > clip) StreamRow(unit.line + clip, elements - clip, y + (o + clip));
+    } else {
+      InterleaveRows(d, channel, row_pitch, s, clip, elements, y, o);
+    }
+  }
+}
+
 template <class T>
-void RunTask(const Job& job, const plan::Operands& in, const void* reordered, int64_t task, void* scratch) {
+void RunTask(const Job& job, const plan::Operands& in, const PackedHeader& header, int64_t task,
+             void* scratch) {
   using A = Accumulator<T>;
   const hn::ScalableTag<A> d;
   const core::Problem& p = job.problem;
   const auto steps = p.x_steps();
-  const int64_t cin = p.cin_per_group(), cout = p.cout_per_group(), s = p.stride;
-  const int64_t part = job.config.part, row_pitch = part + kRowSlack;
+  const int64_t cin = p.cin_per_group(), cout = p.cout_per_group(), part = job.config.part;
   A* staged = static_cast<A*>(scratch);
-  A* rows = staged + std::min(cin, job.config.depth) * job.pitch;
-  A* bias = rows + job.row_count() * row_pitch;
+  Unit<T> unit;
+  unit.rows = staged + std::min(cin, job.config.depth) * job.pitch;
+  unit.line = reinterpret_cast<T*>(unit.rows + job.row_count() * job.row_pitch());
+  unit.bias = unit.rows + job.row_count() * job.row_pitch() + job.line_elements();
+  unit.sums = unit.bias + cout;
   const int64_t begin = task * job.config.units_per_task;
   const int64_t end = std::min(job.units(), begin + job.config.units_per_task);
   for (int64_t u = begin; u < end; ++u) {
     const int64_t n = u / (p.groups * job.tiles), group = u / job.tiles % p.groups;
-    const A* w = static_cast<const A*>(reordered) + group * cin * cout * p.k;
+    unit.w = reinterpret_cast<const A*>(&header + 1) + group * cin * cout * p.k;
+    unit.y = static_cast<T*>(in.output) + (n * p.cout + group * cout) * job.lout;
     const T* x = static_cast<const T*>(in.x) + n * steps[0] + group * cin * steps[1];
     const Tile<T> tile = TileAt(d, job, x, job.q_begin + u % job.tiles * job.config.tile, staged);
     for (int64_t co = 0; co < cout; ++co) {
-      bias[co] = start_of<T>(p.has_bias, in.bias, group * cout + co);
+      unit.bias[co] = start_of<T>(p.has_bias, in.bias, group * cout + co);
     }
+    unit.numbers = header.special == 0 && AllFinite(d, unit.bias, cout);
     for (int64_t q = 0; q < tile.count; q += part) {
-      const int64_t to = std::min(q + part, tile.count);
-      Part(d, job, tile, q, to - q, w, bias, rows);
-      const int64_t o = s * (tile.q0 + q) - p.padding;
-      const int64_t clip = std::max<int64_t>(0, -o), elements = std::min(job.lout - o, s * (to - q));
-      for (int64_t co = 0; co < cout; ++co) {
-        T* y = static_cast<T*>(in.output) + (n * p.cout + group * cout + co) * job.lout;
-        InterleaveRows(d, rows + co * s * row_pitch, row_pitch, s, clip, elements, y, o);
-      }
+      const int64_t count = std::min(part, tile.count - q);
+      if (Part(d, job, tile, q, count, unit)) continue;
+      if (job.config.by_taps) ShiftTaps(d, job, count, unit.sums, unit.bias, unit.rows);
+      StoreRows(d, job, p.stride * (tile.q0 + q) - p.padding, count, unit, unit.rows);
     }
   }
+  if (job.config.stream) hwy::FlushStream();
 }
 
 template <class T>
@@ -221,6 +229,10 @@ bool Reorder(const Job& job, const void* weight, void* reordered) {
       for (int64_t ci = group * cin; ci < (group + 1) * cin; ++ci) {
         for (int64_t j = 0; j < block.taps; ++j) {
           for (const int64_t row : block.rows) {
+            if (job.config.by_taps) {
+              *out++ = widen(raw[ci * cout * p.k + row]);
+              continue;
+            }
             const int64_t k0 = job.first_tap[static_cast<std::size_t>(row % p.stride)];
             *out++ = widen(raw[(ci * cout + row / p.stride) * p.k + k0 + j * job.k_step]);
           }
@@ -231,9 +243,9 @@ bool Reorder(const Job& job, const void* weight, void* reordered) {
   return AllFinite(hn::ScalableTag<A>(), static_cast<const A*>(reordered), p.weight_elements());
 }
 
-void Run(const Job& job, const plan::Operands& in, const void* reordered, int64_t task, void* scratch) {
+void Run(const Job& job, const plan::Operands& in, const PackedHeader& header, int64_t task, void* scratch) {
   with_storage(job.problem.dtype,
-               [&](auto storage) HWY_ATTR { RunTask<decltype(storage)>(job, in, reordered, task, scratch); });
+               [&](auto storage) HWY_ATTR { RunTask<decltype(storage)>(job, in, header, task, scratch); });
 }
 
 bool ReorderAny(const Job& job, const void* weight, void* reordered) {
@@ -255,9 +267,9 @@ bool reorder_weights(const Job& job, const void* weight, void* reordered) {
   return TCONV_DISPATCH(ReorderAny)(job, weight, reordered);
 }
 
-void run_task(const Job& job, const plan::Operands& operands, const void* reordered, int64_t task,
+void run_task(const Job& job, const plan::Operands& operands, const PackedHeader& header, int64_t task,
               void* scratch) {
-  TCONV_DISPATCH(Run)(job, operands, reordered, task, scratch);
+  TCONV_DISPATCH(Run)(job, operands, header, task, scratch);
 }
 
 }  // namespace tconv::cpu::narrow
