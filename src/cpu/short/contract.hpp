@@ -6,7 +6,7 @@
 //   columns: (n, i); rows: (co, k); a chunk of columns is one or more whole samples
 //
 //   for stage of chunks (their columns of x fit the workspace):
-//     columns of x, widened, in blocks of at most 6: [block][ci][column]                          (parallel)
+//     columns of x, widened, in blocks of at most 6 (8): [block][ci][column]                      (parallel)
 //     for each task (chunk, group, block of co), tasks spread over threads:
 //       for ci by depth, for panel of rows: raw weights in place, or a packed copy where columns are many
 //         tile[column][co, k] += sum over ci of w[ci, co, k] * x[column, ci]
@@ -27,11 +27,12 @@ inline constexpr int64_t kPanel = 64;        // rows of the widest panel
 inline constexpr int64_t kBuffer = 1 << 18;  // accumulators that the tile, or staged x, may take
 
 struct Config {
-  int64_t samples = 0;      // a chunk's
-  int64_t channels = 0;     // co of a task
-  int64_t depth = 0;        // ci at a time
-  int64_t stage = 0;        // chunks whose x is staged at once
-  bool pack_panels = true;  // else weights of the accumulators' type are read in place
+  int64_t samples = 0;       // a chunk's
+  int64_t channels = 0;      // co of a task
+  int64_t depth = 0;         // ci at a time
+  int64_t stage = 0;         // chunks whose x is staged at once
+  bool pack_panels = true;   // else weights of the accumulators' type are read in place
+  bool fetch_ahead = false;  // weights in place come from beyond L2
   bool operator==(const Config&) const = default;
   std::string text() const;
 };

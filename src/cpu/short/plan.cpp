@@ -30,6 +30,15 @@ int64_t channels_of(const Problem& p, int64_t rows) {
   return best;
 }
 
+// Channels at a time. The tile is read and written once in them; but raw rows lie a power of two apart,
+// often, in few sets of L1, from where a second block of columns reads them again, and few columns wait for
+// memory: the prefetchers of a core follow eight streams better than more. 512 -> 256, K16 s8 on a Zen 5, ms
+// with 8, 16 and 32: L4 0.16, 0.19, 0.19; L8 0.23, 0.21, 0.20; L12 0.33, 0.29, 0.37.
+int64_t depth_of(int64_t columns, bool pack_panels) {
+  if (pack_panels) return 128;
+  return columns <= 6 ? 8 : columns <= 8 ? 32 : 16;
+}
+
 void configure(Job& job, int64_t threads) {
   const Problem& p = job.problem;
   Config& c = job.config;
@@ -41,7 +50,9 @@ void configure(Job& job, int64_t threads) {
   if (job.chunks > 0) c.samples = core::ceil_div(p.n, job.chunks);
   const int64_t columns = job.columns();
   c.pack_panels = columns > kFewColumns;
-  c.depth = std::min<int64_t>(p.cin_per_group(), c.pack_panels ? 128 : 8);
+  const int64_t bytes = p.weight_elements() * static_cast<int64_t>(size_of(p.dtype));
+  c.fetch_ahead = !c.pack_panels && columns > 1 && bytes > 1 << 20;
+  c.depth = std::min<int64_t>(p.cin_per_group(), depth_of(columns, c.pack_panels));
   // Many columns: the rows of a few panels. Few: the tile stays in L1 while the weights pass by, and every
   // thread has some tasks.
   const int64_t share = threads == 1 ? p.cout * p.k : p.cout * p.k / (3 * threads);

@@ -19,13 +19,23 @@ namespace hn = hwy::HWY_NAMESPACE;
 // A chunk's columns, split evenly into blocks.
 struct Columns {
   int64_t count, blocks;
+  bool wide;  // beside narrower panels
   int64_t begin(int64_t block) const { return count * block / blocks; }
 };
 
 HWY_INLINE Columns ColumnsOf(const Job& job, int64_t chunk) {
   const core::Problem& p = job.problem;
   const int64_t samples = std::min(job.config.samples, p.n - chunk * job.config.samples);
-  return {samples * p.l, core::ceil_div(samples * p.l, kPanelColumns)};
+  const int64_t count = samples * p.l;
+  // Weights that are read in place are read once for each block.
+  const bool wide =
+      !job.config.pack_panels && core::ceil_div(count, kWideColumns) < core::ceil_div(count, kPanelColumns);
+  return {count, core::ceil_div(count, wide ? kWideColumns : kPanelColumns), wide};
+}
+
+template <class D>
+HWY_INLINE int64_t WholeVectors(D d, int64_t rows) {
+  return static_cast<int64_t>(hwy::RoundUpTo(static_cast<std::size_t>(rows), hn::Lanes(d)));
 }
 
 template <class T>
@@ -43,17 +53,48 @@ void Stage(const Job& job, const T* x, int64_t chunk, int64_t block, Accumulator
   }
 }
 
-// The rows [row0, row0 + rows) of `depth` channels as panels, one after another.
+// Rows of `depth` channels, widened, as panels one after another: in whole vectors, of `width` rows but for
+// the last panel.
 template <class T, class D, class A>
-HWY_INLINE void PackPanels(D d, const T* w, int64_t w_pitch, int64_t row0, int64_t rows, int64_t depth,
-                           A* panels) {
-  const int64_t width = PanelRows(d);
+HWY_INLINE void PackPanels(D d, const T* w, int64_t w_pitch, int64_t rows, int64_t left, int64_t width,
+                           int64_t depth, A* panels) {
   for (int64_t ci = 0; ci < depth; ++ci) {
     for (int64_t r = 0; r < rows; r += width) {
+      const int64_t wide = std::min(width, WholeVectors(d, rows - r));
       // Rows of other tasks beyond the end of these are as good as zeros: nobody reads their sums.
-      PackPanelRow(d, w + ci * w_pitch + row0 + r, std::min(width, w_pitch - row0 - r), width,
-                   panels + r * depth + ci * width);
+      PackPanelRow(d, w + ci * w_pitch + r, std::min(wide, left - r), wide, panels + r * depth + ci * wide);
     }
+  }
+}
+
+// Where weights that are read in place go on two panels later, in the next channels behind the last panel.
+// They come from beyond L2, in pieces too short for the prefetchers of a core. What lies behind the weights
+// is not read.
+template <class T>
+HWY_INLINE const T* RowsAhead(const T* w, int64_t w_pitch, int64_t width, int64_t r, int64_t rows,
+                              int64_t depth) {
+  int64_t at = r + 2 * width;
+  if (at >= rows) at += depth * w_pitch - core::ceil_div(rows, width) * width;
+  return reinterpret_cast<const T*>(reinterpret_cast<std::uintptr_t>(w) +
+                                    static_cast<std::uintptr_t>(at) * sizeof(T));
+}
+
+// One panel of some channels beside all columns. p: at the panel, and at the first column's first channel; x
+// of a block of `count` columns lies `count` times as far.
+template <class D, class A, class W>
+HWY_INLINE void PanelOfColumns(D d, const Columns& columns, const A* staged, int64_t cin, int64_t ci, A* tile,
+                               int64_t vectors, PanelOperands<A, W>& p) {
+  for (int64_t b = 0; b < columns.blocks; ++b) {
+    const int64_t begin = columns.begin(b), count = columns.begin(b + 1) - begin;
+    p.x = staged + begin * cin + ci * count;
+    p.x_pitch = count;
+    p.tile = tile + begin * p.tile_pitch;
+    if (columns.wide) {
+      WidePanelProduct<true>(d, p, count, vectors);
+    } else {
+      PanelProduct<true>(d, p, count, vectors);
+    }
+    p.ahead = nullptr;
   }
 }
 
@@ -62,30 +103,31 @@ template <class T, class D, class A>
 HWY_INLINE void Products(D d, const Job& job, const T* w, int64_t row0, int64_t rows, int64_t ci0,
                          const Columns& columns, const A* staged, A* panels, A* tile) {
   const core::Problem& p = job.problem;
-  const int64_t w_pitch = p.cout_per_group() * p.k, width = PanelRows(d), cin = p.cin_per_group();
+  const int64_t w_pitch = p.cout_per_group() * p.k, cin = p.cin_per_group();
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)),
+                width = (columns.wide ? kWideVectors : kPanelVectors) * lanes;
   // Each block of columns converts weights that are read in place: cheap, except for float16 without
-  // hardware. The last panel of a row must not read beyond the weights.
+  // hardware. The last vector of a row must not read beyond the weights.
   constexpr bool kCheap = TCONV_HAVE_F16C || !std::is_same_v<T, F16>;
-  const bool in_place =
-      kCheap && !job.config.pack_panels && row0 + core::ceil_div(rows, width) * width <= w_pitch;
+  const bool in_place = kCheap && !job.config.pack_panels && row0 + WholeVectors(d, rows) <= w_pitch;
+  PanelOperands<A, T> raw{nullptr, 0, w_pitch, nullptr, 0, 0, 0, 1, nullptr, job.row_pitch, false};
+  PanelOperands<A> packed{nullptr, 0, 0, nullptr, 0, 0, 0, 1, nullptr, job.row_pitch, false};
   for (int64_t from = 0; from < cin; from += job.config.depth) {
     const int64_t depth = std::min(job.config.depth, cin - from);
-    const T* rows_w = w + from * w_pitch;
-    if (!in_place) PackPanels(d, rows_w, w_pitch, row0, rows, depth, panels);
+    const T* rows_w = w + from * w_pitch + row0;
+    raw.depth = packed.depth = depth;
+    raw.add = packed.add = from > 0;
+    if (!in_place) PackPanels(d, rows_w, w_pitch, rows, w_pitch - row0, width, depth, panels);
     for (int64_t r = 0; r < rows; r += width) {
-      for (int64_t b = 0; b < columns.blocks; ++b) {
-        const int64_t begin = columns.begin(b), count = columns.begin(b + 1) - begin;
-        const A* x = staged + begin * p.cin + (ci0 + from) * count;
-        A* to = tile + r + begin * job.row_pitch;
-        if (in_place) {
-          const PanelOperands<A, T> raw{rows_w + row0 + r, 0,       w_pitch, x, count, 0, depth, 1, to,
-                                        job.row_pitch,     from > 0};
-          PanelProduct(d, raw, count);
-        } else {
-          const PanelOperands<A> packed{panels + r * depth, 0,       width, x, count, 0, depth, 1, to,
-                                        job.row_pitch,      from > 0};
-          PanelProduct(d, packed, count);
-        }
+      const int64_t wide = std::min(width, WholeVectors(d, rows - r)), vectors = wide / lanes;
+      if (in_place) {
+        raw.w = rows_w + r;
+        if (job.config.fetch_ahead) raw.ahead = RowsAhead(rows_w, w_pitch, width, r, rows, depth);
+        PanelOfColumns(d, columns, staged, p.cin, ci0 + from, tile + r, vectors, raw);
+      } else {
+        packed.w = panels + r * depth;
+        packed.w_pitch = wide;
+        PanelOfColumns(d, columns, staged, p.cin, ci0 + from, tile + r, vectors, packed);
       }
     }
   }

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "cpu/simd/tiles-inl.hpp"
+#include "hwy/cache_control.h"
 
 #if defined(TCONV_CPU_SIMD_PANEL_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TCONV_CPU_SIMD_PANEL_INL_H
@@ -27,6 +28,13 @@ constexpr int kPanelVectors = 4;
 constexpr int kPanelVectors = 2;
 #endif
 
+// A narrower panel beside more columns.
+#if TCONV_32_REGISTERS
+constexpr int kWideColumns = 8, kWideVectors = 3;
+#else
+constexpr int kWideColumns = kPanelColumns, kWideVectors = kPanelVectors;
+#endif
+
 template <class D>
 HWY_INLINE int64_t PanelRows(D d) {
   return kPanelVectors * static_cast<int64_t>(hn::Lanes(d));
@@ -42,10 +50,11 @@ struct PanelOperands {
   int64_t depth, taps;
   A* tile;
   int64_t tile_pitch;
-  bool add;  // to what the tile holds
+  bool add;                  // to what the tile holds
+  const W* ahead = nullptr;  // of one tap, beside several columns: what to fetch meanwhile; null: nothing
 };
 
-template <int C, int kVectors, class D, class A, class W>
+template <int C, int kVectors, bool kOneTap = false, class D, class A, class W>
 HWY_NOINLINE void PanelBlock(D d, const PanelOperands<A, W>& p) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   hn::Vec<D> acc[C][kVectors];
@@ -56,21 +65,34 @@ HWY_NOINLINE void PanelBlock(D d, const PanelOperands<A, W>& p) {
       acc[c][v] = p.add ? hn::LoadU(d, p.tile + c * p.tile_pitch + v * lanes) : hn::Zero(d);
     }
   }
+  const auto step = [&](const W* HWY_RESTRICT w, const A* HWY_RESTRICT x) HWY_ATTR {
+    hn::Vec<D> wv[kVectors];
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) wv[v] = LoadAs(d, w + v * lanes);
+#pragma GCC unroll 8
+    for (int c = 0; c < C; ++c) {
+      const auto xc = hn::Set(d, x[c]);
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) acc[c][v] = hn::MulAdd(wv[v], xc, acc[c][v]);
+    }
+  };
   const W* w = p.w;
   const A* x = p.x;
-  for (int64_t ci = p.depth; ci > 0; --ci, x += p.x_pitch, w += p.w_pitch) {
-    const A* xj = x;
-    const W* wj = w;
-    for (int64_t j = p.taps; j > 0; --j, xj -= p.x_step, wj += p.w_tap) {
-      hn::Vec<D> wv[kVectors];
+  if constexpr (kOneTap) {
+    const W* ahead = C > 1 ? p.ahead : nullptr;
+    for (int64_t ci = p.depth; ci > 0; --ci, x += p.x_pitch, w += p.w_pitch) {
+      if (C > 1 && ahead != nullptr) {
 #pragma GCC unroll 8
-      for (int v = 0; v < kVectors; ++v) wv[v] = LoadAs(d, wj + v * lanes);
-#pragma GCC unroll 8
-      for (int c = 0; c < C; ++c) {
-        const auto xc = hn::Set(d, xj[c]);
-#pragma GCC unroll 8
-        for (int v = 0; v < kVectors; ++v) acc[c][v] = hn::MulAdd(wv[v], xc, acc[c][v]);
+        for (int v = 0; v < kVectors; ++v) hwy::Prefetch(ahead + v * lanes);
+        ahead += p.w_pitch;
       }
+      step(w, x);
+    }
+  } else {
+    for (int64_t ci = p.depth; ci > 0; --ci, x += p.x_pitch, w += p.w_pitch) {
+      const A* xj = x;
+      const W* wj = w;
+      for (int64_t j = p.taps; j > 0; --j, xj -= p.x_step, wj += p.w_tap) step(wj, xj);
     }
   }
 #pragma GCC unroll 8
@@ -82,38 +104,45 @@ HWY_NOINLINE void PanelBlock(D d, const PanelOperands<A, W>& p) {
   }
 }
 
-template <int kVectors, class D, class A, class W>
+template <int kVectors, bool kOneTap = false, class D, class A, class W>
 HWY_INLINE void PanelColumns(D d, const PanelOperands<A, W>& p, int64_t columns) {
   switch (columns) {
     case 1:
-      return PanelBlock<1, kVectors>(d, p);
+      return PanelBlock<1, kVectors, kOneTap>(d, p);
     case 2:
-      return PanelBlock<2, kVectors>(d, p);
+      return PanelBlock<2, kVectors, kOneTap>(d, p);
     case 3:
-      return PanelBlock<3, kVectors>(d, p);
+      return PanelBlock<3, kVectors, kOneTap>(d, p);
     case 4:
-      return PanelBlock<4, kVectors>(d, p);
+      return PanelBlock<4, kVectors, kOneTap>(d, p);
     case 5:
-      return PanelBlock<5, kVectors>(d, p);
+      return PanelBlock<5, kVectors, kOneTap>(d, p);
     default:
-      return PanelBlock<6, kVectors>(d, p);
+      return PanelBlock<6, kVectors, kOneTap>(d, p);
   }
 }
 
-// A panel of the full width.
-template <class D, class A, class W>
-HWY_INLINE void PanelProduct(D d, const PanelOperands<A, W>& p, int64_t columns) {
-  PanelColumns<kPanelVectors>(d, p, columns);
-}
-
-template <class D, class A, class W>
+template <bool kOneTap = false, class D, class A, class W>
 HWY_INLINE void PanelProduct(D d, const PanelOperands<A, W>& p, int64_t columns, int64_t vectors) {
 #if TCONV_32_REGISTERS
-  if (vectors == 3) return PanelColumns<3>(d, p, columns);
-  if (vectors == 2) return PanelColumns<2>(d, p, columns);
+  if (vectors == 4) return PanelColumns<4, kOneTap>(d, p, columns);
+  if (vectors == 3) return PanelColumns<3, kOneTap>(d, p, columns);
 #endif
-  if (vectors == 1) return PanelColumns<1>(d, p, columns);
-  PanelColumns<kPanelVectors>(d, p, columns);
+  if (vectors == 2) return PanelColumns<2, kOneTap>(d, p, columns);
+  PanelColumns<1, kOneTap>(d, p, columns);
+}
+
+// At most kWideVectors vectors, up to kWideColumns columns.
+template <bool kOneTap = false, class D, class A, class W>
+HWY_INLINE void WidePanelProduct(D d, const PanelOperands<A, W>& p, int64_t columns, int64_t vectors) {
+#if TCONV_32_REGISTERS
+  if (columns > kPanelColumns) {
+    if (vectors == 3) return columns == 8 ? PanelBlock<8, 3, kOneTap>(d, p) : PanelBlock<7, 3, kOneTap>(d, p);
+    if (vectors == 2) return columns == 8 ? PanelBlock<8, 2, kOneTap>(d, p) : PanelBlock<7, 2, kOneTap>(d, p);
+    return columns == 8 ? PanelBlock<8, 1, kOneTap>(d, p) : PanelBlock<7, 1, kOneTap>(d, p);
+  }
+#endif
+  PanelProduct<kOneTap>(d, p, columns, vectors);
 }
 
 // One row of a panel of `width` rows: `rows` elements widened, then zeros.
