@@ -148,7 +148,8 @@ HWY_INLINE void EmitChannel(const Job& job, const Task& task, const Group& group
   period.period = job.split.period;
   for (int64_t column = 0; column < count; column += kColumns) {
     const int64_t columns = std::min(kColumns, count - column);
-    const auto segments = dense::HWY_NAMESPACE::SegmentsOf(job.out, period, first + column, columns);
+    dense::HWY_NAMESPACE::Segments segments;
+    dense::HWY_NAMESPACE::FindSegments(job.out, period, first + column, columns, segments);
     Phases here = p;
     here.sums += column;
     dense::HWY_NAMESPACE::EmitCout(job.out, here, segments, core::ceil_div(columns, kTile) * kTile,

@@ -14,17 +14,15 @@ namespace tconv::cpu::dense {
 namespace HWY_NAMESPACE {
 
 template <class T, class A>
-HWY_INLINE ColumnTile TileAt(const Worker<T, A>& w, int64_t column) {
+HWY_INLINE void PlaceTile(const Worker<T, A>& w, int64_t column, ColumnTile& tile) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<A>()));
   const int64_t all = w.task.column_end - w.task.column_begin;
   const int64_t left = core::ceil_div(all - column, lanes);
-  ColumnTile tile;
   tile.column = column;
   tile.vecs = left == 4 ? 2 : std::min<int64_t>(3, left);  // 2 + 2 keeps more sums in flight than 3 + 1
   tile.padded = tile.vecs * lanes;
   tile.columns = std::min(tile.padded, all - column);
-  tile.segments = SegmentsOf(w.g(), w.c(), w.task.column_begin + column, tile.columns);
-  return tile;
+  FindSegments(w.g(), w.c(), w.task.column_begin + column, tile.columns, tile.segments);
 }
 
 // The depth block after this one; at the end of the task, the first one.
@@ -60,11 +58,12 @@ HWY_INLINE void DoUnits(Worker<T, A>& w, const DepthBlock& depth, int64_t unit_b
   const int64_t tiles = core::ceil_div(columns, tile_columns);
   const int64_t lines_per_tile = core::ceil_div(w.ahead.lines_left(), tiles * (w.task.unit_end - unit_begin));
   const int64_t unit_sums = one ? 0 : unit_rows(w.g(), w.c()) * sums_line;
+  ColumnTile tile;
   for (int64_t unit = unit_begin; unit < unit_end; ++unit) {
     A* sums = w.sums + (unit - w.task.unit_begin) * unit_sums;
     int64_t index = 0;
     for (int64_t column = 0; column < columns; ++index) {
-      ColumnTile tile = TileAt(w, column);
+      PlaceTile(w, column, tile);
       tile.index = index;
       tile.count = tiles;
       w.ahead.fetch(lines_per_tile);

@@ -12,6 +12,7 @@
 #include "core/polyphase.hpp"
 #include "cpu/dense/contract.hpp"
 #include "cpu/dense/ranges-inl.hpp"
+#include "cpu/simd/interleave-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::dense {
@@ -27,9 +28,11 @@ struct Segments {
   int64_t count = 0;
 };
 
-// Columns [begin, begin + count) of the batch, those between samples left out.
-HWY_INLINE Segments SegmentsOf(const Geometry& g, const Config& c, int64_t begin, int64_t count) {
-  Segments out;
+// Columns [begin, begin + count) of the batch, those between samples left out. Into `out`: copies of so large
+// a struct take as long as a small tile's products.
+HWY_INLINE void FindSegments(const Geometry& g, const Config& c, int64_t begin, int64_t count,
+                             Segments& out) {
+  out.count = 0;
   int64_t sample = begin / c.period, place = begin % c.period;
   for (int64_t done = 0; done < count; ++sample, place = 0) {
     const int64_t run = std::min(count - done, c.period - place);
@@ -37,7 +40,6 @@ HWY_INLINE Segments SegmentsOf(const Geometry& g, const Config& c, int64_t begin
     if (valid > 0) out.at[out.count++] = {sample, g.q_first + place, done, valid};
     done += run;
   }
-  return out;
 }
 
 // The rows of C of one cout, by output phase: phase f is residue f/dilation where that divides and exists.
@@ -116,6 +118,27 @@ HWY_INLINE void InterleaveQuads(const Phases<float>& p, int64_t stride, int64_t 
 }
 #endif
 
+template <class T, class V, class A>
+HWY_INLINE void InterleaveTwo(const Phases<A>& p, int64_t columns, V bias, A* to) {
+  const hn::ScalableTag<A> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const A *row0 = p.row(0), *row1 = p.row(1);
+  if (row0 != nullptr && row1 != nullptr) {
+    for (int64_t i = 0; i < columns; i += lanes) {
+      simd::HWY_NAMESPACE::StorePairs(d, Biased<T>(d, row0, i, bias), Biased<T>(d, row1, i, bias),
+                                      to + 2 * i);
+    }
+    return;
+  }
+  // One phase has no taps: its outputs are the bias.
+  const auto alone = Biased<T>(d, static_cast<const A*>(nullptr), 0, bias);
+  for (int64_t i = 0; i < columns; i += lanes) {
+    const auto even = row0 == nullptr ? alone : Biased<T>(d, row0, i, bias);
+    const auto odd = row1 == nullptr ? alone : Biased<T>(d, row1, i, bias);
+    simd::HWY_NAMESPACE::StorePairs(d, even, odd, to + 2 * i);
+  }
+}
+
 // to[column*stride + phase]; columns are whole vectors.
 template <class T, class A>
 HWY_INLINE void Interleave(const Phases<A>& p, int64_t stride, int64_t columns, A* to) {
@@ -126,15 +149,12 @@ HWY_INLINE void Interleave(const Phases<A>& p, int64_t stride, int64_t columns, 
     const A* row = p.row(0);
     for (int64_t i = 0; i < columns; i += lanes) hn::StoreU(Biased<T>(d, row, i, bias), d, to + i);
   } else if (stride == 2) {
-    const A *row0 = p.row(0), *row1 = p.row(1);
-    for (int64_t i = 0; i < columns; i += lanes) {
-      hn::StoreInterleaved2(Biased<T>(d, row0, i, bias), Biased<T>(d, row1, i, bias), d, to + 2 * i);
-    }
+    InterleaveTwo<T>(p, columns, bias, to);
   } else if (stride == 4) {
     const A *row0 = p.row(0), *row1 = p.row(1), *row2 = p.row(2), *row3 = p.row(3);
     for (int64_t i = 0; i < columns; i += lanes) {
-      hn::StoreInterleaved4(Biased<T>(d, row0, i, bias), Biased<T>(d, row1, i, bias),
-                            Biased<T>(d, row2, i, bias), Biased<T>(d, row3, i, bias), d, to + 4 * i);
+      simd::HWY_NAMESPACE::StoreQuads(d, Biased<T>(d, row0, i, bias), Biased<T>(d, row1, i, bias),
+                                      Biased<T>(d, row2, i, bias), Biased<T>(d, row3, i, bias), to + 4 * i);
     }
 #if HWY_TARGET != HWY_SCALAR
   } else if constexpr (std::is_same_v<A, float>) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "cpu/simd/convert-inl.hpp"
+#include "cpu/simd/interleave-inl.hpp"
 
 #if defined(TCONV_CPU_SIMD_TILES_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TCONV_CPU_SIMD_TILES_INL_H
@@ -69,11 +70,11 @@ HWY_INLINE void StoreInterleaved(D d, const hn::Vec<D> (&v)[S], T* out) {
   if constexpr (S == 1) {
     hn::StoreU(bits(0), tag, p);
   } else if constexpr (S == 2) {
-    hn::StoreInterleaved2(bits(0), bits(1), tag, p);
+    StorePairs(tag, bits(0), bits(1), p);
   } else if constexpr (S == 3) {
     hn::StoreInterleaved3(bits(0), bits(1), bits(2), tag, p);
   } else {
-    hn::StoreInterleaved4(bits(0), bits(1), bits(2), bits(3), tag, p);
+    StoreQuads(tag, bits(0), bits(1), bits(2), bits(3), p);
   }
 }
 

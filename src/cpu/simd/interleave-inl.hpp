@@ -1,0 +1,71 @@
+// Rows of a vector each, interleaved and stored. Compiled once per SIMD target.
+#include "cpu/simd/targets.hpp"
+#include "hwy/highway.h"
+
+#if defined(TCONV_CPU_SIMD_INTERLEAVE_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef TCONV_CPU_SIMD_INTERLEAVE_INL_H
+#undef TCONV_CPU_SIMD_INTERLEAVE_INL_H
+#else
+#define TCONV_CPU_SIMD_INTERLEAVE_INL_H
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace tconv::cpu::simd::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+// Highway interleaves by shuffles within and between blocks, three a vector, and Intel's cores do one of 512
+// bits a cycle. It has no name for the permutation of two vectors, which takes one.
+constexpr bool kPairsByPermutation = true;
+
+HWY_INLINE void InterleavePair(hn::Full512<float>, hn::Vec512<float> a, hn::Vec512<float> b,
+                               hn::Vec512<float>& low, hn::Vec512<float>& high) {
+  const __m512i lower = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  const __m512i upper = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+  low = hn::Vec512<float>{_mm512_permutex2var_ps(a.raw, lower, b.raw)};
+  high = hn::Vec512<float>{_mm512_permutex2var_ps(a.raw, upper, b.raw)};
+}
+HWY_INLINE void InterleavePair(hn::Full512<double>, hn::Vec512<double> a, hn::Vec512<double> b,
+                               hn::Vec512<double>& low, hn::Vec512<double>& high) {
+  const __m512i lower = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
+  const __m512i upper = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
+  low = hn::Vec512<double>{_mm512_permutex2var_pd(a.raw, lower, b.raw)};
+  high = hn::Vec512<double>{_mm512_permutex2var_pd(a.raw, upper, b.raw)};
+}
+#else
+constexpr bool kPairsByPermutation = false;
+#endif
+
+template <class D>
+constexpr bool kPermutes = kPairsByPermutation && sizeof(hn::TFromD<D>) >= 4 && sizeof(hn::Vec<D>) == 64;
+
+// out[2*i] = lane i of a, out[2*i + 1] of b.
+template <class D, class Lane = hn::TFromD<D>>
+HWY_INLINE void StorePairs(D d, hn::Vec<D> a, hn::Vec<D> b, Lane* out) {
+  if constexpr (kPermutes<D>) {
+    hn::Vec<D> low, high;
+    InterleavePair(d, a, b, low, high);
+    hn::StoreU(low, d, out);
+    hn::StoreU(high, d, out + hn::MaxLanes(d));
+  } else {
+    hn::StoreInterleaved2(a, b, d, out);
+  }
+}
+
+// out[4*i], [4*i + 1], [4*i + 2], [4*i + 3] = lane i of a, b, c, e.
+template <class D, class Lane = hn::TFromD<D>>
+HWY_INLINE void StoreQuads(D d, hn::Vec<D> a, hn::Vec<D> b, hn::Vec<D> c, hn::Vec<D> e, Lane* out) {
+  if constexpr (kPermutes<D>) {
+    hn::Vec<D> ac_low, ac_high, be_low, be_high;
+    InterleavePair(d, a, c, ac_low, ac_high);
+    InterleavePair(d, b, e, be_low, be_high);
+    StorePairs(d, ac_low, be_low, out);
+    StorePairs(d, ac_high, be_high, out + 2 * hn::MaxLanes(d));
+  } else {
+    hn::StoreInterleaved4(a, b, c, e, d, out);
+  }
+}
+
+}  // namespace tconv::cpu::simd::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
