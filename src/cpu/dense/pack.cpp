@@ -32,18 +32,23 @@ HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::dense {
 namespace HWY_NAMESPACE {
 
-// Returns whether a weight is infinite or NaN.
+// Row block `block` of some cout blocks that have the same rows. Returns whether a weight is infinite or NaN.
 template <class T, class A>
-HWY_INLINE bool PackBlock(const PackTask& t, const RowClass& rows, int64_t cout_block, int64_t block, A* to) {
+HWY_INLINE bool PackBlocks(const PackTask& t, const RowClass& rows, int64_t block, int64_t cout_block,
+                           int64_t cout_blocks) {
+  if (cout_blocks <= 0) return false;
   const Geometry& g = *t.geometry;
   const RowOffsets offsets = OffsetsOf(g, *t.config, rows, cout_block, block);
   const T* group = static_cast<const T*>(t.weight) + t.group * g.cin * g.cout * g.k;
+  const int64_t elements = block_elements(g, rows), block_step = t.config->cout_block * g.k;
+  A* to = static_cast<A*>(t.weights) + t.group * packed_group_elements(g, *t.config) + rows.weight_offset +
+          (cout_block * rows.blocks + block) * elements;
   bool special = false;
   for (int64_t tap = 0; tap < rows.taps; tap += t.config->tap_block) {
     const int64_t taps = std::min(t.config->tap_block, rows.taps - tap);
-    const T* weight =
-        group + (t.ci_begin * g.cout + cout_block * t.config->cout_block) * g.k + tap * g.tap_step;
-    const RowsFrom<T> from{weight, g.cout * g.k, t.ci_end - t.ci_begin, g.tap_step, taps};
+    const T* weight = group + t.ci_begin * g.cout * g.k + cout_block * block_step + tap * g.tap_step;
+    const RowsFrom<T> from{weight,      g.cout * g.k, t.ci_end - t.ci_begin, g.tap_step, taps,
+                           cout_blocks, block_step,   rows.blocks * elements};
     special = PackRows(from, offsets, to + (tap * g.cin + t.ci_begin * taps) * kRows) || special;
   }
   return special;
@@ -52,14 +57,16 @@ HWY_INLINE bool PackBlock(const PackTask& t, const RowClass& rows, int64_t cout_
 template <class T, class A>
 HWY_INLINE bool PackChannels(const PackTask& t) {
   const Geometry& g = *t.geometry;
+  // Only the last cout block may have fewer rows than the others.
+  const bool partial = t.cout_block_end * t.config->cout_block > g.cout;
+  const int64_t full_end = t.cout_block_end - (partial ? 1 : 0);
   bool special = false;
-  A* group = static_cast<A*>(t.weights) + t.group * packed_group_elements(g, *t.config);
-  for (int64_t cout_block = t.cout_block_begin; cout_block < t.cout_block_end; ++cout_block) {
-    for (const RowClass& rows : g.classes) {
-      for (int64_t block = 0; block < rows.blocks; ++block) {
-        A* to = group + rows.weight_offset + (cout_block * rows.blocks + block) * block_elements(g, rows);
-        special = PackBlock<T, A>(t, rows, cout_block, block, to) || special;
-      }
+  for (const RowClass& rows : g.classes) {
+    if (rows.taps == 0) continue;
+    for (int64_t block = 0; block < rows.blocks; ++block) {
+      special =
+          PackBlocks<T, A>(t, rows, block, t.cout_block_begin, full_end - t.cout_block_begin) || special;
+      if (partial) special = PackBlocks<T, A>(t, rows, block, full_end, 1) || special;
     }
   }
   return special;

@@ -76,10 +76,11 @@ struct RowsFrom {
   int64_t to_step = 0;                 // elements from a cout block's packed weights to the next's
 };
 
-// Stays zero, or becomes NaN for good, where a value is infinite or NaN.
+// Stays a zero, or becomes NaN for good, where a value is infinite or NaN: its exponent then has all bits. A
+// sum would be one operation, but each would wait for the one before.
 template <class D>
 HWY_INLINE hn::Vec<D> Suspect(D d, hn::Vec<D> value, hn::Vec<D> suspect) {
-  return hn::MulAdd(value, hn::Zero(d), suspect);
+  return hn::Or(hn::Mul(value, hn::Zero(d)), suspect);
 }
 template <class D>
 HWY_INLINE bool IsSpecial(D d, hn::Vec<D> suspect) {
