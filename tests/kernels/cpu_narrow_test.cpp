@@ -27,11 +27,6 @@ TEST(CpuNarrow, TapsAsRows) {
                "ci16 co1 l800 k9 s2 p3 op1", "ci16 co1 l400 k3 s2 d2 bias", "ci24 co3 g3 l600 k4 s1 p6"});
 }
 
-TEST(CpuNarrow, PastTheCaches) {
-  judge_streaming(kKernel, {"n2 ci5 co7 l1000 k5 s1 p6 d3 bias", "ci3 co2 l900 k9 s4 op3",
-                            "ci16 co1 l1200 k7 s1 p3", "ci4 co6 g2 l500 k5 s6"});
-}
-
 TEST(CpuNarrow, Random) {
   judge_random(kKernel, 1500, 12, [](judge::Rng& rng, core::Problem& p) {
     p.n = rng.between(0, 3);

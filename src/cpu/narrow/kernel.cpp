@@ -7,7 +7,6 @@
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
 #include "core/reach.hpp"
-#include "cpu/common/last_cache.hpp"
 #include "cpu/common/make_kernel.hpp"
 #include "cpu/common/round_up.hpp"
 #include "cpu/common/storage.hpp"
@@ -20,8 +19,8 @@ using core::Problem;
 
 class NarrowKernel final : public plan::Kernel {
  public:
-  NarrowKernel(const Problem& problem, const core::DeviceInfo& device, int threads)
-      : job_(job_of(problem, streams_output(problem, device))),
+  NarrowKernel(const Problem& problem, int threads)
+      : job_(job_of(problem)),
         weights_(round_up<std::size_t>(job_.weight_bytes(), 64)),
         scratch_(round_up<std::size_t>(job_.scratch_bytes(), 256)),
         threads_(static_cast<std::size_t>(threads)) {}

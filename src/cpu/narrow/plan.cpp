@@ -88,7 +88,7 @@ bool crowds_sets(const Job& job) {
 
 }  // namespace
 
-Job job_of(const Problem& p, bool stream) {
+Job job_of(const Problem& p) {
   Job job;
   job.problem = p;
   job.ends = residues_of(p);
@@ -102,7 +102,6 @@ Job job_of(const Problem& p, bool stream) {
   // 384 is a multiple of V*lanes for every block; the part's rows fill at most half of L1.
   const int64_t rows = c.by_taps ? p.cout_per_group() * p.k : job.row_count();
   c.part = rows <= 16 ? 384 : rows <= 32 ? 192 : 96;
-  c.stream = stream;
   // Many channels are many pages and many streams: 512 -> 1, K 16, stride 8, L 8000 takes 1.6 ms in place and
   // 1.1 ms from a copy, made while the next part is fetched.
   c.depth = 64;
@@ -118,8 +117,7 @@ Job job_of(const Problem& p, bool stream) {
 std::string Config::text() const {
   return "tile " + std::to_string(tile) + " positions in parts of " + std::to_string(part) + ", " +
          std::to_string(depth) + " ci at a time, x " + (in_place ? "in place, " : "copied, ") +
-         (by_taps ? "taps as rows, " : "") + std::to_string(units_per_task) + " units a task" +
-         (stream ? ", y past the caches" : "");
+         (by_taps ? "taps as rows, " : "") + std::to_string(units_per_task) + " units a task";
 }
 
 std::size_t Job::table_bytes() const {
@@ -132,13 +130,9 @@ std::size_t Job::weight_bytes() const {
   return static_cast<std::size_t>(problem.weight_elements()) * accumulator_size(problem.dtype);
 }
 
-int64_t Job::line_elements() const {
-  return config.stream ? config.part * problem.stride + kLanes : 0;
-}
-
 std::size_t Job::scratch_bytes() const {
   const int64_t elements = std::min(problem.cin_per_group(), config.depth) * pitch +
-                           row_count() * row_pitch() + line_elements() + problem.cout_per_group() +
+                           row_count() * row_pitch() + problem.cout_per_group() +
                            (config.by_taps ? problem.cout_per_group() * problem.k * sums_pitch() : 0);
   return static_cast<std::size_t>(elements) * accumulator_size(problem.dtype);
 }

@@ -11,7 +11,6 @@
 #include "hwy/foreach_target.h"
 //
 #include "cpu/narrow/product-inl.hpp"
-#include "cpu/simd/stream-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::narrow::HWY_NAMESPACE {
@@ -50,7 +49,7 @@ struct Unit {
   using A = Accumulator<T>;
   const A* w;
   A *rows, *sums, *bias;
-  T *line, *y;
+  T* y;
   bool numbers;  // neither weights nor bias hold an infinity or NaN
 };
 
@@ -58,8 +57,8 @@ struct Unit {
 template <class T, class A>
 HWY_INLINE bool StraightToY(const Job& job, const Tile<T>& tile, int64_t from, int64_t count) {
   const int64_t o = tile.q0 + from - job.problem.padding;
-  return std::is_same_v<T, A> && job.problem.stride == 1 && !job.config.by_taps && !job.config.stream &&
-         o >= 0 && o + count <= job.lout && count % kRowSlack == 0;
+  return std::is_same_v<T, A> && job.problem.stride == 1 && !job.config.by_taps && o >= 0 &&
+         o + count <= job.lout && count % kRowSlack == 0;
 }
 
 template <class D, class A>
@@ -172,12 +171,7 @@ HWY_INLINE void StoreRows(D d, const Job& job, int64_t o, int64_t positions, con
   for (int64_t co = 0; co < job.problem.cout_per_group(); ++co) {
     const A* channel = rows + co * s * row_pitch;
     T* y = unit.y + co * job.lout;
-    if (job.config.stream) {
-      InterleaveRows(d, channel, row_pitch, s, clip, elements, unit.line, 0);
-      if (elements > clip) StreamRow(unit.line + clip, elements - clip, y + (o + clip));
-    } else {
-      InterleaveRows(d, channel, row_pitch, s, clip, elements, y, o);
-    }
+    InterleaveRows(d, channel, row_pitch, s, clip, elements, y, o);
   }
 }
 
@@ -192,8 +186,7 @@ void RunTask(const Job& job, const plan::Operands& in, const PackedHeader& heade
   A* staged = static_cast<A*>(scratch);
   Unit<T> unit;
   unit.rows = staged + std::min(cin, job.config.depth) * job.pitch;
-  unit.line = reinterpret_cast<T*>(unit.rows + job.row_count() * job.row_pitch());
-  unit.bias = unit.rows + job.row_count() * job.row_pitch() + job.line_elements();
+  unit.bias = unit.rows + job.row_count() * job.row_pitch();
   unit.sums = unit.bias + cout;
   const int64_t begin = task * job.config.units_per_task;
   const int64_t end = std::min(job.units(), begin + job.config.units_per_task);
@@ -214,7 +207,6 @@ void RunTask(const Job& job, const plan::Operands& in, const PackedHeader& heade
       StoreRows(d, job, p.stride * (tile.q0 + q) - p.padding, count, unit, unit.rows);
     }
   }
-  if (job.config.stream) hwy::FlushStream();
 }
 
 template <class T>
