@@ -21,7 +21,9 @@ TEST(Sm80Plan, RefusesInWords) {
             std::string::npos);
   EXPECT_EQ(refusal("n1 ci64 co64 l100 k4 s2 p1 f32", "a100", true), "");
   EXPECT_NE(refusal("n1 ci64 co64 l100 k4 s2 p1 f32", "t4").find("capability"), std::string::npos);
-  EXPECT_EQ(refusal("gx n1 ci64 co64 l100 k4 s2 p1 f32", "h200"), "");
+  EXPECT_NE(refusal("gx n1 ci64 co64 l100 k4 s2 p1 f32", "h200").find("cuda.sm80.window is expected"),
+            std::string::npos);
+  EXPECT_EQ(refusal("gx n1 ci64 co64 l100 k4 s2 p1 f32", "h200", true), "");
   EXPECT_NE(refusal("gx n1 ci64 co64 l9 k4 s2 p1 d100000 f32", "h200").find("far apart"), std::string::npos);
   EXPECT_NE(refusal("gw n1 ci64 co64 l100 k4 s1 p1 f32", "h200").find("weight"), std::string::npos);
   EXPECT_NE(refusal("gx n1 ci64 co64 l2 k1 s1 p1 f32", "h200").find("no outputs"), std::string::npos);

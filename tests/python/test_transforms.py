@@ -13,7 +13,7 @@ from support import Problem, assert_close, close, integers, normal
 
 
 class Decoder(nn.Module):
-    """Two layers with something between them, as in a vocoder."""
+    """Two layers with something between them, as in a vocoder; smooth, so that rounding changes gradients little."""
 
     def __init__(self, layer):
         super().__init__()
@@ -21,7 +21,7 @@ class Decoder(nn.Module):
         self.up2 = layer(4, 2, 5, stride=2, padding=1, output_padding=1, groups=2, bias=False)
 
     def forward(self, x):
-        return torch.tanh(self.up2(F.leaky_relu(self.up1(x), 0.1)))
+        return torch.tanh(self.up2(F.silu(self.up1(x))))
 
 
 def decoders(device):

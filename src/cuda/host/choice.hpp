@@ -1,5 +1,5 @@
-// Which kernel takes a transposed product or a weight gradient. Each family's entry asks here, so that
-// exactly one accepts.
+// Which kernel takes a transposed or strided product, or a weight gradient. Each family's entry asks here, so
+// that exactly one accepts.
 #pragma once
 
 #include "plan/kernel_entry.hpp"
@@ -11,9 +11,9 @@ struct KernelChoice {
   double ms = 0;                             // what is expected of it; 0: it was not compared
 };
 
-// The kernel of the least expected time among those that can run a transposed product. With batch_invariant,
-// one sample alone decides.
-KernelChoice forward_choice(const core::Problem& problem, const core::DeviceInfo& device,
+// The kernel of the least expected time among those that can run a transposed or strided product. With
+// batch_invariant, one sample alone decides.
+KernelChoice product_choice(const core::Problem& problem, const core::DeviceInfo& device,
                             const plan::PlanOptions& options);
 
 // The same of a weight gradient.

@@ -5,6 +5,7 @@
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
 #include "core/reach.hpp"
+#include "cuda/host/choice.hpp"
 #include "cuda/host/launch.hpp"
 #include "cuda/host/transposed_form.hpp"
 #include "cuda/plan/report.hpp"
@@ -163,23 +164,6 @@ std::string refusal(const Problem& p, const DeviceInfo& device) {
   return "";
 }
 
-// Milliseconds of the tensor cores on the transposed form, whose rows they fill up to 64 and whose channels
-// to a slab; huge where they refuse. Rates are what they reach on layers of vocoders.
-double tensor_ms(const Problem& p, const DeviceInfo& device) {
-  constexpr double kNever = 1e30;
-  if (device.sm < 80 || !no_transposed_form(p).empty()) return kNever;
-  const TransposedForm form = transposed_form(p);
-  const Problem& f = form.product;
-  if (!tensor_supports(f).ok) return kNever;
-  const bool half = size_of(p.dtype) == 2, wide = p.dtype == core::DType::f64;
-  const double rate = wide ? 6e12 : half ? 120e12 : p.precision == core::Precision::tf32 ? 90e12 : 30e12;
-  const auto padded = static_cast<double>(ceil_div(f.cout_per_group(), 64) * 64) *
-                      static_cast<double>(ceil_div(f.cin_per_group(), 32) * 32) *
-                      static_cast<double>(f.k * p.groups * p.n) * static_cast<double>(p.l);
-  const double memory = core::work_of(p).bytes / (0.7 * device.copy_gbps) * 1e-6;
-  return 0.008 + std::max(padded / rate * 1e3, memory) + form.planes_ms(device);
-}
-
 // What a block's loads take that wait for each other, those of an SM's blocks side by side: of n1 ci384 co504
 // l4 k5 s2 1.06 ms on an H200.
 double chain_ms(const Problem& p, const StridedConfig& c, const DeviceInfo& device) {
@@ -196,8 +180,15 @@ double chain_ms(const Problem& p, const StridedConfig& c, const DeviceInfo& devi
 
 }  // namespace
 
-bool strided_fits(const Problem& p, const DeviceInfo& device) {
-  return refusal(p, device).empty();
+double strided_tensor_ms(const Problem& p, const DeviceInfo& device) {
+  constexpr double kRate = 6e12;  // what float64 reaches on layers of vocoders
+  const TransposedForm form = transposed_form(p);
+  const Problem& f = form.product;
+  const auto padded = static_cast<double>(ceil_div(f.cout_per_group(), 64) * 64) *
+                      static_cast<double>(ceil_div(f.cin_per_group(), 32) * 32) *
+                      static_cast<double>(f.k * p.groups * p.n) * static_cast<double>(p.l);
+  const double memory = core::work_of(p).bytes / (0.7 * std::max(1.0, device.copy_gbps)) * 1e-6;
+  return 0.008 + std::max(padded / kRate * 1e3, memory) + form.planes_ms(device);
 }
 
 double strided_ms(const Problem& p, const DeviceInfo& device) {
@@ -211,7 +202,7 @@ double strided_ms(const Problem& p, const DeviceInfo& device) {
   // Every tile of rows reads dy again, from the L2 cache.
   const double dy = static_cast<double>(p.y_elements()) * static_cast<double>(size_of(p.dtype));
   const double bytes = core::work_of(p).bytes + dy * static_cast<double>(c.row_tiles - 1) / 3;
-  const double memory = bytes / (0.7 * device.copy_gbps) * 1e-6;
+  const double memory = bytes / (0.7 * std::max(1.0, device.copy_gbps)) * 1e-6;
   return 0.004 + std::max({products / rate * 1e3, memory, chain_ms(p, c, device)});
 }
 
@@ -220,10 +211,7 @@ namespace {
 plan::Support supports(const Problem& p, const DeviceInfo& device, const PlanOptions& options) {
   if (std::string words = refusal(p, device); !words.empty()) return plan::Support::no(words);
   if (options.force_kernel == kSimtStrided.name || device.copy_gbps <= 0) return plan::Support::yes();
-  if (tensor_ms(p, device) < strided_ms(p, device)) {
-    return plan::Support::no("enough channels for tensor cores");
-  }
-  return plan::Support::yes();
+  return supports_choice(kSimtStrided, p, device, options);
 }
 
 }  // namespace

@@ -54,9 +54,10 @@ struct StridedConfig {
 StridedConfig plan_strided(const core::Problem& p);
 Holder holder_of(const StridedConfig& config, const core::Problem& problem, int64_t element);
 
-// Whether the kernel can take a strided product, and predicted milliseconds.
-bool strided_fits(const core::Problem& p, const core::DeviceInfo& device);
+// Predicted milliseconds of a strided product that the kernel can take; and, in float64, of the tensor cores
+// on its transposed form, whose rows they fill up to 64 and whose channels to a slab.
 double strided_ms(const core::Problem& p, const core::DeviceInfo& device);
+double strided_tensor_ms(const core::Problem& p, const core::DeviceInfo& device);
 
 // Shared memory has one word more in each 32, so that positions a power of two apart lie in other banks.
 constexpr int64_t strided_place(int64_t e) {

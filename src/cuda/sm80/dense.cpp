@@ -86,9 +86,7 @@ Support supports(const Problem& asked, const core::DeviceInfo& device, const pla
   const Problem p = transposed_form(asked).product;
   if (device.sm < 80) return Support::no("compute capability below 8.0: no tf32 or bfloat16 tensor cores");
   Support takes = tensor_supports(p);
-  // Strided products have nothing faster behind this kernel.
-  const bool strided = asked.operation != core::Operation::forward;
-  if (!takes.ok || options.force_kernel == kSm80Dense.name || strided) return takes;
+  if (!takes.ok || options.force_kernel == kSm80Dense.name) return takes;
   return supports_choice(kSm80Dense, asked, device, options);
 }
 

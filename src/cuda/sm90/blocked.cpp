@@ -2,11 +2,12 @@
 
 #include <algorithm>
 
+#include "core/polyphase.hpp"
 #include "core/reach.hpp"
 #include "cuda/host/bias_alone.hpp"
 #include "cuda/host/choice.hpp"
 #include "cuda/host/ordered_sum.hpp"
-#include "cuda/sm80/dense_plan.hpp"
+#include "cuda/plan/geometry.hpp"
 #include "cuda/sm90/blocked_plan.hpp"
 
 namespace tconv::cuda {
@@ -103,24 +104,16 @@ std::string refusal(const Problem& p, const core::DeviceInfo& device, const plan
   return "";
 }
 
-// What else would take the problem, in predicted milliseconds. cuda.sm80.dense's model is too low by the
-// factor that cuda.sm90.dense has found.
-double otherwise_ms(const Problem& f, double planes_ms, const core::DeviceInfo& device) {
-  constexpr double kTooLow = 1.6;
-  const Sm90Plan dense = sm90_plan(f, device, false);
-  const Sm80Plan small = sm80_plan(f, device, false);
-  double ms = 1e30;
-  if (dense.blocks > 0) ms = dense.cost.total;
-  if (small.blocks > 0) ms = std::min(ms, kTooLow * small.cost.total);
-  return ms + planes_ms;
-}
-
-// Where a slab and a row block are mostly padding, or no sums are long, a pass does not pay.
-bool long_sums(const Problem& f) {
+// Where a slab and a row block are mostly padding, or no sums are long, a pass does not pay; but for large
+// problems, whose pass takes a known share of their time.
+bool worth_asking(const Problem& f) {
   constexpr int64_t kManyChannels = 48, kLongSum = 256;
-  const int64_t rows = f.cout_per_group() * std::min(f.k, f.stride),
-                depth = f.cin_per_group() * f.k / f.stride;
-  return rows >= kManyChannels && f.cin_per_group() >= kManyChannels && depth >= kLongSum;
+  const int64_t rows = f.cout_per_group() * std::min(f.k, f.stride), channels = f.cin_per_group();
+  if (rows >= kManyChannels && channels >= kManyChannels && channels * f.k / f.stride >= kLongSum)
+    return true;
+  constexpr int64_t kSomeChannels = 24, kSomeRows = 32;
+  constexpr double kLarge = 5e7;  // bytes
+  return rows >= kSomeRows && channels >= kSomeChannels && core::work_of(f).bytes >= kLarge;
 }
 
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
@@ -128,20 +121,13 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   if (std::string words = refusal(p, device, options); !words.empty()) return Support::no(std::move(words));
   const TransposedForm form = transposed_form(p);
   const Problem& f = form.product;
-  if (!forced && !long_sums(f)) {
+  if (!forced && !worth_asking(f)) {
     return Support::no("few channels or short sums: a pass over x would not pay");
   }
   const Sm90BlockedPlan plan = sm90_blocked_plan(p, device);
   if (plan.main.blocks == 0) return Support::no("its stages do not fit in shared memory");
   if (forced) return Support::yes();
-  if (p.operation == core::Operation::forward) return supports_choice(kSm90Blocked, p, device, options);
-  // Behind planes, cuda.sm90.dense took 1.01 to 2.4 times as long as this kernel on each of 30 problems
-  // (H200), and its model is too low.
-  const double margin = form.planes ? 1.3 : 1;
-  if (plan.total_ms() >= margin * otherwise_ms(f, form.planes_ms(device), device)) {
-    return Support::no("a pass over x takes longer than it saves");
-  }
-  return Support::yes();
+  return supports_choice(kSm90Blocked, p, device, options);
 }
 
 std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,
@@ -152,13 +138,7 @@ std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::Dev
 }  // namespace
 
 bool sm90_blocked_pays(const Problem& p) {
-  return long_sums(transposed_form(p).product);
-}
-
-double sm90_blocked_ms(const Problem& p, const core::DeviceInfo& device) {
-  if (!refusal(p, device, {}).empty() || !sm90_blocked_pays(p)) return 1e30;
-  const Sm90BlockedPlan plan = sm90_blocked_plan(p, device);
-  return plan.main.blocks > 0 ? plan.total_ms() : 1e30;
+  return worth_asking(transposed_form(p).product);
 }
 
 std::unique_ptr<const plan::Kernel> sm90_blocked_kernel(const Problem& problem,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdio>
 
 #include "core/polyphase.hpp"
@@ -22,14 +23,17 @@ using core::Problem;
 //   tconv bench --device cuda --kernel cuda.sm90.blocked --model
 struct BlockedRates {
   double clock = 1.75e9;
-  double tensor = 0.93;                   // share of the tensor cores' peak that a tile's sums reach
-  double l2 = 24;                         // bytes a cycle
+  double tensor = 0.97;                   // share of the tensor cores' peak that a tile's sums reach
+  double l2[2] = {44, 27};                // bytes a cycle, by blocks that share an SM
   double kept_bytes = 30e6, again = 1.5;  // of x that L2 keeps; how much longer the rest takes
   double tile = 4500;                     // of a tile, beside its sums and outputs
-  double store = 8, straight = 20;        // bytes a cycle, by passes and from registers
-  double start = 5000;                    // of a block
+  // Bytes a cycle of a block, by passes and from registers.
+  double store[2] = {11.8, 7.7}, straight[2] = {22, 18.5};
+  double element = 1.3;  // outputs a cycle, one by one from registers
+  double start = 5000;   // of a block
   double launch_ms = 0.003;
-  double blocking[4] = {0.43, 0.6, 0.75, 0.75};  // share of the copy rate, by loads of 2, 4, 8 and 16 bytes
+  // Share of the copy rate: where a unit has phases of channels, by loads of 2, 4, 8 and 16 bytes; else.
+  double blocking[4] = {0.43, 0.6, 0.75, 0.75}, plain = 0.85;
 };
 constexpr BlockedRates kRates;
 
@@ -172,9 +176,17 @@ void set_blocking(Sm90BlockedPlan& plan, const Problem& asked) {
   plan.bytes = 16 * (b.rows * b.pitch + 2 * plan.slack);
 }
 
+// Bytes a cycle.
+double store_rate(const Sm90BlockedPlan& blocked, const Problem& p, int element) {
+  const int shared = blocked.blocks_of_sm - 1;
+  if (!blocked.straight) return kRates.store[shared];
+  return p.lout() * element % 8 == 0 ? kRates.straight[shared] : kRates.element * element;
+}
+
 // Of the main kernel; the pass apart.
-Sm90Cost cost_of(const Sm90Plan& plan, bool straight, int blocks_of_sm, const Problem& p,
-                 const DeviceInfo& d) {
+Sm90Cost cost_of(const Sm90BlockedPlan& blocked, const DeviceInfo& d) {
+  const Sm90Plan& plan = blocked.main;
+  const Problem& p = blocked.form.product;
   const Sm90StageParams& k = plan.params;
   const Sm90Tile& tile = sm90_tile(plan.config);
   const int element = sm90_layout(plan.mode, false).element;
@@ -189,24 +201,27 @@ Sm90Cost cost_of(const Sm90Plan& plan, bool straight, int blocks_of_sm, const Pr
                                         : static_cast<double>(tile.row_blocks) * k.sizes.block_couts *
                                               columns * k.sizes.stride * element;
   const double tiles = static_cast<double>(ceil_div(std::max(1, k.columns.column_tiles), k.grid.walkers)),
-               waves = static_cast<double>(ceil_div(plan.blocks, int64_t{d.sm_count} * blocks_of_sm));
-  // Blocks that share an SM take as long as one after the other.
-  const double ms = 1e3 / kRates.clock, busy = waves * tiles * blocks_of_sm * ms;
+               waves = static_cast<double>(ceil_div(plan.blocks, int64_t{d.sm_count} * blocked.blocks_of_sm));
+  const double ms = 1e3 / kRates.clock, busy = waves * tiles * ms;
+  const int shared = blocked.blocks_of_sm - 1;
   // One tap has nothing to do with x but to bring it, and other row blocks need it again.
   const bool falls_out = k.sizes.taps == 1 && k.grid.row_runs > 1 &&
                          static_cast<double>(p.x_elements()) * element > kRates.kept_bytes;
   Sm90Cost c;
   c.tensor = busy * tensor;
-  c.l2 = busy * (falls_out ? kRates.again : 1) * (x + weights) / kRates.l2;
-  c.store = busy * (kRates.tile + outputs / (straight ? kRates.straight : kRates.store) *
-                                      (k.sizes.skewed && !k.pass.partial ? 2 : 1));
+  c.l2 = busy * (falls_out ? kRates.again : 1) * (x + weights) / kRates.l2[shared];
+  c.store = busy * (kRates.tile + outputs / store_rate(blocked, p, element) * skew_factor(k));
   c.dram = d.copy_gbps > 0 ? problem_work(p).bytes / d.copy_gbps * 1e-6 : 0;
   c.launch = kRates.launch_ms + waves * kRates.start * ms;
   if (k.pass.partial) {
     c.launch += kRates.launch_ms +
-                2 * static_cast<double>(plan.partial_bytes) / (kRates.l2 * std::max(1, d.sm_count)) * ms;
+                2 * static_cast<double>(plan.partial_bytes) / (kRates.l2[1] * std::max(1, d.sm_count)) * ms;
   }
-  c.total = std::max(std::max(c.tensor, c.l2) + c.store, c.dram) + c.launch;
+  // Blocks that share an SM share its tensor cores and its part of L2.
+  c.tensor *= blocked.blocks_of_sm;
+  c.l2 *= blocked.blocks_of_sm;
+  const double sums = std::cbrt(c.tensor * c.tensor * c.tensor + c.l2 * c.l2 * c.l2);
+  c.total = std::max(sums + c.store, c.dram) + c.launch;
   return c;
 }
 
@@ -234,14 +249,15 @@ Sm90BlockedPlan plan_with(const TransposedForm& form, const Problem& asked, cons
     plan.main.blocks = 0;
     return plan;
   }
-  plan.main.cost = cost_of(plan.main, plan.straight, plan.blocks_of_sm, form.product, d);
+  plan.main.cost = cost_of(plan, d);
   const bool forward = asked.operation == core::Operation::forward;
   const double read = static_cast<double>(forward ? asked.x_elements() : asked.y_elements()) *
                       static_cast<double>(size_of(asked.dtype));
   const int log_bytes =
       blocked_words(plan.blocking, size_of(asked.dtype)) + (size_of(asked.dtype) == 4 ? 1 : 0);
-  plan.blocking_ms = kRates.launch_ms + (static_cast<double>(plan.bytes) + read) /
-                                            std::max(1.0, kRates.blocking[log_bytes] * d.copy_gbps) * 1e-6;
+  const double rate = plan.blocking.phases == 1 ? kRates.plain : kRates.blocking[log_bytes];
+  plan.blocking_ms =
+      kRates.launch_ms + (static_cast<double>(plan.bytes) + read) / std::max(1.0, rate * d.copy_gbps) * 1e-6;
   return plan;
 }
 

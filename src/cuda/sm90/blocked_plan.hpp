@@ -41,8 +41,6 @@ std::unique_ptr<const plan::Kernel> sm90_blocked_kernel(const core::Problem&, co
 
 // Whether sums are long and channels many enough that a pass over x may pay.
 bool sm90_blocked_pays(const core::Problem& problem);
-// What cuda.sm90.blocked is predicted to take, packing apart; 1e30 where the planner would not ask it.
-double sm90_blocked_ms(const core::Problem& problem, const core::DeviceInfo& device);
 
 std::string describe(const Sm90BlockedPlan& plan);
 std::vector<plan::StageLine> stages(const Sm90BlockedPlan& plan, const core::Problem& asked);

@@ -16,6 +16,9 @@ inline int sm90_pass(const Sm90Tile& tile, int element) {
   return tile.n < kSm90PassBytes / element ? tile.n : kSm90PassBytes / element;
 }
 
+// How much longer PassWriter takes where phases are skewed.
+double skew_factor(const Sm90StageParams& params);
+
 Sm90Cost sm90_cost(const Sm90Plan& plan, const core::Problem& problem, const core::DeviceInfo& device,
                    const Sm90Tile& tile);
 

@@ -6,7 +6,7 @@
 #include "cuda/host/ordered_sum.hpp"
 #include "cuda/host/tensor_map.hpp"
 #include "cuda/plan/form_kernel.hpp"
-#include "cuda/sm80/dense_plan.hpp"
+#include "cuda/plan/geometry.hpp"
 #include "cuda/sm90/cost.hpp"
 #include "cuda/sm90/dense_plan.hpp"
 
@@ -198,14 +198,6 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
   Sm90Kernels kernels_;
 };
 
-// ms: here. Of batches of short samples the other family's model, which is too low by this much on an H200,
-// tells which is faster: so on 5 of 5 layers, by up to 1.64 (n32 ci512 co512 l17 k12 s12).
-bool better_on_sm80(const Problem& p, const core::DeviceInfo& device, double ms) {
-  constexpr double kTooLow = 1.6;
-  const Sm80Plan other = sm80_plan(p, device, false);
-  return other.blocks > 0 && kTooLow * other.cost.total < ms;
-}
-
 Support supports(const Problem& asked, const core::DeviceInfo& device, const plan::PlanOptions& options) {
   if (std::string words = no_transposed_form(asked); !words.empty()) return Support::no(std::move(words));
   const Problem p = transposed_form(asked).product;
@@ -215,21 +207,11 @@ Support supports(const Problem& asked, const core::DeviceInfo& device, const pla
   const Support takes = tensor_supports(p);
   if (!takes.ok) return takes;
   if (std::min(p.k, p.stride) > kSm90Rows) return Support::no("more than 64 phases: a row block has 64 rows");
-  // Strided products of few channels have nothing faster behind this kernel.
-  const bool strided = asked.operation != core::Operation::forward;
-  const bool forced = options.force_kernel == kSm90Dense.name;
   if (!sm90_fits(p, device, options.batch_invariant)) {
     return Support::no("its stages do not fit in shared memory: many outputs without taps");
   }
-  if (!forced && !strided) return supports_choice(kSm90Dense, asked, device, options);
-  constexpr int64_t kBatch = 16, kLong = 8192;
-  const bool batch = !options.batch_invariant && p.n >= kBatch && p.l <= kLong;
-  if (forced || !batch) return Support::yes();
-  const double ms = sm90_plan(p, device, options.batch_invariant).cost.total;
-  if (better_on_sm80(p, device, ms)) {
-    return Support::no("many short samples: cuda.sm80.dense begins and ends them sooner");
-  }
-  return Support::yes();
+  if (options.force_kernel == kSm90Dense.name) return Support::yes();
+  return supports_choice(kSm90Dense, asked, device, options);
 }
 
 std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,

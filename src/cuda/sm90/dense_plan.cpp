@@ -29,11 +29,7 @@ static_assert(marks_fit());
 // mostly too little: it was faster on 12 of 13 problems measured, also where the model said 15% slower (n16
 // ci32 co64 l131072 k3 s2 in bf16: 0.26 ms against 0.35; n16 ci128 co64 l55104 k4 s2 in tf32: 0.33 against
 // 0.41).
-constexpr double kRegisterShare = 0.8;
-// With operands in shared memory: of 11 problems in tf32 the model is right of both; in bf16 other plans
-// took 1.2 to 1.8 times what it said, most where rows of x begin anywhere (n64 ci128 co128 l65535 k3: 1.19 ms
-// predicted, 2.08 measured).
-constexpr double kOperandShare = 0.95, kOperandShare16 = 0.7;
+constexpr double kRegisterShare = 0.9;
 
 void set_rows(Sm90Plan& plan, const Problem& p, const Sm90Tile& tile) {
   Sm90StageParams& k = plan.params;
@@ -143,9 +139,7 @@ Sm90Plan plan_with(const Problem& p, const core::DeviceInfo& d, const Sm90Config
 
 double weighed(const Sm90Plan& plan) {
   if (!kSm90Tiles[plan.config.tile].tma) return plan.cost.total;
-  if (plan.params.gather.tap_group > 0) return plan.cost.total * kRegisterShare;
-  const bool wide = sm90_layout(plan.mode, plan.config.scaled).element == 4;
-  return plan.cost.total * (wide ? kOperandShare : kOperandShare16);
+  return plan.cost.total * (plan.params.tma.tap_group > 0 ? kRegisterShare : 1);
 }
 
 // forced_splits > 0: the plan's bits are not to depend on n, so nothing is scaled to float16 either: which

@@ -1,0 +1,190 @@
+#include "cuda/host/expected_ms.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/polyphase.hpp"
+#include "cuda/host/transposed_form.hpp"
+#include "cuda/plan/geometry.hpp"
+#include "cuda/plan/tensor.hpp"
+#include "cuda/simt/dense_plan.hpp"
+#include "cuda/simt/gather.hpp"
+#include "cuda/simt/longk.hpp"
+#include "cuda/simt/narrow_plan.hpp"
+#include "cuda/simt/strided.hpp"
+#include "cuda/sm80/dense_plan.hpp"
+#include "cuda/sm80/overlap_plan.hpp"
+#include "cuda/sm80/window_plan.hpp"
+#include "cuda/sm90/blocked_plan.hpp"
+#include "cuda/sm90/dense_plan.hpp"
+
+namespace tconv::cuda {
+namespace {
+
+using core::ceil_div;
+using core::DeviceInfo;
+using core::Problem;
+using plan::KernelEntry;
+
+// Families' models choose among their own plans; between families they are off by up to 2. So the parts of a
+// model are weighted here, fitted to all kernels of 825 problems (drawn layers of both products, large random
+// ones and convolutions of stride 1, in tf32, bf16 and ieee; H200, packed weights, in a graph): half of the
+// times are within 10% (narrow and longk, older fits: 19%; cuda.simt.strided: 33%).
+
+// Of a plan of cuda.sm90.dense, gathered or by tensor copies, in tf32, 16 bit and ieee; gap: the bytes of
+// outputs without taps; planes: the pass over a strided product's dy.
+struct Sm90Weights {
+  double start, tensor, load, l2, store, dram, gap, launch, planes;
+};
+constexpr Sm90Weights kSm90[2][3] = {{{3.0e-3, 0.30, 1.09, 0.42, 0.16, 0.83, 0.72, 0.78, 0.61},
+                                      {4.0e-3, 0.18, 0.72, 1.06, 0.33, 1.08, 0, 0.20, 1.49},
+                                      {4.0e-3, 0.42, 0.60, 0.85, 0.60, 0.39, 0, 0.38, 0.64}},
+                                     {{6.4e-3, 0, 0.81, 0, 0.67, 0.58, 0, 1.13, 1.01},
+                                      {3.1e-3, 0, 0.94, 0, 0.63, 0.77, 0, 1.11, 1.86},
+                                      {0, 0.72, 0.62, 0, 0.43, 0.77, 0, 2.17, 0.82}}};
+// Of cuda.sm80.dense: tf32, 16 bit, ieee.
+struct Sm80Weights {
+  double waves, l2, dram, gap, planes;
+};
+constexpr Sm80Weights kSm80[3] = {
+    {2.69, 0.69, 1.38, 4.41, 1.45}, {3.38, 0.29, 1.80, 0, 2.28}, {3.20, 1.54, 1.53, 0, 1.83}};
+// Of cuda.sm90.blocked: tf32, 16 bit.
+struct BlockedWeights {
+  double start, launch, tensor, l2, store, dram, pass;
+};
+constexpr BlockedWeights kBlocked[2] = {{2.3e-3, 0.62, 0.73, 0.48, 0.70, 0.89, 0.68},
+                                        {2.2e-3, 0.67, 0.83, 0.36, 0.78, 1.09, 0.60}};
+// Of cuda.simt.dense: its model, milliseconds an element of y, and a block of each SM.
+struct DenseWeights {
+  double model = 1.13, output = 2.5e-9, block = 0.36e-3;
+} constexpr kDense;
+// Of narrow and longk; cycles of a multiply-add that a scheduler issues, and of an iteration's latency.
+struct NarrowWeights {
+  double start = 3.1e-3, memory = 0.39, product = 2.2, iteration = 195, chunk = 1.4e-3, sum = 6.2;
+  double clock = 1.7e9;
+} constexpr kNarrow;
+// What packing takes: milliseconds, and a byte of weights. cuda.sm90.dense packs float32 in two layouts.
+struct PackWeights {
+  double start, byte;
+};
+constexpr PackWeights kPackSm90[3] = {{6.7e-3, 2.2e-9}, {3.6e-3, 1.9e-9}, {7.3e-3, 2.7e-9}};
+constexpr PackWeights kPackBlocked[2] = {{6.0e-3, 1.2e-9}, {4.0e-3, 2.0e-9}};
+constexpr PackWeights kPackSm80[3] = {{2.0e-3, 0.9e-9}, {2.4e-3, 1.2e-9}, {4.7e-3, 1.1e-9}};
+constexpr PackWeights kPackSimt[2] = {{2.0e-3, 0.8e-9}, {2.0e-3, 1.8e-9}};
+struct GatherWeights {
+  double start = 7.8e-3, memory = 3.7, flops = 0.165e-9, term = 0.2e-3;
+} constexpr kGather;
+double gap_ms(const Problem& p, const DeviceInfo& d) {
+  if (p.operation == core::Operation::strided) return 0;
+  const auto stride = static_cast<double>(p.stride);
+  return memory_ms(p, d) * std::max(0.0, stride - static_cast<double>(p.k)) / stride;
+}
+// How much longer an SM's multiply-adds take than those of an H200.
+double slower(const DeviceInfo& d) {
+  constexpr double kRate = 50.6e3 / 132;  // GFLOP/s an SM
+  const double rate = d.fp32_gflops / std::max(1, d.sm_count);
+  return rate > 0 ? std::max(1.0, kRate / rate) : 1;
+}
+double half_of(const PackWeights& w, const Problem& p) {
+  return 0.5 * (w.start +
+                w.byte * static_cast<double>(p.weight_elements()) * static_cast<double>(size_of(p.dtype)));
+}
+
+// tf32, 16 bit, ieee.
+int mode_of(const Problem& p) {
+  return arithmetic_of(p) == Arithmetic::ieee ? 2 : size_of(p.dtype) == 2 ? 1 : 0;
+}
+
+double sm90_ms(const Problem& p, const DeviceInfo& d, bool batch_invariant) {
+  const TransposedForm form = transposed_form(p);
+  const Sm90Plan plan = sm90_plan(form.product, d, batch_invariant);
+  if (plan.blocks == 0) return 0;
+  const Sm90Weights& w = kSm90[sm90_tile(plan.config).tma ? 1 : 0][mode_of(p)];
+  const Sm90Cost& c = plan.cost;
+  constexpr double kOneLaunch = 2.9e-3;
+  return w.start + w.tensor * c.tensor + w.load * c.load + w.l2 * c.l2 + w.store * c.store + w.dram * c.dram +
+         w.gap * gap_ms(p, d) + w.launch * std::max(0.0, c.launch - kOneLaunch) +
+         w.planes * form.planes_ms(d) + half_of(kPackSm90[mode_of(p)], p);
+}
+
+double sm80_ms(const Problem& p, const DeviceInfo& d, bool batch_invariant) {
+  const bool strided = p.operation == core::Operation::strided;
+  const Arithmetic arithmetic = arithmetic_of(p);
+  if (arithmetic == Arithmetic::f64) return strided ? simt::strided_tensor_ms(p, d) : 0;
+  // On an H200, n64 ci128 co128 l65536 k3 takes 11.1 ms in ieee here, 10.7 in cuda.simt.dense.
+  if (arithmetic == Arithmetic::ieee && !strided) return 0;
+  const TransposedForm form = transposed_form(p);
+  const Sm80Plan plan = sm80_plan(form.product, d, batch_invariant);
+  if (plan.blocks == 0) return 0;
+  const Sm80Weights& w = kSm80[mode_of(p)];
+  const Sm80Cost& c = plan.cost;
+  return w.waves * c.waves + w.l2 * c.l2 + w.dram * c.dram + w.gap * gap_ms(p, d) +
+         w.planes * form.planes_ms(d) + half_of(kPackSm80[mode_of(p)], p);
+}
+
+double blocked_ms(const Problem& p, const DeviceInfo& d) {
+  const Sm90BlockedPlan plan = sm90_blocked_plan(p, d);
+  if (plan.main.blocks == 0) return 0;
+  const BlockedWeights& w = kBlocked[size_of(p.dtype) == 2 ? 1 : 0];
+  const Sm90Cost& c = plan.main.cost;
+  constexpr double kOneLaunch = 3.0e-3;
+  return w.start + w.launch * std::max(0.0, c.launch - kOneLaunch) + w.tensor * c.tensor + w.l2 * c.l2 +
+         w.store * c.store + w.dram * c.dram + w.pass * plan.blocking_ms +
+         half_of(kPackBlocked[size_of(p.dtype) == 2 ? 1 : 0], p);
+}
+
+double dense_ms(const Problem& p, const DeviceInfo& d, bool batch_invariant) {
+  const DensePlan plan = plan_dense(p, d, batch_invariant);
+  return kDense.model * slower(d) * plan.ms + kDense.output * static_cast<double>(p.y_elements()) +
+         kDense.block * static_cast<double>(plan.blocks(p)) / std::max(1, d.sm_count) +
+         half_of(kPackSimt[size_of(p.dtype) == 2 ? 1 : 0], p);
+}
+
+double narrow_ms(const Problem& p, const DeviceInfo& d, bool batch_invariant, bool split) {
+  const simt::NarrowConfig c = simt::plan_narrow(p, d, batch_invariant, split);
+  const double columns = c.shape.co * c.shape.r, sums = columns * c.shape.p;
+  const double tiles = static_cast<double>(p.n * p.groups * c.q_tiles) *
+                       static_cast<double>(c.co_blocks * c.residue_groups * c.splits);
+  const double warps = std::ceil(tiles / std::max(1, d.sm_count)) * c.threads() / 32;
+  const double waves = std::ceil(tiles / static_cast<double>(std::max<int64_t>(1, c.blocks)));
+  const double iterations = static_cast<double>(ceil_div(c.cin_per_split, c.slice_warps) * c.taps);
+  const double cycles = kNarrow.product * slower(d) * iterations * sums * warps / 4 +
+                        kNarrow.iteration * waves * iterations + kNarrow.sum * 2 * warps * sums;
+  return kNarrow.start + kNarrow.memory * memory_ms(p, d) + cycles / kNarrow.clock * 1e3 +
+         kNarrow.chunk * waves * static_cast<double>(ceil_div(c.cin_per_split, c.chunk)) +
+         (c.splits > 1 ? 0.4e-3 : 0);
+}
+
+double gather_ms(const Problem& p, const DeviceInfo& d) {
+  const core::Polyphase form(p);
+  return kGather.start + kGather.memory * memory_ms(p, d) +
+         kGather.flops * slower(d) * problem_work(p).flops +
+         kGather.term * static_cast<double>(p.cin_per_group() * form.taps);
+}
+
+double simt_strided_ms(const Problem& p, const DeviceInfo& d) {
+  constexpr double kModel = 1.1, kMemory = 0.69;
+  const double model = simt::strided_ms(p, d);
+  return p.dtype == core::DType::f64 ? model : kModel * model + kMemory * memory_ms(p, d);
+}
+
+}  // namespace
+
+double memory_ms(const Problem& p, const DeviceInfo& d) {
+  return d.copy_gbps > 0 ? problem_work(p).bytes / d.copy_gbps * 1e-6 : 0;
+}
+
+double expected_ms(const KernelEntry& entry, const Problem& p, const DeviceInfo& d, bool batch_invariant) {
+  if (&entry == &kSm80Overlap) return overlap_plan(p, d, batch_invariant).ms;
+  if (&entry == &kSm80Window) return window_plan(p, d, batch_invariant).ms;
+  if (&entry == &kSm90Dense) return sm90_ms(p, d, batch_invariant);
+  if (&entry == &kSm90Blocked) return blocked_ms(p, d);
+  if (&entry == &kSm80Dense) return sm80_ms(p, d, batch_invariant);
+  if (&entry == &kSimtDense) return dense_ms(p, d, batch_invariant);
+  if (&entry == &kSimtGather) return gather_ms(p, d);
+  if (&entry == &kSimtStrided) return simt_strided_ms(p, d);
+  if (&entry == &kSimtNarrow) return narrow_ms(p, d, batch_invariant, false);
+  return narrow_ms(p, d, batch_invariant, true);
+}
+
+}  // namespace tconv::cuda
