@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <ctime>
 
+#include "cpu/threads/relax.hpp"
 #include "threads/pool_support.hpp"
 
 namespace tconv::cpu {
@@ -118,6 +119,34 @@ TEST(Worker, LeavesTheCallersMaskAsItWas) {
   for (int signal = 1; signal < 32; ++signal) {
     EXPECT_EQ(sigismember(&before, signal), sigismember(&after, signal)) << signal;
   }
+}
+
+// Where a scheduler would wake it beside its caller and leave it there. Under load either may be moved
+// between.
+TEST(Worker, WakesOnAnotherCpuThanItsCaller) {
+  if (process_affinity().count() < 2) GTEST_SKIP() << "one CPU";
+  WorkerPool& pool = new_pool(2);
+  int apart = 0;
+  for (int round = 0; round < 20; ++round) {
+    nap(milliseconds(100));  // the worker sleeps
+    std::atomic<int> cpus[2] = {-1, -1};
+    run(pool, 2, 2, [&](int64_t, int32_t slot) {
+      cpus[slot] = current_cpu();
+      // A task each, if the other thread comes at all.
+      spin_for(std::chrono::milliseconds(2), [&] { return cpus[1 - slot] >= 0; });
+    });
+    apart += cpus[1] >= 0 && cpus[0] != cpus[1];
+  }
+  EXPECT_GE(apart, 14);
+  cpu_set_t own;
+  cpu_set_t process;
+  ASSERT_EQ(sched_getaffinity(getpid(), sizeof(process), &process), 0);
+  run(pool, 2, 2, [&](int64_t, int32_t slot) {
+    nap(milliseconds(20));
+    if (slot == 0) return;
+    EXPECT_EQ(sched_getaffinity(0, sizeof(own), &own), 0);
+    EXPECT_TRUE(CPU_EQUAL(&own, &process));
+  });
 }
 
 TEST(Worker, IsNotPinnedWithItsMaker) {

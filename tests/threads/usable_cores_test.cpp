@@ -105,5 +105,38 @@ TEST(UsableCores, FollowAffinity) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+TEST(KeptOff, LeavesTheAffinityAsItWas) {
+  cpu_set_t before, during, after;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
+  if (CPU_COUNT(&before) < 2) GTEST_SKIP() << "one CPU";
+  const int thread = gettid(), cpu = current_cpu();
+  ASSERT_TRUE(CPU_ISSET(cpu, &before));
+  {
+    const KeptOff kept(thread, cpu);
+    ASSERT_EQ(sched_getaffinity(0, sizeof(during), &during), 0);
+    EXPECT_NE(current_cpu(), cpu);
+  }
+  ASSERT_EQ(sched_getaffinity(0, sizeof(after), &after), 0);
+  EXPECT_FALSE(CPU_ISSET(cpu, &during));
+  EXPECT_EQ(CPU_COUNT(&during), CPU_COUNT(&before) - 1);
+  EXPECT_TRUE(CPU_EQUAL(&before, &after));
+}
+
+TEST(KeptOff, DoesNothingWithoutAnotherCpuOrThread) {
+  cpu_set_t before, one, during, after;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
+  CPU_ZERO(&one);
+  CPU_SET(current_cpu(), &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+  {
+    const KeptOff kept(gettid(), current_cpu()), unknown(0, current_cpu()), nowhere(gettid(), -1);
+    ASSERT_EQ(sched_getaffinity(0, sizeof(during), &during), 0);
+  }
+  ASSERT_EQ(sched_getaffinity(0, sizeof(after), &after), 0);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(before), &before), 0);
+  EXPECT_TRUE(CPU_EQUAL(&one, &during));
+  EXPECT_TRUE(CPU_EQUAL(&one, &after));
+}
+
 }  // namespace
 }  // namespace tconv::cpu

@@ -9,6 +9,7 @@ namespace tconv::cpu {
 
 void* WorkerPool::thread_main(void* worker) {
   Worker& me = *static_cast<Worker*>(worker);
+  me.thread.store(static_cast<int>(syscall(SYS_gettid)), std::memory_order_relaxed);
   pthread_setname_np(pthread_self(), "tconv");
   set_affinity(me.pool.mask_);
   const core::DefaultFloatEnvironment environment;  // a new thread has its maker's
@@ -108,13 +109,22 @@ Region* WorkerPool::find_region(int& slot) {
   return region != nullptr && join(*region, slot) ? region : nullptr;
 }
 
+// A scheduler may wake a worker on the CPU of its caller, and leave both there for many runs while another
+// CPU has nothing to do: on two cores of a virtual machine (Linux 6.18) after every pause of 100 ms.
+void WorkerPool::wake(Worker& worker, int caller_cpu) {
+  // Only threads that never end: the number of one that did may be another's.
+  const bool lasting = worker.index < cores_ - 1;
+  const KeptOff kept(lasting ? worker.thread.load(std::memory_order_relaxed) : 0, caller_cpu);
+  futex_wake(&worker.state);
+}
+
 // Wakes up to four of the hired; each of them wakes others.
 void WorkerPool::wake_some(Region& region) {
   for (int number = 0; number < 4;) {
     const int place = region.woken.fetch_add(1, std::memory_order_relaxed);
     if (place >= region.hired_count.load(std::memory_order_acquire)) return;
     if (!region.hired[place].asleep) continue;
-    futex_wake(&workers_[region.hired[place].worker]->state);
+    wake(*workers_[region.hired[place].worker], region.caller_cpu);
     ++number;
   }
 }

@@ -33,7 +33,7 @@ bool WorkerPool::assign(Region& region, Worker& worker, bool wake_now) {
   while (state == Worker::idle || state == Worker::sleeping) {
     if (!worker.state.compare_exchange_weak(state, Worker::assigned)) continue;
     const bool asleep = state == Worker::sleeping;
-    if (asleep && wake_now) futex_wake(&worker.state);
+    if (asleep && wake_now) wake(worker, region.caller_cpu);
     const int place = region.hired_count.load(std::memory_order_relaxed);
     region.hired[place] = {worker.index, asleep && !wake_now};
     region.hired_count.store(place + 1, std::memory_order_release);

@@ -5,6 +5,7 @@
 
 #include "core/executor.hpp"
 #include "cpu/threads/futex.hpp"
+#include "cpu/threads/usable_cores.hpp"
 
 namespace tconv::cpu {
 
@@ -50,7 +51,8 @@ struct Region {
   void* const context;
   const int64_t count;
   const int threads;
-  int want = 0;  // helpers that it has use for
+  int want = 0;                          // helpers that it has use for
+  const int caller_cpu = current_cpu();  // where it was opened
 
   alignas(64) std::atomic<int64_t> next{0};  // the next index
   alignas(64) FutexWord helpers{0};          // hired and not yet released, and kCallerWaits

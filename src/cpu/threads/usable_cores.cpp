@@ -127,6 +127,22 @@ void set_affinity(const CpuMask& mask) {
                     reinterpret_cast<const cpu_set_t*>(mask.words.data()));
 }
 
+int current_cpu() {
+  return sched_getcpu();
+}
+
+KeptOff::KeptOff(int thread, int cpu) : thread_(thread) {
+  if (thread == 0 || cpu < 0 || cpu >= CPU_SETSIZE) return;
+  if (sched_getaffinity(thread, sizeof(before_), &before_) != 0 || !CPU_ISSET(cpu, &before_)) return;
+  cpu_set_t others = before_;
+  CPU_CLR(cpu, &others);
+  on_ = CPU_COUNT(&others) > 0 && sched_setaffinity(thread, sizeof(others), &others) == 0;
+}
+
+KeptOff::~KeptOff() {
+  if (on_) sched_setaffinity(thread_, sizeof(before_), &before_);
+}
+
 double cgroup_quota(const std::string& root) {
   const double v2 = tightest(root, {true}), v1 = tightest(root, {false});
   return v1 == 0 || (v2 > 0 && v2 < v1) ? v2 : v1;

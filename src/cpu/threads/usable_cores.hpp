@@ -21,6 +21,25 @@ CpuMask process_affinity();
 // Moves the calling thread there.
 void set_affinity(const CpuMask& mask);
 
+// The CPU that the calling thread is on; -1: unknown.
+int current_cpu();
+
+// Keeps a thread off a CPU for its own lifetime; after it the thread may run where it might before. Does
+// nothing where there is no other CPU, or where the machine has more than a cpu_set_t holds. Does not
+// allocate.
+class KeptOff {
+ public:
+  KeptOff(int thread, int cpu);
+  ~KeptOff();
+  KeptOff(const KeptOff&) = delete;
+  KeptOff& operator=(const KeptOff&) = delete;
+
+ private:
+  const int thread_;
+  bool on_ = false;
+  cpu_set_t before_;
+};
+
 // CPUs' worth of time granted by the tightest group above the process, v1 or v2; 0: no limit. root stands
 // before every path that is read: "" but in tests.
 double cgroup_quota(const std::string& root = "");

@@ -22,6 +22,7 @@ struct alignas(64) Worker {
   FutexWord state{ended};
   Region* region = nullptr;  // written under the pool's mutex by whoever assigns
   int slot = 0;
+  std::atomic<int> thread{0};  // its number; 0: not known yet
   WorkerPool& pool;
   const int index;
 };

@@ -19,8 +19,9 @@
 //
 // Threads. Workers are made when a region finds fewer than it may have. They block the host's signals, take
 // neither affinity nor real-time priority from the caller that made them, and compute in the default
-// floating-point environment. Those beyond the cores (plans with more threads) end when idle for a while. The
-// pool is never destroyed: workers sleep in it until the process ends.
+// floating-point environment. One that sleeps is woken on another CPU than its caller's. Those beyond the
+// cores (plans with more threads) end when idle for a while. The pool is never destroyed: workers sleep in it
+// until the process ends.
 #pragma once
 
 #include <algorithm>
@@ -84,6 +85,7 @@ class WorkerPool {
   bool move_on(Region& region, int& slot, Region*& next);
   Region* find_region(int& slot);
   void wake_some(Region& region);
+  void wake(Worker& worker, int caller_cpu);
 
   const int cores_;
   const CpuMask mask_ = process_affinity();  // workers run where the process may
