@@ -35,8 +35,8 @@ double times(const Excess& excess, const Problem& p) {
 double expected_seconds(const KernelEntry& entry, const Problem& p, const DeviceInfo& d) {
   if (&entry == &kSimtOuter) return simt::outer_plan(p, d).seconds;
   if (&entry == &kSimtWeight) return times(kSimtWeightExcess, p) * simt::weight_plan(p, d).seconds;
-  if (&entry == &kSm80Weight) return times(kSm80WeightExcess, p) * weight_plan(p, d).cost.total;
-  if (&entry == &kSm90Weight) return times(kSm90WeightExcess, p) * sm90_weight_plan(p, d).cost.total;
+  if (&entry == &kSm80Weight) return times(kSm80WeightExcess, p) * weight_search(p, d).cost.total;
+  if (&entry == &kSm90Weight) return times(kSm90WeightExcess, p) * sm90_weight_search(p, d).cost.total;
   return sm90_weight_blocked_plan(p, d).cost.total;
 }
 

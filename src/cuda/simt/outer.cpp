@@ -33,7 +33,7 @@ double seconds_of(const OuterPlan& plan, const Problem& p, const core::DeviceInf
   const double alone = 1200 + positions * std::max(cycles, 100.0) + 16.0 * tile.rows * tile.columns;
   const double busy = depth * (positions * cycles + 600 + 16.0 * tile.rows * tile.columns);
   const double parts = k.splits > 1 ? 2.0 * static_cast<double>(plan.part_bytes) : 0;
-  const double bytes = (work_of(p).bytes + parts) / (0.8 * device.copy_gbps * 1e9);
+  const double bytes = (problem_work(p).bytes + parts) / (0.8 * device.copy_gbps * 1e9);
   return 2.5e-6 + std::max(std::max(alone, busy) / 1.7e9, bytes) + (k.splits > 1 ? 3e-6 : 0);
 }
 

@@ -8,6 +8,7 @@
 #include "cuda/host/choice.hpp"
 #include "cuda/host/launch.hpp"
 #include "cuda/host/transposed_form.hpp"
+#include "cuda/plan/geometry.hpp"
 #include "cuda/plan/report.hpp"
 #include "cuda/plan/tensor.hpp"
 #include "cuda/simt/problem_class.hpp"
@@ -187,7 +188,7 @@ double strided_tensor_ms(const Problem& p, const DeviceInfo& device) {
   const auto padded = static_cast<double>(ceil_div(f.cout_per_group(), 64) * 64) *
                       static_cast<double>(ceil_div(f.cin_per_group(), 32) * 32) *
                       static_cast<double>(f.k * p.groups * p.n) * static_cast<double>(p.l);
-  const double memory = core::work_of(p).bytes / (0.7 * std::max(1.0, device.copy_gbps)) * 1e-6;
+  const double memory = problem_work(p).bytes / (0.7 * std::max(1.0, device.copy_gbps)) * 1e-6;
   return 0.008 + std::max(padded / kRate * 1e3, memory) + form.planes_ms(device);
 }
 
@@ -201,7 +202,7 @@ double strided_ms(const Problem& p, const DeviceInfo& device) {
                         static_cast<double>(p.l) * static_cast<double>(p.k);
   // Every tile of rows reads dy again, from the L2 cache.
   const double dy = static_cast<double>(p.y_elements()) * static_cast<double>(size_of(p.dtype));
-  const double bytes = core::work_of(p).bytes + dy * static_cast<double>(c.row_tiles - 1) / 3;
+  const double bytes = problem_work(p).bytes + dy * static_cast<double>(c.row_tiles - 1) / 3;
   const double memory = bytes / (0.7 * std::max(1.0, device.copy_gbps)) * 1e-6;
   return 0.004 + std::max({products / rate * 1e3, memory, chain_ms(p, c, device)});
 }

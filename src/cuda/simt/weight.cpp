@@ -35,7 +35,7 @@ double seconds_of(const WeightPlan& plan, const Problem& p, const core::DeviceIn
       static_cast<double>(plan.params.tiles) * static_cast<double>(plan.params.positions) / 32;
   const double clock = 1.6e9 * std::max(1, device.sm_count);
   const double sums = 10.0 * tile.cin * tile.cout * tile.taps * 4 * static_cast<double>(plan.blocks) / 4;
-  const double bytes = work_of(p).bytes / (0.8 * device.copy_gbps * 1e9);
+  const double bytes = problem_work(p).bytes / (0.8 * device.copy_gbps * 1e9);
   const double second = plan.params.splits > 1 ? 3e-6 : 0;
   return 3e-6 + std::max((1.3 * warps * std::max(issue, passes) + sums) / clock, bytes) + second;
 }

@@ -92,7 +92,7 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   if (device.sm < 80) return Support::no("compute capability below 8.0: no tf32 or bfloat16 tensor cores");
   Support takes = weight_supports(p);
   if (!takes.ok) return takes;
-  if (weight_plan(p, device).blocks == 0) return Support::no("no stage fits shared memory");
+  if (weight_search(p, device).blocks == 0) return Support::no("no stage fits shared memory");
   if (options.force_kernel == kSm80Weight.name) return Support::yes();
   return supports_choice(kSm80Weight, p, device, options);
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <climits>
+#include <vector>
 
 #include "core/polyphase.hpp"
 #include "cuda/host/phases.hpp"
@@ -20,14 +21,19 @@ int even_block(int64_t count, int64_t most) {
   return static_cast<int>(ceil_div(count, ceil_div(count, std::max<int64_t>(1, std::min(count, most)))));
 }
 
-// Byte that a column's first lane reads first, from dy's first on. As the kernel's Lane has it.
-int64_t place_of(const WeightParams& k, int element, int column, int64_t pitch, int64_t skew) {
+// Where a column's first lane reads first, from dy's first element on, as the kernel's Lane has it: cout rows
+// and so many elements, and of a sample that begins `skew` behind a copy's piece, as many more as it shifts.
+struct ColumnPlace {
+  int64_t elements;
+  int cout, shift;
+};
+
+ColumnPlace place_of(const WeightParams& k, int unit, int column) {
   const int c = column < k.rows * k.block_taps ? column : 0;
   const int tap = c / k.rows, row = c - tap * k.rows, cout = row / k.block_phases,
             phase = row % k.block_phases;
-  const int unit = 16 / element;
-  const int64_t skewed = (skew + cout * (k.y_step[1] % unit)) % unit;
-  return cout * pitch + (int64_t{tap} * k.step * k.stride + int64_t{phase} * k.dilation + skewed) * element;
+  return {int64_t{tap} * k.step * k.stride + int64_t{phase} * k.dilation, cout,
+          static_cast<int>(cout * (k.y_step[1] % unit) % unit)};
 }
 
 // Passes of one load: lanes of the same word share one, lanes of one bank take turns.
@@ -47,16 +53,19 @@ int passes_of(const int64_t* words, int lanes, int banks) {
 
 // Passes through shared memory that all columns' loads take with rows so far apart; not counted beyond
 // `enough`.
-int passes_of(const WeightParams& k, int element, int columns, int64_t pitch, int enough) {
-  const int word = element == 8 ? 8 : 4, banks = 128 / word, lanes = element == 8 ? 16 : 32;
+int passes_of(const WeightParams& k, int element, const std::vector<ColumnPlace>& columns, int64_t pitch,
+              int enough) {
+  const int word_shift = element == 8 ? 3 : 2, banks = 128 >> word_shift, lanes = element == 8 ? 16 : 32;
+  const int unit = 16 / element;
   const int64_t apart = int64_t{element == 2 ? 2 : 1} * k.stride * element;  // of a column's lanes
   int passes = 0;
-  for (int64_t skew = 0; skew < 16 / element; skew += std::max(1, 8 / element)) {
-    for (int first = 0; first < columns && passes < enough; first += lanes / 4) {
+  for (int skew = 0; skew < unit; skew += std::max(1, 8 / element)) {
+    for (std::size_t first = 0; first < columns.size() && passes < enough; first += lanes / 4) {
       int64_t words[32];
       for (int column = 0; column < lanes / 4; ++column) {
-        const int64_t place = place_of(k, element, first + column, pitch, skew);
-        for (int lane = 0; lane < 4; ++lane) words[4 * column + lane] = (place + lane * apart) / word;
+        const ColumnPlace& at = columns[first + column];
+        const int64_t place = at.cout * pitch + (at.elements + (skew + at.shift) % unit) * element;
+        for (int lane = 0; lane < 4; ++lane) words[4 * column + lane] = (place + lane * apart) >> word_shift;
       }
       passes += passes_of(words, lanes, banks);
     }
@@ -67,8 +76,11 @@ int passes_of(const WeightParams& k, int element, int columns, int64_t pitch, in
 int best_pitch(const WeightParams& k, int element, int columns, int64_t least) {
   int64_t best = least;
   int fewest = INT_MAX;
-  for (int64_t pitch = least; pitch < least + 128; pitch += 16) {
-    const int passes = passes_of(k, element, columns, pitch, fewest);
+  std::vector<ColumnPlace> places;
+  places.reserve(static_cast<std::size_t>(columns));
+  for (int column = 0; column < columns; ++column) places.push_back(place_of(k, 16 / element, column));
+  for (int64_t pitch = least; pitch <= least + kWeightPitchSlack; pitch += 16) {
+    const int passes = passes_of(k, element, places, pitch, fewest);
     if (passes < fewest) best = pitch, fewest = passes;
   }
   return static_cast<int>(best);
@@ -91,9 +103,13 @@ void set_weight_sizes(WeightParams& k, const Problem& p) {
   k.step = static_cast<int>(f.step);
 }
 
+int weight_block_taps(int64_t taps, int64_t most) {
+  return even_block(taps, most);
+}
+
 void set_weight_blocks(WeightParams& k, int rows, int columns, int block_taps, int block_couts,
                        int64_t groups) {
-  k.block_taps = even_block(k.taps, std::min(block_taps, columns));
+  k.block_taps = weight_block_taps(k.taps, std::min(block_taps, columns));
   const int most = std::max(1, columns / k.block_taps);
   k.block_phases = even_block(k.phases, most);
   k.block_couts =
@@ -126,7 +142,7 @@ void set_weight_pieces(WeightParams& k, const Problem& p, int piece, int stage_p
 
 int weight_y_pitch(const WeightParams& k, int element, int columns, bool exact) {
   const int64_t least = int64_t{k.stage_pieces} * k.piece_pitch * element;
-  return exact ? best_pitch(k, element, columns, least) : static_cast<int>(least + 112);
+  return exact ? best_pitch(k, element, columns, least) : static_cast<int>(least + kWeightPitchSlack);
 }
 
 int weight_line_shift(const WeightParams& k, int unit, int threads) {

@@ -10,6 +10,9 @@ namespace tconv::cuda {
 // Sizes and steps of the problem.
 void set_weight_sizes(WeightParams& k, const core::Problem& p);
 
+// Taps of a block: of the problem's phases, in even blocks of at most `most`.
+int weight_block_taps(int64_t taps, int64_t most);
+
 // Blocks of at most `columns` columns (co, phase, tap); tiles of `rows` ci.
 void set_weight_blocks(WeightParams& k, int rows, int columns, int block_taps, int block_couts,
                        int64_t groups);
@@ -21,7 +24,8 @@ void set_weight_pieces(WeightParams& k, const core::Problem& p, int piece, int s
 int64_t weight_reach(const WeightParams& k);
 
 // Bytes from one row of dy to the next in shared memory; exact: of the fewest bank conflicts, which takes a
-// search.
+// search; else the most that this can be.
+inline constexpr int kWeightPitchSlack = 112;
 int weight_y_pitch(const WeightParams& k, int element, int columns, bool exact);
 
 // How many threads copy a line of `unit` elements a copy, as a power of two, so that few of `threads` are

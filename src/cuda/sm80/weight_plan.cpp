@@ -7,6 +7,7 @@
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
 #include "core/reach.hpp"
+#include "cuda/host/phases.hpp"
 #include "cuda/plan/geometry.hpp"
 #include "cuda/plan/memo.hpp"
 #include "cuda/plan/report.hpp"
@@ -65,7 +66,17 @@ double product_rate(Arithmetic mode, const core::DeviceInfo& device) {
   return share * device.half_gflops * 1e9;
 }
 
-void set_cost(WeightPlan& plan, const Problem& p, const core::DeviceInfo& device, const WeightTile& tile) {
+int64_t resident_blocks(const core::DeviceInfo& device, const WeightTile& tile, int64_t slot_bytes) {
+  const int64_t room = device.shared_per_sm / (int64_t{kWeightSlots} * slot_bytes + 1024);
+  return std::clamp<int64_t>(room, 1, tile.blocks);
+}
+
+// Seconds of a stage in one block, by unit, and how many blocks an SM has at once.
+struct StageCost {
+  double tensor, shared, l2, busy, resident;
+};
+
+StageCost stage_cost(const WeightPlan& plan, const core::DeviceInfo& device, const WeightTile& tile) {
   const WeightParams& k = plan.params;
   const int element = shape_of(plan.mode).element;
   const double sms = std::max(1, device.sm_count), positions = k.piece * k.stage_pieces;
@@ -84,26 +95,33 @@ void set_cost(WeightPlan& plan, const Problem& p, const core::DeviceInfo& device
                               (element == 2 ? 2 * tile.ni : 0);
   const double issue = (steps * instructions / 4 + copies) / 0.6 / kClock;
   const double l2 = (x_elements + y_elements) * element / kL2BytesPerCycle / kClock;
-  const int64_t room = device.shared_per_sm / static_cast<int64_t>(plan.shared_bytes + 1024);
-  const auto resident = static_cast<double>(std::clamp<int64_t>(room, 1, tile.blocks));
+  const auto resident = static_cast<double>(resident_blocks(device, tile, k.slot_bytes));
   const double busy =
       std::max({tensor, shared, l2, issue}) + 0.2 * (tensor + shared + l2) + kStageSeconds / resident;
-  const double per_split = double(ceil_div(k.stages, k.splits));
-  const double blocks = double(plan.blocks);
-  const double turns = std::max(1.0, std::ceil(blocks / sms));
-  const double waves = std::ceil(blocks / (sms * resident));
-  WeightCost& c = plan.cost;
-  c.tensor = turns * per_split * tensor;
-  c.shared = turns * per_split * shared;
-  c.l2 = turns * per_split * l2;
-  const double part = static_cast<double>(k.tiles) * tile.rows() * tile.columns() * (element == 8 ? 8 : 4);
-  c.sum = k.direct ? 0 : 2.5e-6 + 2 * part * k.splits / 2.5e12;
-  c.dram = work_of(p).bytes / (device.copy_gbps * 1e9);
-  // The first stages of a block wait for memory.
-  c.total = kLaunchSeconds + waves * 1.5e-6 + std::max(turns * per_split * busy, 1.05 * c.dram) + c.sum;
+  return {tensor, shared, l2, busy, resident};
 }
 
-void set_splits(WeightPlan& plan, const Problem& p, const core::DeviceInfo& device, const WeightTile& tile) {
+void set_cost(WeightPlan& plan, const Problem& p, const core::DeviceInfo& device, const WeightTile& tile,
+              const StageCost& stage) {
+  const WeightParams& k = plan.params;
+  const int64_t sms = std::max(1, device.sm_count);
+  const double per_split = double(ceil_div(k.stages, k.splits));
+  const double turns = double(std::max<int64_t>(1, ceil_div(plan.blocks, sms)));
+  const double waves = double(ceil_div(plan.blocks, sms * static_cast<int64_t>(stage.resident)));
+  WeightCost& c = plan.cost;
+  c.tensor = turns * per_split * stage.tensor;
+  c.shared = turns * per_split * stage.shared;
+  c.l2 = turns * per_split * stage.l2;
+  const int element = shape_of(plan.mode).element;
+  const double part = static_cast<double>(k.tiles) * tile.rows() * tile.columns() * (element == 8 ? 8 : 4);
+  c.sum = k.direct ? 0 : 2.5e-6 + 2 * part * k.splits / 2.5e12;
+  c.dram = problem_work(p).bytes / (device.copy_gbps * 1e9);
+  // The first stages of a block wait for memory.
+  c.total = kLaunchSeconds + waves * 1.5e-6 + std::max(turns * per_split * stage.busy, 1.05 * c.dram) + c.sum;
+}
+
+void set_splits(WeightPlan& plan, const Problem& p, const core::DeviceInfo& device, const WeightTile& tile,
+                const StageCost& stage) {
   WeightParams& k = plan.params;
   k.splits = std::max(1, std::min(plan.config.splits, k.stages));
   plan.config.splits = k.splits;
@@ -111,7 +129,7 @@ void set_splits(WeightPlan& plan, const Problem& p, const core::DeviceInfo& devi
   plan.blocks = int64_t{k.tiles} * k.splits;
   const int64_t sum = plan.mode == Arithmetic::f64 ? 8 : 4;
   plan.part_bytes = k.direct ? 0 : plan.blocks * tile.rows() * tile.columns() * sum;
-  set_cost(plan, p, device, tile);
+  set_cost(plan, p, device, tile, stage);
 }
 
 WeightPlan without_splits(const Problem& p, const core::DeviceInfo& device, const WeightConfig& config,
@@ -133,6 +151,7 @@ WeightPlan without_splits(const Problem& p, const core::DeviceInfo& device, cons
 // Keeps the cheapest number of splits of a plan that fits.
 void try_splits(WeightPlan& best, WeightPlan plan, const Problem& p, const core::DeviceInfo& device) {
   const WeightTile& tile = kWeightTileTable[plan.config.tile];
+  const StageCost stage = stage_cost(plan, device, tile);
   const int64_t tiles = plan.params.tiles;
   int last = 0;
   for (int turn = 0; turn <= 3; ++turn) {
@@ -140,7 +159,7 @@ void try_splits(WeightPlan& best, WeightPlan plan, const Problem& p, const core:
     plan.config.splits = static_cast<int>(std::clamp<int64_t>(wanted, 1, 4096));
     if (plan.config.splits == last) continue;
     last = plan.config.splits;
-    set_splits(plan, p, device, tile);
+    set_splits(plan, p, device, tile, stage);
     if (plan.part_bytes > int64_t{1} << 30) continue;
     if (best.blocks == 0 || plan.cost.total < best.cost.total) best = plan;
   }
@@ -180,7 +199,9 @@ Support weight_supports(const Problem& p) {
 
 WeightPlan weight_plan_of(const Problem& p, const core::DeviceInfo& device, const WeightConfig& config) {
   WeightPlan plan = without_splits(p, device, config, true);
-  if (plan.blocks != 0) set_splits(plan, p, device, kWeightTileTable[config.tile]);
+  if (plan.blocks == 0) return plan;
+  const WeightTile& tile = kWeightTileTable[config.tile];
+  set_splits(plan, p, device, tile, stage_cost(plan, device, tile));
   return plan;
 }
 
@@ -189,17 +210,21 @@ namespace {
 WeightPlan cheapest(const Problem& p, const core::DeviceInfo& device) {
   const Arithmetic mode = arithmetic_of(p);
   WeightPlan best{mode, {}, {}, {}, 0, 0, 0};
+  const Phases phases = phases_of(p);
   for (int tile = 0; tile < kWeightTiles; ++tile) {
     if (!weight_has(mode, tile)) continue;
+    const int columns = kWeightTileTable[tile].columns();
     for (int positions = 16; positions <= 128; positions *= 2) {
       for (int piece = step_of(mode); piece <= positions; piece *= 2) {
         // Small pieces waste halos; pieces beyond the sample waste positions.
         if (piece > step_of(mode) && piece / 2 >= p.l) break;
         if (piece < positions && piece < 16 && p.l > piece) continue;
-        int taps = static_cast<int>(std::min<int64_t>(p.k, kWeightTileTable[tile].columns()));
-        for (; taps >= 1; taps /= 2) {
-          int couts =
-              static_cast<int>(std::min<int64_t>(p.cout_per_group(), kWeightTileTable[tile].columns()));
+        int last = 0;
+        for (int64_t most = std::min<int64_t>(p.k, columns); most >= 1; most /= 2) {
+          const int taps = weight_block_taps(phases.taps, most);
+          if (taps == last) continue;
+          last = taps;
+          int couts = static_cast<int>(std::min<int64_t>(p.cout_per_group(), columns));
           WeightPlan plan;
           for (; couts >= 1; couts /= 2) {  // fewer where their rows are long
             plan = without_splits(p, device, {tile, piece, positions / piece, taps, couts, 1}, false);
@@ -210,14 +235,33 @@ WeightPlan cheapest(const Problem& p, const core::DeviceInfo& device) {
       }
     }
   }
-  return best.blocks == 0 ? best : weight_plan_of(p, device, best.config);
+  return best;
+}
+
+// Whether rows of dy that lie closer together might let an SM have another block, which takes less time.
+bool depends_on_pitch(const WeightPlan& plan, const core::DeviceInfo& device) {
+  const WeightTile& tile = kWeightTileTable[plan.config.tile];
+  const int64_t bytes = plan.params.slot_bytes, less = int64_t{kWeightPitchSlack} * plan.params.block_couts;
+  return resident_blocks(device, tile, bytes) != resident_blocks(device, tile, bytes - less);
 }
 
 }  // namespace
 
+const WeightPlan& weight_search(const Problem& p, const core::DeviceInfo& device) {
+  static thread_local Memo<WeightPlan> memo;
+  return memo.get(p, device, false, [&] {
+    const WeightPlan best = cheapest(p, device);
+    const bool exact = best.blocks != 0 && depends_on_pitch(best, device);
+    return exact ? weight_plan_of(p, device, best.config) : best;
+  });
+}
+
 WeightPlan weight_plan(const Problem& p, const core::DeviceInfo& device) {
   static thread_local Memo<WeightPlan> memo;
-  return memo.get(p, device, false, [&] { return cheapest(p, device); });
+  return memo.get(p, device, false, [&] {
+    const WeightPlan& found = weight_search(p, device);
+    return found.blocks == 0 ? found : weight_plan_of(p, device, found.config);
+  });
 }
 
 WeightPlace weight_place(const WeightParams& k, int tile_rows, int64_t element) {

@@ -38,7 +38,10 @@ bool weight_has(Arithmetic mode, int tile);
 plan::Support weight_supports(const core::Problem& problem);
 
 WeightPlan weight_plan_of(const core::Problem&, const core::DeviceInfo&, const WeightConfig&);
-WeightPlan weight_plan(const core::Problem&, const core::DeviceInfo&);  // the cheapest
+// The cheapest, of the right cost; the distance between rows of dy may be more than the best, whose search
+// takes as long as all others. The reference holds until the thread's next call.
+const WeightPlan& weight_search(const core::Problem&, const core::DeviceInfo&);
+WeightPlan weight_plan(const core::Problem&, const core::DeviceInfo&);  // the same, with the best distance
 WeightSumParams weight_sum_params(const WeightParams&, int rows, int columns);
 
 // Which tile of the grid sums an element of dw, and where in the tile, whose rows are ci.

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/polyphase.hpp"
+#include "cuda/plan/geometry.hpp"
 #include "cuda/plan/tensor.hpp"
 #include "cuda/sm80/window_plan.hpp"
 
@@ -94,7 +95,7 @@ double window_ms(const WindowPlan& plan, const Problem& p, const core::DeviceInf
   const double an_sm = static_cast<double>(plan.blocks) / std::max(1, d.sm_count);
   const double waves = 1 + kRates.wave * (std::ceil(an_sm / resident) - 1);
   const double sm = std::max(alone * waves, std::ceil(an_sm) * work);
-  const double dram = d.copy_gbps > 0 ? core::work_of(p).bytes / d.copy_gbps * 1e-3 : 0;
+  const double dram = d.copy_gbps > 0 ? problem_work(p).bytes / d.copy_gbps * 1e-3 : 0;
   const double l2 = static_cast<double>(plan.blocks) * slabs * (weight_bytes + dy_bytes) / kRates.l2;
   const double memory = std::max(kRates.memory * dram, l2);
   return (kRates.launch + std::pow(std::pow(sm, 4) + std::pow(memory, 4), 0.25)) * 1e-3;

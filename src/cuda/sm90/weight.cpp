@@ -110,8 +110,7 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   if (device.sm != 90) return Support::no("compute capability not 9.0: no wgmma");
   if (!built_for_sm90a()) return Support::no("this build has no code for sm_90a");
   if (Support takes = sm90_weight_supports(p); !takes.ok) return takes;
-  const Sm90WeightPlan plan = sm90_weight_plan(p, device);
-  if (plan.blocks == 0) return Support::no("no two stages fit shared memory");
+  if (sm90_weight_search(p, device).blocks == 0) return Support::no("no two stages fit shared memory");
   if (options.force_kernel == kSm90Weight.name) return Support::yes();
   return supports_choice(kSm90Weight, p, device, options);
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/polyphase.hpp"
+#include "cuda/host/phases.hpp"
 #include "cuda/plan/geometry.hpp"
 #include "cuda/plan/memo.hpp"
 #include "cuda/plan/tensor.hpp"
@@ -56,8 +57,12 @@ void set_layout(Sm90WeightPlan& plan, const Problem& p, const core::DeviceInfo& 
 
 constexpr double kClock = 1.7e9, kL2BytesPerCycle = 24;
 
-void set_cost(Sm90WeightPlan& plan, const Problem& p, const core::DeviceInfo& device,
-              const Sm90WeightShape& shape) {
+// Cycles of a stage in one block, by unit.
+struct StageCost {
+  double tensor, shared, l2, bring, stage;
+};
+
+StageCost stage_cost(const Sm90WeightPlan& plan, const Sm90WeightShape& shape) {
   const Sm90WeightParams& params = plan.params;
   const WeightParams& k = params.k;
   const int element = shape_of(plan.mode).element, positions = k.piece * k.stage_pieces;
@@ -77,23 +82,30 @@ void set_cost(Sm90WeightPlan& plan, const Problem& p, const core::DeviceInfo& de
   }
   const double l2 = (x_bytes + y_bytes) / kL2BytesPerCycle;
   const double stage = std::max({tensor / 0.85, shared, l2, issue, bring}) + 60 + 0.1 * (tensor + l2);
-  const double sms = std::max(1, device.sm_count);
-  const double turns = std::max(1.0, std::ceil(double(plan.blocks) / sms));
-  const double per_split = double(ceil_div(k.stages, k.splits)) * turns / kClock;
-  Sm90WeightCost& c = plan.cost;
-  c.tensor = per_split * tensor;
-  c.shared = per_split * shared;
-  c.l2 = per_split * l2;
-  c.bring = per_split * bring;
-  const double part = double(k.tiles) * shape.rows() * shape.columns * 4;
-  c.sum = k.direct ? 0 : 2.5e-6 + 2 * part * k.splits / 2.5e12;
-  c.dram = core::work_of(p).bytes / (device.copy_gbps * 1e9);
-  // A block's first stage waits for memory, and its sums leave one by one.
-  const double ends = turns * (2.0e-6 + shape.row_blocks * shape.columns / 2 * 12 / kClock);
-  c.total = 3e-6 + ends + std::max(per_split * stage, 1.08 * c.dram) + c.sum;
+  return {tensor, shared, l2, bring, stage};
 }
 
-void set_splits(Sm90WeightPlan& plan, const Problem& p, const core::DeviceInfo& device) {
+void set_cost(Sm90WeightPlan& plan, const Problem& p, const core::DeviceInfo& device,
+              const Sm90WeightShape& shape, const StageCost& stage) {
+  const WeightParams& k = plan.params.k;
+  const int64_t sms = std::max(1, device.sm_count);
+  const double turns = double(std::max<int64_t>(1, ceil_div(plan.blocks, sms)));
+  const double per_split = double(ceil_div(k.stages, k.splits)) * turns / kClock;
+  Sm90WeightCost& c = plan.cost;
+  c.tensor = per_split * stage.tensor;
+  c.shared = per_split * stage.shared;
+  c.l2 = per_split * stage.l2;
+  c.bring = per_split * stage.bring;
+  const double part = double(k.tiles) * shape.rows() * shape.columns * 4;
+  c.sum = k.direct ? 0 : 2.5e-6 + 2 * part * k.splits / 2.5e12;
+  c.dram = problem_work(p).bytes / (device.copy_gbps * 1e9);
+  // A block's first stage waits for memory, and its sums leave one by one.
+  const double ends = turns * (2.0e-6 + shape.row_blocks * shape.columns / 2 * 12 / kClock);
+  c.total = 3e-6 + ends + std::max(per_split * stage.stage, 1.08 * c.dram) + c.sum;
+}
+
+void set_splits(Sm90WeightPlan& plan, const Problem& p, const core::DeviceInfo& device,
+                const StageCost& stage) {
   const Sm90WeightShape& shape = kSm90WeightShapeTable[plan.config.shape];
   WeightParams& k = plan.params.k;
   k.splits = std::max(1, std::min(plan.config.splits, k.stages));
@@ -101,7 +113,7 @@ void set_splits(Sm90WeightPlan& plan, const Problem& p, const core::DeviceInfo& 
   k.direct = k.splits == 1 && k.stages <= k.chain;
   plan.blocks = int64_t{k.tiles} * k.splits;
   plan.part_bytes = k.direct ? 0 : plan.blocks * shape.rows() * shape.columns * 4;
-  set_cost(plan, p, device, shape);
+  set_cost(plan, p, device, shape, stage);
 }
 
 Sm90WeightPlan without_splits(const Problem& p, const core::DeviceInfo& device,
@@ -123,6 +135,7 @@ Sm90WeightPlan without_splits(const Problem& p, const core::DeviceInfo& device,
 void try_splits(Sm90WeightPlan& best, const Sm90WeightPlan& unsplit, const Problem& p,
                 const core::DeviceInfo& device) {
   Sm90WeightPlan plan = unsplit;
+  const StageCost stage = stage_cost(plan, kSm90WeightShapeTable[plan.config.shape]);
   const int64_t tiles = plan.params.k.tiles;
   int last = 0;
   for (int turn = 0; turn <= 3; ++turn) {
@@ -130,7 +143,7 @@ void try_splits(Sm90WeightPlan& best, const Sm90WeightPlan& unsplit, const Probl
     plan.config.splits = static_cast<int>(std::clamp<int64_t>(wanted, 1, 4096));
     if (plan.config.splits == last) continue;
     last = plan.config.splits;
-    set_splits(plan, p, device);
+    set_splits(plan, p, device, stage);
     if (plan.part_bytes > int64_t{1} << 30) continue;
     if (best.blocks == 0 || plan.cost.total < best.cost.total) best = plan;
   }
@@ -157,7 +170,7 @@ bool weight_by_tensor_copies(const Problem& p, int piece) {
 Sm90WeightPlan sm90_weight_plan_of(const Problem& p, const core::DeviceInfo& device,
                                    const Sm90WeightConfig& config) {
   Sm90WeightPlan plan = without_splits(p, device, config, true);
-  if (plan.blocks != 0) set_splits(plan, p, device);
+  if (plan.blocks != 0) set_splits(plan, p, device, stage_cost(plan, kSm90WeightShapeTable[config.shape]));
   return plan;
 }
 
@@ -166,6 +179,7 @@ namespace {
 Sm90WeightPlan cheapest(const Problem& p, const core::DeviceInfo& device) {
   const Arithmetic mode = arithmetic_of(p);
   const int block = kSm90WeightBlock / shape_of(mode).element;
+  const Phases phases = phases_of(p);
   Sm90WeightPlan best{mode, {}, {}, {}, 0, 0, 0};
   for (int shape = 0; shape < kSm90WeightShapes; ++shape) {
     const int64_t rows = kSm90WeightShapeTable[shape].rows();
@@ -173,7 +187,11 @@ Sm90WeightPlan cheapest(const Problem& p, const core::DeviceInfo& device) {
       for (int piece = kWeightStepBytes / shape_of(mode).element; piece <= positions; piece *= 2) {
         if (piece > block / 2 && piece / 2 >= p.l) break;
         if (piece < positions && p.l > piece) continue;
-        for (int taps = static_cast<int>(std::min(p.k, rows)); taps >= 1; taps /= 2) {
+        int last = 0;
+        for (int64_t most = std::min(p.k, rows); most >= 1; most /= 2) {
+          const int taps = weight_block_taps(phases.taps, most);
+          if (taps == last) continue;
+          last = taps;
           int couts = static_cast<int>(std::min(p.cout_per_group(), rows));
           Sm90WeightPlan plan{};
           for (; couts >= 1; couts /= 2) {  // fewer where their rows are long
@@ -185,14 +203,22 @@ Sm90WeightPlan cheapest(const Problem& p, const core::DeviceInfo& device) {
       }
     }
   }
-  return best.blocks == 0 ? best : sm90_weight_plan_of(p, device, best.config);
+  return best;
 }
 
 }  // namespace
 
-Sm90WeightPlan sm90_weight_plan(const Problem& p, const core::DeviceInfo& device) {
+const Sm90WeightPlan& sm90_weight_search(const Problem& p, const core::DeviceInfo& device) {
   static thread_local Memo<Sm90WeightPlan> memo;
   return memo.get(p, device, false, [&] { return cheapest(p, device); });
+}
+
+Sm90WeightPlan sm90_weight_plan(const Problem& p, const core::DeviceInfo& device) {
+  static thread_local Memo<Sm90WeightPlan> memo;
+  return memo.get(p, device, false, [&] {
+    const Sm90WeightPlan& found = sm90_weight_search(p, device);
+    return found.blocks == 0 ? found : sm90_weight_plan_of(p, device, found.config);
+  });
 }
 
 std::string describe(const Sm90WeightPlan& plan) {
