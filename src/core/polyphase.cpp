@@ -6,11 +6,6 @@
 
 namespace tconv::core {
 
-int64_t floor_div(int64_t a, int64_t b) {
-  const int64_t q = a / b;
-  return a % b < 0 ? q - 1 : q;
-}
-
 int64_t inverse_modulo(int64_t value, int64_t m) {
   if (m == 1) return 0;
   int64_t r0 = m, r1 = value % m, t0 = 0, t1 = 1;  // |t| stays below m

@@ -52,8 +52,12 @@ struct Polyphase {
 // a with a*value = 1 modulo m, of coprime numbers; 0 where m is 1.
 int64_t inverse_modulo(int64_t value, int64_t m);
 
-int64_t floor_div(int64_t a, int64_t b);  // towards minus infinity, b > 0
-inline int64_t ceil_div(int64_t a, int64_t b) {
+// Towards minus infinity, b > 0.
+constexpr int64_t floor_div(int64_t a, int64_t b) {
+  const int64_t q = a / b;
+  return a % b < 0 ? q - 1 : q;
+}
+constexpr int64_t ceil_div(int64_t a, int64_t b) {
   return -floor_div(-a, b);
 }
 

@@ -5,6 +5,7 @@
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
 #include "cuda/host/by_dtype.hpp"
+#include "cuda/plan/memo.hpp"
 #include "cuda/simt/problem_class.hpp"
 
 namespace tconv::cuda {
@@ -141,8 +142,13 @@ int64_t weight_bytes(const Problem& p, bool ring) {
 }
 
 // Of the tiles whose shared memory suffices the one with the least cost. Null: none.
-const NarrowCompiled* best_tile(const Problem& p, const DeviceInfo& device) {
-  const NarrowCompiled* best = nullptr;
+struct BestTile {
+  const NarrowCompiled* tile = nullptr;
+  double cost = 0;
+};
+
+BestTile search_tiles(const Problem& p, const DeviceInfo& device) {
+  BestTile best;
   for (const NarrowCompiled& each : narrow_compiled(p)) {
     NarrowConfig c;
     c.shape = each.shape;
@@ -150,9 +156,15 @@ const NarrowCompiled* best_tile(const Problem& p, const DeviceInfo& device) {
     cut_residues(c, p, false);
     if (channel_bytes(c, p) > (each.ring ? weight_bytes(p, true) : 2 * kWeightBytes)) continue;
     if (each.ring && c.taps > kRingMostTaps) continue;
-    if (best == nullptr || cost(p, device, each) <= cost(p, device, *best)) best = &each;
+    const double its = cost(p, device, each);
+    if (best.tile == nullptr || its <= best.cost) best = {&each, its};
   }
   return best;
+}
+
+BestTile best_tile(const Problem& p, const DeviceInfo& device) {
+  static thread_local Memo<BestTile> memo;
+  return memo.get(p, device, false, [&] { return search_tiles(p, device); });
 }
 
 }  // namespace
@@ -181,16 +193,16 @@ std::string narrow_refusal(const Problem& p, const DeviceInfo& device) {
   if (p.dilation != 1 && p.k > 1) return "dilation " + std::to_string(p.dilation) + ": taps of 1 alone";
   constexpr int64_t kMost = int64_t{1} << 30;
   if (p.k >= kMost || p.stride >= kMost || p.cin >= kMost || p.cout >= kMost) return "sizes above 2^30";
-  return best_tile(p, device) == nullptr ? "one channel's weights do not fit shared memory" : "";
+  return best_tile(p, device).tile == nullptr ? "one channel's weights do not fit shared memory" : "";
 }
 
 NarrowConfig plan_narrow(const Problem& p, const DeviceInfo& device, bool batch_invariant, bool may_split) {
   NarrowConfig c;
   Problem shape_of = p;  // the choice looks at one sample where the batch must not count
   if (batch_invariant) shape_of.n = std::min<int64_t>(p.n, 1);
-  if (const NarrowCompiled* tile = best_tile(shape_of, device)) {
-    c.shape = tile->shape, c.ring = tile->ring;
-    c.ms = cost(shape_of, device, *tile) * 1e-6;
+  if (const BestTile best = best_tile(shape_of, device); best.tile != nullptr) {
+    c.shape = best.tile->shape, c.ring = best.tile->ring;
+    c.ms = best.cost * 1e-6;
   }
   c.taps = ceil_div(p.k, p.stride);
   c.co_blocks = ceil_div(p.cout_per_group(), c.shape.co);

@@ -132,10 +132,49 @@ std::vector<Sm80Config> candidates(const Problem& p, const SplitLimits& limits) 
   return out;
 }
 
+// What a plan has from its tile, its split and how samples lie.
+Sm80Plan begun(const Problem& p, const Sm80Config& config) {
+  Sm80Plan plan{};
+  plan.mode = arithmetic_of(p);
+  plan.config = config;
+  plan.phases = phases_of(p);
+  const ArithmeticShape shape = shape_of(plan.mode);
+  set_problem(plan, p, shape, kSm80Tiles[config.tile]);
+  const Sm80Params& k = plan.params;
+  plan.packed_bytes = int64_t{k.groups} * k.row_tiles * k.row_tile_bytes;
+  plan.marks_at = plan.packed_bytes;
+  if (shape.parts == 2) plan.packed_bytes += round_up<int64_t>(int64_t{k.groups} * k.row_tiles, 16);
+  if (k.partial) {
+    plan.partial_bytes = int64_t{k.splits} * k.groups * k.row_tiles * 16 * k.partial_columns * shape.sum;
+  }
+  return plan;
+}
+
+// The rest, of which there are many for each of those.
+void finish(Sm80Plan& plan, const Problem& p, const core::DeviceInfo& d, const Sm80Config& config) {
+  plan.config = config;
+  const Sm80Tile& tile = kSm80Tiles[config.tile];
+  Sm80Params& k = plan.params;
+  set_shared(plan, shape_of(plan.mode), tile);
+  const int64_t resident_blocks = occupancy(plan, d, tile);
+  plan.blocks = 0;
+  if (resident_blocks == 0) return;
+  if (config.walkers <= 0) plan.config.walkers = walkers_of(plan, d, resident_blocks);
+  k.walkers = plan.config.walkers;
+  plan.blocks = int64_t{k.walkers} * k.row_blocks * k.groups * k.splits;
+  plan.cost = sm80_cost(plan, p, d, resident_blocks);
+}
+
 Sm80Plan cheapest(const Problem& p, const core::DeviceInfo& d, const SplitLimits& limits) {
-  Sm80Plan best{};
-  for (const Sm80Config& config : candidates(p, limits)) {
-    Sm80Plan plan = sm80_plan_of(p, d, config);
+  Sm80Plan best{}, plan{};
+  const Sm80Config* last = nullptr;
+  const std::vector<Sm80Config> all = candidates(p, limits);
+  for (const Sm80Config& config : all) {
+    const bool same = last != nullptr && last->tile == config.tile && last->splits == config.splits &&
+                      last->folded == config.folded;
+    if (!same) plan = begun(p, config);
+    last = &config;
+    finish(plan, p, d, config);
     if (!plan.fits() || !limits.take_bytes(plan.partial_bytes)) continue;
     if (!best.fits() || plan.cost.total < best.cost.total) best = plan;
   }
@@ -145,27 +184,8 @@ Sm80Plan cheapest(const Problem& p, const core::DeviceInfo& d, const SplitLimits
 }  // namespace
 
 Sm80Plan sm80_plan_of(const Problem& p, const core::DeviceInfo& d, const Sm80Config& config) {
-  Sm80Plan plan{};
-  plan.mode = arithmetic_of(p);
-  plan.config = config;
-  plan.phases = phases_of(p);
-  const ArithmeticShape shape = shape_of(plan.mode);
-  const Sm80Tile& tile = kSm80Tiles[config.tile];
-  set_problem(plan, p, shape, tile);
-  Sm80Params& k = plan.params;
-  set_shared(plan, shape, tile);
-  plan.packed_bytes = int64_t{k.groups} * k.row_tiles * k.row_tile_bytes;
-  plan.marks_at = plan.packed_bytes;
-  if (shape.parts == 2) plan.packed_bytes += round_up<int64_t>(int64_t{k.groups} * k.row_tiles, 16);
-  if (k.partial) {
-    plan.partial_bytes = int64_t{k.splits} * k.groups * k.row_tiles * 16 * k.partial_columns * shape.sum;
-  }
-  const int64_t resident_blocks = occupancy(plan, d, tile);
-  if (resident_blocks == 0) return plan;
-  if (config.walkers <= 0) plan.config.walkers = walkers_of(plan, d, resident_blocks);
-  k.walkers = plan.config.walkers;
-  plan.blocks = int64_t{k.walkers} * k.row_blocks * k.groups * k.splits;
-  plan.cost = sm80_cost(plan, p, d, resident_blocks);
+  Sm80Plan plan = begun(p, config);
+  finish(plan, p, d, config);
   return plan;
 }
 

@@ -25,17 +25,17 @@ int step_of(Arithmetic mode) {
   return kWeightStepBytes / shape_of(mode).element;
 }
 
-void set_layout(WeightPlan& plan, const Problem& p, const WeightTile& tile, bool exact_pitch) {
+void set_layout(WeightPlan& plan, const Problem& p, const WeightTile& tile, bool exact) {
   WeightParams& k = plan.params;
   const int element = shape_of(plan.mode).element, positions = plan.config.piece * plan.config.stage_pieces;
   set_weight_pieces(k, p, plan.config.piece, plan.config.stage_pieces);
   k.chain = std::max(1, kWeightChain / positions);
   const int unit = 16 / element;
-  k.line_shift = weight_line_shift(k, unit, tile.threads());
+  k.line_shift = exact ? weight_line_shift(k, unit, tile.threads()) : 0;  // no cost depends on it
   const int x_unit = element == 8 ? 32 : 16;
   k.x_pitch = static_cast<int>(round_up<int64_t>(int64_t{positions} * element, x_unit));
   if (k.x_pitch / x_unit % 2 == 0) k.x_pitch += x_unit;
-  k.y_pitch = weight_y_pitch(k, element, tile.columns(), exact_pitch);
+  k.y_pitch = weight_y_pitch(k, element, tile.columns(), exact);
   k.slot_bytes = static_cast<int>(
       round_up<int64_t>(int64_t{tile.rows()} * k.x_pitch + int64_t{k.block_couts} * k.y_pitch, 128));
   plan.shared_bytes = static_cast<std::size_t>(kWeightSlots) * static_cast<std::size_t>(k.slot_bytes);
@@ -133,7 +133,7 @@ void set_splits(WeightPlan& plan, const Problem& p, const core::DeviceInfo& devi
 }
 
 WeightPlan without_splits(const Problem& p, const core::DeviceInfo& device, const WeightConfig& config,
-                          bool exact_pitch) {
+                          bool exact) {
   WeightPlan plan{arithmetic_of(p), config, {}, {}, 0, 0, 0};
   const WeightTile& tile = kWeightTileTable[config.tile];
   set_weight_sizes(plan.params, p);
@@ -143,7 +143,7 @@ WeightPlan without_splits(const Problem& p, const core::DeviceInfo& device, cons
   if (weight_reach(plan.params) * config.stage_pieces >= 1 << 18) return plan;
   plan.config.block_couts = plan.params.block_couts;
   plan.config.block_taps = plan.params.block_taps;
-  set_layout(plan, p, tile, exact_pitch);
+  set_layout(plan, p, tile, exact);
   plan.blocks = fits(plan, device) ? 1 : 0;
   return plan;
 }

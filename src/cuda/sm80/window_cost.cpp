@@ -53,13 +53,12 @@ constexpr WindowRates kRates = {.launch = 3.48,
 // Accesses to the busiest bank where 8 neighbouring positions read 4 neighbouring words of taps.
 int busiest_bank(int64_t stride, int element) {
   std::array<int, 32> bank{};
-  std::array<int64_t, 32> words{};
-  for (int lane = 0; lane < 32; ++lane) {
-    words[static_cast<std::size_t>(lane)] = (stride * (lane / 4) * element + lane % 4 * 4) / 4;
+  int64_t end = 0;  // of the words that are counted
+  for (int position = 0; position < 8; ++position) {
+    const int64_t first = stride * position * element / 4;
+    for (int64_t word = std::max(first, end); word < first + 4; ++word) ++bank[std::size_t(word % 32)];
+    end = first + 4;
   }
-  std::ranges::sort(words);
-  const auto end = std::unique(words.begin(), words.end());
-  for (auto word = words.begin(); word != end; ++word) ++bank[static_cast<std::size_t>(*word % 32)];
   return *std::ranges::max_element(bank);
 }
 
@@ -98,7 +97,8 @@ double window_ms(const WindowPlan& plan, const Problem& p, const core::DeviceInf
   const double dram = d.copy_gbps > 0 ? problem_work(p).bytes / d.copy_gbps * 1e-3 : 0;
   const double l2 = static_cast<double>(plan.blocks) * slabs * (weight_bytes + dy_bytes) / kRates.l2;
   const double memory = std::max(kRates.memory * dram, l2);
-  return (kRates.launch + std::pow(std::pow(sm, 4) + std::pow(memory, 4), 0.25)) * 1e-3;
+  const auto fourth = [](double v) { return v * v * v * v; };
+  return (kRates.launch + std::sqrt(std::sqrt(fourth(sm) + fourth(memory)))) * 1e-3;
 }
 
 }  // namespace tconv::cuda
