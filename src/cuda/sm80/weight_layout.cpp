@@ -75,6 +75,9 @@ int passes_of(const WeightParams& k, int element, const std::vector<ColumnPlace>
 
 int best_pitch(const WeightParams& k, int element, int columns, int64_t least) {
   int64_t best = least;
+  // Of a lane's columns and skews, as passes_of() counts them: a pass each, where no bank has two words.
+  const int skews = 16 / element / std::max(1, 8 / element);
+  const int loads = skews * static_cast<int>(ceil_div(columns, element == 8 ? 4 : 8));
   int fewest = INT_MAX;
   std::vector<ColumnPlace> places;
   places.reserve(static_cast<std::size_t>(columns));
@@ -82,6 +85,7 @@ int best_pitch(const WeightParams& k, int element, int columns, int64_t least) {
   for (int64_t pitch = least; pitch <= least + kWeightPitchSlack; pitch += 16) {
     const int passes = passes_of(k, element, places, pitch, fewest);
     if (passes < fewest) best = pitch, fewest = passes;
+    if (fewest == loads) break;
   }
   return static_cast<int>(best);
 }

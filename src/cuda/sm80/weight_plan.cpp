@@ -101,7 +101,8 @@ StageCost stage_cost(const WeightPlan& plan, const core::DeviceInfo& device, con
   return {tensor, shared, l2, busy, resident};
 }
 
-void set_cost(WeightPlan& plan, const Problem& p, const core::DeviceInfo& device, const WeightTile& tile,
+// cost.dram is there already.
+void set_cost(WeightPlan& plan, const core::DeviceInfo& device, const WeightTile& tile,
               const StageCost& stage) {
   const WeightParams& k = plan.params;
   const int64_t sms = std::max(1, device.sm_count);
@@ -115,12 +116,11 @@ void set_cost(WeightPlan& plan, const Problem& p, const core::DeviceInfo& device
   const int element = shape_of(plan.mode).element;
   const double part = static_cast<double>(k.tiles) * tile.rows() * tile.columns() * (element == 8 ? 8 : 4);
   c.sum = k.direct ? 0 : 2.5e-6 + 2 * part * k.splits / 2.5e12;
-  c.dram = problem_work(p).bytes / (device.copy_gbps * 1e9);
   // The first stages of a block wait for memory.
   c.total = kLaunchSeconds + waves * 1.5e-6 + std::max(turns * per_split * stage.busy, 1.05 * c.dram) + c.sum;
 }
 
-void set_splits(WeightPlan& plan, const Problem& p, const core::DeviceInfo& device, const WeightTile& tile,
+void set_splits(WeightPlan& plan, const core::DeviceInfo& device, const WeightTile& tile,
                 const StageCost& stage) {
   WeightParams& k = plan.params;
   k.splits = std::max(1, std::min(plan.config.splits, k.stages));
@@ -129,14 +129,22 @@ void set_splits(WeightPlan& plan, const Problem& p, const core::DeviceInfo& devi
   plan.blocks = int64_t{k.tiles} * k.splits;
   const int64_t sum = plan.mode == Arithmetic::f64 ? 8 : 4;
   plan.part_bytes = k.direct ? 0 : plan.blocks * tile.rows() * tile.columns() * sum;
-  set_cost(plan, p, device, tile, stage);
+  set_cost(plan, device, tile, stage);
 }
 
-WeightPlan without_splits(const Problem& p, const core::DeviceInfo& device, const WeightConfig& config,
-                          bool exact) {
-  WeightPlan plan{arithmetic_of(p), config, {}, {}, 0, 0, 0};
-  const WeightTile& tile = kWeightTileTable[config.tile];
+// What every plan of a problem has.
+WeightPlan begun(const Problem& p, const core::DeviceInfo& device) {
+  WeightPlan plan{arithmetic_of(p), {}, {}, {}, 0, 0, 0};
   set_weight_sizes(plan.params, p);
+  plan.cost.dram = problem_work(p).bytes / (device.copy_gbps * 1e9);
+  return plan;
+}
+
+WeightPlan without_splits(const WeightPlan& begun, const Problem& p, const core::DeviceInfo& device,
+                          const WeightConfig& config, bool exact) {
+  WeightPlan plan = begun;
+  plan.config = config;
+  const WeightTile& tile = kWeightTileTable[config.tile];
   set_weight_blocks(plan.params, tile.rows(), tile.columns(), config.block_taps, config.block_couts,
                     p.groups);
   plan.params.piece = config.piece;
@@ -149,7 +157,7 @@ WeightPlan without_splits(const Problem& p, const core::DeviceInfo& device, cons
 }
 
 // Keeps the cheapest number of splits of a plan that fits.
-void try_splits(WeightPlan& best, WeightPlan plan, const Problem& p, const core::DeviceInfo& device) {
+void try_splits(WeightPlan& best, WeightPlan plan, const core::DeviceInfo& device) {
   const WeightTile& tile = kWeightTileTable[plan.config.tile];
   const StageCost stage = stage_cost(plan, device, tile);
   const int64_t tiles = plan.params.tiles;
@@ -159,7 +167,7 @@ void try_splits(WeightPlan& best, WeightPlan plan, const Problem& p, const core:
     plan.config.splits = static_cast<int>(std::clamp<int64_t>(wanted, 1, 4096));
     if (plan.config.splits == last) continue;
     last = plan.config.splits;
-    set_splits(plan, p, device, tile, stage);
+    set_splits(plan, device, tile, stage);
     if (plan.part_bytes > int64_t{1} << 30) continue;
     if (best.blocks == 0 || plan.cost.total < best.cost.total) best = plan;
   }
@@ -198,10 +206,10 @@ Support weight_supports(const Problem& p) {
 }
 
 WeightPlan weight_plan_of(const Problem& p, const core::DeviceInfo& device, const WeightConfig& config) {
-  WeightPlan plan = without_splits(p, device, config, true);
+  WeightPlan plan = without_splits(begun(p, device), p, device, config, true);
   if (plan.blocks == 0) return plan;
   const WeightTile& tile = kWeightTileTable[config.tile];
-  set_splits(plan, p, device, tile, stage_cost(plan, device, tile));
+  set_splits(plan, device, tile, stage_cost(plan, device, tile));
   return plan;
 }
 
@@ -210,6 +218,7 @@ namespace {
 WeightPlan cheapest(const Problem& p, const core::DeviceInfo& device) {
   const Arithmetic mode = arithmetic_of(p);
   WeightPlan best{mode, {}, {}, {}, 0, 0, 0};
+  const WeightPlan sized = begun(p, device);
   const Phases phases = phases_of(p);
   for (int tile = 0; tile < kWeightTiles; ++tile) {
     if (!weight_has(mode, tile)) continue;
@@ -227,10 +236,10 @@ WeightPlan cheapest(const Problem& p, const core::DeviceInfo& device) {
           int couts = static_cast<int>(std::min<int64_t>(p.cout_per_group(), columns));
           WeightPlan plan;
           for (; couts >= 1; couts /= 2) {  // fewer where their rows are long
-            plan = without_splits(p, device, {tile, piece, positions / piece, taps, couts, 1}, false);
+            plan = without_splits(sized, p, device, {tile, piece, positions / piece, taps, couts, 1}, false);
             if (plan.blocks != 0) break;
           }
-          if (plan.blocks != 0) try_splits(best, plan, p, device);
+          if (plan.blocks != 0) try_splits(best, plan, device);
         }
       }
     }

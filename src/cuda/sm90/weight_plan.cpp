@@ -85,8 +85,9 @@ StageCost stage_cost(const Sm90WeightPlan& plan, const Sm90WeightShape& shape) {
   return {tensor, shared, l2, bring, stage};
 }
 
-void set_cost(Sm90WeightPlan& plan, const Problem& p, const core::DeviceInfo& device,
-              const Sm90WeightShape& shape, const StageCost& stage) {
+// cost.dram is there already.
+void set_cost(Sm90WeightPlan& plan, const core::DeviceInfo& device, const Sm90WeightShape& shape,
+              const StageCost& stage) {
   const WeightParams& k = plan.params.k;
   const int64_t sms = std::max(1, device.sm_count);
   const double turns = double(std::max<int64_t>(1, ceil_div(plan.blocks, sms)));
@@ -98,14 +99,12 @@ void set_cost(Sm90WeightPlan& plan, const Problem& p, const core::DeviceInfo& de
   c.bring = per_split * stage.bring;
   const double part = double(k.tiles) * shape.rows() * shape.columns * 4;
   c.sum = k.direct ? 0 : 2.5e-6 + 2 * part * k.splits / 2.5e12;
-  c.dram = problem_work(p).bytes / (device.copy_gbps * 1e9);
   // A block's first stage waits for memory, and its sums leave one by one.
   const double ends = turns * (2.0e-6 + shape.row_blocks * shape.columns / 2 * 12 / kClock);
   c.total = 3e-6 + ends + std::max(per_split * stage.stage, 1.08 * c.dram) + c.sum;
 }
 
-void set_splits(Sm90WeightPlan& plan, const Problem& p, const core::DeviceInfo& device,
-                const StageCost& stage) {
+void set_splits(Sm90WeightPlan& plan, const core::DeviceInfo& device, const StageCost& stage) {
   const Sm90WeightShape& shape = kSm90WeightShapeTable[plan.config.shape];
   WeightParams& k = plan.params.k;
   k.splits = std::max(1, std::min(plan.config.splits, k.stages));
@@ -113,15 +112,23 @@ void set_splits(Sm90WeightPlan& plan, const Problem& p, const core::DeviceInfo& 
   k.direct = k.splits == 1 && k.stages <= k.chain;
   plan.blocks = int64_t{k.tiles} * k.splits;
   plan.part_bytes = k.direct ? 0 : plan.blocks * shape.rows() * shape.columns * 4;
-  set_cost(plan, p, device, shape, stage);
+  set_cost(plan, device, shape, stage);
 }
 
-Sm90WeightPlan without_splits(const Problem& p, const core::DeviceInfo& device,
+// What every plan of a problem has.
+Sm90WeightPlan begun(const Problem& p, const core::DeviceInfo& device) {
+  Sm90WeightPlan plan{arithmetic_of(p), {}, {}, {}, 0, 0, 0};
+  set_weight_sizes(plan.params.k, p);
+  plan.cost.dram = problem_work(p).bytes / (device.copy_gbps * 1e9);
+  return plan;
+}
+
+Sm90WeightPlan without_splits(const Sm90WeightPlan& begun, const Problem& p, const core::DeviceInfo& device,
                               const Sm90WeightConfig& config, bool exact_pitch) {
-  Sm90WeightPlan plan{arithmetic_of(p), config, {}, {}, 0, 0, 0};
+  Sm90WeightPlan plan = begun;
+  plan.config = config;
   const Sm90WeightShape& shape = kSm90WeightShapeTable[config.shape];
   WeightParams& k = plan.params.k;
-  set_weight_sizes(k, p);
   set_weight_blocks(k, shape.columns, shape.rows(), config.block_taps, config.block_couts, p.groups);
   k.piece = config.piece;
   if (weight_reach(k) * config.stage_pieces >= 1 << 17) return plan;
@@ -132,8 +139,7 @@ Sm90WeightPlan without_splits(const Problem& p, const core::DeviceInfo& device,
 }
 
 // Keeps the cheapest number of splits of a plan that fits.
-void try_splits(Sm90WeightPlan& best, const Sm90WeightPlan& unsplit, const Problem& p,
-                const core::DeviceInfo& device) {
+void try_splits(Sm90WeightPlan& best, const Sm90WeightPlan& unsplit, const core::DeviceInfo& device) {
   Sm90WeightPlan plan = unsplit;
   const StageCost stage = stage_cost(plan, kSm90WeightShapeTable[plan.config.shape]);
   const int64_t tiles = plan.params.k.tiles;
@@ -143,7 +149,7 @@ void try_splits(Sm90WeightPlan& best, const Sm90WeightPlan& unsplit, const Probl
     plan.config.splits = static_cast<int>(std::clamp<int64_t>(wanted, 1, 4096));
     if (plan.config.splits == last) continue;
     last = plan.config.splits;
-    set_splits(plan, p, device, stage);
+    set_splits(plan, device, stage);
     if (plan.part_bytes > int64_t{1} << 30) continue;
     if (best.blocks == 0 || plan.cost.total < best.cost.total) best = plan;
   }
@@ -169,8 +175,8 @@ bool weight_by_tensor_copies(const Problem& p, int piece) {
 
 Sm90WeightPlan sm90_weight_plan_of(const Problem& p, const core::DeviceInfo& device,
                                    const Sm90WeightConfig& config) {
-  Sm90WeightPlan plan = without_splits(p, device, config, true);
-  if (plan.blocks != 0) set_splits(plan, p, device, stage_cost(plan, kSm90WeightShapeTable[config.shape]));
+  Sm90WeightPlan plan = without_splits(begun(p, device), p, device, config, true);
+  if (plan.blocks != 0) set_splits(plan, device, stage_cost(plan, kSm90WeightShapeTable[config.shape]));
   return plan;
 }
 
@@ -181,6 +187,7 @@ Sm90WeightPlan cheapest(const Problem& p, const core::DeviceInfo& device) {
   const int block = kSm90WeightBlock / shape_of(mode).element;
   const Phases phases = phases_of(p);
   Sm90WeightPlan best{mode, {}, {}, {}, 0, 0, 0};
+  const Sm90WeightPlan sized = begun(p, device);
   for (int shape = 0; shape < kSm90WeightShapes; ++shape) {
     const int64_t rows = kSm90WeightShapeTable[shape].rows();
     for (int positions = block; positions <= 128; positions *= 2) {
@@ -195,10 +202,10 @@ Sm90WeightPlan cheapest(const Problem& p, const core::DeviceInfo& device) {
           int couts = static_cast<int>(std::min(p.cout_per_group(), rows));
           Sm90WeightPlan plan{};
           for (; couts >= 1; couts /= 2) {  // fewer where their rows are long
-            plan = without_splits(p, device, {shape, piece, positions / piece, taps, couts, 1}, false);
+            plan = without_splits(sized, p, device, {shape, piece, positions / piece, taps, couts, 1}, false);
             if (plan.blocks != 0) break;
           }
-          if (plan.blocks != 0) try_splits(best, plan, p, device);
+          if (plan.blocks != 0) try_splits(best, plan, device);
         }
       }
     }
