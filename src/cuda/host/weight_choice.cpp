@@ -40,12 +40,20 @@ double expected_seconds(const KernelEntry& entry, const Problem& p, const Device
   return sm90_weight_blocked_plan(p, d).cost.total;
 }
 
+// Its time is not below this: a search is not needed where another kernel takes no longer.
+double least_seconds(const KernelEntry& entry, const Problem& p, const DeviceInfo& d) {
+  if (&entry == &kSm80Weight) return times(kSm80WeightExcess, p) * weight_least_seconds(p, d);
+  if (&entry == &kSm90Weight) return times(kSm90WeightExcess, p) * sm90_weight_least_seconds(p, d);
+  return 0;
+}
+
 KernelChoice compare(const Problem& p, const DeviceInfo& d) {
   static const KernelEntry* const kCompared[] = {&kSimtOuter, &kSimtWeight, &kSm90WeightBlocked, &kSm90Weight,
                                                  &kSm80Weight};
   KernelChoice best;
   plan::PlanOptions forced;
   for (const KernelEntry* entry : kCompared) {
+    if (best.entry != nullptr && 1e3 * least_seconds(*entry, p, d) >= best.ms) continue;
     forced.force_kernel = entry->name;
     if (!entry->supports(p, d, forced).ok) continue;
     const double ms = 1e3 * expected_seconds(*entry, p, d);

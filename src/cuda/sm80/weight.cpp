@@ -92,9 +92,12 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   if (device.sm < 80) return Support::no("compute capability below 8.0: no tf32 or bfloat16 tensor cores");
   Support takes = weight_supports(p);
   if (!takes.ok) return takes;
+  // The choice comes first: it searches only where this kernel may be the fastest.
+  if (options.force_kernel != kSm80Weight.name) {
+    if (Support chosen = supports_choice(kSm80Weight, p, device, options); !chosen.ok) return chosen;
+  }
   if (weight_search(p, device).blocks == 0) return Support::no("no stage fits shared memory");
-  if (options.force_kernel == kSm80Weight.name) return Support::yes();
-  return supports_choice(kSm80Weight, p, device, options);
+  return Support::yes();
 }
 
 std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,

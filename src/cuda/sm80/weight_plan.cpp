@@ -47,7 +47,10 @@ bool fits(const WeightPlan& plan, const core::DeviceInfo& device) {
 
 // Cycles of the four schedulers that sixteen bytes take on their way to shared memory, a warp's 32 at a time.
 constexpr double kCopyCycles = 20.0 / 32 / 4;
-constexpr double kLaunchSeconds = 2.5e-6, kStageSeconds = 0.25e-6, kClock = 1.7e9, kL2BytesPerCycle = 26;
+constexpr double kLaunchSeconds = 2.5e-6, kWaveSeconds = 1.5e-6, kStageSeconds = 0.25e-6;
+constexpr double kClock = 1.7e9, kL2BytesPerCycle = 26;
+// Units work side by side, but not perfectly so; nor do the first stages of a block, which wait for memory.
+constexpr double kBeside = 0.2, kTensorExcess = 1 + kBeside, kDramExcess = 1.05;
 
 double product_rate(Arithmetic mode, const core::DeviceInfo& device) {
   // mma.sync attains about three quarters of what wgmma does on Hopper.
@@ -97,7 +100,7 @@ StageCost stage_cost(const WeightPlan& plan, const core::DeviceInfo& device, con
   const double l2 = (x_elements + y_elements) * element / kL2BytesPerCycle / kClock;
   const auto resident = static_cast<double>(resident_blocks(device, tile, k.slot_bytes));
   const double busy =
-      std::max({tensor, shared, l2, issue}) + 0.2 * (tensor + shared + l2) + kStageSeconds / resident;
+      std::max({tensor, shared, l2, issue}) + kBeside * (tensor + shared + l2) + kStageSeconds / resident;
   return {tensor, shared, l2, busy, resident};
 }
 
@@ -116,8 +119,8 @@ void set_cost(WeightPlan& plan, const core::DeviceInfo& device, const WeightTile
   const int element = shape_of(plan.mode).element;
   const double part = static_cast<double>(k.tiles) * tile.rows() * tile.columns() * (element == 8 ? 8 : 4);
   c.sum = k.direct ? 0 : 2.5e-6 + 2 * part * k.splits / 2.5e12;
-  // The first stages of a block wait for memory.
-  c.total = kLaunchSeconds + waves * 1.5e-6 + std::max(turns * per_split * stage.busy, 1.05 * c.dram) + c.sum;
+  const double stages = turns * per_split * stage.busy;
+  c.total = kLaunchSeconds + waves * kWaveSeconds + std::max(stages, kDramExcess * c.dram) + c.sum;
 }
 
 void set_splits(WeightPlan& plan, const core::DeviceInfo& device, const WeightTile& tile,
@@ -263,6 +266,13 @@ const WeightPlan& weight_search(const Problem& p, const core::DeviceInfo& device
     const bool exact = best.blocks != 0 && depends_on_pitch(best, device);
     return exact ? weight_plan_of(p, device, best.config) : best;
   });
+}
+
+double weight_least_seconds(const Problem& p, const core::DeviceInfo& device) {
+  const core::Work& work = problem_work(p);
+  const double products = kTensorExcess * work.flops / product_rate(arithmetic_of(p), device);
+  return kLaunchSeconds + kWaveSeconds +
+         std::max(products, kDramExcess * work.bytes / (device.copy_gbps * 1e9));
 }
 
 WeightPlan weight_plan(const Problem& p, const core::DeviceInfo& device) {

@@ -42,6 +42,8 @@ WeightPlan weight_plan_of(const core::Problem&, const core::DeviceInfo&, const W
 // as long as all others, and is left to weight_plan(). The reference holds until the thread's next call.
 const WeightPlan& weight_search(const core::Problem&, const core::DeviceInfo&);
 WeightPlan weight_plan(const core::Problem&, const core::DeviceInfo&);  // the cheapest
+// No plan's predicted time is below this, which takes no search.
+double weight_least_seconds(const core::Problem&, const core::DeviceInfo&);
 WeightSumParams weight_sum_params(const WeightParams&, int rows, int columns);
 
 // Which tile of the grid sums an element of dw, and where in the tile, whose rows are ci.

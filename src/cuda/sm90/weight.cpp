@@ -110,9 +110,12 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   if (device.sm != 90) return Support::no("compute capability not 9.0: no wgmma");
   if (!built_for_sm90a()) return Support::no("this build has no code for sm_90a");
   if (Support takes = sm90_weight_supports(p); !takes.ok) return takes;
+  // The choice comes first: it searches only where this kernel may be the fastest.
+  if (options.force_kernel != kSm90Weight.name) {
+    if (Support chosen = supports_choice(kSm90Weight, p, device, options); !chosen.ok) return chosen;
+  }
   if (sm90_weight_search(p, device).blocks == 0) return Support::no("no two stages fit shared memory");
-  if (options.force_kernel == kSm90Weight.name) return Support::yes();
-  return supports_choice(kSm90Weight, p, device, options);
+  return Support::yes();
 }
 
 std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,

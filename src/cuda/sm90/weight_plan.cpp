@@ -55,7 +55,8 @@ void set_layout(Sm90WeightPlan& plan, const Problem& p, const core::DeviceInfo& 
   plan.blocks = 1;
 }
 
-constexpr double kClock = 1.7e9, kL2BytesPerCycle = 24;
+constexpr double kClock = 1.7e9, kL2BytesPerCycle = 24, kTensorShare = 0.85, kDramExcess = 1.08;
+constexpr double kLaunchSeconds = 3e-6, kEndSeconds = 2.0e-6;
 
 // Cycles of a stage in one block, by unit.
 struct StageCost {
@@ -81,7 +82,7 @@ StageCost stage_cost(const Sm90WeightPlan& plan, const Sm90WeightShape& shape) {
              (6 * 5 + 800 / 8.0);
   }
   const double l2 = (x_bytes + y_bytes) / kL2BytesPerCycle;
-  const double stage = std::max({tensor / 0.85, shared, l2, issue, bring}) + 60 + 0.1 * (tensor + l2);
+  const double stage = std::max({tensor / kTensorShare, shared, l2, issue, bring}) + 60 + 0.1 * (tensor + l2);
   return {tensor, shared, l2, bring, stage};
 }
 
@@ -100,8 +101,8 @@ void set_cost(Sm90WeightPlan& plan, const core::DeviceInfo& device, const Sm90We
   const double part = double(k.tiles) * shape.rows() * shape.columns * 4;
   c.sum = k.direct ? 0 : 2.5e-6 + 2 * part * k.splits / 2.5e12;
   // A block's first stage waits for memory, and its sums leave one by one.
-  const double ends = turns * (2.0e-6 + shape.row_blocks * shape.columns / 2 * 12 / kClock);
-  c.total = 3e-6 + ends + std::max(per_split * stage.stage, 1.08 * c.dram) + c.sum;
+  const double ends = turns * (kEndSeconds + shape.row_blocks * shape.columns / 2 * 12 / kClock);
+  c.total = kLaunchSeconds + ends + std::max(per_split * stage.stage, kDramExcess * c.dram) + c.sum;
 }
 
 void set_splits(Sm90WeightPlan& plan, const core::DeviceInfo& device, const StageCost& stage) {
@@ -218,6 +219,15 @@ Sm90WeightPlan cheapest(const Problem& p, const core::DeviceInfo& device) {
 const Sm90WeightPlan& sm90_weight_search(const Problem& p, const core::DeviceInfo& device) {
   static thread_local Memo<Sm90WeightPlan> memo;
   return memo.get(p, device, false, [&] { return cheapest(p, device); });
+}
+
+double sm90_weight_least_seconds(const Problem& p, const core::DeviceInfo& device) {
+  const core::Work& work = problem_work(p);
+  // wgmma makes 64 rows of a column in half a cycle, of a step's positions.
+  const double step = double{kWeightStepBytes} / shape_of(arithmetic_of(p)).element;
+  const double rate = 2 * 64 * 2 * step * kTensorShare * kClock * std::max(1, device.sm_count);
+  return kLaunchSeconds + kEndSeconds +
+         std::max(work.flops / rate, kDramExcess * work.bytes / (device.copy_gbps * 1e9));
 }
 
 Sm90WeightPlan sm90_weight_plan(const Problem& p, const core::DeviceInfo& device) {
