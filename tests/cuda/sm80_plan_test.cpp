@@ -2,6 +2,8 @@
 // and what must not depend on what.
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "cuda/host/transposed_form.hpp"
 #include "cuda/refusal.hpp"
 #include "cuda/sm80/dense_plan.hpp"
@@ -78,6 +80,36 @@ TEST(Sm80Plan, SoundOverRandomProblems) {
   }
   EXPECT_GT(taken, 1500);
   EXPECT_GT(strided, 1500);
+}
+
+// A search shares what its candidates have alike: the plan that it keeps is that of its configuration alone.
+TEST(Sm80Plan, SearchKeepsThePlanOfItsConfiguration) {
+  judge::Rng rng(23);
+  plan::PlanOptions forced;
+  forced.force_kernel = kSm80Dense.name;
+  const core::DeviceInfo d = device("a100");
+  int taken = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const core::Problem p = judge::draw_valid(rng, {});
+    if (!kSm80Dense.supports(p, d, forced).ok || p.operation != core::Operation::transposed) continue;
+    const Sm80Plan found = sm80_plan(p, d, false), alone = sm80_plan_of(p, d, found.config);
+    const std::string what = text(p) + ": " + describe(found, p);
+    const Sm80Params &a = found.params, &b = alone.params;
+    EXPECT_EQ(describe(alone, p), describe(found, p)) << what;
+    EXPECT_EQ(alone.cost.total, found.cost.total) << what;
+    EXPECT_EQ(alone.shared_bytes, found.shared_bytes) << what;
+    EXPECT_EQ(alone.blocks, found.blocks) << what;
+    EXPECT_EQ(alone.packed_bytes, found.packed_bytes) << what;
+    EXPECT_EQ(alone.partial_bytes, found.partial_bytes) << what;
+    EXPECT_EQ(std::tie(a.x_pitch, a.width, a.shared_weights, a.shared_stage, a.shared_bias, a.shared_table),
+              std::tie(b.x_pitch, b.width, b.shared_weights, b.shared_stage, b.shared_bias, b.shared_table))
+        << what;
+    EXPECT_EQ(std::tie(a.pass_columns, a.stage_pitch, a.row_shift, a.resident, a.walkers, a.folded, a.splits),
+              std::tie(b.pass_columns, b.stage_pitch, b.row_shift, b.resident, b.walkers, b.folded, b.splits))
+        << what;
+    ++taken;
+  }
+  EXPECT_GT(taken, 300);
 }
 
 TEST(Sm80Plan, BatchInvariantSplitDoesNotDependOnN) {

@@ -99,6 +99,29 @@ TEST(WeightPlan, SoundOverRandomProblems) {
   EXPECT_GT(taken, 2500);
 }
 
+// The choice among kernels passes over a search whose result could not be below this; and what it looks at is
+// what runs.
+TEST(WeightPlan, NoPlanIsBelowTheLeastTime) {
+  judge::Rng rng(18);
+  int taken = 0;
+  for (int i = 0; i < 3000; ++i) {
+    const core::Problem p = drawn(rng, core::Operation::grad_weight);
+    const core::DeviceInfo d = device(i % 2 == 0 ? "h200" : "a100");
+    if (!weight_supports(p).ok || weight_search(p, d).blocks == 0) continue;
+    const std::string what = text(p) + " on " + d.name;
+    const WeightPlan found = weight_search(p, d), plan = weight_plan(p, d);
+    EXPECT_GE(found.cost.total, weight_least_seconds(p, d)) << what;
+    EXPECT_EQ(found.cost.total, plan.cost.total) << what;
+    EXPECT_EQ(found.config, plan.config) << what;
+    ++taken;
+    if (d.sm != 90 || !sm90_weight_supports(p).ok || sm90_weight_search(p, d).blocks == 0) continue;
+    const Sm90WeightPlan hopper = sm90_weight_search(p, d);
+    EXPECT_GE(hopper.cost.total, sm90_weight_least_seconds(p, d)) << what;
+    EXPECT_EQ(hopper.cost.total, sm90_weight_plan(p, d).cost.total) << what;
+  }
+  EXPECT_GT(taken, 2000);
+}
+
 // Every tile with every number of taps that it may have.
 TEST(WeightPlan, SoundInEveryConfiguration) {
   judge::Rng rng(12);

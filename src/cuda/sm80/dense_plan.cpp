@@ -150,12 +150,14 @@ Sm80Plan begun(const Problem& p, const Sm80Config& config) {
   return plan;
 }
 
-// The rest, of which there are many for each of those.
-void finish(Sm80Plan& plan, const Problem& p, const core::DeviceInfo& d, const Sm80Config& config) {
+// The rest, of which there are many for each of those. same_shared: what is stored at once and where weights
+// stay are those of the plan already.
+void finish(Sm80Plan& plan, const Problem& p, const core::DeviceInfo& d, const Sm80Config& config,
+            bool same_shared) {
   plan.config = config;
   const Sm80Tile& tile = kSm80Tiles[config.tile];
   Sm80Params& k = plan.params;
-  set_shared(plan, shape_of(plan.mode), tile);
+  if (!same_shared) set_shared(plan, shape_of(plan.mode), tile);
   const int64_t resident_blocks = occupancy(plan, d, tile);
   plan.blocks = 0;
   if (resident_blocks == 0) return;
@@ -173,8 +175,10 @@ Sm80Plan cheapest(const Problem& p, const core::DeviceInfo& d, const SplitLimits
     const bool same = last != nullptr && last->tile == config.tile && last->splits == config.splits &&
                       last->folded == config.folded;
     if (!same) plan = begun(p, config);
+    const bool same_shared =
+        same && last->pass_columns == config.pass_columns && last->resident == config.resident;
     last = &config;
-    finish(plan, p, d, config);
+    finish(plan, p, d, config, same_shared);
     if (!plan.fits() || !limits.take_bytes(plan.partial_bytes)) continue;
     if (!best.fits() || plan.cost.total < best.cost.total) best = plan;
   }
@@ -185,7 +189,7 @@ Sm80Plan cheapest(const Problem& p, const core::DeviceInfo& d, const SplitLimits
 
 Sm80Plan sm80_plan_of(const Problem& p, const core::DeviceInfo& d, const Sm80Config& config) {
   Sm80Plan plan = begun(p, config);
-  finish(plan, p, d, config);
+  finish(plan, p, d, config, false);
   return plan;
 }
 

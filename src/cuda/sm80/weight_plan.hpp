@@ -38,8 +38,9 @@ bool weight_has(Arithmetic mode, int tile);
 plan::Support weight_supports(const core::Problem& problem);
 
 WeightPlan weight_plan_of(const core::Problem&, const core::DeviceInfo&, const WeightConfig&);
-// The cheapest, of the right cost, but not to be run: the search for the best distance between rows of dy takes
-// as long as all others, and is left to weight_plan(). The reference holds until the thread's next call.
+// The cheapest, of the right cost, but not to be run: the search for the best distance between rows of dy
+// takes as long as all others, and is left to weight_plan(). The reference holds until the thread's next
+// call.
 const WeightPlan& weight_search(const core::Problem&, const core::DeviceInfo&);
 WeightPlan weight_plan(const core::Problem&, const core::DeviceInfo&);  // the cheapest
 // No plan's predicted time is below this, which takes no search.

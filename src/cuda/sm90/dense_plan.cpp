@@ -31,6 +31,18 @@ static_assert(marks_fit());
 // 0.41).
 constexpr double kRegisterShare = 0.9;
 
+Sm90Packing packing_of(const Problem& p, const Phases& f, Arithmetic mode, bool scaled) {
+  const Sm90Layout layout = sm90_layout(mode, scaled);
+  const int64_t row_blocks = ceil_div(p.cout_per_group(), kSm90Rows / f.count) * p.groups;
+  Sm90Packing packing{};
+  packing.row_block_bytes =
+      ceil_div(p.cin_per_group(), layout.slab()) * f.taps * layout.parts * kSm90PartBytes;
+  packing.scales_at = packing.row_block_bytes * row_blocks;
+  packing.marks_at = packing.scales_at + (scaled ? round_up<int64_t>(4 * p.cout, kSm90RowMarks) : 0);
+  packing.bytes = round_up<int64_t>(packing.marks_at + kSm90RowMarks * row_blocks, 256);
+  return packing;
+}
+
 void set_rows(Sm90Plan& plan, const Problem& p, const Sm90Tile& tile) {
   Sm90StageParams& k = plan.params;
   const Phases& f = plan.phases;
@@ -46,14 +58,14 @@ void set_rows(Sm90Plan& plan, const Problem& p, const Sm90Tile& tile) {
   k.sizes.block_couts = kSm90Rows / k.sizes.phases;
   k.sizes.row_blocks = static_cast<int>(ceil_div(p.cout_per_group(), k.sizes.block_couts));
   k.grid.row_runs = static_cast<int>(ceil_div(k.sizes.row_blocks, tile.row_blocks));
-  const Sm90Packing packing = sm90_packing(p, plan.mode, plan.config.scaled);
+  const Sm90Packing packing = packing_of(p, f, plan.mode, plan.config.scaled);
   k.weights.row_block_bytes = packing.row_block_bytes;
   k.weights.marks_at = packing.marks_at;
   k.weights.scales_at = packing.scales_at;
-  plan.packed_at = plan.config.scaled ? sm90_packing(p, plan.mode, false).bytes : 0;
+  plan.packed_at = plan.config.scaled ? packing_of(p, f, plan.mode, false).bytes : 0;
   plan.packed_bytes = packing.bytes + plan.packed_at;
   if (sm90_scales(plan.mode) && !plan.config.scaled)
-    plan.packed_bytes += sm90_packing(p, plan.mode, true).bytes;
+    plan.packed_bytes += packing_of(p, f, plan.mode, true).bytes;
 }
 
 void set_columns(Sm90Plan& plan, const Problem& p, const Sm90Tile& tile) {
@@ -157,6 +169,7 @@ Sm90Plan cheapest(const Problem& p, const core::DeviceInfo& d, int forced_splits
       for (const bool folded : {false, true}) {
         if (folded && !may_fold(p, phases)) continue;
         for (const bool resident : {false, true}) {
+          if (kSm90Tiles[t].tma ? folded : resident) continue;  // laid_out() has none of these
           for (const bool scaled : {false, true}) {
             if (scaled && (!sm90_scales(mode) || forced_splits > 0)) continue;
             if (!sm90_has(mode, scaled, t)) continue;
@@ -207,16 +220,7 @@ bool sm90_has(Arithmetic mode, bool scaled, int tile) {
 }
 
 Sm90Packing sm90_packing(const Problem& p, Arithmetic mode, bool scaled) {
-  const Phases f = phases_of(p);
-  const Sm90Layout layout = sm90_layout(mode, scaled);
-  const int64_t row_blocks = ceil_div(p.cout_per_group(), kSm90Rows / f.count) * p.groups;
-  Sm90Packing packing{};
-  packing.row_block_bytes =
-      ceil_div(p.cin_per_group(), layout.slab()) * f.taps * layout.parts * kSm90PartBytes;
-  packing.scales_at = packing.row_block_bytes * row_blocks;
-  packing.marks_at = packing.scales_at + (scaled ? round_up<int64_t>(4 * p.cout, kSm90RowMarks) : 0);
-  packing.bytes = round_up<int64_t>(packing.marks_at + kSm90RowMarks * row_blocks, 256);
-  return packing;
+  return packing_of(p, phases_of(p), mode, scaled);
 }
 
 PhaseSumParams sm90_sum_params(const Sm90Plan& plan, const Problem& p) {
