@@ -34,6 +34,15 @@ struct WeightPlan {
   std::size_t shared_bytes = 0;
 };
 
+// Seconds of a stage in one block, by unit, and how many blocks an SM has at once.
+struct WeightStageCost {
+  double tensor, shared, l2, busy, resident;
+};
+int64_t weight_resident_blocks(const core::DeviceInfo&, const WeightTile&, int64_t slot_bytes);
+WeightStageCost weight_stage_cost(const WeightPlan&, const core::DeviceInfo&, const WeightTile&);
+// cost.dram is there already.
+void set_weight_cost(WeightPlan&, const core::DeviceInfo&, const WeightTile&, const WeightStageCost&);
+
 bool weight_has(Arithmetic mode, int tile);
 plan::Support weight_supports(const core::Problem& problem);
 
