@@ -171,7 +171,14 @@ template <class T, class D, class A>
 HWY_INLINE void Channel(D d, const Job& job, const A* tile, A bias, A* line, T* y) {
   const core::Problem& p = job.problem;
   const int64_t length = job.full + p.output_padding, pitch = job.row_pitch;
-  if (p.dilation > 1) {
+  if (p.l == 1 && p.dilation == 1 && p.padding + job.lout <= p.k) {
+    // A single position: taps are outputs.
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+    const auto start = hn::Set(d, bias);
+    for (int64_t i = 0; i < job.lout; i += lanes) {
+      hn::StoreU(hn::Add(start, hn::LoadU(d, tile + p.padding + i)), d, line + p.padding + i);
+    }
+  } else if (p.dilation > 1) {
     std::fill(line, line + length, bias);
     ScatterTaps(p, tile, pitch, line);
   } else {
