@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "cuda/host/transposed_form.hpp"
+#include "cuda/plan/candidates.hpp"
 #include "cuda/refusal.hpp"
 #include "cuda/sm80/dense_plan.hpp"
 
@@ -97,6 +98,14 @@ TEST(Sm80Plan, SearchKeepsThePlanOfItsConfiguration) {
     const Sm80Params &a = found.params, &b = alone.params;
     EXPECT_EQ(describe(alone, p), describe(found, p)) << what;
     EXPECT_EQ(alone.cost.total, found.cost.total) << what;
+    EXPECT_GE(found.cost.total, sm80_least_ms(found, p, d)) << what;
+    for (const int splits : {1, 2, 4, 8}) {  // what the search may pass over is not better
+      Sm80Config other = found.config;
+      other.splits = splits, other.walkers = 0;
+      const Sm80Plan split = sm80_plan_of(p, d, other);
+      if (splits > found.params.slabs || !split.fits() || split.partial_bytes > kMaxPartialBytes) continue;
+      EXPECT_GE(split.cost.total, found.cost.total) << what;
+    }
     EXPECT_EQ(alone.shared_bytes, found.shared_bytes) << what;
     EXPECT_EQ(alone.blocks, found.blocks) << what;
     EXPECT_EQ(alone.packed_bytes, found.packed_bytes) << what;

@@ -45,7 +45,23 @@ double tensor_rate(Arithmetic arithmetic, const core::DeviceInfo& d) {  // flop 
   return gflops * 1e9 * share / (kSm80Rates.clock * std::max(1, d.sm_count));
 }
 
+// Of the kernel, and of the sum of partial sums behind it.
+double launch_ms(const Sm80Plan& plan, const core::DeviceInfo& d) {
+  constexpr const Sm80Rates& rates = kSm80Rates;
+  if (!plan.params.partial) return rates.launch_ms;
+  const double bytes_a_second = rates.l2_bytes * std::max(1, d.sm_count) * rates.clock;
+  return 2 * rates.launch_ms + 2e3 * static_cast<double>(plan.partial_bytes) / bytes_a_second;
+}
+
+double dram_ms(const Problem& p, const core::DeviceInfo& d) {
+  return d.copy_gbps > 0 ? problem_work(p).bytes / d.copy_gbps * 1e-6 : 0;
+}
+
 }  // namespace
+
+double sm80_least_ms(const Sm80Plan& plan, const Problem& p, const core::DeviceInfo& d) {
+  return launch_ms(plan, d) + dram_ms(p, d);
+}
 
 Sm80Cost sm80_cost(const Sm80Plan& plan, const Problem& p, const core::DeviceInfo& d,
                    int64_t resident_blocks) {
@@ -88,12 +104,8 @@ Sm80Cost sm80_cost(const Sm80Plan& plan, const Problem& p, const core::DeviceInf
   c.shared = busiest * shared / rates.efficiency * ms;
   c.waves = waves * (rates.start + tiles * alone) * ms;
   c.l2 = l2 / (rates.l2_bytes * sms) * ms;
-  c.dram = d.copy_gbps > 0 ? problem_work(p).bytes / d.copy_gbps * 1e-6 : 0;
-  c.launch = rates.launch_ms;
-  if (k.partial) {
-    const double y = static_cast<double>(plan.partial_bytes);
-    c.launch += rates.launch_ms + 2 * y / (rates.l2_bytes * sms) * ms;
-  }
+  c.dram = dram_ms(p, d);
+  c.launch = launch_ms(plan, d);
   // The units work side by side, but not perfectly so.
   const double sum = c.tensor + c.shared + c.waves + c.l2 + c.dram;
   const double most = std::max({c.tensor, c.shared, c.waves, c.l2, c.dram});

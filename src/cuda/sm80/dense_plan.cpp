@@ -170,14 +170,19 @@ void finish(Sm80Plan& plan, const Problem& p, const core::DeviceInfo& d, const S
 Sm80Plan cheapest(const Problem& p, const core::DeviceInfo& d, const SplitLimits& limits) {
   Sm80Plan best{}, plan{};
   const Sm80Config* last = nullptr;
+  double least = 0;
   const std::vector<Sm80Config> all = candidates(p, limits);
   for (const Sm80Config& config : all) {
     const bool same = last != nullptr && last->tile == config.tile && last->splits == config.splits &&
                       last->folded == config.folded;
-    if (!same) plan = begun(p, config);
+    if (!same) {
+      plan = begun(p, config);
+      least = sm80_least_ms(plan, p, d);
+    }
     const bool same_shared =
         same && last->pass_columns == config.pass_columns && last->resident == config.resident;
     last = &config;
+    if (best.fits() && least >= best.cost.total) continue;
     finish(plan, p, d, config, same_shared);
     if (!plan.fits() || !limits.take_bytes(plan.partial_bytes)) continue;
     if (!best.fits() || plan.cost.total < best.cost.total) best = plan;

@@ -60,6 +60,8 @@ Sm80Plan sm80_plan(const core::Problem&, const core::DeviceInfo&, bool batch_inv
 
 // Predicted milliseconds of a plan that fits.
 Sm80Cost sm80_cost(const Sm80Plan&, const core::Problem&, const core::DeviceInfo&, int64_t resident_blocks);
+// No plan of this one's tile, split and folding is below this; what else it has need not be there.
+double sm80_least_ms(const Sm80Plan&, const core::Problem&, const core::DeviceInfo&);
 
 // A kernel of a given configuration, which must fit: for tests and for the search of constants.
 std::unique_ptr<const plan::Kernel> sm80_kernel(const core::Problem&, const core::DeviceInfo&,
