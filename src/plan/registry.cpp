@@ -12,6 +12,7 @@
 #include "cpu/outer/contract.hpp"
 #include "cpu/short/contract.hpp"
 #include "cpu/strided/contract.hpp"
+#include "cpu/strided_depthwise/contract.hpp"
 #include "cpu/weight/contract.hpp"
 #include "cuda/entries.hpp"
 #include "reference/reference.hpp"
@@ -29,6 +30,7 @@ std::span<const KernelEntry* const> registry() {
     entries.push_back(&cpu::narrow::kEntry);
     entries.push_back(&cpu::dense::kEntry);
     entries.push_back(&cpu::dots::kEntry);
+    entries.push_back(&cpu::strided_depthwise::kEntry);
     entries.push_back(&cpu::strided::kEntry);
     entries.push_back(&cpu::outer::kEntry);
     entries.push_back(&cpu::weight::kEntry);

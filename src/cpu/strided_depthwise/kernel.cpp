@@ -1,0 +1,70 @@
+#include <algorithm>
+#include <atomic>
+
+#include "core/checked.hpp"
+#include "core/reach.hpp"
+#include "cpu/common/make_kernel.hpp"
+#include "cpu/common/round_up.hpp"
+#include "cpu/strided/contract.hpp"
+#include "cpu/strided_depthwise/contract.hpp"
+
+namespace tconv::cpu::strided_depthwise {
+namespace {
+
+using core::Problem;
+
+class Kernel final : public plan::Kernel {
+ public:
+  Kernel(const Problem& problem, int threads)
+      : job_(job_of(problem, threads)),
+        repairs_(strided::make_job(problem, threads)),
+        scratch_(round_up<std::size_t>(job_.scratch_bytes(), 256)),
+        threads_(static_cast<std::size_t>(threads)) {}
+
+  std::size_t workspace_bytes() const override { return scratch_ * threads_; }
+  std::string describe() const override { return job_.config.text(); }
+
+  core::Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
+    std::atomic<bool> finite{true};
+    context.executor.run(job_.tasks(), [&](int64_t task, int32_t slot) {
+      if (!run_task(job_, operands, task, context.workspace + scratch_ * static_cast<std::size_t>(slot))) {
+        finite.store(false, std::memory_order_relaxed);
+      }
+    });
+    if (!finite) strided::repair_ends(repairs_, operands, {nullptr, operands.weight}, context.executor);
+    if (job_.problem.has_bias) strided::store_bias_alone(job_.problem, operands, context.executor);
+    return {};
+  }
+
+ private:
+  Job job_;
+  strided::Job repairs_;
+  std::size_t scratch_, threads_;
+};
+
+plan::Support supports(const Problem& p, const core::DeviceInfo&, const plan::PlanOptions& options) {
+  if (p.operation != core::Operation::strided) return plan::Support::no("gradient of the input only");
+  if (std::string far = core::beyond_tiles(p); !far.empty()) return plan::Support::no(std::move(far));
+  const int64_t pairs = p.cin_per_group() * p.cout_per_group();
+  if (core::Size(pairs) * p.k > 65536) return plan::Support::no("more than 65536 weights in a group");
+  const int64_t halo = (p.k - 1) * p.dilation / p.stride + 1;
+  const int64_t lines = p.cout_per_group() * std::min(p.k, p.stride);
+  if (p.k > strided::kMaxTapBlock || core::Size(lines) * (halo + 256) > 1 << 17) {
+    return plan::Support::no("its taps span too many positions");
+  }
+  if (options.force_kernel == kEntry.name) return plan::Support::yes();
+  if (pairs > 4) return plan::Support::no("more than 4 channel pairs in a group: a matrix product");
+  return plan::Support::yes();
+}
+
+}  // namespace
+
+const plan::KernelEntry kEntry = {.name = "cpu.strided_depthwise",
+                                  .summary = "input gradient and Conv1d in groups of few channels",
+                                  .device = core::DeviceKind::cpu,
+                                  .supports = supports,
+                                  .make = make_kernel<Kernel>,
+                                  .y_steps = true,
+                                  .strided_bias = true};
+
+}  // namespace tconv::cpu::strided_depthwise
