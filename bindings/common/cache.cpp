@@ -1,8 +1,11 @@
 // tconv/cache.h over the C++ classes.
 #include "tconv/cache.h"
 
+#include <algorithm>
+#include <cstring>
 #include <exception>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "packed_weights.hpp"
@@ -14,16 +17,29 @@ using tconv::bindings::PlanCache;
 using tconv::bindings::PlanKey;
 
 struct tconv_cache {
-  tconv_cache(const tconv_plan_options& given, std::size_t bytes)
-      : options(given), plans(bytes == 0 ? PlanCache::kCapacity : bytes, prepare, this) {}
-
-  static void prepare(tconv_plan_options& options, void* self) {
-    const tconv_plan_options& mine = static_cast<tconv_cache*>(self)->options;
-    options.parallel_for = mine.parallel_for;
-    options.executor_context = mine.executor_context;
+  tconv_cache(const tconv_plan_options* given, std::size_t bytes)
+      : plans(bytes == 0 ? PlanCache::kCapacity : bytes, prepare, this) {
+    if (given == nullptr) return;
+    // A caller's header may be older, with fewer fields, or newer; a size that tells nothing is for the
+    // library to refuse.
+    std::memcpy(static_cast<tconv_plan_options*>(&options), given,
+                std::min<std::size_t>(given->struct_size, sizeof options));
+    options.struct_size = std::min<uint32_t>(given->struct_size, sizeof options);
+    own(options.device_name, device_name);
+    own(options.force_kernel, force_kernel);
   }
 
-  tconv_plan_options options;
+  static void own(const char*& text, std::string& place) {
+    if (text == nullptr) return;
+    place = text;
+    text = place.c_str();
+  }
+  static void prepare(tconv_plan_options& options, void* self) {
+    options = static_cast<tconv_cache*>(self)->options;
+  }
+
+  std::string device_name, force_kernel;
+  tconv::PlanOptions options;
   PlanCache plans;
 };
 
@@ -65,8 +81,7 @@ PlanKey key_of(const tconv_problem& problem, const tconv_plan_options& options) 
 tconv_status tconv_cache_create(const tconv_plan_options* options, size_t bytes, tconv_cache** cache) {
   return guarded([&] {
     *cache = nullptr;
-    const tconv::PlanOptions defaults;
-    *cache = new tconv_cache(options == nullptr ? defaults : *options, bytes);
+    *cache = new tconv_cache(options, bytes);
   });
 }
 

@@ -28,6 +28,9 @@ bool nearly_all_outside(const Problem& p) {
 }  // namespace
 
 std::string beyond_tiles(const Problem& p) {
+  // Tiles reach so many positions beyond either end, of y as far as of x.
+  const Size reach = Size(std::max({p.l, p.padding, p.output_padding})) + (Size(p.l) + 1) * p.stride +
+                     Size(p.k) * p.dilation;
   const struct {
     const char* words;
     Size value;
@@ -44,10 +47,12 @@ std::string beyond_tiles(const Problem& p) {
       {"the first step of x", p.x_steps()[0], kMost},
       {"the second step of x", p.x_steps()[1], kMost},
       {"the third step of x", p.x_steps()[2], kMost},
+      {"the third step of x times the positions", reach * p.x_steps()[2], kMost},
       {"the span of y", p.y_span(), kMost},
       {"the first step of y", p.y_steps()[0], kMost},
       {"the second step of y", p.y_steps()[1], kMost},
       {"the third step of y", p.y_steps()[2], kMost},
+      {"the third step of y times the positions", reach * p.y_steps()[2], kMost},
   };
   for (const auto& rule : rules) {
     if (rule.value < rule.limit) continue;

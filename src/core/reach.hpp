@@ -13,7 +13,8 @@ namespace tconv::core {
 // separately, refuses problems beyond these limits; it then needs no further check for products of a position
 // or an element count with the sizes of a tile.
 inline constexpr int64_t kFarthest = int64_t{1} << 40;  // positions: (l+1)*stride, k*dilation, padding
-inline constexpr int64_t kMost = int64_t{1} << 46;      // elements of x, its span, y and the weight
+// Elements of x, its span, y and the weight; positions that tiles reach times the step from one to the next.
+inline constexpr int64_t kMost = int64_t{1} << 46;
 
 // For a valid problem: empty, or the clause that refuses it.
 std::string beyond_tiles(const Problem& problem);

@@ -36,6 +36,8 @@ TEST(Checked, TilesTakeUsualProblemsAndRefuseFarOnes) {
       {"n100000000000000 ci1 co1 l1 k1", "elements of x: 2^46 or more"},
       {"n2 ci1 co1 l1 k1 xs100000000000000,0,0", "the span of x: 2^46 or more"},
       {"n1 ci1 co1 l1 k1 xs100000000000000,0,0", "the first step of x: 2^46 or more"},
+      {"ci1 co1 l1 k1 xs0,0,30000000000000", "the third step of x times the positions: 2^46 or more"},
+      {"gw ci1 co1 l1 k1 ys0,0,30000000000000", "the third step of y times the positions: 2^46 or more"},
   };
   for (const auto& row : table) {
     const Problem p = parse(row.line).value();
