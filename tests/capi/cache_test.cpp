@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <cstddef>
 #include <string>
 
 #include "tconv/tconv.hpp"
@@ -70,7 +70,6 @@ TEST(Cache, ReadsNoMoreOfItsOptionsThanTheyHave) {
 }
 
 TEST(Cache, FindsTheSamePlanAgain) {
-  std::string first, again;
   const Cache cache(nullptr);
   tconv_cached_plan *a = nullptr, *b = nullptr;
   const tconv::Problem p = problem();

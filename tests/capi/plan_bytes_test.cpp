@@ -56,7 +56,8 @@ TEST(PlanBytes, PlansTellWhatTheyHold) {
         "n1 ci4 co4 l50 k5000 s4096 g4 f32", "n1 ci8 co1 l700 k512 s256 f32",
         "n3 ci1 co1 l3461 k25 s4 d3 f64", "n2 ci1 co2 l20 k70000 s60000 f32", "n1 ci1 co1 l4000 k900 f32",
         "n1 ci1 co1 l2 k1000003 s1000003 f32 tf32", "gx n2 ci16 co24 l90 k16 s8 p4 f32",
-        "gw n2 ci16 co24 l90 k16 s8 p4 bf16", "gb n2 ci16 co24 l90 k16 s8 p4 f32"}) {
+        "gx n1 ci4 co4 l4000 k900 s3 g4 f32", "gw n2 ci16 co24 l90 k16 s8 p4 bf16",
+        "gw n1 ci4 co4 l4000 k900 s3 g4 f32", "gb n2 ci16 co24 l90 k16 s8 p4 f32"}) {
     EXPECT_GT(check_all_kernels(line), 1) << line;
   }
 }

@@ -132,6 +132,18 @@ inline void judge_random(const char* kernel, int problems, uint64_t seed,
   }
 }
 
+// For judge_random: groups of few channels, some dilated.
+inline void draw_few_channels(judge::Rng& rng, core::Problem& p) {
+  p.n = rng.between(0, 3);
+  p.groups = rng.log_between(1, 40);
+  p.cin = p.groups * rng.pick({1, 1, 1, 2, 3, 8});
+  p.cout = p.groups * rng.pick({1, 1, 1, 2, 3, 8});
+  p.l = rng.log_between(1, 600);
+  p.k = rng.log_between(1, 30);
+  p.stride = rng.log_between(1, 12);
+  p.dilation = rng.chance(70) ? 1 : rng.between(2, 9);
+}
+
 // Infinite and NaN weights: outputs at the ends of x meet only the taps that exist.
 void judge_infinite_weights(const char* kernel, const std::string& line);
 

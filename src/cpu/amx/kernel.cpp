@@ -26,9 +26,7 @@ class AmxKernel final : public plan::Kernel {
   }
   std::size_t workspace_bytes() const override { return slot_bytes_ * threads_; }
   std::size_t table_bytes() const override {
-    return job_.places.capacity() * sizeof(WeightPlace) +
-           job_.split.taps.capacity() * sizeof(strided::TapPlace) +
-           job_.split.offsets.capacity() * sizeof(int64_t);
+    return job_.places.capacity() * sizeof(WeightPlace) + job_.split.table_bytes();
   }
   std::string describe() const override { return text(job_); }
 

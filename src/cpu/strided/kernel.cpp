@@ -26,6 +26,7 @@ class StridedKernel final : public plan::Kernel {
            std::to_string(p.cin) + " co" + std::to_string(p.cout) + " k" + std::to_string(p.k);
   }
   std::size_t workspace_bytes() const override { return slot_bytes_ * threads_; }
+  std::size_t table_bytes() const override { return job_.split.table_bytes(); }
   std::string describe() const override { return text(job_); }
 
   core::Status pack(const void* weight, void* packed, const plan::RunContext& context) const override {

@@ -11,6 +11,7 @@
 //   columns   (n, i): samples one after the other, `period` columns each; those beyond l mean nothing
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -47,7 +48,10 @@ struct SplitPanel {
   std::vector<int64_t> offsets;  // of each tap: from a channel's first line to its column 0
 
   int64_t channel() const { return lines * line; }  // elements of a channel
-  void set_columns(int64_t panel_columns);          // of a panel: gives line and offsets
+  std::size_t table_bytes() const {
+    return taps.capacity() * sizeof(TapPlace) + offsets.capacity() * sizeof(int64_t);
+  }
+  void set_columns(int64_t panel_columns);  // of a panel: gives line and offsets
 };
 
 // rows: how many share the loads of a column; samples of a batch are expanded where rows*gap is costly.

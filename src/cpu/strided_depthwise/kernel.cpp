@@ -17,11 +17,11 @@ class Kernel final : public plan::Kernel {
  public:
   Kernel(const Problem& problem, int threads)
       : job_(job_of(problem, threads)),
-        repairs_(strided::make_job(problem, threads)),
         scratch_(round_up<std::size_t>(job_.scratch_bytes(), 256)),
         threads_(static_cast<std::size_t>(threads)) {}
 
   std::size_t workspace_bytes() const override { return scratch_ * threads_; }
+  std::size_t table_bytes() const override { return job_.split.table_bytes(); }
   std::string describe() const override { return job_.config.text(); }
 
   core::Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
@@ -31,14 +31,17 @@ class Kernel final : public plan::Kernel {
         finite.store(false, std::memory_order_relaxed);
       }
     });
-    if (!finite) strided::repair_ends(repairs_, operands, {nullptr, operands.weight}, context.executor);
-    if (job_.problem.has_bias) strided::store_bias_alone(job_.problem, operands, context.executor);
+    const Problem& p = job_.problem;
+    if (!finite) {
+      const strided::Job all{p, p.lout(), p.cin_per_group(), p.cout_per_group(), job_.split, {}};
+      strided::repair_ends(all, operands, {nullptr, operands.weight}, context.executor);
+    }
+    if (p.has_bias) strided::store_bias_alone(p, operands, context.executor);
     return {};
   }
 
  private:
   Job job_;
-  strided::Job repairs_;
   std::size_t scratch_, threads_;
 };
 
@@ -53,6 +56,8 @@ plan::Support supports(const Problem& p, const core::DeviceInfo&, const plan::Pl
     return plan::Support::no("its taps span too many positions");
   }
   if (options.force_kernel == kEntry.name) return plan::Support::yes();
+  // ms on one core, here and in cpu.strided, 256 channels, K7, L 4000: 1 pair a group 0.43, 0.78; 4 0.66,
+  // 0.98; 16 1.11, 0.85.
   if (pairs > 4) return plan::Support::no("more than 4 channel pairs in a group: a matrix product");
   return plan::Support::yes();
 }

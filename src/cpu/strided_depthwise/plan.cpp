@@ -13,7 +13,7 @@ using core::ceil_div;
 
 constexpr int64_t kTileAlign = 16;         // of the widest vector
 constexpr int64_t kLineElements = 8192;    // of all lines of a unit: they stay in L1 or close to it
-constexpr int64_t kTaskOutputs = 1 << 15;  // a task's set-up is then less than 1% of it
+constexpr int64_t kTaskOutputs = 1 << 15;  // a task's set-up is then a small part of it
 constexpr int64_t kTasksPerThread = 4;
 
 }  // namespace

@@ -22,6 +22,7 @@ class WeightKernel final : public plan::Kernel {
         threads_(static_cast<std::size_t>(threads)) {}
 
   std::size_t workspace_bytes() const override { return partial_bytes_ + slot_bytes_ * threads_; }
+  std::size_t table_bytes() const override { return job_.split.table_bytes(); }
   std::string describe() const override { return text(job_); }
 
   core::Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
