@@ -20,8 +20,8 @@ struct tconv_cache {
   tconv_cache(const tconv_plan_options* given, std::size_t bytes)
       : plans(bytes == 0 ? PlanCache::kCapacity : bytes, prepare, this) {
     if (given == nullptr) return;
-    // A caller's header may be older, with fewer fields, or newer; a size that tells nothing is for the
-    // library to refuse.
+    // A caller's header may be older, with fewer fields, or newer. An invalid size is left for the library to
+    // refuse.
     std::memcpy(static_cast<tconv_plan_options*>(&options), given,
                 std::min<std::size_t>(given->struct_size, sizeof options));
     options.struct_size = std::min<uint32_t>(given->struct_size, sizeof options);

@@ -13,8 +13,8 @@
 //       longer strides, dilation 1: for t, `lanes` residues at a time, contiguous in w and y
 //       else: a tile of rows f in scratch, interleaved from there
 //
-// Where y exceeds the last cache, a unit's outputs go to a line in L1 and from there to memory, past the
-// caches: what an ordinary store writes it reads first, and that is most of the traffic.
+// Where y takes half of the last cache or more, a unit's outputs go to a line in L1 and from there to memory,
+// past the caches: an ordinary store reads a line before it writes it, and that is most of the traffic.
 //
 // Weights are read raw. x is read in place if it is contiguous and of the accumulator's type, except at its
 // ends.

@@ -71,28 +71,36 @@ constexpr PackWeights kPackSm90[3] = {{6.7e-3, 2.2e-9}, {3.6e-3, 1.9e-9}, {7.3e-
 constexpr PackWeights kPackBlocked[2] = {{6.0e-3, 1.2e-9}, {4.0e-3, 2.0e-9}};
 constexpr PackWeights kPackSm80[3] = {{2.0e-3, 0.9e-9}, {2.4e-3, 1.2e-9}, {4.7e-3, 1.1e-9}};
 constexpr PackWeights kPackSimt[2] = {{2.0e-3, 0.8e-9}, {2.0e-3, 1.8e-9}};
+
 struct GatherWeights {
   double start = 7.8e-3, memory = 3.7, flops = 0.165e-9, term = 0.2e-3;
 } constexpr kGather;
+
 double gap_ms(const Problem& p, const DeviceInfo& d) {
   if (p.operation == core::Operation::strided) return 0;
   const auto stride = static_cast<double>(p.stride);
   return memory_ms(p, d) * std::max(0.0, stride - static_cast<double>(p.k)) / stride;
 }
+
 // How much longer an SM's multiply-adds take than those of an H200.
 double slower(const DeviceInfo& d) {
   constexpr double kRate = 50.6e3 / 132;  // GFLOP/s an SM
   const double rate = d.fp32_gflops / std::max(1, d.sm_count);
   return rate > 0 ? std::max(1.0, kRate / rate) : 1;
 }
+
 double half_of(const PackWeights& w, const Problem& p) {
   return 0.5 * (w.start +
                 w.byte * static_cast<double>(p.weight_elements()) * static_cast<double>(size_of(p.dtype)));
 }
 
+// float32 (or float64), 16 bit.
+int width_of(const Problem& p) {
+  return size_of(p.dtype) == 2 ? 1 : 0;
+}
 // tf32, 16 bit, ieee.
 int mode_of(const Problem& p) {
-  return arithmetic_of(p) == Arithmetic::ieee ? 2 : size_of(p.dtype) == 2 ? 1 : 0;
+  return arithmetic_of(p) == Arithmetic::ieee ? 2 : width_of(p);
 }
 
 double sm90_ms(const Problem& p, const DeviceInfo& d, bool batch_invariant) {
@@ -125,19 +133,19 @@ double sm80_ms(const Problem& p, const DeviceInfo& d, bool batch_invariant) {
 double blocked_ms(const Problem& p, const DeviceInfo& d) {
   const Sm90BlockedPlan plan = sm90_blocked_plan(p, d);
   if (plan.main.blocks == 0) return 0;
-  const BlockedWeights& w = kBlocked[size_of(p.dtype) == 2 ? 1 : 0];
+  const BlockedWeights& w = kBlocked[width_of(p)];
   const Sm90Cost& c = plan.main.cost;
   constexpr double kOneLaunch = 3.0e-3;
   return w.start + w.launch * std::max(0.0, c.launch - kOneLaunch) + w.tensor * c.tensor + w.l2 * c.l2 +
          w.store * c.store + w.dram * c.dram + w.pass * plan.blocking_ms +
-         half_of(kPackBlocked[size_of(p.dtype) == 2 ? 1 : 0], p);
+         half_of(kPackBlocked[width_of(p)], p);
 }
 
 double dense_ms(const Problem& p, const DeviceInfo& d, bool batch_invariant) {
   const DensePlan plan = plan_dense(p, d, batch_invariant);
   return kDense.model * slower(d) * plan.ms + kDense.output * static_cast<double>(p.y_elements()) +
          kDense.block * static_cast<double>(plan.blocks(p)) / std::max(1, d.sm_count) +
-         half_of(kPackSimt[size_of(p.dtype) == 2 ? 1 : 0], p);
+         half_of(kPackSimt[width_of(p)], p);
 }
 
 double narrow_ms(const Problem& p, const DeviceInfo& d, bool batch_invariant, bool split) {

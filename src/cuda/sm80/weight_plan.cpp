@@ -64,9 +64,9 @@ WeightPlan begun(const Problem& p, const core::DeviceInfo& device) {
   return plan;
 }
 
-WeightPlan without_splits(const WeightPlan& begun, const Problem& p, const core::DeviceInfo& device,
+WeightPlan without_splits(const WeightPlan& sized, const Problem& p, const core::DeviceInfo& device,
                           const WeightConfig& config, bool exact) {
-  WeightPlan plan = begun;
+  WeightPlan plan = sized;
   plan.config = config;
   const WeightTile& tile = kWeightTileTable[config.tile];
   set_weight_blocks(plan.params, tile.rows(), tile.columns(), config.block_taps, config.block_couts,

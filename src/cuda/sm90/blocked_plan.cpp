@@ -32,7 +32,8 @@ struct BlockedRates {
   double element = 1.3;  // outputs a cycle, one by one from registers
   double start = 5000;   // of a block
   double launch_ms = 0.003;
-  // Share of the copy rate: where a unit has phases of channels, by loads of 2, 4, 8 and 16 bytes; else.
+  // Share of the copy rate: by loads of 2, 4, 8 and 16 bytes, where a unit has phases of channels; plain
+  // where it has none.
   double blocking[4] = {0.43, 0.6, 0.75, 0.75}, plain = 0.85;
 };
 constexpr BlockedRates kRates;

@@ -34,8 +34,8 @@ constexpr GatherRates kTf32 = {1200, 65, 0, 15}, kScaled = {1200, 100, 0, 15};
 constexpr GatherRates kIeee = {1200, 160, 110, 15}, k16Bit = {1200, 110, 0, 8.8};
 constexpr double kGatherDram = 1.05, kGatherL2 = 1.1;
 
-// How much longer warps load where they have few registers, beside 256 columns a warpgroup, or many; and how
-// much longer pairs of 16-bit elements take that are no words, most in slabs that are not whole.
+// How much longer loading takes: where warps have few registers, beside 256 columns a warpgroup, or many; and
+// of pairs of 16-bit elements that are not aligned words, most of all in slabs that are not whole.
 double load_factor(const Sm90Plan& plan, const Sm90Tile& tile, const Sm90Layout& layout) {
   const Sm90Sizes& sizes = plan.params.sizes;
   const bool few = tile.n == 256;
@@ -45,7 +45,7 @@ double load_factor(const Sm90Plan& plan, const Sm90Tile& tile, const Sm90Layout&
   return factor * ((few ? 1.4 : 1.08) + parts);
 }
 
-// Of units that work at the same time and wait for each other: more than the longest, less than all.
+// The time of units whose work overlaps in part: more than the longest, less than the sum.
 double together(double a, double b, double c) {
   return std::cbrt(a * a * a + b * b * b + c * c * c);
 }
@@ -113,7 +113,7 @@ Sm90Cost tma_cost(const Sm90Plan& plan, const core::Problem& p, const core::Devi
   const double tiles = waves * static_cast<double>(ceil_div(k.tiles.rounds, k.grid.walkers));
   const double outputs =
       static_cast<double>(tile.row_blocks) * k.sizes.block_couts * k.tiles.step * k.sizes.stride;
-  // Two warpgroups wait for the several copies that bring a stage where rows begin on no 16 bytes.
+  // Where rows do not begin on 16 bytes, several copies bring a stage, and two warpgroups wait for all.
   const double classes = k.tma.row_classes > 1 && tile.row_blocks == 2 ? 1.2 : 1;
   const double busy = tiles * (k.weights.resident ? 1 : cycles.streamed) * classes * ms;
   Sm90Cost c;

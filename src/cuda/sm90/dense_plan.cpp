@@ -25,10 +25,10 @@ constexpr bool marks_fit() {
   return true;
 }
 static_assert(marks_fit());
-// What the model says of a plan whose x comes by tensor copies is within 10%, of others on long samples
-// mostly too little: it was faster on 12 of 13 problems measured, also where the model said 15% slower (n16
-// ci32 co64 l131072 k3 s2 in bf16: 0.26 ms against 0.35; n16 ci128 co64 l55104 k4 s2 in tf32: 0.33 against
-// 0.41).
+// A plan by tensor copies with operands in registers counts for less than its model says: it was the faster
+// one on 12 of 13 problems, also where the model had it 15% slower than the gathered plan (n16 ci32 co64
+// l131072 k3 s2 in bf16: 0.26 ms against 0.35; n16 ci128 co64 l55104 k4 s2 in tf32: 0.33 against 0.41). On 79
+// large problems any factor from 0.8 to 1.1 makes equally good choices.
 constexpr double kRegisterShare = 0.9;
 
 Sm90Packing packing_of(const Problem& p, const Phases& f, Arithmetic mode, bool scaled) {

@@ -124,9 +124,9 @@ Sm90WeightPlan begun(const Problem& p, const core::DeviceInfo& device) {
   return plan;
 }
 
-Sm90WeightPlan without_splits(const Sm90WeightPlan& begun, const Problem& p, const core::DeviceInfo& device,
+Sm90WeightPlan without_splits(const Sm90WeightPlan& sized, const Problem& p, const core::DeviceInfo& device,
                               const Sm90WeightConfig& config, bool exact_pitch) {
-  Sm90WeightPlan plan = begun;
+  Sm90WeightPlan plan = sized;
   plan.config = config;
   const Sm90WeightShape& shape = kSm90WeightShapeTable[config.shape];
   WeightParams& k = plan.params.k;

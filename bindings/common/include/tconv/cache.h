@@ -25,8 +25,8 @@ typedef struct tconv_cache tconv_cache;
 typedef struct tconv_cached_plan tconv_cached_plan;
 typedef struct tconv_weights tconv_weights;
 
-/* options: those of every plan, or NULL. What they point at is copied, but for executor_context; what is wrong
- * with them tconv_cache_get says. bytes: of plans to keep, the least recently used goes first; 0: 16 MiB,
+/* options: those of every plan, or NULL. They are copied, with their strings; tconv_cache_get reports what is
+ * wrong with them. bytes: of plans to keep, the least recently used goes first; 0: 16 MiB,
  * thousands of plans. */
 tconv_status tconv_cache_create(const tconv_plan_options* options, size_t bytes, tconv_cache** cache);
 void tconv_cache_destroy(tconv_cache* cache); /* plans that were got live on until their release */
