@@ -52,9 +52,9 @@ Tensor readable(const Tensor& y) {
 }
 
 // moving: x of the transposed product, y of the strided one.
-Operands with_weight(int32_t operation, const Tensor& moving, const Tensor& weight,
-                     const std::optional<Tensor>& bias, std::optional<int64_t> length,
-                     const Settings& settings) {
+ProductOperands with_weight(int32_t operation, const Tensor& moving, const Tensor& weight,
+                            const std::optional<Tensor>& bias, std::optional<int64_t> length,
+                            const Settings& settings) {
   const View input(moving), w(weight);
   PlanKey key = key_of("input", input, settings.precision);
   check_same("weight", w, "input", input);
@@ -76,13 +76,13 @@ Operands with_weight(int32_t operation, const Tensor& moving, const Tensor& weig
 
 }  // namespace
 
-Operands transposed_operands(const Tensor& x, const Tensor& weight, const std::optional<Tensor>& bias,
-                             const Settings& settings) {
+ProductOperands transposed_operands(const Tensor& x, const Tensor& weight, const std::optional<Tensor>& bias,
+                                    const Settings& settings) {
   return with_weight(TCONV_FORWARD, x, weight, bias, std::nullopt, settings);
 }
 
-Operands strided_operands(const Tensor& y, const Tensor& weight, const std::optional<Tensor>& bias,
-                          std::optional<int64_t> length, const Settings& settings) {
+ProductOperands strided_operands(const Tensor& y, const Tensor& weight, const std::optional<Tensor>& bias,
+                                 std::optional<int64_t> length, const Settings& settings) {
   if (length && *length < 0) refuse("length is " + std::to_string(*length) + ": it must be 1 or more");
   return with_weight(TCONV_STRIDED, y, weight, bias, length, settings);
 }

@@ -15,7 +15,7 @@ struct Settings {
 };
 
 // Of the products that read a weight: transposed (moving: x) and strided (moving: y).
-struct Operands {
+struct ProductOperands {
   Tensor moving;               // (n, channels, length) or (channels, length), any strides
   Tensor weight;               // (cin, cout/groups, k), contiguous
   std::optional<Tensor> bias;  // contiguous
@@ -25,12 +25,12 @@ struct Operands {
 };
 
 // settings.output_padding says which of the lengths that give y's is x's.
-Operands transposed_operands(const Tensor& x, const Tensor& weight, const std::optional<Tensor>& bias,
-                             const Settings& settings);
+ProductOperands transposed_operands(const Tensor& x, const Tensor& weight, const std::optional<Tensor>& bias,
+                                    const Settings& settings);
 // length: of x, the output; without one it is that of a conv1d. settings.output_padding is 0: it follows from
 // the lengths.
-Operands strided_operands(const Tensor& y, const Tensor& weight, const std::optional<Tensor>& bias,
-                          std::optional<int64_t> length, const Settings& settings);
+ProductOperands strided_operands(const Tensor& y, const Tensor& weight, const std::optional<Tensor>& bias,
+                                 std::optional<int64_t> length, const Settings& settings);
 
 struct WeightOperands {
   Tensor x, y;  // any strides; y on a GPU contiguous

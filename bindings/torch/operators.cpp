@@ -33,21 +33,21 @@ using OptionalLength = std::optional<int64_t>;
 
 // --- products that read a weight --------------------------------------------------------------------------
 
-Tensor output_of(const Operands& o, int64_t channels, int64_t length) {
+Tensor output_of(const ProductOperands& o, int64_t channels, int64_t length) {
   const int64_t sizes[] = {o.key.problem.n, channels, length};
   return o.batched ? allocate("output", o.key, o.dtype, 3, sizes)
                    : allocate("output", o.key, o.dtype, 2, sizes + 1);
 }
 
 // packed is null where the weights are raw.
-void set_weights(tconv_arguments& a, const Operands& o, const void* packed) {
+void set_weights(tconv_arguments& a, const ProductOperands& o, const void* packed) {
   tconv_arguments_init(&a);
   a.weight = packed == nullptr ? o.weight.data_ptr() : nullptr;
   a.packed_weight = packed;
   a.bias = o.bias ? o.bias->data_ptr() : nullptr;
 }
 
-Tensor run_transposed(const Operands& o, const CachedPlan& cached, const void* packed) {
+Tensor run_transposed(const ProductOperands& o, const CachedPlan& cached, const void* packed) {
   Tensor output = output_of(o, o.key.problem.cout, cached.lout);
   tconv_arguments a;
   set_weights(a, o, packed);
@@ -58,14 +58,14 @@ Tensor run_transposed(const Operands& o, const CachedPlan& cached, const void* p
 }
 
 // On a GPU a y without elements has no address, and x is its bias, -0.0 included, or zeros.
-Tensor strided_of_nothing(const Operands& o) {
+Tensor strided_of_nothing(const ProductOperands& o) {
   const tconv_problem& p = o.key.problem;
   const Tensor zeros = o.batched ? torch::stable::new_zeros(o.moving, {p.n, p.cin, p.l})
                                  : torch::stable::new_zeros(o.moving, {p.cin, p.l});
   return o.bias ? torch::stable::subtract(torch::stable::unsqueeze(*o.bias, 1), zeros, 1.0) : zeros;
 }
 
-Tensor run_strided(const Operands& o, const CachedPlan& cached, const void* packed) {
+Tensor run_strided(const ProductOperands& o, const CachedPlan& cached, const void* packed) {
   if (o.moving.numel() == 0 && o.key.device == TCONV_CUDA) return strided_of_nothing(o);
   if (cached.slow_path) return pytorch_strided(o.key, o.moving, o.weight, o.bias);
   Tensor output = output_of(o, o.key.problem.cin, o.key.problem.l);
@@ -79,24 +79,24 @@ Tensor run_strided(const Operands& o, const CachedPlan& cached, const void* pack
 
 // With packed weights: run(their address) where the plan reads that layout.
 template <class Run>
-std::tuple<Tensor, int64_t> run_packed(const Operands& o, const CachedPlan& cached, const Tensor& packed,
-                                       int64_t packed_id, const Run& run) {
+std::tuple<Tensor, int64_t> run_packed(const ProductOperands& o, const CachedPlan& cached,
+                                       const Tensor& packed, int64_t packed_id, const Run& run) {
   if (cached.packed_id() != packed_id) return {allocate_bytes("answer", o.key, 0), cached.packed_id()};
   return {run(packed_address(cached, packed)), packed_id};
 }
 
 Tensor forward(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, int64_t stride,
                int64_t padding, int64_t output_padding, int64_t groups, int64_t dilation, int64_t precision) {
-  const Operands o = transposed_operands(input, weight, bias,
-                                         {stride, padding, output_padding, groups, dilation, precision});
+  const ProductOperands o = transposed_operands(
+      input, weight, bias, {stride, padding, output_padding, groups, dilation, precision});
   return run_transposed(o, *plan_for(o.key), nullptr);
 }
 
 std::tuple<Tensor, int64_t> pack(const Tensor& input, const Tensor& weight, const OptionalTensor& bias,
                                  int64_t stride, int64_t padding, int64_t output_padding, int64_t groups,
                                  int64_t dilation, int64_t precision) {
-  const Operands o = transposed_operands(input, weight, bias,
-                                         {stride, padding, output_padding, groups, dilation, precision});
+  const ProductOperands o = transposed_operands(
+      input, weight, bias, {stride, padding, output_padding, groups, dilation, precision});
   return pack_weight(o.key, *plan_for(o.key), o.weight);
 }
 
@@ -104,8 +104,8 @@ std::tuple<Tensor, int64_t> forward_packed(const Tensor& input, const Tensor& we
                                            const OptionalTensor& bias, int64_t stride, int64_t padding,
                                            int64_t output_padding, int64_t groups, int64_t dilation,
                                            int64_t precision, const Tensor& packed, int64_t packed_id) {
-  const Operands o = transposed_operands(input, weight, bias,
-                                         {stride, padding, output_padding, groups, dilation, precision});
+  const ProductOperands o = transposed_operands(
+      input, weight, bias, {stride, padding, output_padding, groups, dilation, precision});
   const auto cached = plan_for(o.key);
   return run_packed(o, *cached, packed, packed_id,
                     [&](const void* address) { return run_transposed(o, *cached, address); });
@@ -113,7 +113,7 @@ std::tuple<Tensor, int64_t> forward_packed(const Tensor& input, const Tensor& we
 
 Tensor strided(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, OptionalLength length,
                int64_t stride, int64_t padding, int64_t groups, int64_t dilation, int64_t precision) {
-  const Operands o =
+  const ProductOperands o =
       strided_operands(input, weight, bias, length, {stride, padding, 0, groups, dilation, precision});
   return run_strided(o, *plan_for(o.key), nullptr);
 }
@@ -122,7 +122,7 @@ std::tuple<Tensor, int64_t> strided_pack(const Tensor& input, const Tensor& weig
                                          const OptionalTensor& bias, OptionalLength length, int64_t stride,
                                          int64_t padding, int64_t groups, int64_t dilation,
                                          int64_t precision) {
-  const Operands o =
+  const ProductOperands o =
       strided_operands(input, weight, bias, length, {stride, padding, 0, groups, dilation, precision});
   return pack_weight(o.key, *plan_for(o.key), o.weight);
 }
@@ -131,7 +131,7 @@ std::tuple<Tensor, int64_t> strided_packed(const Tensor& input, const Tensor& we
                                            const OptionalTensor& bias, OptionalLength length, int64_t stride,
                                            int64_t padding, int64_t groups, int64_t dilation,
                                            int64_t precision, const Tensor& packed, int64_t packed_id) {
-  const Operands o =
+  const ProductOperands o =
       strided_operands(input, weight, bias, length, {stride, padding, 0, groups, dilation, precision});
   const auto cached = plan_for(o.key);
   return run_packed(o, *cached, packed, packed_id,

@@ -112,13 +112,15 @@ core::Status take_problem(const tconv_problem* given, core::Problem& problem, co
   return status;
 }
 
-// The numbers of a Conv1d, and which of its passes.
-core::Status take_call(const tconv_problem* given, core::Problem& call) {
+// The numbers of a Conv1d, and which of its passes: `operation` has its number.
+core::Status take_call(const tconv_problem* given, core::Problem& call, core::Conv1dPass& pass) {
   core::Status status = take_problem(given, call, "call");
-  if (status.ok() && given->operation == TCONV_STRIDED) {
+  if (!status.ok()) return status;
+  if (given->operation == TCONV_STRIDED) {
     return {core::Code::invalid_problem,
             "operation is 4: a Conv1d has the passes 0 to 3, forward and three gradients"};
   }
+  pass = static_cast<core::Conv1dPass>(given->operation);
   return status;
 }
 
@@ -180,10 +182,11 @@ tconv_status tconv_conv1d_problem_sized(const tconv_problem* call, tconv_problem
                                         size_t struct_size) {
   return guarded([&]() -> Status {
     Problem taken;
-    Status status = tconv::capi::take_call(call, taken);
+    auto pass = tconv::core::Conv1dPass::forward;
+    Status status = tconv::capi::take_call(call, taken, pass);
     if (!status.ok()) return status;
     if (problem == nullptr) return refuse("problem is null");
-    auto made = tconv::core::conv1d_problem(taken);
+    auto made = tconv::core::conv1d_problem(taken, pass);
     if (!made.ok()) return made.status();
     return tconv::capi::give_problem(made.value(), problem, struct_size);
   });
@@ -204,7 +207,7 @@ tconv_status tconv_problem_from_shapes(tconv_problem* problem, const int64_t* in
     if (!status.ok()) return status;
     if (length < -1) return refuse("length is " + std::to_string(length) + ": must be -1 or more");
     if (length != -1 && numbers.operation == tconv::core::Operation::transposed) {
-      return refuse("length is " + std::to_string(length) + ": must be -1 in the forward operation");
+      return refuse("length is " + std::to_string(length) + ": must be -1 for a transposed convolution");
     }
     auto made = problem_of(numbers, shapes, length < 0 ? std::nullopt : std::optional(length));
     if (!made.ok()) return made.status();

@@ -33,22 +33,35 @@ Status check_sizes(const Problem& c, int64_t lout) {
                       {"cin*cout*k*8", Size(c.cin) * c.cout * c.k * 8}});
 }
 
-Status check_strides(const Problem& c, int64_t lout) {
-  const std::string pass = conv1d_name_of(c.operation);
-  const bool reads_x = c.operation == Operation::forward || c.operation == Operation::grad_weight;
-  const bool reads_y = c.operation != Operation::forward;
+Status check_strides(const Problem& c, Conv1dPass pass, int64_t lout) {
+  const std::string name = name_of(pass);
+  const bool reads_x = pass == Conv1dPass::forward || pass == Conv1dPass::grad_weight;
+  const bool reads_y = pass != Conv1dPass::forward;
   Status status;
-  if (!c.x_contiguous) status = check_steps(c, "x", reads_x, pass, {c.n, c.cin, c.l}, c.x_stride);
+  if (!c.x_contiguous) status = check_steps(c, "x", reads_x, name, {c.n, c.cin, c.l}, c.x_stride);
   if (status.ok() && !c.y_contiguous) {
-    status = check_steps(c, "y", reads_y, pass, {c.n, c.cout, lout}, c.y_stride);
+    status = check_steps(c, "y", reads_y, name, {c.n, c.cout, lout}, c.y_stride);
   }
   return status;
+}
+
+Operation operation_of(Conv1dPass pass) {
+  switch (pass) {
+    case Conv1dPass::forward:
+      return Operation::strided;
+    case Conv1dPass::grad_input:
+      return Operation::transposed;
+    case Conv1dPass::grad_weight:
+      return Operation::weight;
+    case Conv1dPass::grad_bias:
+      return Operation::bias;
+  }
+  return {};
 }
 
 // Conv1d's dy summed over samples and positions.
 Problem sums_of_rows(const Problem& c, int64_t lout) {
   Problem p = c;
-  p.operation = Operation::bias;
   p.has_bias = false;
   p.cin = p.k = p.stride = p.dilation = p.groups = 1;
   p.padding = 0;
@@ -58,21 +71,24 @@ Problem sums_of_rows(const Problem& c, int64_t lout) {
 
 }  // namespace
 
-const char* conv1d_name_of(Operation pass) {
+const char* name_of(Conv1dPass pass) {
   switch (pass) {
-    case Operation::forward:
+    case Conv1dPass::forward:
       return "conv1d";
-    case Operation::grad_input:
+    case Conv1dPass::grad_input:
       return "conv1d_gx";
-    case Operation::grad_weight:
+    case Conv1dPass::grad_weight:
       return "conv1d_gw";
-    case Operation::grad_bias:
+    case Conv1dPass::grad_bias:
       return "conv1d_gb";
   }
   return "?";
 }
 
-Result<Problem> conv1d_problem(const Problem& c) {
+Result<Problem> conv1d_problem(const Problem& call, Conv1dPass pass) {
+  Problem c = call;
+  c.operation = operation_of(pass);
+
   int64_t lout = 0;
   Status status = check_words(c);
   if (status.ok()) status = check_ranges(c);
@@ -81,18 +97,16 @@ Result<Problem> conv1d_problem(const Problem& c) {
   }
   if (status.ok()) status = check_lengths(c, lout);
   if (status.ok()) status = check_sizes(c, lout);
-  if (status.ok()) status = check_strides(c, lout);
+  if (status.ok()) status = check_strides(c, pass, lout);
   if (!status.ok()) return status;
-  if (c.operation == Operation::grad_bias) return sums_of_rows(c, lout);
+  if (pass == Conv1dPass::grad_bias) return sums_of_rows(c, lout);
   Problem p = c;
   p.cin = c.cout, p.cout = c.cin;
   p.l = lout;
   p.output_padding = (c.l + 2 * c.padding - c.dilation * (c.k - 1) - 1) % c.stride;
   p.x_contiguous = c.y_contiguous, p.x_stride = c.y_stride;
   p.y_contiguous = c.x_contiguous, p.y_stride = c.x_stride;
-  p.has_bias = c.has_bias && c.operation == Operation::forward;
-  if (c.operation == Operation::forward) p.operation = Operation::strided;
-  if (c.operation == Operation::grad_input) p.operation = Operation::transposed;
+  p.has_bias = c.has_bias && pass == Conv1dPass::forward;
   return p;
 }
 

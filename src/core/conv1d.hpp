@@ -15,18 +15,19 @@
 
 namespace tconv::core {
 
-// call: the numbers of a Conv1d in its own terms, with output_padding 0. Its operation is the pass:
+// What is computed for a Conv1d, and the operation that it is:
 //
 //   forward       strided        bias over cout, if there is one
 //   grad_input    transposed     Conv1d's dy is x
 //   grad_weight   weight         Conv1d's x is y, and its dy is x
 //   grad_bias     bias           Conv1d's dy is y; the other sizes are 1
-//
-// x_stride and y_stride belong to Conv1d's x and y (or dy). Invalid calls are refused as by validate(), with
-// the names of the call; the resulting problem is valid.
-Result<Problem> conv1d_problem(const Problem& call);
+enum class Conv1dPass : int32_t { forward, grad_input, grad_weight, grad_bias };
 
-// The word of the text form for a pass: "conv1d", "conv1d_gx", "conv1d_gw", "conv1d_gb".
-const char* conv1d_name_of(Operation pass);
+const char* name_of(Conv1dPass pass);  // "conv1d", "conv1d_gx", "conv1d_gw", "conv1d_gb": words of the text
+
+// call: the numbers of a Conv1d in its own terms, with output_padding 0; its operation is not read. x_stride
+// and y_stride belong to Conv1d's x and y (or dy). Invalid calls are refused as by validate(), with the names
+// of the call; the resulting problem is valid.
+Result<Problem> conv1d_problem(const Problem& call, Conv1dPass pass);
 
 }  // namespace tconv::core

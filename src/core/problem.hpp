@@ -22,17 +22,7 @@
 
 namespace tconv::core {
 
-enum class Operation : int32_t {
-  transposed,
-  strided,
-  weight,
-  bias,
-  // The passes of a transposed convolution, which they are:
-  forward = transposed,
-  grad_input = strided,
-  grad_weight = weight,
-  grad_bias = bias
-};
+enum class Operation : int32_t { transposed, strided, weight, bias };
 enum class DType : int32_t { f32, f64, f16, bf16 };
 enum class Precision : int32_t { ieee, tf32 };
 
@@ -42,7 +32,7 @@ const char* name_of(DType dtype);          // "f32", ...
 const char* name_of(Precision precision);  // "ieee", "tf32"
 
 struct Problem {
-  Operation operation = Operation::forward;
+  Operation operation = Operation::transposed;
   DType dtype = DType::f32;
   Precision precision = Precision::ieee;
   bool has_bias = false;

@@ -14,9 +14,9 @@ namespace {
 bool nearly_all_outside(const Problem& p) {
   if (p.operation == Operation::bias) return false;
   const int64_t taps = Polyphase(p).taps;
-  const bool forward = p.operation == Operation::transposed;
-  const double multiplied = forward ? static_cast<double>(p.lout()) * static_cast<double>(taps)
-                                    : static_cast<double>(p.l) * static_cast<double>(p.k);
+  const bool transposed = p.operation == Operation::transposed;
+  const double multiplied = transposed ? static_cast<double>(p.lout()) * static_cast<double>(taps)
+                                       : static_cast<double>(p.l) * static_cast<double>(p.k);
   constexpr double kAnyway = 1 << 22;
   if (multiplied <= kAnyway) return false;  // most problems: every kernel of the list asks
   const double pairs_of_channels =

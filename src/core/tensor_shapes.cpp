@@ -78,12 +78,11 @@ Result<Problem> transposed_of(Problem p, const TensorShapes& s) {
 // own names for them.
 Result<Problem> conv1d_of(Problem call, const TensorShapes& s) {
   if (s.input.back() < 1) return refuse_shape("input", s.input, "its length must be 1 or more");
-  call.operation = Operation::forward;
   call.cin = s.weight[1] * call.groups, call.cout = s.weight[0];
   call.l = s.input.back();
   std::swap(call.x_contiguous, call.y_contiguous);
   std::swap(call.x_stride, call.y_stride);
-  return conv1d_problem(call);
+  return conv1d_problem(call, Conv1dPass::forward);
 }
 
 Result<Problem> strided_of(Problem p, const TensorShapes& s, int64_t length) {

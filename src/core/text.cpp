@@ -1,4 +1,5 @@
 #include <charconv>
+#include <optional>
 
 #include "core/conv1d.hpp"
 
@@ -40,25 +41,28 @@ constexpr NumberField kNumbers[] = {
     {"s", &Problem::stride}, {"p", &Problem::padding}, {"d", &Problem::dilation},
     {"g", &Problem::groups}};
 
-// Words that say what is computed.
+// Words that say what is computed: an operation, or a pass of a Conv1d, whose numbers the line then has.
 struct OperationWord {
   std::string_view text;
   Operation operation;
-  bool conv1d = false;   // a pass of a Conv1d, whose numbers the line has
   bool own_bias = true;  // else "bias" says that the transposed convolution has one, which this does not read
+};
+struct Conv1dWord {
+  std::string_view text;
+  Conv1dPass pass;
 };
 constexpr OperationWord kOperations[] = {{"transposed", Operation::transposed},
                                          {"strided", Operation::strided},
                                          {"weight", Operation::weight},
                                          {"dbias", Operation::bias},
-                                         {"conv1d", Operation::forward, true},
-                                         {"conv1d_gx", Operation::grad_input, true},
-                                         {"conv1d_gw", Operation::grad_weight, true},
-                                         {"conv1d_gb", Operation::grad_bias, true},
-                                         {"fwd", Operation::forward},
-                                         {"gx", Operation::grad_input, false, false},
-                                         {"gw", Operation::grad_weight},
-                                         {"gb", Operation::grad_bias}};
+                                         {"fwd", Operation::transposed},
+                                         {"gx", Operation::strided, false},
+                                         {"gw", Operation::weight},
+                                         {"gb", Operation::bias}};
+constexpr Conv1dWord kConv1dPasses[] = {{"conv1d", Conv1dPass::forward},
+                                        {"conv1d_gx", Conv1dPass::grad_input},
+                                        {"conv1d_gw", Conv1dPass::grad_weight},
+                                        {"conv1d_gb", Conv1dPass::grad_bias}};
 
 class Parser {
  public:
@@ -79,7 +83,7 @@ class Parser {
       }
     }
     if (!own_bias_) problem_.has_bias = false;
-    return conv1d_ ? conv1d_problem(problem_) : problem_;
+    return conv1d_ ? conv1d_problem(problem_, *conv1d_) : problem_;
   }
 
  private:
@@ -91,8 +95,13 @@ class Parser {
     for (const OperationWord& o : kOperations) {
       if (word.text == o.text) {
         problem_.operation = o.operation;
-        conv1d_ = o.conv1d;
         own_bias_ = o.own_bias;
+        return once(word, "operation");
+      }
+    }
+    for (const Conv1dWord& c : kConv1dPasses) {
+      if (word.text == c.text) {
+        conv1d_ = c.pass;
         return once(word, "operation");
       }
     }
@@ -151,7 +160,8 @@ class Parser {
   }
 
   Problem problem_;
-  bool conv1d_ = false, own_bias_ = true;
+  std::optional<Conv1dPass> conv1d_;
+  bool own_bias_ = true;
   std::string seen_ = " ";  // keys met so far, each between blanks
 };
 

@@ -28,9 +28,9 @@ struct Sum {
   }
 };
 
-// (n, co, o) -> forward output.
-Element forward_at(const Problem& p, const core::Polyphase& form, const Operands& in, int64_t n, int64_t co,
-                   int64_t o) {
+// (n, co, o) -> output of the transposed product.
+Element transposed_at(const Problem& p, const core::Polyphase& form, const Operands& in, int64_t n,
+                      int64_t co, int64_t o) {
   const auto steps = p.x_steps();
   const int64_t cin_g = p.cin_per_group(), cout_g = p.cout_per_group(), group = co / cout_g;
   const core::Polyphase::Taps taps = form.taps_at(o);
@@ -56,7 +56,7 @@ Range inside(int64_t first, int64_t step, int64_t count, int64_t lout) {
   return {begin, std::min(end, count)};
 }
 
-Element grad_input_at(const Problem& p, const Operands& in, int64_t n, int64_t ci, int64_t i) {
+Element strided_at(const Problem& p, const Operands& in, int64_t n, int64_t ci, int64_t i) {
   const int64_t cout_g = p.cout_per_group(), group = ci / p.cin_per_group(), lout = p.lout();
   const int64_t first = p.stride * i - p.padding;
   const Range taps = inside(first, p.dilation, p.k, lout);
@@ -73,7 +73,7 @@ Element grad_input_at(const Problem& p, const Operands& in, int64_t n, int64_t c
   return sum.element;
 }
 
-Element grad_weight_at(const Problem& p, const Operands& in, int64_t ci, int64_t c, int64_t k) {
+Element weight_at(const Problem& p, const Operands& in, int64_t ci, int64_t c, int64_t k) {
   const auto steps = p.x_steps(), y_steps = p.y_steps();
   const int64_t co = ci / p.cin_per_group() * p.cout_per_group() + c, lout = p.lout();
   const int64_t first = k * p.dilation - p.padding;
@@ -89,7 +89,7 @@ Element grad_weight_at(const Problem& p, const Operands& in, int64_t ci, int64_t
   return sum.element;
 }
 
-Element grad_bias_at(const Problem& p, const Operands& in, int64_t co) {
+Element bias_at(const Problem& p, const Operands& in, int64_t co) {
   const int64_t lout = p.lout();
   const auto steps = p.y_steps();
   Sum sum;
@@ -104,15 +104,15 @@ Element grad_bias_at(const Problem& p, const Operands& in, int64_t co) {
 Element element_with(const Problem& p, const core::Polyphase& form, const Operands& raw, int64_t index) {
   const int64_t lout = p.lout();
   switch (p.operation) {
-    case core::Operation::forward:
-      return forward_at(p, form, raw, index / (p.cout * lout), index / lout % p.cout, index % lout);
-    case core::Operation::grad_input:
-      return grad_input_at(p, raw, index / (p.cin * p.l), index / p.l % p.cin, index % p.l);
-    case core::Operation::grad_weight:
-      return grad_weight_at(p, raw, index / (p.cout_per_group() * p.k), index / p.k % p.cout_per_group(),
-                            index % p.k);
-    case core::Operation::grad_bias:
-      return grad_bias_at(p, raw, index);
+    case core::Operation::transposed:
+      return transposed_at(p, form, raw, index / (p.cout * lout), index / lout % p.cout, index % lout);
+    case core::Operation::strided:
+      return strided_at(p, raw, index / (p.cin * p.l), index / p.l % p.cin, index % p.l);
+    case core::Operation::weight:
+      return weight_at(p, raw, index / (p.cout_per_group() * p.k), index / p.k % p.cout_per_group(),
+                       index % p.k);
+    case core::Operation::bias:
+      return bias_at(p, raw, index);
   }
   return {};
 }

@@ -2,10 +2,10 @@
 // last entry of the list.
 //
 // clang-format off
-//   forward:      y[n,co,o]    = bias[co] + sum_{ci,k} x[n,ci,i] * w[ci,co',k]     stride*i = o + padding - k*dilation
-//   grad input:   dx[n,ci,i]   = sum_{co,k} dy[n,co,o] * w[ci,co',k]               o = stride*i - padding + k*dilation
-//   grad weight:  dw[ci,co',k] = sum_{n,i} x[n,ci,i] * dy[n,co,o]                  the same o
-//   grad bias:    db[co]       = sum_{n,o} dy[n,co,o]
+//   transposed:   y[n,co,o]    = bias[co] + sum_{ci,k} x[n,ci,i] * w[ci,co',k]     stride*i = o + padding - k*dilation
+//   strided:      dx[n,ci,i]   = bias[ci] + sum_{co,k} dy[n,co,o] * w[ci,co',k]    o = stride*i - padding + k*dilation
+//   weight:       dw[ci,co',k] = sum_{n,i} x[n,ci,i] * dy[n,co,o]                  the same o
+//   bias:         db[co]       = sum_{n,o} dy[n,co,o]
 // clang-format on
 //
 // Sums run in the order written, in float64, and are rounded once at the end.

@@ -129,7 +129,7 @@ TEST(ProblemTest, FromShapesRefusesByName) {
       {x, 3, 1, -1, TCONV_INVALID_ARGUMENT, "bias is null"},
       {x, 3, 0, -1, TCONV_INVALID_PROBLEM, "bias has shape []: weight of shape [4, 3, 5] needs 3 elements"},
       {x, 3, -1, -2, TCONV_INVALID_ARGUMENT, "length is -2: must be -1 or more"},
-      {x, 3, -1, 9, TCONV_INVALID_ARGUMENT, "length is 9: must be -1 in the forward operation"},
+      {x, 3, -1, 9, TCONV_INVALID_ARGUMENT, "length is 9: must be -1 for a transposed convolution"},
       {x, 1, -1, -1, TCONV_INVALID_PROBLEM,
        "input has shape [2]: it must be (batch, channels, length) or (channels, length)"},
   };

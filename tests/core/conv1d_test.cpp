@@ -13,10 +13,8 @@ namespace tconv::core {
 namespace {
 
 // The numbers of a Conv1d; parse() reads them as any line's.
-Problem call_of(const char* line, Operation pass = Operation::forward) {
-  Problem call = parse(line).value();
-  call.operation = pass;
-  return call;
+Problem call_of(const char* line) {
+  return parse(line).value();
 }
 
 TEST(Conv1d, SizesOfTheProblem) {
@@ -58,18 +56,18 @@ TEST(Conv1d, RefusalsNameTheCallsArguments) {
       {"ci8 co8 l5 k3 f16 tf32", "precision is tf32: only dtype f32 supports it, and dtype is f16"},
   };
   for (const auto& row : table) {
-    const auto made = conv1d_problem(call_of(row.line));
+    const auto made = conv1d_problem(call_of(row.line), Conv1dPass::forward);
     ASSERT_FALSE(made.ok()) << row.line;
     EXPECT_EQ(made.status().message(), row.refusal) << row.line;
     EXPECT_EQ(made.status().code(), Code::invalid_problem);
     EXPECT_EQ(parse(std::string("conv1d ") + row.line).status().message(), row.refusal);
   }
-  Problem call = call_of("ci8 co8 l5 k3 xs1,1,1", Operation::grad_input);
-  EXPECT_EQ(conv1d_problem(call).status().message(),
+  Problem call = call_of("ci8 co8 l5 k3 xs1,1,1");
+  EXPECT_EQ(conv1d_problem(call, Conv1dPass::grad_input).status().message(),
             "x_stride is given: operation conv1d_gx does not read x");
-  call = call_of("ci8 co8 l5 k3 xs1,1,1");
   call.x_stride[2] = -1;
-  EXPECT_EQ(conv1d_problem(call).status().message(), "x_stride[2] is -1: must be 0 or more");
+  EXPECT_EQ(conv1d_problem(call, Conv1dPass::forward).status().message(),
+            "x_stride[2] is -1: must be 0 or more");
 }
 
 TEST(Conv1d, WhatComesOutIsValid) {
@@ -84,13 +82,13 @@ TEST(Conv1d, WhatComesOutIsValid) {
     call.cout = call.groups * rng.between(1, 9);
     call.l = number(), call.k = number(), call.stride = number(), call.dilation = number();
     call.padding = rng.chance(50) ? 0 : number();
-    call.operation = static_cast<Operation>(rng.between(0, 3));
-    const auto made = conv1d_problem(call);
+    const auto pass = static_cast<Conv1dPass>(rng.between(0, 3));
+    const auto made = conv1d_problem(call, pass);
     if (!made.ok()) continue;
     ++valid;
     const Problem& p = made.value();
     ASSERT_TRUE(validate(p).ok()) << text(p) << ": " << validate(p).message();
-    if (call.operation == Operation::grad_bias) continue;
+    if (pass == Conv1dPass::grad_bias) continue;
     ASSERT_EQ(p.lout(), call.l) << text(p);
     ASSERT_EQ(p.l, (call.l + 2 * call.padding - call.dilation * (call.k - 1) - 1) / call.stride + 1);
   }
@@ -132,8 +130,9 @@ TEST(Conv1d, EveryPassIsThatOfItsDefinition) {
     c.l = rng.between(1, 12), c.k = rng.between(1, 4), c.stride = rng.between(1, 4);
     c.dilation = rng.between(1, 3), c.padding = rng.between(0, 5);
     c.has_bias = rng.chance(50);
-    if (!conv1d_problem(c).ok()) continue;
-    const int64_t lout = conv1d_problem(c).value().l;
+    const auto forward = conv1d_problem(c, Conv1dPass::forward);
+    if (!forward.ok()) continue;
+    const int64_t lout = forward.value().l;
     const auto numbers = [&](int64_t count) {
       std::vector<double> v(static_cast<std::size_t>(count));
       for (double& each : v) each = static_cast<double>(rng.between(-4, 4));
@@ -141,23 +140,21 @@ TEST(Conv1d, EveryPassIsThatOfItsDefinition) {
     };
     Tensors t{numbers(c.n * c.cin * c.l), numbers(c.cout * c.cin / c.groups * c.k), numbers(c.cout),
               numbers(c.n * c.cout * lout)};
-    for (Operation pass :
-         {Operation::forward, Operation::grad_input, Operation::grad_weight, Operation::grad_bias}) {
-      Problem call = c;
-      call.operation = pass;
-      const Problem p = conv1d_problem(call).value();
+    for (Conv1dPass pass :
+         {Conv1dPass::forward, Conv1dPass::grad_input, Conv1dPass::grad_weight, Conv1dPass::grad_bias}) {
+      const Problem p = conv1d_problem(c, pass).value();
       std::vector<double> wanted(static_cast<std::size_t>(p.output_elements()), 0.0);
       plan::Operands in;
-      if (pass == Operation::forward) {
+      if (pass == Conv1dPass::forward) {
         for (std::size_t j = 0; c.has_bias && j < wanted.size(); ++j) {
           wanted[j] = t.bias[j / static_cast<std::size_t>(lout) % static_cast<std::size_t>(c.cout)];
         }
         each_product(c, lout, [&](auto x, auto w, auto y) { wanted[y] += t.x[x] * t.w[w]; });
         in.grad_output = t.x.data(), in.weight = t.w.data(), in.bias = t.bias.data();
-      } else if (pass == Operation::grad_input) {
+      } else if (pass == Conv1dPass::grad_input) {
         each_product(c, lout, [&](auto x, auto w, auto y) { wanted[x] += t.y[y] * t.w[w]; });
         in.x = t.y.data(), in.weight = t.w.data();
-      } else if (pass == Operation::grad_weight) {
+      } else if (pass == Conv1dPass::grad_weight) {
         each_product(c, lout, [&](auto x, auto w, auto y) { wanted[w] += t.x[x] * t.y[y]; });
         in.grad_output = t.x.data(), in.x = t.y.data();
       } else {
@@ -168,7 +165,7 @@ TEST(Conv1d, EveryPassIsThatOfItsDefinition) {
       }
       for (std::size_t j = 0; j < wanted.size(); ++j) {
         ASSERT_EQ(reference::element_at(p, in, static_cast<int64_t>(j)).value, wanted[j])
-            << conv1d_name_of(pass) << " as " << text(p) << " at " << j;
+            << name_of(pass) << " as " << text(p) << " at " << j;
       }
     }
   }

@@ -54,7 +54,7 @@ TEST(BiasAlone, NoOutputOfAStridedProductIsLeftOut) {
   int needed = 0, spared = 0;
   for (int i = 0; i < 50000; ++i) {
     core::Problem p;
-    p.operation = core::Operation::grad_input;
+    p.operation = core::Operation::strided;
     p.n = p.cin = p.cout = 1;
     p.has_bias = true;
     p.l = rng.between(1, 9), p.k = rng.between(1, 7);

@@ -30,7 +30,7 @@ inline core::Problem draw_transposed(judge::Rng& rng) {
   while (true) {
     core::Problem p = judge::draw_valid(rng, draw);
     if (rng.chance(50)) return p;
-    p.operation = core::Operation::grad_input;
+    p.operation = core::Operation::strided;
     p.has_bias = false;
     p.x_contiguous = true;
     p.x_stride = {0, 0, 0};

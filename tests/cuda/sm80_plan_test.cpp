@@ -76,7 +76,7 @@ TEST(Sm80Plan, SoundOverRandomProblems) {
       const core::DeviceInfo d = device(name);
       if (!kSm80Dense.supports(asked, d, forced).ok) continue;
       expect_sound(sm80_plan(p, d, false), p, d);
-      ++(asked.operation == core::Operation::forward ? taken : strided);
+      ++(asked.operation == core::Operation::transposed ? taken : strided);
     }
   }
   EXPECT_GT(taken, 1500);

@@ -87,7 +87,7 @@ TEST(Sm90BlockedPlan, OutputsReadUnitsOfTheirOwn) {
     ++taken;
     folded += plan.main.params.columns.folded ? 1 : 0;
     grouped += plan.main.params.gather.tap_groups > 1 ? 1 : 0;
-    strided += p.operation == core::Operation::grad_input ? 1 : 0;
+    strided += p.operation == core::Operation::strided ? 1 : 0;
     EXPECT_LE(static_cast<int64_t>(plan.main.shared_bytes), d.shared_per_block) << what;
     expect_reads(plan, what);
   }

@@ -172,7 +172,7 @@ TEST(Sm90Plan, SoundOverRandomProblems) {
     EXPECT_TRUE(sm90_fits(p, d, false) && sm90_fits(p, d, true)) << text(p);
     expect_sound(plan, p, d);
     expect_covered(plan, p);
-    ++(asked.operation == core::Operation::forward ? taken : strided);
+    ++(asked.operation == core::Operation::transposed ? taken : strided);
     // Small problems are not scaled to float16 by choice.
     if (!sm90_scales(plan.mode)) continue;
     for (int tile = 2; tile < static_cast<int>(sm90_tiles().size()); ++tile) {

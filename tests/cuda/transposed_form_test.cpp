@@ -35,7 +35,7 @@ TEST(TransposedForm, HasTheProductsOfTheDefinition) {
   int planes = 0, as_it_is = 0, ragged = 0;
   while (planes < 600) {
     const core::Problem p = cuda_test::draw_transposed(rng);
-    if (p.operation == core::Operation::forward || !no_transposed_form(p).empty()) continue;
+    if (p.operation == core::Operation::transposed || !no_transposed_form(p).empty()) continue;
     const TransposedForm form = transposed_form(p);
     const core::Problem& f = form.product;
     ++(form.planes ? planes : as_it_is);

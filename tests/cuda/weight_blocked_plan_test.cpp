@@ -19,7 +19,7 @@ core::Problem drawn(judge::Rng& rng) {
   judge::DrawOptions draw;
   draw.gradients = false;
   core::Problem p = judge::draw_valid(rng, draw);
-  p.operation = core::Operation::grad_weight;
+  p.operation = core::Operation::weight;
   return p;
 }
 

@@ -88,7 +88,7 @@ TEST(WeightPlan, SoundOverRandomProblems) {
   judge::Rng rng(11);
   int taken = 0;
   for (int i = 0; i < 3000; ++i) {
-    const core::Problem p = drawn(rng, core::Operation::grad_weight);
+    const core::Problem p = drawn(rng, core::Operation::weight);
     plan::PlanOptions forced;
     forced.force_kernel = kSm80Weight.name;
     const core::DeviceInfo d = device(i % 3 == 0 ? "a100" : i % 3 == 1 ? "h200" : "rtx4090");
@@ -105,7 +105,7 @@ TEST(WeightPlan, NoPlanIsBelowTheLeastTime) {
   judge::Rng rng(18);
   int taken = 0;
   for (int i = 0; i < 3000; ++i) {
-    const core::Problem p = drawn(rng, core::Operation::grad_weight);
+    const core::Problem p = drawn(rng, core::Operation::weight);
     const core::DeviceInfo d = device(i % 2 == 0 ? "h200" : "a100");
     if (!weight_supports(p).ok || weight_search(p, d).blocks == 0) continue;
     const std::string what = text(p) + " on " + d.name;
@@ -128,7 +128,7 @@ TEST(WeightPlan, SoundInEveryConfiguration) {
   const core::DeviceInfo d = device("h200");
   int taken = 0;
   for (int i = 0; i < 300; ++i) {
-    const core::Problem p = drawn(rng, core::Operation::grad_weight);
+    const core::Problem p = drawn(rng, core::Operation::weight);
     if (!weight_supports(p).ok) continue;
     for (int tile = 0; tile < kWeightTiles; ++tile) {
       if (!weight_has(arithmetic_of(p), tile)) continue;
@@ -149,7 +149,7 @@ TEST(WeightPlan, HopperIsSound) {
   const core::DeviceInfo d = device("h200");
   int taken = 0;
   for (int i = 0; i < 1500; ++i) {
-    const core::Problem p = drawn(rng, core::Operation::grad_weight);
+    const core::Problem p = drawn(rng, core::Operation::weight);
     if (!sm90_weight_supports(p).ok) continue;
     const Sm90WeightPlan plan = sm90_weight_plan(p, d);
     if (plan.blocks == 0) continue;
@@ -190,7 +190,7 @@ TEST(WeightPlan, HopperIsSound) {
 TEST(WeightPlan, NoLayerFallsToTheSlowPath) {
   judge::Rng rng(13);
   for (int i = 0; i < 1500; ++i) {
-    for (const core::Operation operation : {core::Operation::grad_weight, core::Operation::grad_bias}) {
+    for (const core::Operation operation : {core::Operation::weight, core::Operation::bias}) {
       core::Problem p = drawn(rng, operation);
       for (const char* name : {"h200", "v100"}) {
         const core::DeviceInfo d = device(name);
@@ -227,7 +227,7 @@ TEST(WeightPlan, OuterSplitsCoverThePositions) {
   judge::Rng rng(15);
   const core::DeviceInfo d = device("h200");
   for (int i = 0; i < 1000; ++i) {
-    const core::Problem p = drawn(rng, core::Operation::grad_weight);
+    const core::Problem p = drawn(rng, core::Operation::weight);
     const simt::OuterPlan plan = simt::outer_plan(p, d);
     const simt::OuterParams& k = plan.params;
     EXPECT_GE(k.splits * k.split_positions, k.positions) << text(p);
@@ -242,7 +242,7 @@ TEST(WeightPlan, SimtSplitsCoverThePositions) {
   judge::Rng rng(14);
   const core::DeviceInfo d = device("h200");
   for (int i = 0; i < 1000; ++i) {
-    const core::Problem p = drawn(rng, core::Operation::grad_weight);
+    const core::Problem p = drawn(rng, core::Operation::weight);
     const simt::WeightPlan plan = simt::weight_plan(p, d);
     const simt::WeightParams& k = plan.params;
     EXPECT_GE(k.splits * k.split_positions, k.positions) << text(p);

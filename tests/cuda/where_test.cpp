@@ -232,7 +232,7 @@ TEST(Stages, EveryFamilyNamesThem) {
     const std::string where = plan.value().kernel->where(3);
     EXPECT_TRUE(where.starts_with(element_text(p, 3))) << entry->name << ": " << where;
     EXPECT_NE(where.find("block"), std::string::npos) << entry->name << ": " << where;
-    if (p.operation != core::Operation::forward || entry == &kSimtPlain) continue;
+    if (p.operation != core::Operation::transposed || entry == &kSimtPlain) continue;
     EXPECT_NE(words.find("weights: "), std::string::npos) << entry->name;
   }
 }

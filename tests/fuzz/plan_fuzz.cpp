@@ -70,7 +70,7 @@ int64_t within(int64_t value, int64_t least, int64_t most) {
 Problem draw(Bytes& in) {
   Problem p;
   const bool usual = !in.chance(16);
-  p.operation = in.chance(160) ? Operation::forward : static_cast<Operation>(in.below(4));
+  p.operation = in.chance(160) ? Operation::transposed : static_cast<Operation>(in.below(4));
   p.dtype = static_cast<DType>(in.below(4));
   if (p.dtype == DType::f32 && in.chance(40)) p.precision = core::Precision::tf32;
   p.has_bias = in.chance(128);
@@ -148,12 +148,12 @@ std::vector<double> defined(const Problem& p, const plan::Operands& in) {
         add(row / lout,
             at(in.grad_output, n * y_steps[0] + row / lout * y_steps[1] + row % lout * y_steps[2]));
       }
-      if (p.operation == Operation::forward && p.has_bias) add(y, at(in.bias, row / lout));
+      if (p.operation == Operation::transposed && p.has_bias) add(y, at(in.bias, row / lout));
     }
     for (int64_t row = 0; row < p.cin * p.l && p.operation == Operation::strided && p.has_bias; ++row) {
       add(n * p.cin * p.l + row, at(in.bias, row / p.l));
     }
-    for (int64_t ci = 0; ci < p.cin && p.operation != Operation::grad_bias; ++ci) {
+    for (int64_t ci = 0; ci < p.cin && p.operation != Operation::bias; ++ci) {
       for (int64_t c = 0; c < cout_g; ++c) {
         const int64_t co = ci / p.cin_per_group() * cout_g + c;
         for (int64_t i = 0; i < p.l; ++i) {
@@ -165,11 +165,11 @@ std::vector<double> defined(const Problem& p, const plan::Operands& in) {
             const auto place = static_cast<int64_t>(o);
             const int64_t y = (n * p.cout + co) * lout + place;
             const int64_t dy = n * y_steps[0] + co * y_steps[1] + place * y_steps[2];
-            if (p.operation == Operation::forward) add(y, at(in.x, x) * at(in.weight, w));
-            if (p.operation == Operation::grad_input) {
+            if (p.operation == Operation::transposed) add(y, at(in.x, x) * at(in.weight, w));
+            if (p.operation == Operation::strided) {
               add((n * p.cin + ci) * p.l + i, at(in.grad_output, dy) * at(in.weight, w));
             }
-            if (p.operation == Operation::grad_weight) add(w, at(in.x, x) * at(in.grad_output, dy));
+            if (p.operation == Operation::weight) add(w, at(in.x, x) * at(in.grad_output, dy));
           }
         }
       }
@@ -233,7 +233,7 @@ std::vector<plan::Plan> plans_of(const Problem& p) {
     demand(!explain(plan).empty() && !plan.kernel->pack_key().empty(), p, plan.entry->name);
     demand(cpu_seconds() - start < 1, p, "planning took more than a second");
     // Gradients hold partial sums of their outputs.
-    const Size sums = p.operation == Operation::forward ? Size(0) : Size(p.output_elements()) * 64;
+    const Size sums = p.operation == Operation::transposed ? Size(0) : Size(p.output_elements()) * 64;
     const Size most = sums + (int64_t{kThreads + 1} << 23);
     demand(plan.workspace_bytes(true) <= static_cast<std::size_t>(most.value()), p, "too large a workspace");
     const Size packed = Size(p.weight_elements()) * 16 * 8 + (1 << 20);

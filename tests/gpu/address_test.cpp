@@ -41,7 +41,7 @@ std::string text(const Moves& moves) {
 // One problem's operands, each with room to be moved in, and a kernel's runs on them.
 class Runner {
  public:
-  explicit Runner(const Operands& o)
+  explicit Runner(const DeviceOperands& o)
       : o_(o),
         data_{Buffer(o.x.size() + 16), Buffer(o.weight.size() + 16), Buffer(o.bias.size() + 16),
               Buffer(o.output_bytes() + 32)} {}
@@ -83,11 +83,11 @@ class Runner {
   }
 
  private:
-  const Operands& o_;
+  const DeviceOperands& o_;
   Buffer data_[4];
 };
 
-void expect_same_bits(const Operands& o, const plan::Kernel& kernel, const std::string& name) {
+void expect_same_bits(const DeviceOperands& o, const plan::Kernel& kernel, const std::string& name) {
   Runner runner(o);
   const std::vector<std::byte> expected = runner.run(kernel, {});
   // Operands rounded to tf32 are off by 2^-10 of a product, the bound's unit by 2^-24 a term: 2^13 of them
@@ -108,7 +108,7 @@ TEST_F(Addresses, EveryKernel) {
                             "n2 ci24 co24 l701 k4 s2 p1 g24 bias ", "n1 ci70 co1 l900 k8 s4 p2 bias ",
                             "n2 ci130 co1 l24 k64 s16 p0 ", "n2 ci6 co6 l301 k5 s1 p2 d3 g6 bias "}) {
     for (const char* mode : {"f32", "f32 tf32", "f16", "bf16", "f64"}) {
-      const Operands o(std::string(shape) + mode);
+      const DeviceOperands o(std::string(shape) + mode);
       for (const plan::KernelEntry* entry : cuda::entries()) {
         plan::PlanOptions options;
         options.force_kernel = entry->name;
@@ -131,7 +131,7 @@ TEST_F(Addresses, DirectConfigurations) {
                             "n3 ci99 co42 l301 k3 s2 p1 g3 bias ", "n2 ci64 co130 l512 k3 s2 p1 d2 op1 bias ",
                             "n2 ci32 co20 l264 k16 s8 p4 bias "}) {
     for (const char* mode : {"f32", "f32 tf32", "f16", "bf16"}) {
-      const Operands o(std::string(shape) + mode);
+      const DeviceOperands o(std::string(shape) + mode);
       for (const cuda::Sm90Config& c : tma_configs(o.problem)) {
         if (cuda::sm90_plan_of(o.problem, device, c).blocks == 0) continue;
         ++ran;
@@ -148,7 +148,7 @@ TEST_F(Addresses, ElementsInsteadOfTensorCopies) {
   if (device.sm != 90) GTEST_SKIP() << "not a GPU of compute capability 9.0";
   for (const char* text : {"n2 ci48 co70 l520 k3 s1 p1 bias f32 tf32", "n2 ci33 co40 l301 k3 s1 p1 bias f32",
                            "n2 ci40 co40 l264 k5 s2 p1 f16", "n1 ci33 co24 l263 k3 s1 p1 d3 bf16"}) {
-    const Operands o(text);
+    const DeviceOperands o(text);
     for (const cuda::Sm90Config& c : tma_configs(o.problem)) {
       if (cuda::sm90_plan_of(o.problem, device, c).blocks == 0) continue;
       const auto kernel = cuda::sm90_kernel(o.problem, device, c);
@@ -167,7 +167,7 @@ TEST_F(Addresses, ScalesAndMarks) {
   for (const char* text :
        {"n2 ci48 co70 l1500 k3 s1 p1 bias f32 tf32", "n2 ci33 co64 l1777 k5 s1 p2 f32 tf32",
         "n2 ci64 co40 l1001 k4 s2 p1 bias f32", "n2 ci48 co64 l1501 k3 s1 p1 f32"}) {
-    Operands o(text);
+    DeviceOperands o(text);
     auto* x = reinterpret_cast<float*>(o.x.data());
     const auto length = static_cast<std::size_t>(o.problem.l);
     for (const bool marks : {false, true}) {

@@ -127,13 +127,13 @@ inline std::vector<std::string> kernels_of(const std::string& text) {
   return names;
 }
 
-// One forward problem: random operands on the host and on the device.
-struct Operands {
+// One transposed convolution: random operands on the host and on the device.
+struct DeviceOperands {
   core::Problem problem;
   std::vector<std::byte> x, weight, bias;
   Buffer x_device, weight_device, bias_device;
 
-  explicit Operands(const std::string& text, uint64_t seed = 1)
+  explicit DeviceOperands(const std::string& text, uint64_t seed = 1)
       : problem(core::parse(text).value()),
         x(random(problem, problem.x_span(), seed)),
         weight(random(problem, problem.weight_elements(), seed + 1)),
@@ -202,7 +202,8 @@ struct Operands {
 };
 
 // Arguments with everything that one run needs but the output, raw weights.
-inline tconv_arguments arguments_of(const Operands& o, Buffer& y, Buffer& workspace, cudaStream_t stream) {
+inline tconv_arguments arguments_of(const DeviceOperands& o, Buffer& y, Buffer& workspace,
+                                    cudaStream_t stream) {
   tconv_arguments a;
   tconv_arguments_init(&a);
   a.x = o.x_device.get();
@@ -216,7 +217,7 @@ inline tconv_arguments arguments_of(const Operands& o, Buffer& y, Buffer& worksp
 }
 
 // A kernel's run of its own, with weights packed for it; memory that it must write begins as NaN.
-inline std::vector<std::byte> run_once(const plan::Kernel& kernel, const Operands& o) {
+inline std::vector<std::byte> run_once(const plan::Kernel& kernel, const DeviceOperands& o) {
   Buffer packed(kernel.packed_bytes()), workspace(kernel.workspace_bytes()), y(o.output_bytes());
   plan::RunContext context;
   context.workspace = static_cast<std::byte*>(workspace.get());
@@ -232,7 +233,7 @@ inline std::vector<std::byte> run_once(const plan::Kernel& kernel, const Operand
 }
 
 // A run of its own, waited for.
-inline std::vector<std::byte> run_once(const tconv_plan* plan, const Operands& o) {
+inline std::vector<std::byte> run_once(const tconv_plan* plan, const DeviceOperands& o) {
   Buffer y(o.output_bytes()), workspace(tconv_plan_workspace_bytes(plan, 0));
   y.fill(0xff);
   const tconv_arguments a = arguments_of(o, y, workspace, nullptr);

@@ -19,7 +19,7 @@ class Faults : public Gpu {
   void SetUp() override {
     Gpu::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
-    operands_ = std::make_unique<Operands>(kSplit);
+    operands_ = std::make_unique<DeviceOperands>(kSplit);
     plan_ = plan_of(kSplit, kKernel);
     ASSERT_NE(plan_, nullptr);
     y_ = std::make_unique<Buffer>(operands_->output_bytes());
@@ -39,7 +39,7 @@ class Faults : public Gpu {
     EXPECT_LE(operands_->worst(y_->take()), 1.0);
   }
 
-  std::unique_ptr<Operands> operands_;
+  std::unique_ptr<DeviceOperands> operands_;
   PlanPointer plan_;
   std::unique_ptr<Buffer> y_, workspace_;
   tconv_arguments arguments_{};

@@ -62,7 +62,8 @@ TEST_P(Huge, EveryKernel) {
   if (free < x_bytes + y_bytes + (std::size_t{2} << 30))
     GTEST_SKIP() << "needs " << x_bytes + y_bytes << " bytes";
   ASSERT_GT(p.x_elements(), int64_t{1} << 31);
-  const auto block = Operands::random(p, kBlock, 9), w = Operands::random(p, p.weight_elements(), 10);
+  const auto block = DeviceOperands::random(p, kBlock, 9),
+             w = DeviceOperands::random(p, p.weight_elements(), 10);
   const Buffer x(x_bytes);
   Buffer y(y_bytes), weight(w);
   ASSERT_NE(x.get(), nullptr);

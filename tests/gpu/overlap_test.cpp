@@ -16,7 +16,7 @@ TEST_F(Overlap, ConfigurationsAgree) {
         "n2 ci270 co3 l50 k300 s77 p5 bias f32 tf32", "n5 ci600 co20 l64 k7 s1 p9 d3 g2 bias bf16",
         "n3 ci300 co2 l171 k13 s1 p4 d2 f32 tf32", "n2 ci270 co9 l255 k7 s2 p1 bias f32",
         "n4 ci301 co70 l33 k16 s8 p4 f32", "n3 ci290 co2 l201 k14 s1 p3 bias bf16"}) {
-    Operands o(text);
+    DeviceOperands o(text);
     const core::Problem& p = o.problem;
     for (const int splits : {1, 2, 4, 8}) {
       std::vector<std::byte> expected;

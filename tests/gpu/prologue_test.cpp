@@ -19,7 +19,7 @@ class Prologue : public Gpu {
 };
 
 // x behind the leaky ReLU of toy_stages.hpp, on the host.
-void make_leaky(Operands& o) {
+void make_leaky(DeviceOperands& o) {
   const core::Problem& p = o.problem;
   std::vector<std::byte> x = o.x_device.take();
   for (int64_t i = 0; i < p.n * p.cin * p.l; ++i) {
@@ -33,7 +33,7 @@ void make_leaky(Operands& o) {
 // In every tile that kernels has, with and without a scale.
 void expect_fused(const std::string& line, const cuda::Sm90Kernels& kernels) {
   const core::DeviceInfo device = cuda::device_info(0).value();
-  Operands plain(line), leaky(line);
+  DeviceOperands plain(line), leaky(line);
   make_leaky(leaky);
   int ran = 0;
   for (int i = 0; i < 4 * static_cast<int>(cuda::sm90_tiles().size()); ++i) {

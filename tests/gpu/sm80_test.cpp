@@ -14,7 +14,7 @@ TEST_F(Sm80, ConfigurationsAgree) {
   for (const char* text : {"n2 ci70 co70 l301 k5 s1 p2 bias f32 tf32", "n3 ci40 co48 l61 k16 s8 p4 bias f32",
                            "n2 ci130 co40 l257 k7 s3 p1 d2 bias bf16", "n1 ci64 co64 l900 k3 s1 p0 d5 f16",
                            "n2 ci20 co36 l140 k4 s2 p1 g2 bias f64"}) {
-    Operands o(text);
+    DeviceOperands o(text);
     const core::Problem& p = o.problem;
     std::vector<std::byte> first[9];
     for (int tile = 0; tile < 3; ++tile) {

@@ -47,7 +47,7 @@ class Packed : public Gpu {
 
   // Packs as the plan would; 0xff wherever nothing was written.
   void pack(const std::string& text, const std::vector<std::pair<int64_t, double>>& planted) {
-    const Operands o(text);
+    const DeviceOperands o(text);
     problem_ = o.problem;
     mode_ = cuda::arithmetic_of(problem_);
     weight_ = o.weight;

@@ -22,7 +22,7 @@ class Sm90 : public Gpu {
 };
 
 // What a configuration computes; empty if it does not fit.
-std::vector<std::byte> run(const Operands& o, const core::DeviceInfo& device,
+std::vector<std::byte> run(const DeviceOperands& o, const core::DeviceInfo& device,
                            const cuda::Sm90Config& config) {
   const core::Problem& p = o.problem;
   const cuda::Sm90Plan plan = cuda::sm90_plan_of(p, device, config);
@@ -61,7 +61,7 @@ TEST_F(Sm90, ConfigurationsAgree) {
                            "n3 ci17 co40 l301 k3 s1 p1 d7 bias f32 tf32",
                            "n3 ci99 co42 l301 k3 s2 p1 g3 bias f16",
                            "n1 ci9 co64 l515 k1 s1 p0 f16"}) {
-    const Operands o(text);
+    const DeviceOperands o(text);
     const cuda::Arithmetic mode = cuda::arithmetic_of(o.problem);
     std::vector<std::byte> first[2][2][3];
     int ran = 0;
@@ -128,7 +128,7 @@ TEST_F(Sm90, DirectIsExactOverRandomProblems) {
     }
     if (p.dtype == core::DType::f32) p.precision = i % 2 == 0 ? core::Precision::tf32 : core::Precision::ieee;
     if (!core::validate(p).ok() || core::work_of(p).flops > 1e6) continue;  // the judge is slow
-    Operands o(core::text(p), static_cast<uint64_t>(i));
+    DeviceOperands o(core::text(p), static_cast<uint64_t>(i));
     o.make_integers();
     std::vector<std::byte> expected;
     for (const cuda::Sm90Config& c : tma_configs(p)) {
@@ -155,7 +155,7 @@ void expect_stores(const char* shape, const std::vector<const char*>& modes,
   const core::DeviceInfo device = cuda::device_info(0).value();
   int counted = 0;
   for (const char* mode : modes) {
-    Operands o(std::string(shape) + " " + mode);
+    DeviceOperands o(std::string(shape) + " " + mode);
     o.make_integers();
     const std::vector<std::byte> expected = o.rounded_reference();
     for (const cuda::Sm90Config& c : tma_configs(o.problem)) {
@@ -198,7 +198,7 @@ TEST_F(Sm90, DirectRepairsWhatIsNoProduct) {
                            "n2 ci40 co24 l400 k7 s3 p2 bias bf16", "n1 ci32 co32 l264 k9 s8 p4 f16",
                            "n2 ci32 co40 l263 k5 s2 p1 bias f16", "n2 ci48 co64 l521 k5 s1 p0 d2 bf16",
                            "n1 ci40 co24 l402 k16 s3 p20 bias bf16", "n3 ci35 co24 l403 k5 s1 p0 bf16"}) {
-    Operands o(text);
+    DeviceOperands o(text);
     const core::Problem& p = o.problem;
     for (int64_t at : {int64_t{0}, p.l - 1, int64_t{100}, p.l + 131, 2 * p.l + 127, 3 * p.l + 128}) {
       reference::store(p.dtype, o.x.data(), at, std::numeric_limits<double>::infinity());
@@ -237,7 +237,7 @@ TEST_F(Sm90, OddStagesOfOperands) {
   for (const char* text :
        {"n1 ci160 co64 l1024 k3 s1 p1 d3 bf16", "n1 ci96 co40 l1027 k5 s1 p2 bias f32 tf32",
         "n1 ci128 co64 l901 k7 s1 p0 f16", "n1 ci96 co32 l701 k5 s1 p2 f32"}) {
-    Operands o(text);
+    DeviceOperands o(text);
     o.make_integers();
     const std::vector<std::byte> expected = o.rounded_reference();
     int ran = 0;

@@ -120,7 +120,7 @@ constexpr const char* kModes[] = {"f32", "f32 tf32", "f16", "bf16", "f64"};
 TEST_F(Special, SignOfZero) {
   for (const char* shape : gapped()) {
     for (const char* mode : kModes) {
-      Operands o(std::string(shape) + mode);
+      DeviceOperands o(std::string(shape) + mode);
       const core::Problem& p = o.problem;
       for (std::vector<std::byte>* data : {&o.x, &o.weight, &o.bias}) {
         const auto count = static_cast<int64_t>(data->size() / core::size_of(p.dtype));
@@ -154,7 +154,7 @@ TEST_F(Special, SignOfZero) {
 TEST_F(Special, OneNan) {
   for (const char* shape : gapped()) {
     for (const char* mode : kModes) {
-      Operands o(std::string(shape) + mode);
+      DeviceOperands o(std::string(shape) + mode);
       const core::Problem& p = o.problem;
       const uint64_t nan = core::canonical_nan(p.dtype),
                      sign = uint64_t{1} << (8 * core::size_of(p.dtype) - 1);

@@ -12,7 +12,7 @@ class Streams : public Gpu, public ::testing::WithParamInterface<std::string> {
 };
 
 TEST_P(Streams, RightAndTheSameBitsByEveryKernel) {
-  const Operands operands(GetParam());
+  const DeviceOperands operands(GetParam());
   for (const std::string& kernel : kernels_of(GetParam())) {
     SCOPED_TRACE(kernel);
     const PlanPointer plan = plan_of(GetParam(), kernel.c_str());
@@ -25,9 +25,9 @@ TEST_P(Streams, RightAndTheSameBitsByEveryKernel) {
 
 // A captured run reads x, weights and bias anew at every replay: changed in place, they count.
 TEST_P(Streams, GraphReplaysWithNewOperands) {
-  const Operands before(GetParam(), 1), after(GetParam(), 100);
+  const DeviceOperands before(GetParam(), 1), after(GetParam(), 100);
   const PlanPointer plan = plan_of(GetParam());
-  Operands live(GetParam(), 1);
+  DeviceOperands live(GetParam(), 1);
   Buffer y(live.output_bytes()), workspace(tconv_plan_workspace_bytes(plan.get(), 0));
   const Stream stream;
   const tconv_arguments a = arguments_of(live, y, workspace, stream.get());
@@ -38,7 +38,7 @@ TEST_P(Streams, GraphReplaysWithNewOperands) {
   ASSERT_EQ(tconv_run(plan.get(), &a), TCONV_OK) << tconv_last_error();
   ASSERT_CUDA(cudaStreamEndCapture(stream.get(), &graph));
   ASSERT_CUDA(cudaGraphInstantiate(&ready, graph, 0));
-  for (const Operands* operands : {&before, &after, &before}) {
+  for (const DeviceOperands* operands : {&before, &after, &before}) {
     live.x_device.put(operands->x);
     live.weight_device.put(operands->weight);
     live.bias_device.put(operands->bias);
@@ -54,7 +54,7 @@ TEST_P(Streams, GraphReplaysWithNewOperands) {
 
 // What is queued or captured does not need the plan any more.
 TEST_P(Streams, APlanMayGoBeforeItsWork) {
-  const Operands operands(GetParam());
+  const DeviceOperands operands(GetParam());
   PlanPointer plan = plan_of(GetParam());
   const auto expected = run_once(plan.get(), operands);
   Buffer y(operands.output_bytes()), workspace(tconv_plan_workspace_bytes(plan.get(), 0));
@@ -83,7 +83,7 @@ TEST_P(Streams, APlanMayGoBeforeItsWork) {
 }
 
 TEST_P(Streams, TwoStreamsAtOnce) {
-  const Operands one(GetParam(), 1), two(GetParam(), 50);
+  const DeviceOperands one(GetParam(), 1), two(GetParam(), 50);
   const PlanPointer plan = plan_of(GetParam());
   const auto alone_one = run_once(plan.get(), one), alone_two = run_once(plan.get(), two);
   const std::size_t workspace_bytes = tconv_plan_workspace_bytes(plan.get(), 0);
@@ -104,7 +104,7 @@ TEST_P(Streams, TwoStreamsAtOnce) {
 TEST_P(Streams, EightThreadsWithOnePlan) {
   constexpr int kThreads = 8;
   const PlanPointer plan = plan_of(GetParam());
-  std::vector<Operands> operands;
+  std::vector<DeviceOperands> operands;
   std::vector<std::vector<std::byte>> alone, got(kThreads);
   for (int i = 0; i < kThreads; ++i) {
     operands.emplace_back(GetParam(), 10 * static_cast<uint64_t>(i));
@@ -142,8 +142,8 @@ TEST_P(BatchInvariant, SampleDoesNotSeeItsBatch) {
   const std::string many = text(p);
   p.n = 1;
   const std::string single = text(p);
-  const Operands batch(many, 3);
-  Operands sample(single, 3);
+  const DeviceOperands batch(many, 3);
+  DeviceOperands sample(single, 3);
   const std::size_t x_bytes = sample.x.size(), y_bytes = sample.output_bytes();
   sample.x.assign(batch.x.begin() + static_cast<std::ptrdiff_t>(2 * x_bytes),
                   batch.x.begin() + static_cast<std::ptrdiff_t>(3 * x_bytes));

@@ -39,7 +39,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, TensorCores,
 // A value of the element at (channel, position) for x, (channel, cout, tap) flattened for the weight.
 using Value = std::function<float(int64_t channel, int64_t at, double random)>;
 
-void set(Operands& o, const Value& x, const Value& w) {
+void set(DeviceOperands& o, const Value& x, const Value& w) {
   const core::Problem& p = o.problem;
   auto put = [](std::vector<std::byte>& data, int64_t channels, int64_t each, const Value& value) {
     float* f = reinterpret_cast<float*>(data.data());
@@ -57,7 +57,7 @@ void set(Operands& o, const Value& x, const Value& w) {
 }
 
 // Worst-case bound: this data makes no random walk.
-void expect_right(const Operands& o, const std::vector<std::byte>& y) {
+void expect_right(const DeviceOperands& o, const std::vector<std::byte>& y) {
   judge::Arithmetic arithmetic;
   arithmetic.unbiased = false;
   arithmetic.tf32 = o.problem.precision == core::Precision::tf32;
@@ -84,7 +84,7 @@ void expect_direct_right(const Value& x, const Value& w, const std::string& mode
   for (const char* shape :
        {"n2 ci48 co40 l304 k5 s2 p1 ", "n1 ci160 co32 l40 k8 s4 p2 ", "n2 ci32 co70 l516 k3 s1 p0 ",
         "n2 ci48 co40 l301 k5 s1 p2 d3 ", "n1 ci32 co33 l502 k7 s1 p0 "}) {
-    Operands o(shape + mode);
+    DeviceOperands o(shape + mode);
     set(o, x, w);
     for (const cuda::Sm90Config& c : tma_configs(o.problem)) {
       if (cuda::sm90_plan_of(o.problem, device, c).blocks == 0) continue;
@@ -107,7 +107,7 @@ void expect_right(const char* kernel, const Value& x, const Value& w, bool tf32 
        {"n2 ci48 co40 l301 k5 s2 p1 ", "n1 ci160 co32 l40 k8 s4 p2 ", "n2 ci32 co70 l517 k3 s1 p0 d2 "}) {
     for (const char* mode : {"f32", "f32 tf32"}) {
       if (!tf32 && std::string(mode) != "f32") continue;
-      Operands o(std::string(shape) + mode);
+      DeviceOperands o(std::string(shape) + mode);
       set(o, x, w);
       const PlanPointer plan = plan_of(core::text(o.problem), kernel);
       ASSERT_NE(plan, nullptr);

@@ -25,8 +25,8 @@ struct Gradient {
 
   Gradient(const std::string& text, bool integers)
       : problem(core::parse(text).value()),
-        x(Operands::random(problem, problem.x_span(), 3)),
-        y(Operands::random(problem, problem.y_elements(), 4)) {
+        x(DeviceOperands::random(problem, problem.x_span(), 3)),
+        y(DeviceOperands::random(problem, problem.y_elements(), 4)) {
     for (std::vector<std::byte>* data : {&x, &y}) {
       const auto count = static_cast<int64_t>(data->size() / size_of(problem.dtype));
       for (int64_t i = 0; integers && i < count; ++i) {

@@ -18,7 +18,7 @@ struct WindowOperands {
         weight(whole(problem.weight_elements(), 2)) {}
 
   std::vector<std::byte> whole(int64_t count, uint64_t seed) const {
-    std::vector<std::byte> data = Operands::random(problem, count, seed);
+    std::vector<std::byte> data = DeviceOperands::random(problem, count, seed);
     for (int64_t i = 0; i < count; ++i) {
       reference::store(problem.dtype, data.data(), i,
                        std::round(2 * reference::load(problem.dtype, data.data(), i)));

@@ -32,7 +32,7 @@ TEST(DrawFar, EveryFeatureOccurs) {
     Rng rng(22, i);
     const Problem p = draw_far(rng);
     auto note = [&](const char* what, bool yes) { seen[what] += yes ? 1 : 0; };
-    const bool forward = p.operation == core::Operation::forward;
+    const bool transposed = p.operation == core::Operation::transposed;
     note("far stride", p.stride > kFar);
     note("stride beyond 62 bits", p.stride > int64_t{1} << 62);
     note("far dilation", p.dilation > kFar && p.k > 1);
@@ -42,10 +42,10 @@ TEST(DrawFar, EveryFeatureOccurs) {
     note("below what tiles count", core::beyond_tiles(p).empty());
     note("beyond it", !core::beyond_tiles(p).empty());
     note("products of far inputs",
-         forward && p.padding > kFar && work_of(p).flops > static_cast<double>(p.y_elements()));
+         transposed && p.padding > kFar && work_of(p).flops > static_cast<double>(p.y_elements()));
     note("empty", p.y_elements() == 0);
     note("channels for tensor cores", p.cin_per_group() >= 16 && p.cout_per_group() >= 16);
-    note("gradients", !forward);
+    note("gradients", !transposed);
   }
   for (const auto& [what, count] : seen) EXPECT_GE(count, 50) << what;
 }

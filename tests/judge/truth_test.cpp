@@ -58,7 +58,7 @@ TEST(Truth, SamplesAndDeviationsAgreeWithAllElements) {
       expect_near(a.value, b.value, b.magnitude, text(p));
       expect_near(a.magnitude, b.magnitude, b.magnitude, text(p));
       expect_near(a.deviation, b.deviation, b.magnitude, text(p));
-      if (tf32 && b.magnitude > 0 && p.operation != core::Operation::grad_bias) {
+      if (tf32 && b.magnitude > 0 && p.operation != core::Operation::bias) {
         EXPECT_LE(a.deviation, 0x1.01p-10 * a.magnitude);
       }
     }

@@ -72,7 +72,7 @@ inline bool supported(const core::Problem& problem, const char* kernel) {
 
 // Large problems: planned, not run.
 inline void expect_bounded_workspace(const char* kernel, uint64_t seed,
-                                     core::Operation operation = core::Operation::forward) {
+                                     core::Operation operation = core::Operation::transposed) {
   int supporting = 0;
   for (uint64_t stream = 0; stream < 20'000; ++stream) {
     judge::Rng rng(seed, stream);

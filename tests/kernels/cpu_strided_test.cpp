@@ -32,7 +32,7 @@ TEST(CpuStrided, EndsBatchesAndGroups) {
 
 TEST(CpuStrided, Random) {
   judge_random(kKernel, 1500, 31, [](judge::Rng& rng, core::Problem& p) {
-    p.operation = core::Operation::grad_input;
+    p.operation = core::Operation::strided;
     p.n = rng.between(0, 4);
     p.groups = rng.pick({1, 1, 1, 2, 3});
     p.cin = p.groups * rng.log_between(1, 60);
@@ -46,7 +46,7 @@ TEST(CpuStrided, Random) {
 }
 
 TEST(CpuStrided, WorkspaceIsBounded) {
-  expect_bounded_workspace(kKernel, 25, core::Operation::grad_input);
+  expect_bounded_workspace(kKernel, 25, core::Operation::strided);
 }
 
 }  // namespace

@@ -42,16 +42,15 @@ void draw_gradient(judge::Rng& rng, core::Problem& p, core::Operation operation)
 }
 
 TEST(CpuWeight, Random) {
-  judge_random("cpu.weight", 1500, 32, [](judge::Rng& rng, core::Problem& p) {
-    draw_gradient(rng, p, core::Operation::grad_weight);
-  });
+  judge_random("cpu.weight", 1500, 32,
+               [](judge::Rng& rng, core::Problem& p) { draw_gradient(rng, p, core::Operation::weight); });
 }
 
 TEST(CpuBias, LinesAndRandom) {
   judge_lines("cpu.bias", {"gb ci1 co1 l1 k1", "gb n0 ci2 co2 l4 k2", "gb n3 ci2 co5 l4500 k3 s2",
                            "gb n40 ci8 co9 l3 k5"});
   judge_random("cpu.bias", 500, 33,
-               [](judge::Rng& rng, core::Problem& p) { draw_gradient(rng, p, core::Operation::grad_bias); });
+               [](judge::Rng& rng, core::Problem& p) { draw_gradient(rng, p, core::Operation::bias); });
 }
 
 // Millions of terms: the error stays that of a short sum, and the bits do not know the threads.
@@ -87,7 +86,7 @@ TEST(CpuWeight, ErrorOfALongSumIsThatOfAShortOne) {
 }
 
 TEST(CpuWeight, WorkspaceIsBounded) {
-  expect_bounded_workspace("cpu.weight", 26, core::Operation::grad_weight);
+  expect_bounded_workspace("cpu.weight", 26, core::Operation::weight);
 }
 
 }  // namespace

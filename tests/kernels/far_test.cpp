@@ -89,8 +89,8 @@ void expect_modest_plans(const Problem& p) {
     EXPECT_GE(work_of(p).flops, 0) << words;
     EXPECT_LT(cpu_seconds() - start, 0.05) << words;
     // Gradients hold partial sums of their outputs.
-    const bool forward = p.operation == core::Operation::forward;
-    const Size sums = forward ? Size(0) : Size(p.output_elements()) * 64;
+    const bool transposed = p.operation == core::Operation::transposed;
+    const Size sums = transposed ? Size(0) : Size(p.output_elements()) * 64;
     EXPECT_LE(made.value().workspace_bytes(true), static_cast<std::size_t>((sums + (5 << 23)).value()))
         << words;
     const Size most = Size(p.weight_elements()) * 16 * 8 + (1 << 20);

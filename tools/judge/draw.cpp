@@ -129,9 +129,8 @@ void draw_conv1d(Rng& rng, Problem& p) {
   std::swap(call.cin, call.cout);
   call.l = p.lout();
   call.output_padding = 0;
-  call.operation =
-      rng.pick({Operation::forward, Operation::grad_input, Operation::grad_weight, Operation::grad_bias});
-  const auto made = core::conv1d_problem(call);
+  using enum core::Conv1dPass;
+  const auto made = core::conv1d_problem(call, rng.pick({forward, grad_input, grad_weight, grad_bias}));
   if (made.ok()) p = made.value();
 }
 

@@ -61,10 +61,10 @@ Maker maker_for(const Problem& p, Fill fill, uint64_t seed, int role) {
   maker.powers = p.dtype == DType::f16 ? 3 : 12;
   if (fill == Fill::special) maker.specials = Specials(p, seed, role);
   // The second factor is small enough for sums between one and sixty-four, in float16 too.
-  if (role == kWeight || (p.operation == Operation::grad_weight && role == kGradOutput)) {
+  if (role == kWeight || (p.operation == Operation::weight && role == kGradOutput)) {
     maker.scale = fill == Fill::positive ? std::min(1.0, 64 / terms) : 1 / std::sqrt(terms);
   }
-  if (p.operation == Operation::grad_bias) maker.scale = std::min(1.0, 64 / terms);
+  if (p.operation == Operation::bias) maker.scale = std::min(1.0, 64 / terms);
   return maker;
 }
 
@@ -124,13 +124,13 @@ const char* name_of(Fill fill) {
 int64_t most_terms(const Problem& p) {
   if (p.n == 0 || p.lout() == 0) return 0;
   switch (p.operation) {
-    case Operation::forward:
+    case Operation::transposed:
       return p.cin_per_group() * std::min(core::Polyphase(p).taps, p.l);
-    case Operation::grad_input:
+    case Operation::strided:
       return p.cout_per_group() * std::min(p.k, p.lout());
-    case Operation::grad_weight:
+    case Operation::weight:
       return p.n * p.l;
-    case Operation::grad_bias:
+    case Operation::bias:
       return p.n * p.lout();
   }
   return 0;

@@ -43,7 +43,7 @@ struct Sums {
   }
 };
 
-Exact forward_at(const Problem& p, const Operands& in, bool tf32, int64_t n, int64_t co, int64_t o) {
+Exact transposed_at(const Problem& p, const Operands& in, bool tf32, int64_t n, int64_t co, int64_t o) {
   const auto steps = p.x_steps();
   const int64_t cin_g = p.cin_per_group(), cout_g = p.cout_per_group();
   Sums sums{p, tf32};
@@ -60,7 +60,7 @@ Exact forward_at(const Problem& p, const Operands& in, bool tf32, int64_t n, int
   return sums.with_bias(in.bias, co);
 }
 
-Exact grad_input_at(const Problem& p, const Operands& in, bool tf32, int64_t n, int64_t ci, int64_t i) {
+Exact strided_at(const Problem& p, const Operands& in, bool tf32, int64_t n, int64_t ci, int64_t i) {
   const int64_t cout_g = p.cout_per_group(), first_co = ci / p.cin_per_group() * cout_g, lout = p.lout();
   const auto steps = p.y_steps();
   Sums sums{p, tf32};
@@ -75,7 +75,7 @@ Exact grad_input_at(const Problem& p, const Operands& in, bool tf32, int64_t n, 
   return sums.with_bias(in.bias, ci);
 }
 
-Exact grad_weight_at(const Problem& p, const Operands& in, bool tf32, int64_t ci, int64_t c, int64_t k) {
+Exact weight_at(const Problem& p, const Operands& in, bool tf32, int64_t ci, int64_t c, int64_t k) {
   const auto steps = p.x_steps(), y_steps = p.y_steps();
   const int64_t co = ci / p.cin_per_group() * p.cout_per_group() + c, lout = p.lout();
   Sums sums{p, tf32};
@@ -90,7 +90,7 @@ Exact grad_weight_at(const Problem& p, const Operands& in, bool tf32, int64_t ci
   return sums.exact;
 }
 
-Exact grad_bias_at(const Problem& p, const Operands& in, int64_t co) {
+Exact bias_at(const Problem& p, const Operands& in, int64_t co) {
   const int64_t lout = p.lout();
   const auto steps = p.y_steps();
   Sums sums{p, false};
@@ -105,13 +105,13 @@ Exact grad_bias_at(const Problem& p, const Operands& in, int64_t co) {
 // The operation's output as (a, b, c), row-major.
 std::array<int64_t, 3> output_shape(const Problem& p) {
   switch (p.operation) {
-    case Operation::forward:
+    case Operation::transposed:
       return {p.n, p.cout, p.lout()};
-    case Operation::grad_input:
+    case Operation::strided:
       return {p.n, p.cin, p.l};
-    case Operation::grad_weight:
+    case Operation::weight:
       return {p.cin, p.cout_per_group(), p.k};
-    case Operation::grad_bias:
+    case Operation::bias:
       return {1, 1, p.cout};
   }
   return {};
@@ -171,14 +171,14 @@ Exact exact_at(const Problem& p, const Operands& raw, bool tf32, int64_t index) 
   const auto [a, b, c] = output_shape(p);
   const int64_t i = index / (b * c), j = index / c % b, k = index % c;
   switch (p.operation) {
-    case Operation::forward:
-      return forward_at(p, raw, tf32, i, j, k);
-    case Operation::grad_input:
-      return grad_input_at(p, raw, tf32, i, j, k);
-    case Operation::grad_weight:
-      return grad_weight_at(p, raw, tf32, i, j, k);
-    case Operation::grad_bias:
-      return grad_bias_at(p, raw, index);
+    case Operation::transposed:
+      return transposed_at(p, raw, tf32, i, j, k);
+    case Operation::strided:
+      return strided_at(p, raw, tf32, i, j, k);
+    case Operation::weight:
+      return weight_at(p, raw, tf32, i, j, k);
+    case Operation::bias:
+      return bias_at(p, raw, index);
   }
   return {};
 }

@@ -147,7 +147,7 @@ std::string Trial::untouched() {
 
 std::string Trial::place(int64_t index) const {
   const core::Problem& p = case_.problem;
-  if (p.operation != core::Operation::forward) return "output[" + std::to_string(index) + "]";
+  if (p.operation != core::Operation::transposed) return "output[" + std::to_string(index) + "]";
   const int64_t lout = p.lout();
   return "output[" + std::to_string(index / (p.cout * lout)) + "," + std::to_string(index / lout % p.cout) +
          "," + std::to_string(index % lout) + "]";

@@ -166,7 +166,7 @@ struct TruthMaker {
     return residues;
   }
 
-  void forward() {
+  void transposed() {
     const Wide x = widen_x(p, in.x, tf32), w = widen(p, in.weight, p.weight_elements(), tf32);
     const core::Polyphase form(p);
     const std::vector<Residue> residues = residues_of(p, form);
@@ -210,14 +210,14 @@ struct TruthMaker {
     }
   }
 
-  void grad_input() {
+  void strided() {
     const Wide dy = widen_y(p, in.grad_output, tf32);
     const Wide w = widen(p, in.weight, p.weight_elements(), tf32);
     const int64_t cout_g = p.cout_per_group(), lout = p.lout();
     each(p.n * p.cin, [&](int64_t index, int32_t) {
       const int64_t n = index / p.cin, ci = index % p.cin, first_co = ci / p.cin_per_group() * cout_g;
       const RunningSums row = row_at(index * p.l);
-      std::fill_n(row.value, p.l, -0.0);  // as in forward()
+      std::fill_n(row.value, p.l, -0.0);  // as in transposed()
       for (int64_t c = 0; c < cout_g; ++c) {
         for (int64_t k = 0; k < p.k; ++k) {
           const Range range = inputs_of_tap(p, k);
@@ -235,7 +235,7 @@ struct TruthMaker {
     });
   }
 
-  void grad_weight() {
+  void weight() {
     const Wide x = widen_x(p, in.x, tf32), dy = widen_y(p, in.grad_output, tf32);
     const int64_t cout_g = p.cout_per_group(), lout = p.lout();
     each(p.cin * cout_g, [&](int64_t index, int32_t) {
@@ -253,7 +253,7 @@ struct TruthMaker {
     });
   }
 
-  void grad_bias() {
+  void bias() {
     const int64_t lout = p.lout();
     const auto steps = p.y_steps();
     each(p.cout, [&](int64_t co, int32_t) {
@@ -271,14 +271,14 @@ struct TruthMaker {
   void run() {
     resize();
     switch (p.operation) {
-      case Operation::forward:
-        return forward();
-      case Operation::grad_input:
-        return grad_input();
-      case Operation::grad_weight:
-        return grad_weight();
-      case Operation::grad_bias:
-        return grad_bias();
+      case Operation::transposed:
+        return transposed();
+      case Operation::strided:
+        return strided();
+      case Operation::weight:
+        return weight();
+      case Operation::bias:
+        return bias();
     }
   }
 };

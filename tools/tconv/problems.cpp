@@ -157,13 +157,13 @@ std::string quoting_hint(const std::vector<std::string>& words) {
 
 std::vector<int64_t> output_shape(const Problem& p) {
   switch (p.operation) {
-    case core::Operation::forward:
+    case core::Operation::transposed:
       return {p.n, p.cout, p.lout()};
-    case core::Operation::grad_input:
+    case core::Operation::strided:
       return {p.n, p.cin, p.l};
-    case core::Operation::grad_weight:
+    case core::Operation::weight:
       return {p.cin, p.cout_per_group(), p.k};
-    case core::Operation::grad_bias:
+    case core::Operation::bias:
       return {p.cout};
   }
   return {};

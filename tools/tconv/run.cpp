@@ -84,7 +84,7 @@ int run_arrays(const RunArguments& a) {
   demand(target->finish());
   demand(output->pull());
   std::vector<int64_t> shape = output_shape(p);
-  if (!in.batched && shape.size() == 3 && p.operation != core::Operation::grad_weight) {
+  if (!in.batched && shape.size() == 3 && p.operation != core::Operation::weight) {
     shape.erase(shape.begin());
   }
   demand(write_npy(destination, p.dtype, shape, output->host()));
@@ -133,7 +133,8 @@ Command run_command(CLI::App& app) {
                   "What the files must hold: f32, f64, f16 or bf16; bf16 must be given explicitly")
       ->type_name("TYPE")
       ->check(one_of({"f32", "f64", "f16", "bf16"}));
-  sub->add_option("--precision", a->precision, "Precision of float32 products: ieee, or tf32 if the device supports it")
+  sub->add_option("--precision", a->precision,
+                  "Precision of float32 products: ieee, or tf32 if the device supports it")
       ->type_name("NAME")
       ->check(one_of({"ieee", "tf32"}))
       ->capture_default_str();

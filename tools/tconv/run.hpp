@@ -15,7 +15,7 @@ namespace tconv::cli {
 const std::vector<std::string>& run_operations();
 
 struct RunArguments {
-  std::string op = "forward";
+  std::string op = "transposed";
   std::string input, weight, bias, grad_output, output;
   std::string dtype, kernel, precision = "ieee", device = "cpu", simd;
   // What is not given keeps PyTorch's default.

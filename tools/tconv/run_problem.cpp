@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "command.hpp"
@@ -14,33 +15,35 @@
 namespace tconv::cli {
 namespace {
 
+using core::Conv1dPass;
 using core::DType;
 using core::Operation;
 using core::Problem;
 using Wide = __int128;  // sums and products of two sizes fit
 
-// What an --op names: an operation, or one of a Conv1d's passes.
-struct Pass {
+// What an --op names: an operation, or one of a Conv1d's passes. Such a pass reads the files that the pass of
+// the same name of a transposed convolution reads, which is `operation`.
+struct Named {
   const char* name;
   Operation operation;
   bool bias = false;  // may be given
-  bool conv1d = false;
+  std::optional<Conv1dPass> conv1d = {};
 };
-constexpr Pass kPasses[] = {{"forward", Operation::forward, true},
-                            {"grad_input", Operation::grad_input},
-                            {"grad_weight", Operation::grad_weight},
-                            {"grad_bias", Operation::grad_bias},
+constexpr Named kNames[] = {{"forward", Operation::transposed, true},
+                            {"grad_input", Operation::strided},
+                            {"grad_weight", Operation::weight},
+                            {"grad_bias", Operation::bias},
                             {"transposed", Operation::transposed, true},
                             {"strided", Operation::strided, true},
                             {"weight", Operation::weight},
                             {"bias", Operation::bias},
-                            {"conv1d", Operation::forward, true, true},
-                            {"conv1d_grad_input", Operation::grad_input, false, true},
-                            {"conv1d_grad_weight", Operation::grad_weight, false, true},
-                            {"conv1d_grad_bias", Operation::grad_bias, false, true}};
+                            {"conv1d", Operation::transposed, true, Conv1dPass::forward},
+                            {"conv1d_grad_input", Operation::strided, false, Conv1dPass::grad_input},
+                            {"conv1d_grad_weight", Operation::weight, false, Conv1dPass::grad_weight},
+                            {"conv1d_grad_bias", Operation::bias, false, Conv1dPass::grad_bias}};
 
-Pass pass_of(const std::string& op) {
-  return *std::find_if(std::begin(kPasses), std::end(kPasses), [&](const Pass& p) { return p.name == op; });
+Named named(const std::string& op) {
+  return *std::find_if(std::begin(kNames), std::end(kNames), [&](const Named& n) { return n.name == op; });
 }
 
 void demand_shape(bool right, const std::string& path, const Array& array, const std::string& wanted) {
@@ -49,20 +52,18 @@ void demand_shape(bool right, const std::string& path, const Array& array, const
       fmt::format("{}: its shape is {}, and {} is needed", path, shape_text(array.shape), wanted));
 }
 
-// Every file that the operation reads is given, and no other file.
-void demand_files(const RunArguments& a, const Pass& pass) {
-  const Operation operation = pass.operation;
-  const bool forward = operation == Operation::forward;
-  const bool reads_x = forward || operation == Operation::grad_weight;
-  const bool reads_weight = forward || operation == Operation::grad_input;
+// Every file that is read is given, and no other file.
+void demand_files(const RunArguments& a, const Named& asked) {
+  Problem p;
+  p.operation = asked.operation;
   const struct {
     const char* option;
     const std::string& path;
     bool read, optional;
-  } files[] = {{"--input", a.input, reads_x, false},
-               {"--weight", a.weight, reads_weight, false},
-               {"--bias", a.bias, pass.bias, true},
-               {"--grad-output", a.grad_output, !forward, false}};
+  } files[] = {{"--input", a.input, p.reads_x(), false},
+               {"--weight", a.weight, p.reads_weight(), false},
+               {"--bias", a.bias, asked.bias, true},
+               {"--grad-output", a.grad_output, p.reads_y(), false}};
   int from_standard_input = 0;
   for (const auto& file : files) {
     if (file.read && !file.optional && file.path.empty()) {
@@ -105,7 +106,7 @@ void take_sample_sizes(Problem& p, const Array& array, bool batched, int64_t Pro
 }
 
 void take_weight_sizes(const RunArguments& a, Problem& p, const Array& weight) {
-  if (p.operation == Operation::forward) {
+  if (p.operation == Operation::transposed) {
     demand_shape(weight.shape[0] == p.cin, a.weight, weight, fmt::format("({}, cout/groups, k)", p.cin));
   }
   p.cin = weight.shape[0];
@@ -114,10 +115,10 @@ void take_weight_sizes(const RunArguments& a, Problem& p, const Array& weight) {
   if (__builtin_mul_overflow(weight.shape[1], std::max<int64_t>(p.groups, 1), &cout)) {
     throw UsageError(fmt::format("groups is {}: cout overflows 63 bits", p.groups));
   }
-  if (p.operation == Operation::grad_input && p.groups >= 1 && p.cout % p.groups == 0) {
+  if (p.operation == Operation::strided && p.groups >= 1 && p.cout % p.groups == 0) {
     demand_shape(cout == p.cout, a.weight, weight, fmt::format("(cin, {}, k)", p.cout / p.groups));
   }
-  if (p.operation == Operation::forward) p.cout = cout;
+  if (p.operation == Operation::transposed) p.cout = cout;
 }
 
 // grad_bias sums grad_output over samples and positions: one of many forward calls that have this output.
@@ -134,9 +135,9 @@ void take_any_forward_call(const RunArguments& a, Problem& p, int64_t lout) {
   p.k = 2;
 }
 
-void take_weight_of_conv1d(const RunArguments& a, Problem& call, const Array& weight) {
+void take_weight_of_conv1d(const RunArguments& a, Problem& call, Conv1dPass pass, const Array& weight) {
   const int64_t groups = std::max<int64_t>(call.groups, 1);
-  if (call.operation == Operation::grad_input) {
+  if (pass == Conv1dPass::grad_input) {
     demand_shape(weight.shape[0] == call.cout, a.weight, weight,
                  fmt::format("({}, cin/groups, k)", call.cout));
     if (__builtin_mul_overflow(weight.shape[1], groups, &call.cin)) {
@@ -153,29 +154,29 @@ void take_weight_of_conv1d(const RunArguments& a, Problem& call, const Array& we
 // The numbers of the call are complete except for those that the arrays of its gradients do not show. The
 // outputs of a Conv1d leave `rest` positions of the padded input unread; for the gradients that is
 // --output-padding.
-void take_lengths_of_conv1d(const RunArguments& a, Problem& call, int64_t lout) {
+void take_lengths_of_conv1d(const RunArguments& a, Problem& call, Conv1dPass pass, int64_t lout) {
   const Wide rest = a.output_padding.value_or(0);
   if (call.stride < 1 || call.dilation < 1) return;  // refused in words later
   const Wide outputs = (static_cast<Wide>(lout) - 1) * call.stride + rest,
              cut = 2 * static_cast<Wide>(call.padding);
-  if (call.operation == Operation::grad_input) {
+  if (pass == Conv1dPass::grad_input) {
     call.l = narrowed(outputs + static_cast<Wide>(call.k - 1) * call.dilation + 1 - cut, a.grad_output,
                       "input length");
-  } else if (call.operation == Operation::grad_weight) {
+  } else if (pass == Conv1dPass::grad_weight) {
     call.k = divided(call.l + cut - 1 - outputs, call.dilation, a.grad_output, "kernel size", "dilation");
   }
 }
 
 // call: with all numbers that are given by options and by the sizes of samples.
-Problem conv1d_of(const RunArguments& a, Arrays& in, Problem call) {
-  const bool forward = call.operation == Operation::forward;
+Problem conv1d_of(const RunArguments& a, Arrays& in, Problem call, Conv1dPass pass) {
+  const bool forward = pass == Conv1dPass::forward;
   if (forward && a.output_padding) throw UsageError("--op conv1d takes no --output-padding");
   call.output_padding = 0;
   const int64_t lout = in.grad_output.shape.empty() ? 0 : in.grad_output.shape.back();
-  if (!in.weight.shape.empty()) take_weight_of_conv1d(a, call, in.weight);
+  if (!in.weight.shape.empty()) take_weight_of_conv1d(a, call, pass, in.weight);
   call.k = std::max<int64_t>(call.k, 1), call.l = std::max<int64_t>(call.l, 1);
-  if (!forward) take_lengths_of_conv1d(a, call, lout);
-  const Problem p = demand(conv1d_problem(call));
+  if (!forward) take_lengths_of_conv1d(a, call, pass, lout);
+  const Problem p = demand(conv1d_problem(call, pass));
   if (!forward && p.l != lout) {
     throw UsageError(
         fmt::format("{}: its length is {}, and the forward call gives {}; is --output-padding right?",
@@ -193,7 +194,7 @@ Problem conv1d_of(const RunArguments& a, Arrays& in, Problem call) {
 const std::vector<std::string>& run_operations() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all;
-    for (const Pass& pass : kPasses) all.emplace_back(pass.name);
+    for (const Named& each : kNames) all.emplace_back(each.name);
     return all;
   }();
   return names;
@@ -202,8 +203,8 @@ const std::vector<std::string>& run_operations() {
 Arrays read_arrays(const RunArguments& a) {
   static const std::map<std::string, DType> dtypes = {
       {"f32", DType::f32}, {"f64", DType::f64}, {"f16", DType::f16}, {"bf16", DType::bf16}};
-  const Pass pass = pass_of(a.op);
-  demand_files(a, pass);
+  const Named asked = named(a.op);
+  demand_files(a, asked);
   std::optional<DType> wanted, opaque;
   if (!a.dtype.empty()) wanted = dtypes.at(a.dtype);
   if (wanted == DType::bf16) opaque = wanted;
@@ -224,8 +225,8 @@ Arrays read_arrays(const RunArguments& a) {
     if (sample ? dims != 2 && dims != 3 : dims != most) demand_shape(false, path, array, wanted_shape);
   };
   read(a.input, in.x, true, "(n, cin, l) or (cin, l)");
-  read(a.weight, in.weight, false, pass.conv1d ? "(cout, cin/groups, k)" : "(cin, cout/groups, k)");
-  read(a.bias, in.bias, false, pass.operation == Operation::strided ? "(cin)" : "(cout)");
+  read(a.weight, in.weight, false, asked.conv1d ? "(cout, cin/groups, k)" : "(cin, cout/groups, k)");
+  read(a.bias, in.bias, false, asked.operation == Operation::strided ? "(cin)" : "(cout)");
   read(a.grad_output, in.grad_output, true, "(n, cout, lout) or (cout, lout)");
   in.batched = batched.front();
   if (batched.back() != in.batched)
@@ -234,9 +235,9 @@ Arrays read_arrays(const RunArguments& a) {
 }
 
 Problem problem_of(const RunArguments& a, Arrays& in) {
-  const Pass pass = pass_of(a.op);
+  const Named asked = named(a.op);
   Problem p;
-  p.operation = pass.operation;
+  p.operation = asked.operation;
   p.dtype = !in.x.shape.empty() ? in.x.dtype : in.grad_output.dtype;
   p.precision = a.precision == "tf32" ? core::Precision::tf32 : core::Precision::ieee;
   p.stride = a.stride.value_or(1);
@@ -254,18 +255,18 @@ Problem problem_of(const RunArguments& a, Arrays& in) {
   if (!in.x.shape.empty() && p.n != samples) {
     throw UsageError(fmt::format("{}: its n is {}, and that of x is {}", a.grad_output, p.n, samples));
   }
-  if (pass.conv1d && pass.operation != Operation::grad_bias) return conv1d_of(a, in, p);
+  if (asked.conv1d && asked.conv1d != Conv1dPass::grad_bias) return conv1d_of(a, in, p, *asked.conv1d);
   if (!in.weight.shape.empty()) take_weight_sizes(a, p, in.weight);
   const int64_t lout = in.grad_output.shape.empty() ? 0 : in.grad_output.shape.back();
   // The lengths that follow need steps above 0; validate() refuses others in words.
   const bool steps = p.stride >= 1 && p.dilation >= 1;
-  if (p.operation == Operation::grad_bias) take_any_forward_call(a, p, lout);
-  if (p.operation == Operation::grad_input) {
+  if (p.operation == Operation::bias) take_any_forward_call(a, p, lout);
+  if (p.operation == Operation::strided) {
     p.l = 1;
     const Wide rest = reach_of(p, lout) - static_cast<Wide>(p.k - 1) * p.dilation;
     if (steps) p.l = divided(rest, p.stride, a.grad_output, "input length", "stride");
   }
-  if (p.operation == Operation::grad_weight) {
+  if (p.operation == Operation::weight) {
     p.k = 1;
     const Wide rest = reach_of(p, lout) - static_cast<Wide>(p.l - 1) * p.stride;
     if (steps) p.k = divided(rest, p.dilation, a.grad_output, "kernel size", "dilation");

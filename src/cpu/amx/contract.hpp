@@ -1,6 +1,6 @@
-// cpu.amx: matrix products of bfloat16 in tiles, of the forward pass (cpu.dense's form) and of the strided
-// product (cpu.strided's form: Conv1d, input gradients). For machines with AMX; forced, it runs on any SIMD
-// target, slowly and with the same bits (tiles.hpp).
+// cpu.amx: matrix products of bfloat16 in tiles, of transposed convolutions (cpu.dense's form) and of the
+// strided product (cpu.strided's form: Conv1d, input gradients). For machines with AMX; forced, it runs on
+// any SIMD target, slowly and with the same bits (tiles.hpp).
 //
 // Rows of the product are output rows (output channel, residue), columns are (sample, place), depth is (input
 // channel, tap). A channel of the input is held as lines, split by phase where the product is strided, and

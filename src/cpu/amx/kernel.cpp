@@ -74,7 +74,7 @@ plan::Support supports(const core::Problem& p, const core::DeviceInfo& device,
 }  // namespace
 
 const plan::KernelEntry kEntry = {.name = "cpu.amx",
-                                  .summary = "bf16 in AMX tiles: forward, input gradient and Conv1d",
+                                  .summary = "bf16 in AMX tiles: transposed and strided products",
                                   .device = core::DeviceKind::cpu,
                                   .supports = supports,
                                   .make = make_kernel<AmxKernel>,

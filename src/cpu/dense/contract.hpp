@@ -1,5 +1,5 @@
-// cpu.dense: polyphase implicit GEMM, forward, every dtype. Takes every problem except those whose padding
-// leaves almost no output or whose numbers exceed what tiles can count (core/reach.hpp).
+// cpu.dense: polyphase implicit GEMM, transposed convolutions of every dtype. Takes every problem except
+// those whose padding leaves almost no output or whose numbers exceed what tiles can count (core/reach.hpp).
 //
 // With g = gcd(stride, dilation), residue k0 in [0, min(K, stride/g)) owns the taps k0, k0 + stride/g, ...
 // and its outputs are o = stride*Q + k0*dilation - padding. In these terms every residue reads x at the same

@@ -149,7 +149,7 @@ std::unique_ptr<const plan::Kernel> make(const core::Problem& problem, const cor
 
 }  // namespace
 
-const plan::KernelEntry kEntry = {"cpu.dense", "polyphase implicit GEMM, nearly every forward problem",
+const plan::KernelEntry kEntry = {"cpu.dense", "polyphase implicit GEMM, nearly every transposed convolution",
                                   core::DeviceKind::cpu, entry_supports, make};
 
 }  // namespace tconv::cpu::dense

@@ -73,18 +73,18 @@ struct Tile {
 // Named rows rather than an array: compilers keep these in registers. Its constructors are written out: an
 // implicit one would not be compiled for the SIMD target, and NEON's vectors cannot be made outside of it.
 template <class D>
-struct Row {
+struct RowVectors {
   using V = hn::Vec<D>;
   V v0, v1, v2;
-  HWY_INLINE Row() {}
-  HWY_INLINE Row(V a, V b, V c) : v0(a), v1(b), v2(c) {}
+  HWY_INLINE RowVectors() {}
+  HWY_INLINE RowVectors(V a, V b, V c) : v0(a), v1(b), v2(c) {}
 };
 
 template <int kVecs, class D, class A>
-HWY_INLINE Row<D> Begin(D d, const Tile<A>& t, int64_t row) {
+HWY_INLINE RowVectors<D> Begin(D d, const Tile<A>& t, int64_t row) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto zero = hn::Zero(d);
-  Row<D> r{zero, zero, zero};
+  RowVectors<D> r{zero, zero, zero};
   if (!t.add) return r;
   const A* from = t.sums + row * t.sums_line;
   r.v0 = hn::LoadU(d, from);
@@ -94,7 +94,7 @@ HWY_INLINE Row<D> Begin(D d, const Tile<A>& t, int64_t row) {
 }
 
 template <int kVecs, class D, class A>
-HWY_INLINE void End(D d, const Tile<A>& t, int64_t row, const Row<D>& r) {
+HWY_INLINE void End(D d, const Tile<A>& t, int64_t row, const RowVectors<D>& r) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   A* to = t.sums + row * t.sums_line;
   hn::StoreU(r.v0, d, to);
@@ -103,7 +103,7 @@ HWY_INLINE void End(D d, const Tile<A>& t, int64_t row, const Row<D>& r) {
 }
 
 template <int kVecs, class D, class A>
-HWY_INLINE void Step(D d, Row<D>& r, const A* weight, const Row<D>& x) {
+HWY_INLINE void Step(D d, RowVectors<D>& r, const A* weight, const RowVectors<D>& x) {
   const auto w = hn::Set(d, *weight);
   r.v0 = hn::MulAdd(w, x.v0, r.v0);
   if constexpr (kVecs > 1) r.v1 = hn::MulAdd(w, x.v1, r.v1);
@@ -116,7 +116,7 @@ HWY_NOINLINE void Multiply(const Tile<A>& t, Weights weights) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   constexpr bool kEight = kTileRows == 8, kFour = kTileRows >= 4;
-  Row<D> r0 = Begin<kVecs>(d, t, 0), r1, r2, r3, r4, r5, r6, r7;
+  RowVectors<D> r0 = Begin<kVecs>(d, t, 0), r1, r2, r3, r4, r5, r6, r7;
   if constexpr (kFour) {
     r1 = Begin<kVecs>(d, t, 1), r2 = Begin<kVecs>(d, t, 2), r3 = Begin<kVecs>(d, t, 3);
   }
@@ -133,7 +133,7 @@ HWY_NOINLINE void Multiply(const Tile<A>& t, Weights weights) {
     ahead.fetch(of_channel);
     for (int64_t tap = 0; tap < taps; ++tap, weights.next_tap()) {
       if constexpr (kTable) x = line + t.tap_offsets[tap];
-      Row<D> in;
+      RowVectors<D> in;
       in.v0 = hn::LoadU(d, x);
       if constexpr (kVecs > 1) in.v1 = hn::LoadU(d, x + lanes);
       if constexpr (kVecs > 2) in.v2 = hn::LoadU(d, x + 2 * lanes);

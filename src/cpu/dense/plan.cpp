@@ -150,7 +150,7 @@ void spread(const Geometry& g, Config& c, int threads, int64_t panel_tasks) {
 }  // namespace
 
 plan::Support supports(const core::Problem& problem) {
-  if (std::string other = plan::other_operation(problem, core::Operation::forward); !other.empty()) {
+  if (std::string other = plan::other_operation(problem, core::Operation::transposed); !other.empty()) {
     return plan::Support::no(std::move(other));
   }
   if (std::string far = core::beyond_tiles(problem); !far.empty()) return plan::Support::no(std::move(far));

@@ -45,7 +45,7 @@ class DepthwiseKernel final : public plan::Kernel {
 };
 
 plan::Support supports(const Problem& p, const core::DeviceInfo&, const plan::PlanOptions& options) {
-  if (p.operation != core::Operation::forward) return plan::Support::no("forward only");
+  if (p.operation != core::Operation::transposed) return plan::Support::no("transposed convolutions only");
   if (std::string far = core::beyond_tiles(p); !far.empty()) return plan::Support::no(std::move(far));
   const int64_t per_group = p.cin_per_group() * p.cout_per_group();
   if (p.cin_per_group() > 64) return plan::Support::no("more than 64 channels in a group");

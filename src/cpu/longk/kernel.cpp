@@ -61,7 +61,7 @@ class LongkKernel final : public plan::Kernel {
 };
 
 plan::Support valid(const Problem& p) {
-  if (p.operation != core::Operation::forward) return plan::Support::no("forward only");
+  if (p.operation != core::Operation::transposed) return plan::Support::no("transposed convolutions only");
   if (std::string far = core::beyond_tiles(p); !far.empty()) return plan::Support::no(std::move(far));
   if (p.dilation != 1) return plan::Support::no("dilation is not 1");
   if (p.stride > 1 << 16) return plan::Support::no("stride above 65536");

@@ -74,7 +74,7 @@ class NarrowKernel final : public plan::Kernel {
 };
 
 plan::Support valid(const Problem& p) {
-  if (p.operation != core::Operation::forward) return plan::Support::no("forward only");
+  if (p.operation != core::Operation::transposed) return plan::Support::no("transposed convolutions only");
   if (std::string far = core::beyond_tiles(p); !far.empty()) return plan::Support::no(std::move(far));
   if (core::Size(p.cout_per_group()) * p.stride > 256)
     return plan::Support::no("more than 256 rows (channel, residue)");

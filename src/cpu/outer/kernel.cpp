@@ -60,7 +60,7 @@ double cycles_of_dots(const core::Problem& p) {
 }
 
 plan::Support supports(const core::Problem& p, const core::DeviceInfo&, const plan::PlanOptions& options) {
-  if (p.operation != core::Operation::weight) return plan::Support::no("gradient of the weight only");
+  if (p.operation != core::Operation::weight) return plan::Support::no("weight gradients only");
   if (std::string far = core::beyond_tiles(p); !far.empty()) return plan::Support::no(std::move(far));
   if (options.force_kernel == kEntry.name) return plan::Support::yes();
   if (cycles(p) > cycles_of_dots(p)) return plan::Support::no("too few ci to make up for copies of dy");

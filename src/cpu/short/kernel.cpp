@@ -66,7 +66,7 @@ class ShortKernel final : public plan::Kernel {
 };
 
 plan::Support valid(const Problem& p) {
-  if (p.operation != core::Operation::forward) return plan::Support::no("forward only");
+  if (p.operation != core::Operation::transposed) return plan::Support::no("transposed convolutions only");
   if (std::string far = core::beyond_tiles(p); !far.empty()) return plan::Support::no(std::move(far));
   if (p.l > 4096 || core::Size(p.l) * p.cin > kBuffer)
     return plan::Support::no("a sample's x is more than 2^18 elements");

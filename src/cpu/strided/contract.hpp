@@ -1,4 +1,4 @@
-// cpu.strided: the input gradient, which is the forward pass of a strided convolution (Conv1d). Every dtype.
+// cpu.strided: strided products (Conv1d and input gradients) of every dtype.
 //
 //   dy (N, Cout, Lout)   w (Cin, Cout/groups, K)   dx (N, Cin, L)
 //   dx[n, ci, i] = bias[ci] + sum over co, k of dy[n, co, stride*i - padding + k*dilation] * w[ci, co, k]

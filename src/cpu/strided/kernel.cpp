@@ -76,7 +76,7 @@ class StridedKernel final : public plan::Kernel {
 };
 
 plan::Support supports(const core::Problem& p, const core::DeviceInfo&, const plan::PlanOptions&) {
-  if (p.operation != core::Operation::grad_input) return plan::Support::no("gradient of the input only");
+  if (p.operation != core::Operation::strided) return plan::Support::no("strided products only");
   if (std::string far = core::beyond_tiles(p); !far.empty()) return plan::Support::no(std::move(far));
   if (p.k > kMostTaps) return plan::Support::no("more than 65536 taps");
   return plan::Support::yes();

@@ -46,7 +46,7 @@ class Kernel final : public plan::Kernel {
 };
 
 plan::Support supports(const Problem& p, const core::DeviceInfo&, const plan::PlanOptions& options) {
-  if (p.operation != core::Operation::strided) return plan::Support::no("gradient of the input only");
+  if (p.operation != core::Operation::strided) return plan::Support::no("strided products only");
   if (std::string far = core::beyond_tiles(p); !far.empty()) return plan::Support::no(std::move(far));
   const int64_t pairs = p.cin_per_group() * p.cout_per_group();
   if (core::Size(pairs) * p.k > 65536) return plan::Support::no("more than 65536 weights in a group");

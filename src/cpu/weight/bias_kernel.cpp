@@ -62,7 +62,7 @@ class BiasKernel final : public plan::Kernel {
 };
 
 plan::Support supports(const core::Problem& p, const core::DeviceInfo&, const plan::PlanOptions&) {
-  if (p.operation != core::Operation::grad_bias) return plan::Support::no("gradient of the bias only");
+  if (p.operation != core::Operation::bias) return plan::Support::no("bias gradients only");
   if (std::string far = core::beyond_tiles(p); !far.empty()) return plan::Support::no(std::move(far));
   return plan::Support::yes();
 }

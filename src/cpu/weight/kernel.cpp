@@ -63,7 +63,7 @@ class WeightKernel final : public plan::Kernel {
 };
 
 plan::Support supports(const core::Problem& p, const core::DeviceInfo&, const plan::PlanOptions&) {
-  if (p.operation != core::Operation::grad_weight) return plan::Support::no("gradient of the weight only");
+  if (p.operation != core::Operation::weight) return plan::Support::no("weight gradients only");
   if (std::string far = core::beyond_tiles(p); !far.empty()) return plan::Support::no(std::move(far));
   if (p.k > strided::kMostTaps) return plan::Support::no("more than 65536 taps");
   return plan::Support::yes();

@@ -44,7 +44,7 @@ void (*function_of(DType dtype))(BiasAloneParams) {
 
 bool needs_bias_alone(const Problem& p, BiasStored stored) {
   if (!p.has_bias) return false;
-  if (p.operation != core::Operation::forward) return has_unreached_strided(p);
+  if (p.operation != core::Operation::transposed) return has_unreached_strided(p);
   const core::Polyphase f(p);
   if (stored == BiasStored::none && f.count < p.stride) return true;
   const int64_t longer = f.longer();
@@ -56,7 +56,7 @@ Status store_bias_alone(const Launcher& launcher, const Problem& p, const plan::
   if (operands.bias == nullptr || !needs_bias_alone(p, stored)) return {};
   BiasAloneParams params{};
   constexpr int64_t kMostBlocks = 1024;
-  if (p.operation != core::Operation::forward) {
+  if (p.operation != core::Operation::transposed) {
     params.bias = operands.bias, params.y = operands.output;
     params.n = p.n, params.cout = p.cin, params.l = p.lout(), params.lout = p.l, params.k = p.k;
     params.stride = p.stride, params.padding = p.padding, params.dilation = p.dilation;

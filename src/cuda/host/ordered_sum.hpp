@@ -9,7 +9,8 @@ namespace tconv::cuda {
 // The type in which partial sums are held and added: the dtype's accumulation type, or float64.
 enum class Parts { accumulator, float64 };
 
-// For a forward problem whose partial sums are in the workspace: as many as y has elements, for each split.
+// For a transposed product whose partial sums are in the workspace: as many as y has elements, for each
+// split.
 FlatSumParams flat_sum_params(const core::Problem& problem, const plan::Operands& operands,
                               const void* workspace, int splits);
 

@@ -64,9 +64,9 @@ Status make_planes(const TransposedForm& form, const Problem& p, const Launcher&
 }  // namespace
 
 std::string no_transposed_form(const Problem& p) {
-  if (p.operation == Operation::forward) return "";
+  if (p.operation == Operation::transposed) return "";
   const std::string operation = std::string("operation ") + name_of(p.operation);
-  if (p.operation != Operation::grad_input) return operation + ": this kernel is for transposed and strided";
+  if (p.operation != Operation::strided) return operation + ": this kernel is for transposed and strided";
   if (p.lout() < 1) return operation + " of no outputs";
   if (std::string far = core::beyond_tiles(p); !far.empty()) return far;
   const Cut cut = cut_of(p);
@@ -90,7 +90,7 @@ TransposedForm transposed_form(const Problem& p) {
   form.product = p;
   WeightSteps& w = form.weights;
   const int64_t group = p.cin_per_group() * p.cout_per_group() * p.k, row = p.cout_per_group() * p.k;
-  if (p.operation == Operation::forward) {
+  if (p.operation == Operation::transposed) {
     w = {group, row, p.k, static_cast<int32_t>(std::min<int64_t>(p.k, 1 << 30)), 0, 1, 1, Divisor::of(1)};
     return form;
   }
@@ -100,7 +100,7 @@ TransposedForm transposed_form(const Problem& p) {
              first = static_cast<int32_t>((cut.taps - 1) * cut.apart);
   w = {group, p.k, row, k, first, -apart, phases, Divisor::of(static_cast<uint32_t>(phases))};
   Problem& q = form.product;
-  q.operation = Operation::forward;
+  q.operation = Operation::transposed;
   q.cin = p.cout * cut.phases;
   q.cout = p.cin;
   q.k = cut.taps;
@@ -155,7 +155,7 @@ std::string words_of(const TransposedForm& form) {
 
 Status form_input(const TransposedForm& form, const Problem& p, const Launcher& launcher,
                   const plan::Operands& operands, void* planes, const void*& x) {
-  x = p.operation == Operation::forward ? operands.x : operands.grad_output;
+  x = p.operation == Operation::transposed ? operands.x : operands.grad_output;
   if (!form.planes) return {};
   const Status made = make_planes(form, p, launcher, x, planes);
   x = planes;

@@ -88,7 +88,7 @@ class Kernel final : public plan::Kernel {
 };
 
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions&) {
-  if (std::string other = plan::other_operation(p, core::Operation::grad_bias); !other.empty()) {
+  if (std::string other = plan::other_operation(p, core::Operation::bias); !other.empty()) {
     return Support::no(std::move(other));
   }
   if (device.sm < 70) return Support::no("compute capability below 7.0");

@@ -141,7 +141,7 @@ class DenseKernel final : public plan::Kernel {
 };
 
 plan::Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
-  if (std::string other = plan::other_operation(p, core::Operation::forward); !other.empty()) {
+  if (std::string other = plan::other_operation(p, core::Operation::transposed); !other.empty()) {
     return plan::Support::no(std::move(other));
   }
   if (device.sm < 70) return plan::Support::no("compute capability below 7.0");

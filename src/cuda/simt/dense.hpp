@@ -1,4 +1,4 @@
-// cuda.simt.dense: the forward pass of every problem as one matrix product over the polyphase form
+// cuda.simt.dense: every transposed product as one matrix product over the polyphase form
 // (cuda/device/phases.hpp), in fused multiply-adds.
 //
 //   for each group g, tile of rows m = (n, u), tile of columns c = (cout in g, phase a):

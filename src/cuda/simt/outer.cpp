@@ -93,7 +93,7 @@ class Kernel final : public plan::Kernel {
 };
 
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
-  if (std::string other = plan::other_operation(p, core::Operation::grad_weight); !other.empty()) {
+  if (std::string other = plan::other_operation(p, core::Operation::weight); !other.empty()) {
     return Support::no(std::move(other));
   }
   if (device.sm < 70) return Support::no("compute capability below 7.0");

@@ -46,8 +46,8 @@ class PlainKernel final : public plan::Kernel {
   std::string describe() const override {
     const Operation o = problem_.operation;
     std::string out = "slow path: ";
-    if (o == Operation::forward || o == Operation::grad_input) return out + "one thread an output element";
-    out += o == Operation::grad_weight ? "a block 4x4 channels of one tap" : "a block a channel";
+    if (o == Operation::transposed || o == Operation::strided) return out + "one thread an output element";
+    out += o == Operation::weight ? "a block 4x4 channels of one tap" : "a block a channel";
     if (shape_.splits > 1) {
       out += ", positions split " + std::to_string(shape_.splits) + " ways and summed in order";
     }
@@ -56,15 +56,15 @@ class PlainKernel final : public plan::Kernel {
 
   std::vector<plan::StageLine> stages() const override {
     const Operation o = problem_.operation;
-    const bool sums_positions = o == Operation::grad_weight || o == Operation::grad_bias;
+    const bool sums_positions = o == Operation::weight || o == Operation::bias;
     const std::string schedule = sums_positions ? std::to_string(shape_.tiles) + " tiles x " +
                                                       std::to_string(shape_.splits) + " splits of " +
                                                       std::to_string(shape_.split_positions) + " positions"
                                                 : "a thread an output";
     return {{"schedule", schedule},
             {"source", "operands as they lie, a load a product, any strides"},
-            {"product", o == Operation::grad_bias ? "sums in float64 of short runs"
-                                                  : "fused multiply-adds, short runs added in float64"},
+            {"product", o == Operation::bias ? "sums in float64 of short runs"
+                                             : "fused multiply-adds, short runs added in float64"},
             epilogue_line(problem_),
             writer_line("from registers, element by element", shape_.splits)};
   }
@@ -72,8 +72,8 @@ class PlainKernel final : public plan::Kernel {
   std::string where(int64_t element) const override {
     const PlainParams& k = shape_;
     const std::string place = element_text(problem_, element) + "; ";
-    const bool weight = problem_.operation == Operation::grad_weight;
-    if (!weight && problem_.operation != Operation::grad_bias) {
+    const bool weight = problem_.operation == Operation::weight;
+    if (!weight && problem_.operation != Operation::bias) {
       const int64_t threads = grid_by_element() * kPlainThreads;
       const auto thread = static_cast<int>(element % threads % kPlainThreads);
       return place + text(Holder{element % threads / kPlainThreads, thread, "sum"});
@@ -118,14 +118,14 @@ class PlainKernel final : public plan::Kernel {
   Status launch(const Launcher& launcher, const PlainParams& params) const {
     const Grid by_element{grid_by_element(), kPlainThreads}, by_tile{grid_by_tile(), kPlainThreads};
     switch (problem_.operation) {
-      case Operation::forward:
-        return launcher.run(functions_.forward, by_element, params);
-      case Operation::grad_input:
-        return launcher.run(functions_.grad_input, by_element, params);
-      case Operation::grad_weight:
-        return launcher.run(functions_.grad_weight, by_tile, params);
-      case Operation::grad_bias:
-        return launcher.run(functions_.grad_bias, by_tile, params);
+      case Operation::transposed:
+        return launcher.run(functions_.transposed, by_element, params);
+      case Operation::strided:
+        return launcher.run(functions_.strided, by_element, params);
+      case Operation::weight:
+        return launcher.run(functions_.weight, by_tile, params);
+      case Operation::bias:
+        return launcher.run(functions_.bias, by_tile, params);
     }
     return {};
   }
@@ -134,8 +134,8 @@ class PlainKernel final : public plan::Kernel {
   void split() {
     const Problem& p = problem_;
     shape_.splits = 1;
-    const bool weight = p.operation == Operation::grad_weight;
-    if (!weight && p.operation != Operation::grad_bias) return;
+    const bool weight = p.operation == Operation::weight;
+    if (!weight && p.operation != Operation::bias) return;
     shape_.positions = p.lout() == 0 ? 0 : p.n * (weight ? p.l : p.lout());
     shape_.tiles = weight ? p.groups * ceil_div(p.cin_per_group(), kPlainTile) *
                                 ceil_div(p.cout_per_group(), kPlainTile) * p.k

@@ -42,10 +42,10 @@ struct PlainParams {
 };
 
 struct PlainFunctions {
-  void (*forward)(PlainParams);
-  void (*grad_input)(PlainParams);
-  void (*grad_weight)(PlainParams);
-  void (*grad_bias)(PlainParams);
+  void (*transposed)(PlainParams);
+  void (*strided)(PlainParams);
+  void (*weight)(PlainParams);
+  void (*bias)(PlainParams);
 };
 
 PlainFunctions plain_f32();

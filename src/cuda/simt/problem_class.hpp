@@ -20,7 +20,7 @@ inline bool mostly_cut(const core::Problem& p) {
 
 // Empty, or why none of these kernels can run.
 inline std::string simt_refusal(const core::Problem& p, const core::DeviceInfo& device) {
-  if (std::string other = plan::other_operation(p, core::Operation::forward); !other.empty()) return other;
+  if (std::string other = plan::other_operation(p, core::Operation::transposed); !other.empty()) return other;
   if (std::string far = core::beyond_tiles(p); !far.empty()) return far;
   if (mostly_cut(p)) return "padding cuts nearly all outputs of a stride";
   return device.sm < 70 ? "compute capability below 7.0" : "";

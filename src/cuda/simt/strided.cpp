@@ -150,7 +150,7 @@ class StridedKernel final : public plan::Kernel {
 };
 
 std::string refusal(const Problem& p, const DeviceInfo& device) {
-  if (std::string other = plan::other_operation(p, core::Operation::grad_input); !other.empty()) return other;
+  if (std::string other = plan::other_operation(p, core::Operation::strided); !other.empty()) return other;
   if (device.sm < 70) return "compute capability below 7.0";
   if (std::string far = core::beyond_tiles(p); !far.empty()) return far;
   constexpr int64_t kCount = 1 << 20;

@@ -1,4 +1,4 @@
-// cuda.sm80.dense: the forward pass as an implicit matrix product on tensor cores, by mma.sync.
+// cuda.sm80.dense: transposed products as an implicit matrix product on tensor cores, by mma.sync.
 //
 // In the polyphase form (cuda/device/phases.hpp) a row is (cout, phase), a column is a position u, and the
 // depth is channels x taps:

@@ -1,4 +1,4 @@
-// cuda.sm80.overlap: the forward pass with raw weights, by mma.sync; one launch, no workspace.
+// cuda.sm80.overlap: transposed products with raw weights, by mma.sync; one launch, no workspace.
 //
 // A raw row of weights, that of an input channel, lies side by side over (cout, k). So the wide side of the
 // matrix product is (cout, k), every tap is multiplied once with every position of x, and the products are

@@ -20,22 +20,22 @@ using core::Problem;
 constexpr int kSplits[] = {1, 2, 4, 8};
 
 // How a tile's rows are cut out of (cout, k).
-struct Rows {
+struct RowCut {
   bool whole = true;
   int64_t couts = 0, chunk = 0;  // 0 couts: no way
   int64_t cout_tiles = 0, phase_tiles = 0;
 };
 
-int64_t tiles_of(const Rows& rows) {
+int64_t tiles_of(const RowCut& rows) {
   return rows.cout_tiles * rows.phase_tiles;
 }
 
-Rows rows_of(const Problem& p, const Phases& f, int64_t most_rows, int64_t vector) {
-  Rows best;
+RowCut rows_of(const Problem& p, const Phases& f, int64_t most_rows, int64_t vector) {
+  RowCut best;
   const int64_t couts = p.cout_per_group();
   const auto take = [&](bool whole, int64_t most, int64_t chunk) {
     if (most < 1) return;
-    Rows rows{whole, std::min(most, couts), chunk, 0, 0};
+    RowCut rows{whole, std::min(most, couts), chunk, 0, 0};
     // Tiles that begin on a vector, where that leaves nearly as many couts.
     const int64_t even = vector / std::gcd(vector, p.k), fewer = rows.couts / even * even;
     if (whole && rows.couts < couts && fewer * 8 >= rows.couts * 7) rows.couts = fewer;
@@ -51,7 +51,7 @@ Rows rows_of(const Problem& p, const Phases& f, int64_t most_rows, int64_t vecto
   return best;
 }
 
-void set_rows(OverlapParams& k, const Problem& p, const Phases& f, const Rows& rows) {
+void set_rows(OverlapParams& k, const Problem& p, const Phases& f, const RowCut& rows) {
   k.whole = rows.whole;
   k.couts = static_cast<int>(rows.couts);
   k.chunk = static_cast<int>(rows.chunk);
@@ -187,7 +187,7 @@ OverlapPlan overlap_plan_of(const Problem& p, const core::DeviceInfo& d, const O
   k.splits = config.splits;
   if (k.splits > 1 && (d.sm < 90 || k.splits > k.slabs)) return plan;
   const OverlapTile& tile = kOverlapTiles[config.tile];
-  const Rows rows = rows_of(p, f, tile.rows, 16 / shape.element);
+  const RowCut rows = rows_of(p, f, tile.rows, 16 / shape.element);
   if (rows.couts == 0 || !set_columns(k, p, f, tile.columns)) return plan;
   set_rows(k, p, f, rows);
   const auto steps = p.x_steps();
@@ -223,7 +223,7 @@ OverlapPlan overlap_plan(const Problem& p, const core::DeviceInfo& d, bool batch
 }
 
 std::string overlap_refusal(const Problem& p, const core::DeviceInfo& d) {
-  if (std::string other = plan::other_operation(p, core::Operation::forward); !other.empty()) return other;
+  if (std::string other = plan::other_operation(p, core::Operation::transposed); !other.empty()) return other;
   if (d.sm < 80) return "compute capability below 8.0: no tf32 or bfloat16 tensor cores";
   if (p.dtype == core::DType::f64) {
     return "dtype f64: this kernel is for float32 and 16-bit types";

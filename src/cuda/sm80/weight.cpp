@@ -86,7 +86,7 @@ std::vector<plan::StageLine> Sm80Weight::stages() const {
 }
 
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
-  if (std::string other = plan::other_operation(p, core::Operation::grad_weight); !other.empty()) {
+  if (std::string other = plan::other_operation(p, core::Operation::weight); !other.empty()) {
     return Support::no(std::move(other));
   }
   if (device.sm < 80) return Support::no("compute capability below 8.0: no tf32 or bfloat16 tensor cores");

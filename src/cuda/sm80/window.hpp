@@ -1,4 +1,4 @@
-// cuda.sm80.window: strided products (Conv1d forward, input gradients) in one launch, by mma.sync. It reads
+// cuda.sm80.window: strided products (Conv1d, input gradients) in one launch, by mma.sync. It reads
 // raw weights and dy in place and needs no workspace.
 //
 // A raw row of weights, that of channel ci, lies side by side over (co, k), which is the depth of the

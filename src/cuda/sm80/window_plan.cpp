@@ -186,7 +186,7 @@ WindowPlan window_plan(const Problem& p, const DeviceInfo& d, bool batch_invaria
 }
 
 std::string window_refusal(const Problem& p, const DeviceInfo& d) {
-  if (std::string other = plan::other_operation(p, core::Operation::grad_input); !other.empty()) return other;
+  if (std::string other = plan::other_operation(p, core::Operation::strided); !other.empty()) return other;
   if (d.sm < 80) return "compute capability below 8.0: no tf32 or bfloat16 tensor cores";
   if (p.dtype == core::DType::f64) return "dtype f64: this kernel is for float32 and 16-bit types";
   if (p.lout() > 1 && p.y_steps()[2] != 1) return "positions of dy do not lie side by side";

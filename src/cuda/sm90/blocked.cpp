@@ -56,7 +56,7 @@ class Sm90Blocked final : public plan::Kernel {
     const Sm90StageParams& k = plan_.main.params;
     std::byte* const first = context.workspace + blocks_at() + 16 * plan_.slack;
     Sm90BlockingParams blocking = plan_.blocking;
-    blocking.from = asked_.operation == core::Operation::forward ? operands.x : operands.grad_output;
+    blocking.from = asked_.operation == core::Operation::transposed ? operands.x : operands.grad_output;
     blocking.to = first;
     const auto log = static_cast<std::size_t>(blocked_words(blocking, size_of(asked_.dtype)));
     status = launcher.run(functions_.blocking[log], {plan_.blocking_blocks, kSm90BlockingThreads}, blocking);

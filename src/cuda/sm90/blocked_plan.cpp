@@ -140,8 +140,8 @@ void set_blocking(Sm90BlockedPlan& plan, const Problem& asked) {
   const Problem& f = plan.form.product;
   Sm90StageParams& k = plan.main.params;
   Sm90BlockingParams& b = plan.blocking;
-  const bool forward = asked.operation == core::Operation::forward;
-  const auto steps = forward ? asked.x_steps() : asked.y_steps();
+  const bool transposed = asked.operation == core::Operation::transposed;
+  const auto steps = transposed ? asked.x_steps() : asked.y_steps();
   std::copy_n(steps.begin(), 3, b.from_step);
   b.l = f.l, b.first_u = k.columns.first_u;
   b.samples = static_cast<int32_t>(f.n);
@@ -251,8 +251,8 @@ Sm90BlockedPlan plan_with(const TransposedForm& form, const Problem& asked, cons
     return plan;
   }
   plan.main.cost = cost_of(plan, d);
-  const bool forward = asked.operation == core::Operation::forward;
-  const double read = static_cast<double>(forward ? asked.x_elements() : asked.y_elements()) *
+  const bool transposed = asked.operation == core::Operation::transposed;
+  const double read = static_cast<double>(transposed ? asked.x_elements() : asked.y_elements()) *
                       static_cast<double>(size_of(asked.dtype));
   const int log_bytes =
       blocked_words(plan.blocking, size_of(asked.dtype)) + (size_of(asked.dtype) == 4 ? 1 : 0);

@@ -1,4 +1,4 @@
-// cuda.sm90.dense: the forward pass as an implicit matrix product by wgmma, on Hopper.
+// cuda.sm90.dense: transposed products as an implicit matrix product by wgmma, on Hopper.
 //
 // In the polyphase form (cuda/device/phases.hpp) a row is (cout, phase), phase fastest; a column is a
 // position u; the depth is channels x taps. One kernel (kernel.cuh), persistent, an SM a block, whose warps

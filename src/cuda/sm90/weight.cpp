@@ -104,7 +104,7 @@ std::vector<plan::StageLine> Kernel::stages() const {
 }
 
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
-  if (std::string other = plan::other_operation(p, core::Operation::grad_weight); !other.empty()) {
+  if (std::string other = plan::other_operation(p, core::Operation::weight); !other.empty()) {
     return Support::no(std::move(other));
   }
   if (device.sm != 90) return Support::no("compute capability not 9.0: no wgmma");

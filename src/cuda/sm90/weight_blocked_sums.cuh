@@ -58,9 +58,9 @@ struct RowBlock {
 };
 
 // ci and the part of k that a row of the product says; k < 0: no one's row.
-struct Row {
+struct TapOfRow {
   int ci, k;
-  __device__ Row(const Sm90WeightBlockedParams& p, int block, int inside) {
+  __device__ TapOfRow(const Sm90WeightBlockedParams& p, int block, int inside) {
     k = -1;
     ci = 0;
     if (block >= p.row_blocks) return;
@@ -126,7 +126,7 @@ __device__ inline void store_part(const Sm90WeightBlockedParams& p, const Place&
 // Fused multiply-adds over the products that exist at places [first, end) of the axis of all samples, by all
 // lanes of a warp.
 template <class S>
-__device__ inline float exact_sum(const Sm90WeightBlockedParams& p, const Place& at, const Row& row,
+__device__ inline float exact_sum(const Sm90WeightBlockedParams& p, const Place& at, const TapOfRow& row,
                                   const Column& column, int64_t first, int64_t end) {
   using T = typename S::Mode::T;
   const int k = row.k + column.a, lane = threadIdx.x % 32;
@@ -154,7 +154,7 @@ template <class S>
 __device__ __noinline__ void repair(const Sm90WeightBlockedParams& p, int block, int inside, uint32_t marked,
                                     uint32_t staged) {
   const Place at(p, S::kRowBlocks, S::kN);
-  const Row row(p, at.row_block + block, inside);
+  const TapOfRow row(p, at.row_block + block, inside);
 #pragma unroll 1
   for (int c = 0; c < S::kN / 32; ++c) {
     uint32_t lanes = __ballot_sync(~0u, marked >> c & 1);
@@ -206,7 +206,7 @@ __device__ inline void store_last(const Sm90WeightBlockedParams& p, const Place&
 #pragma unroll 1
   for (int r = 0; r < 16 * S::kRowBlocks; ++r) {
     const int block = warpgroup * S::kRowBlocks + r / 16, inside = threadIdx.x / 32 % 4 * 16 + r % 16;
-    const Row row(p, at.row_block + block, inside);
+    const TapOfRow row(p, at.row_block + block, inside);
     if (row.k < 0) continue;
     const uint32_t staged = staging + (block * 64 + inside) * S::kPitch * 4;
     float* const part = part_of<S>(p, at) + (block * 64 + inside) * S::kN + lane;
