@@ -1,4 +1,4 @@
-"""Turns committed results (benchmarks/results/*.json) into the tables of README.md and docs/*.md.
+"""Turns committed results (benchmarks/results/*.json) into the tables of README.md and of the pages in docs.
 
 A table stands between the markers `<!-- table:NAME -->` and `<!-- end -->`. NAME is the results' file without .json;
 NAME-summary is the short form for README.md; hopper is torch_cuda.json against its targets. If there are no results, the
@@ -179,7 +179,7 @@ def rendered(name):
 def main():
     check = "--check" in sys.argv[1:]
     differing = []
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         if not path.exists():
             continue
         old = path.read_text()
