@@ -9,7 +9,7 @@ namespace {
 
 TEST(SimtStridedPlan, SoundOverRandomProblems) {
   judge::Rng rng(11);
-  int taken = 0;
+  int taken = 0, addressed = 0;
   plan::PlanOptions forced;
   forced.force_kernel = kSimtStrided.name;
   const core::DeviceInfo d = cuda_test::device("h200");
@@ -31,12 +31,23 @@ TEST(SimtStridedPlan, SoundOverRandomProblems) {
     const int64_t last = p.stride * (positions - 1) + p.dilation * (p.k - 1);
     EXPECT_LT(last, c.window) << what;
     EXPECT_LT(simt::strided_place(c.window - 1), c.pitch) << what;
+    // Threads whose positions lie a multiple of 32 words apart address them all from the first one.
+    const int64_t step = p.stride * c.lanes;
+    for (int64_t n = 1; step % 32 == 0 && n < simt::kStridedPositions; ++n) {
+      for (int64_t e :
+           {int64_t{0}, p.stride, step - 1, c.window - 1 - (simt::kStridedPositions - 1) * step}) {
+        ASSERT_EQ(simt::strided_place(e + n * step), simt::strided_place(e) + n * simt::strided_place(step))
+            << what;
+        ++addressed;
+      }
+    }
     EXPECT_GE(c.unit_words, c.channels * (c.pitch + p.k * c.rows)) << what;
     const int64_t element = p.dtype == core::DType::f64 ? 8 : 4;
     EXPECT_EQ(c.shared_bytes, c.unit_words * c.units_a_block() * element) << what;
     EXPECT_LE(c.shared_bytes, d.shared_per_block) << what;
   }
   EXPECT_GT(taken, 2000);
+  EXPECT_GT(addressed, 2000);
 }
 
 TEST(SimtStridedPlan, TakesWhatTensorCoresWouldWaste) {

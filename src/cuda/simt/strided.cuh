@@ -8,7 +8,8 @@
 //
 // Memory binds where K and R are small: every dy is read once (but for the window's halo) and every dx
 // written once. A window lies in shared memory as numbers of the sums' type, with the gaps of strided_place.
-// Where it reaches beyond dy, products are left out one by one: an infinite weight there makes nothing.
+// Where it reaches beyond dy it holds zeros, which add nothing to a sum. Beside a weight that is not finite
+// they would: then products are left out one by one.
 #pragma once
 
 #include "cuda/device/divide.cuh"
@@ -16,6 +17,10 @@
 #include "cuda/simt/strided.hpp"
 
 namespace tconv::cuda::simt {
+
+__device__ __forceinline__ int place(int e) {
+  return e + (e >> 5);  // strided_place in 32 bits
+}
 
 // What of a window is dy's: elements [begin, begin + count).
 struct StridedWindow {
@@ -30,18 +35,22 @@ struct StridedWindow {
   __device__ bool has(int e) const { return static_cast<unsigned>(e - begin) < static_cast<unsigned>(count); }
 };
 
-// Weights of `count` channels of R rows, as [channel][k][row].
+// Weights of `count` channels of R rows, as [channel][k][row]. Says whether the lane's are finite.
 template <class T, int R>
-__device__ __forceinline__ void stage_weights(const StridedParams& p, Accumulator<T>* weights,
+__device__ __forceinline__ bool stage_weights(const StridedParams& p, Accumulator<T>* weights,
                                               const T* weight, int rows, int count, int lane) {
   const int run = count * static_cast<int>(p.k);
+  bool finite = true;
 #pragma unroll
   for (int r = 0; r < R; ++r) {
     const T* from = weight + r * p.cout_group * p.k;
     for (int e = lane; e < run; e += p.lanes) {
-      weights[e * R + r] = r < rows ? widen(__ldg(from + e)) : Accumulator<T>(0);
+      const auto value = r < rows ? widen(__ldg(from + e)) : Accumulator<T>(0);
+      finite &= value - value == Accumulator<T>(0);
+      weights[e * R + r] = value;
     }
   }
+  return finite;
 }
 
 // The window of `count` channels; as many loads under way as one channel of a short kernel has.
@@ -62,7 +71,7 @@ __device__ __forceinline__ void stage_window(const StridedParams& p, const Strid
 #pragma unroll
       for (int i = 0; i < kLoads; ++i) {
         const int e = first + i * p.lanes;
-        if (e < p.window) to[e + (e >> 5)] = widen(values[i]);
+        if (e < p.window) to[place(e)] = widen(values[i]);
       }
     }
   }
@@ -76,7 +85,70 @@ class StridedSums {
   static constexpr int kP = kStridedPositions;
 
   __device__ __forceinline__ void add(const StridedParams& p, const StridedWindow& of_dy, const Sum* window,
-                                      const Sum* weights, int count, int lane) {
+                                      const Sum* weights, bool finite, int count, int lane) {
+    // A step of a multiple of 32 crosses the same number of gaps from anywhere: one address serves all
+    // positions of a thread.
+    if ((finite || of_dy.count == p.window) && p.lanes * static_cast<int>(p.stride) % 32 == 0) {
+      add_all(p, of_dy, window, weights, count, lane);
+    } else {
+      add_any(p, of_dy, window, weights, count, lane);
+    }
+  }
+
+  // to: the first row's output of the thread's first position, which is `at`.
+  __device__ __forceinline__ void store(const StridedParams& p, T* to, int64_t ci, int rows,
+                                        int64_t at) const {
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      if (r >= rows) break;
+      const Epilogue<T> epilogue = epilogue_of<T>(p.bias, ci + r);
+#pragma unroll
+      for (int i = 0; i < kP; ++i) {
+        if (at + i * p.lanes >= p.l) break;
+        to[r * p.l + i * p.lanes] = any_[i] ? epilogue(sums_[r][i] + Sum(0)) : epilogue.alone();
+      }
+    }
+  }
+
+ private:
+  // Whether any tap of the position whose first is e lies in dy.
+  __device__ __forceinline__ static bool has_tap(const StridedParams& p, const StridedWindow& of_dy, int e) {
+    const int dilation = static_cast<int>(p.dilation);
+    const int before = max(of_dy.begin - e, 0), skipped = (before + dilation - 1) / dilation;
+    return skipped < static_cast<int>(p.k) && of_dy.has(e + skipped * dilation);
+  }
+
+  // Every product, those with the zeros around dy included.
+  __device__ __forceinline__ void add_all(const StridedParams& p, const StridedWindow& of_dy,
+                                          const Sum* window, const Sum* weights, int count, int lane) {
+    const int dilation = static_cast<int>(p.dilation);
+    const int step = place(p.lanes * static_cast<int>(p.stride));
+    for (int c = 0; c < count; ++c) {
+      const Sum* from = window + c * p.pitch;
+      const Sum* w = weights + c * static_cast<int>(p.k) * R;
+      int e = lane * static_cast<int>(p.stride);
+#pragma unroll 4
+      for (int k = 0; k < static_cast<int>(p.k); ++k, e += dilation, w += R) {
+        const Sum* at = from + place(e);
+        Sum x[kP];
+#pragma unroll
+        for (int i = 0; i < kP; ++i) x[i] = at[i * step];
+#pragma unroll
+        for (int r = 0; r < R; ++r) {
+          const Sum by = w[r];
+#pragma unroll
+          for (int i = 0; i < kP; ++i) sums_[r][i] = fma(x[i], by, sums_[r][i]);
+        }
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kP; ++i) {
+      any_[i] = has_tap(p, of_dy, (lane + i * p.lanes) * static_cast<int>(p.stride));
+    }
+  }
+
+  __device__ __forceinline__ void add_any(const StridedParams& p, const StridedWindow& of_dy,
+                                          const Sum* window, const Sum* weights, int count, int lane) {
     const int stride = static_cast<int>(p.stride), dilation = static_cast<int>(p.dilation);
     const bool inside = of_dy.count == p.window;
     for (int c = 0; c < count; ++c) {
@@ -89,7 +161,7 @@ class StridedSums {
 #pragma unroll
         for (int i = 0; i < kP; ++i) {
           const int at = e + i * p.lanes * stride;
-          x[i] = from[at + (at >> 5)];
+          x[i] = from[place(at)];
         }
         if (inside) {
 #pragma unroll
@@ -115,22 +187,6 @@ class StridedSums {
     }
   }
 
-  // to: the first row's output of the thread's first position, which is `at`.
-  __device__ __forceinline__ void store(const StridedParams& p, T* to, int64_t ci, int rows,
-                                        int64_t at) const {
-#pragma unroll
-    for (int r = 0; r < R; ++r) {
-      if (r >= rows) break;
-      const Epilogue<T> epilogue = epilogue_of<T>(p.bias, ci + r);
-#pragma unroll
-      for (int i = 0; i < kP; ++i) {
-        if (at + i * p.lanes >= p.l) break;
-        to[r * p.l + i * p.lanes] = any_[i] ? epilogue(sums_[r][i] + Sum(0)) : epilogue.alone();
-      }
-    }
-  }
-
- private:
   Sum sums_[R][kP] = {};
   bool any_[kP] = {};
 };
@@ -163,10 +219,13 @@ __global__ void __launch_bounds__(kStridedThreads, R == 8 || sizeof(T) == 8 ? 4 
     for (int64_t co = 0; co < p.cout_group; co += p.channels) {
       const int count = static_cast<int>(min(int64_t{p.channels}, p.cout_group - co));
       __syncthreads();
-      if (there && rows > 0) stage_weights<T, R>(p, weights, weight + co * p.k, rows, count, lane);
+      bool finite = true;
+      if (there && rows > 0) {
+        finite = stage_weights<T, R>(p, weights, weight + co * p.k, rows, count, lane);
+      }
       if (there && turn == 0) stage_window<T>(p, of_dy, window, dy + co * p.dy_step[1], count, lane);
-      __syncthreads();
-      if (there && rows > 0) sums.add(p, of_dy, window, weights, count, lane);
+      finite = __syncthreads_and(finite);
+      if (there && rows > 0) sums.add(p, of_dy, window, weights, finite, count, lane);
     }
     T* to = static_cast<T*>(p.dx) + (n * p.cin + ci) * p.l + begin + lane;
     if (there) sums.store(p, to, ci, rows, begin + lane);
