@@ -18,7 +18,7 @@ struct Fp16Scaled {
 };
 
 // ieee float32 in two parts of float16, of 11 bits each: v*scale = hi + lo/2^11 up to 2^-22 of it. Scales and
-// marks as of Fp16Scaled; marked tiles are computed by Ieee. Only where x comes by tensor copies.
+// marks as of Fp16Scaled; marked tiles are computed by Ieee.
 struct Fp16Split {
   using T = float;
   using Sum = float;

@@ -50,9 +50,9 @@
 //
 // Modes: as in sm80/modes.cuh. ieee float32 is hi*hi + hi*lo + lo*hi, as the tensor core truncates where it
 // accumulates with sums that are added in registers from time to time. In tf32 a tap's products go to fresh
-// sums. In float16, where x comes by tensor copies, lo is kept 2^11 times larger, so that it has all its bits
-// wherever hi is normal: hi*hi goes to fresh sums for 32 channels, the others to sums of their own. That is
-// 22 bits of each operand either way.
+// sums. In float16 lo is kept 2^11 times larger, so that it has all its bits wherever hi is normal: hi*hi
+// goes to fresh sums for 32 channels of some taps, the others to sums of their own (gathered, to the same
+// registers before). That is 22 bits of each operand either way.
 //
 // Splits and folded samples: as in sm80/dense.hpp, [split][row][column] in the workspace, summed in order.
 // What else was tried: docs/design/hopper.md.

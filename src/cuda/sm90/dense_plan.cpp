@@ -216,7 +216,7 @@ bool sm90_has(Arithmetic mode, bool scaled, int tile) {
   const bool ieee = mode == Arithmetic::ieee;
   if (mode == Arithmetic::f64 || (scaled && !sm90_scales(mode))) return false;
   if (t.tma) return ieee ? scaled && t.row_blocks == 1 : scaled == (mode == Arithmetic::tf32);
-  return ieee ? !scaled && t.n < 256 : !scaled || t.n < 256;
+  return t.n < 256 || (!ieee && !scaled);
 }
 
 Sm90Packing sm90_packing(const Problem& p, Arithmetic mode, bool scaled) {

@@ -2,9 +2,10 @@
 
 namespace tconv::cuda {
 
-// Only where x comes by tensor copies, and of one row block: its sums take the registers of a second one.
+// By tensor copies of one row block alone: its sums take the registers of a second one.
 Sm90Functions sm90_split() {
   Sm90Functions f{};
+  sm90::set_gather<sm90::Fp16Split>(f);
   sm90::set_tma<sm90::Fp16Split, 1>(f);
   return f;
 }

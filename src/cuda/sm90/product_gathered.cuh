@@ -52,6 +52,7 @@ class GatheredProduct {
   // ones have been issued. (A wait that is not in every iteration of the loop makes ptxas serialise
   // all wgmma, C7520.) Returns what the loading warps saw in the tile.
   __device__ Seen sums_of_tile(Sums& sums) {
+    if constexpr (std::is_same_v<Mode, Fp16Split>) return promoted_scaled(sums);
     if constexpr (Mode::kParts == 2) return promoted(sums);
     Seen seen;
     unsigned long long marked = 0;
@@ -142,6 +143,79 @@ class GatheredProduct {
       }
     }
     return {__shfl_sync(0xffffffffu, marked != 0, 0) != 0, 1};
+  }
+
+  // The same of float16: the small products are 2^11 times larger, so that they are added up by themselves
+  // before the others take their registers. A third set of sums would not fit. Up to 4 taps share the waits,
+  // while as many slots are on their way.
+  __device__ Seen promoted_scaled(Sums& total) {
+    const int together = min(4, p_.weights.slots / 2);
+    Seen seen;
+    unsigned long long marked = 0;
+#pragma unroll
+    for (int i = 0; i < S::kN / 2; ++i) total[i] = 0;
+    Sums sums;
+    for (int slab = block_.first_slab; slab < block_.end_slab; ++slab) {
+      for (int group = 0; group < p_.source.tap_groups; ++group) {
+        const int taps = min(p_.source.tap_group, p_.sizes.taps - group * p_.source.tap_group);
+        ptx::barrier_wait(rings_.full(0, stage_.at), stage_.parity);
+        if (leader_) {
+          marked |= marks_[stage_.at];
+          seen.unscale = unscales_[stage_.at];
+        }
+        for (int i = 0; i < taps;) {
+          const int end = min(taps, i + together);
+          RingPlace slot = slot_;
+          uint64_t b = x_ + (stage_.at * p_.source.stage_bytes >> 4) +
+                       static_cast<uint32_t>(p_.source.halo - p_.sizes.step * i);
+#pragma unroll 1
+          for (int tap = i; tap < end; ++tap) {
+            ptx::barrier_wait(rings_.weights_full(slot.at), slot.parity);
+            multiply_small(sums, weights_ + static_cast<uint32_t>(slot.at * S::kSlotBytes >> 4), b, tap > i);
+            b -= p_.sizes.step;
+            slot.advance(p_.weights.slots);
+          }
+          ptx::wgmma_wait<0>(sums);
+#pragma unroll
+          for (int k = 0; k < S::kN / 2; ++k) total[k] = fmaf(sums[k], Fp16Split::kDown, total[k]);
+          slot = slot_;
+          b += p_.sizes.step * (end - i);
+#pragma unroll 1
+          for (int tap = i; tap < end; ++tap) {
+            multiply_large(sums, weights_ + static_cast<uint32_t>(slot.at * S::kSlotBytes >> 4), b, tap > i);
+            b -= p_.sizes.step;
+            slot.advance(p_.weights.slots);
+          }
+          ptx::wgmma_wait<0>(sums);
+          for (; i < end; ++i) {
+            release(i == taps - 1 ? stage_.at : -1, slot_.at);
+            slot_.advance(p_.weights.slots);
+          }
+#pragma unroll
+          for (int k = 0; k < S::kN / 2; ++k) total[k] += sums[k];
+        }
+        stage_.advance(p_.source.stages);
+      }
+    }
+    seen.unscale = __shfl_sync(0xffffffffu, seen.unscale, 0);
+    seen.marked = __shfl_sync(0xffffffffu, marked != 0, 0);
+    return seen;
+  }
+  // 32 channels of a tap, from descriptors of both operands' first parts.
+  __device__ void multiply_small(Sums& sums, uint64_t a, uint64_t b, int accumulate) const {
+    const uint64_t a_lo = a + (kSm90PartBytes >> 4), b_lo = b + kSm90Blocks * p_.source.pitch;
+    ptx::wgmma_fence();
+    ptx::wgmma<kOperand<Mode>, S::kN>(sums, a_lo, b, accumulate);
+    ptx::wgmma<kOperand<Mode>, S::kN>(sums, a, b_lo, 1);
+    ptx::wgmma<kOperand<Mode>, S::kN>(sums, a_lo + kStepA, b + 2 * p_.source.pitch, 1);
+    ptx::wgmma<kOperand<Mode>, S::kN>(sums, a + kStepA, b_lo + 2 * p_.source.pitch, 1);
+    ptx::wgmma_commit();
+  }
+  __device__ void multiply_large(Sums& sums, uint64_t a, uint64_t b, int accumulate) const {
+    ptx::wgmma_fence();
+    ptx::wgmma<kOperand<Mode>, S::kN>(sums, a, b, accumulate);
+    ptx::wgmma<kOperand<Mode>, S::kN>(sums, a + kStepA, b + 2 * p_.source.pitch, 1);
+    ptx::wgmma_commit();
   }
 
   const Sm90GatherParams& p_;

@@ -51,7 +51,7 @@ class GatherSource : GatherLoads<S> {
   using typename GatherLoads<S>::Batch;
   using GatherLoads<S>::kWarps, GatherLoads<S>::kPositions, GatherLoads<S>::kRounds, GatherLoads<S>::p_;
   using GatherLoads<S>::channel_, GatherLoads<S>::find;
-  static constexpr bool kScaled = std::is_same_v<Mode, Fp16Scaled>;
+  static constexpr bool kScaled = kIsScaled<Mode>;
 
   // What the prologue makes of x.
   __device__ void prepare(Batch& batch, int first, int pieces) const {
@@ -86,7 +86,12 @@ class GatherSource : GatherLoads<S> {
                                             __byte_perm(v[4], v[5], which), __byte_perm(v[6], v[7], which)});
         }
       } else if constexpr (kScaled) {
-        ptx::store_shared16(to, hold(batch[r]));
+        const uint4 unit = hold(batch[r]);
+        ptx::store_shared16(to, unit);
+        if constexpr (Mode::kParts == 2) {
+          ptx::store_shared16(to + kSm90Blocks * p_.source.pitch * 16,
+                              rest_of_unit(batch[r], scale_.up(), unit));
+        }
       } else {
         uint4 parts[Mode::kParts];
         Mode::operand(batch[r], parts);

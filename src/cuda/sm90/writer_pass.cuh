@@ -21,7 +21,7 @@ class PassWriter : PassRows<S> {
   using Mode = typename S::Mode;
   using T = typename Mode::T;
   using Sums = float[S::kN / 2];
-  static constexpr bool kScaled = std::is_same_v<Mode, Fp16Scaled>;
+  static constexpr bool kScaled = kIsScaled<Mode>;
   using PassRows<S>::kVector, PassRows<S>::kPass, PassRows<S>::kLeadsAt;
 
   // The table of rows and, where phases are skewed, for each place modulo the stride its lead: its column is
