@@ -21,7 +21,9 @@ struct GatherShape {
   static constexpr int kConsumers = kSm90Consumers, kThreads = kSm90Threads;
   static constexpr int kSlotBytes = RowBlocks * Mode::kParts * kSm90PartBytes;
   // Registers of a thread that multiplies and of one that loads. All 512 threads start with 128.
-  static constexpr int kConsumer = N == 256 ? 176 : Mode::kParts == 2 ? 168 : 136;
+  // Those that load hold twice the channels of float32 in float16.
+  static constexpr int kSplit = kIsScaled<Mode> ? 160 : 168;
+  static constexpr int kConsumer = N == 256 ? 176 : Mode::kParts == 2 ? kSplit : 136;
   static constexpr int kProducer = 256 - kConsumer;
 };
 
