@@ -129,6 +129,8 @@ Sm90Kernels leaky_tf32() {
 Sm90Kernels leaky_ieee() {
   Sm90Kernels k{};
   sm90::set_leaky_gather<Ieee, 128>(k.plain, 3);
+  sm90::set_leaky_gather<sm90::Fp16Split, 64>(k.scaled, 4);
+  sm90::set_leaky_gather<Ieee, 64>(k.plain, 4);
   sm90::set_leaky_tma<sm90::Fp16Split, 0>(k.scaled);
   sm90::set_leaky_tma<sm90::Fp16Split, 3>(k.scaled);
   k.plain.pack = sm90_ieee().pack;
