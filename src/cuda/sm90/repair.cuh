@@ -1,6 +1,6 @@
 // Outputs that became NaN where a zero that stands for no product met an infinity: computed again, by fused
 // multiply-adds over what is there. Slow, and only where such zeros or weights are (Sm90Params::ragged,
-// marks).
+// marks). A sum that is NaN already ends there: of data that is NaN throughout, nearly every one at once.
 #pragma once
 
 #include "cuda/sm90/rings.cuh"
@@ -8,6 +8,32 @@
 namespace tconv::cuda::sm90 {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+// Calls again(i) for each of some sums that is NaN, or for all of them: of rows, one after the other. For
+// what repairs outputs. It reads none back: a column that no one stores may be NaN in every tile, as its
+// operands are what memory held.
+template <int Rows, int Count, class Again>
+__device__ inline void for_each_nan(const float (&sums)[Rows][Count], bool all, const Again& again) {
+  constexpr int kWords = (Rows * Count + 31) / 32;
+  uint32_t words[kWords] = {};
+#pragma unroll
+  for (int i = 0; i < Rows * Count; ++i) {
+    const float sum = sums[i / Count][i % Count];
+    words[i / 32] |= uint32_t{all || sum != sum} << i % 32;
+  }
+#pragma unroll 1
+  for (int first = 0; first < Rows * Count; first += 32) {
+    uint32_t word = words[0];
+#pragma unroll
+    for (int w = 0; w + 1 < kWords; ++w) words[w] = words[w + 1];  // an index that changes takes local memory
+#pragma unroll 1
+    for (; word != 0; word &= word - 1) again(first + __ffs(static_cast<int>(word)) - 1);
+  }
+}
+template <int Count, class Again>
+__device__ inline void for_each_nan(const float (&sums)[Count], bool all, const Again& again) {
+  for_each_nan(reinterpret_cast<const float(&)[1][Count]>(sums), all, again);
+}
 
 // Whether x lies in channel blocks (blocked.hpp), rounded.
 template <class S>
@@ -46,13 +72,13 @@ __device__ inline float sum_again(const typename S::Params& p, const Block& bloc
       (int64_t{block.group} * p.sizes.row_blocks + row_block) * p.weights.row_block_bytes + row * 16;
   const bool last = phase + (p.sizes.taps - 1) * p.sizes.tap_stride < p.sizes.k;
   float sum = 0;
-  for (int slab = block.first_slab; slab < block.end_slab; ++slab) {
+  for (int slab = block.first_slab; slab < block.end_slab && sum == sum; ++slab) {
     const int channels = min(Mode::kSlab, p.sizes.cin_group - slab * Mode::kSlab);
-    for (int j = 0; j < p.sizes.taps - (last ? 0 : 1); ++j) {
+    for (int j = 0; j < p.sizes.taps - (last ? 0 : 1) && sum == sum; ++j) {
       const int64_t position = u - int64_t{j} * p.sizes.step;
       if (position < 0 || position >= p.sizes.l) continue;
       const unsigned char* tap = weights + (int64_t{slab} * p.sizes.taps + j) * Mode::kParts * kSm90PartBytes;
-      for (int c = 0; c < channels; ++c) {
+      for (int c = 0; c < channels && sum == sum; ++c) {
         if (!p.sizes.deep.has(slab * Mode::kSlab + c, j, position)) continue;
         const unsigned char* at = tap + c / Mode::kUnit * kSm90Rows * 16 + c % Mode::kUnit * sizeof(T);
         float weight = widen(*reinterpret_cast<const T*>(at));

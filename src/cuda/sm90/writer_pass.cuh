@@ -71,7 +71,7 @@ class PassWriter : PassRows<S> {
     const bool again = Mode::kParts == 2 && (seen.marked || marks() != 0);
     if (!p_.sizes.ragged && !again && marks() == 0) return;
     sync();  // others store this thread's sums
-    if (again || any_nan(sums)) repair(y, n, u, again);
+    if (again || any_nan(sums)) repair(sums, y, n, u, again);
   }
 
  private:
@@ -206,7 +206,7 @@ class PassWriter : PassRows<S> {
     if constexpr (kScaled) return;
     const bool again = Mode::kParts == 2 && (marked || marks() != 0);
     if (again || ((p_.sizes.ragged || marks() != 0) && any_nan(sums)))
-      repair_partial(row, first_column, again);
+      repair_partial(sums, row, first_column, again);
   }
 
   __device__ TilePlace place_of_register(int i) const {
@@ -214,32 +214,27 @@ class PassWriter : PassRows<S> {
     return {thread_ / 32 * Registers::kRows + of_warp.row, of_warp.column};
   }
   // The thread's own outputs: those that are NaN, or all.
-  __device__ void repair(T* y, int n, int64_t u, bool again) const {
-#pragma unroll 1
-    for (int i = 0; i < S::kN / 2; ++i) {
+  __device__ void repair(const Sums& sums, T* y, int n, int64_t u, bool all) const {
+    for_each_nan(sums, all, [&](int i) {
       const auto [row, at] = place_of_register(i);
       const int cout = row / p_.sizes.phases;
       const int64_t column = u + at;
       const int64_t o =
           column * p_.sizes.stride + int64_t{row % p_.sizes.phases} * p_.sizes.dilation - p_.sizes.padding;
-      if (cout >= couts_ || o < 0 || o >= p_.sizes.lout) continue;
-      T* to = y + cout * p_.sizes.lout + o;
-      const float now = widen(*to);
-      if (now == now && !again) continue;
-      *to = epilogue_of<S>(rows_[row], 1)(sum_again<S>(p_, block_, row_block_, row, n, column));
-    }
+      if (cout >= couts_ || o < 0 || o >= p_.sizes.lout) return;
+      y[cout * p_.sizes.lout + o] =
+          epilogue_of<S>(rows_[row], 1)(sum_again<S>(p_, block_, row_block_, row, n, column));
+    });
   }
-  __device__ void repair_partial(int64_t first_row, int64_t first_column, bool again) const {
-#pragma unroll 1
-    for (int i = 0; i < S::kN / 2; ++i) {
+  __device__ void repair_partial(const Sums& sums, int64_t first_row, int64_t first_column, bool all) const {
+    for_each_nan(sums, all, [&](int i) {
       const auto [row, at] = place_of_register(i);
       const int64_t column = first_column + at, n = column / p_.columns.sample_columns;
-      float* to =
-          static_cast<float*>(p_.operands.output) + (first_row + row) * p_.columns.partial_columns + column;
-      if ((*to == *to && !again) || n >= p_.sizes.samples || row / p_.sizes.phases >= couts_) continue;
-      *to = sum_again<S>(p_, block_, row_block_, row, n,
-                         column - n * p_.columns.sample_columns + p_.columns.first_u);
-    }
+      if (n >= p_.sizes.samples || row / p_.sizes.phases >= couts_) return;
+      static_cast<float*>(p_.operands.output)[(first_row + row) * p_.columns.partial_columns + column] =
+          sum_again<S>(p_, block_, row_block_, row, n,
+                       column - n * p_.columns.sample_columns + p_.columns.first_u);
+    });
   }
 
   using PassRows<S>::p_, PassRows<S>::thread_, PassRows<S>::warpgroup_, PassRows<S>::couts_;

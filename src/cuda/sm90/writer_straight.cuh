@@ -48,7 +48,7 @@ class StraightWriter {
     }
     if (!p_.sizes.ragged && marks() == 0) return;
     __syncwarp();  // lanes of a row store each other's sums
-    if (any_nan(sums)) repair(first);
+    if (any_nan(sums)) repair(sums, first);
   }
 
  private:
@@ -171,21 +171,18 @@ class StraightWriter {
                                              p_.weights.marks_at)[block];
   }
   // The thread's own outputs that are NaN.
-  __device__ void repair(const Place& first) const {
-#pragma unroll 1
-    for (int i = 0; i < S::kN / 2; ++i) {
+  __device__ void repair(const Sums& sums, const Place& first) const {
+    for_each_nan(sums, false, [&](int i) {
       const TilePlace of_warp = Registers::place({lane_, i});
       const int row = warp_ * Registers::kRows + of_warp.row;
       const Outputs at = outputs_at(first, of_warp.column & ~7);
       const int inner = of_warp.column & 7, o = at.o + inner;
-      if (rows_[row].at < 0 || !at.there || o < 0 || o >= p_.sizes.lout) continue;
+      if (rows_[row].at < 0 || !at.there || o < 0 || o >= p_.sizes.lout) return;
       T* const to = static_cast<T*>(p_.operands.output) + (channel_ + row) * p_.sizes.lout + at.at + inner;
-      const float now = widen(*to);
-      if (now == now) continue;
       const int64_t n = (at.at - at.o) / (p_.sizes.cout * p_.sizes.lout);
       *to = epilogue_of<S>(rows_[row],
                            1)(sum_again<S>(p_, block_, row_block_, row, n, int64_t{o} + p_.sizes.padding));
-    }
+    });
   }
 
   const Sm90GatherParams& p_;

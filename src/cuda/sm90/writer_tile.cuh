@@ -71,7 +71,7 @@ class TileWriter : StagedRows<S> {
     if constexpr (kScaled) return;
     if (!p_.sizes.ragged && !seen.weights_marked) return;
     sync();  // others store this thread's sums
-    if (any_nan(sums)) repair(y, n, at, u, first);
+    if (any_nan(sums)) repair(sums, y, n, at, u, first);
   }
 
  private:
@@ -255,10 +255,9 @@ class TileWriter : StagedRows<S> {
   }
 
   // The thread's own outputs that are NaN, of those that the tile stored: others may not be stored yet.
-  __device__ void repair(T* y, int n, int tile, int64_t u, int64_t first) const {
+  __device__ void repair(const Sums& sums, T* y, int n, int tile, int64_t u, int64_t first) const {
     using Registers = TileRegisters<S>;
-#pragma unroll 1
-    for (int i = 0; i < Registers::kRegisters; ++i) {
+    for_each_nan(sums, false, [&](int i) {
       const auto [position, packed] = Registers::place({lane_, i});
       const int row_block = block_.run * S::kRowBlocks + packed / kSm90Rows, row = packed % kSm90Rows;
       const int inner = row / p_.sizes.phases, cout = row_block * p_.sizes.block_couts + inner;
@@ -267,13 +266,11 @@ class TileWriter : StagedRows<S> {
       T* to = y + cout * p_.sizes.lout + first;
       int window_from, window_to;
       window_of(to, tile, window_from, window_to);
-      if (inner >= p_.sizes.block_couts || cout >= p_.sizes.cout_group) continue;
-      if (e < window_from || e >= window_to || first + e < 0 || first + e >= p_.sizes.lout) continue;
-      const float now = widen(to[e]);
-      if (now == now) continue;
+      if (inner >= p_.sizes.block_couts || cout >= p_.sizes.cout_group) return;
+      if (e < window_from || e >= window_to || first + e < 0 || first + e >= p_.sizes.lout) return;
       const Row r = load_row(rows_, packed - lane_ % 4 * 2);
       to[e] = epilogue_of<S>(r, 1)(sum_again<S>(p_, block_, row_block, row, n, u + column));
-    }
+    });
   }
 
   using StagedRows<S>::p_;
