@@ -172,8 +172,8 @@ struct PackedSpan {
       : bytes(span) {}
 };
 
-// Operands of one forward run on the host, of a transposed convolution or of a Conv1d (Problem::conv1d),
-// whose input is x as well. 16-bit types are std::uint16_t holding the format's bits. Exactly one of weight
+// Operands of a forward pass on the host, of a transposed convolution or of a Conv1d (Problem::conv1d); the
+// input of both is x. 16-bit types are std::uint16_t holding the format's bits. Exactly one of weight
 // and packed is given.
 template <class T>
 struct Forward {
@@ -217,7 +217,7 @@ class Plan {
   // Any device and operation: pointers, unchecked sizes.
   void run(const tconv_arguments& arguments) const { check(tconv_run(plan_.get(), &arguments)); }
 
-  // Forward on the host, sizes checked. x may be longer than it must be where it has steps of its own.
+  // On the host, sizes checked. x may be longer than it must be if it has steps of its own.
   template <class T>
   void run(const Forward<T>& operands, std::span<std::byte> workspace) const {
     check_spans(operands);
@@ -260,20 +260,14 @@ class Plan {
   template <class T>
   void check_spans(const Forward<T>& f) const {
     static constexpr std::size_t kSizes[] = {4, 8, 2, 2};
-    if (!on_host()) {
-      refuse(
-          "the operands are host spans, and the plan is for CUDA: run(tconv_arguments) takes device "
-          "pointers");
-    }
+    if (!on_host()) refuse("the plan is for CUDA: run(tconv_arguments) takes device pointers");
     if (problem_.operation != TCONV_FORWARD && problem_.operation != TCONV_STRIDED) {
-      refuse("operation is neither forward nor strided: run(tconv_arguments) takes it");
+      refuse("operation is neither transposed nor strided: run(tconv_arguments) takes it");
     }
     if (sizeof(T) != kSizes[problem_.dtype]) refuse("the spans' element type is not the problem's dtype");
     check_size("output", f.output.size(), output_);
     if (output_ == 0) return;  // nothing is read
-    if (!input_gaps_ || f.x.size() < static_cast<std::size_t>(input_)) {
-      check_size("x", f.x.size(), input_);
-    }
+    if (!input_gaps_ || f.x.size() < static_cast<std::size_t>(input_)) check_size("x", f.x.size(), input_);
     if (f.packed.bytes.empty()) {
       check_size("weight", f.weight.size(), weight_);
     } else {
@@ -292,9 +286,7 @@ class Plan {
 inline PackedWeights::PackedWeights(const Plan& plan, const void* weight)
     : key_(plan.pack_key()), buffer_(plan.packed_bytes()) {
   if (!plan.on_host()) {
-    throw InvalidArgument(TCONV_INVALID_ARGUMENT,
-                          "packed weights are in host memory, and the plan is for CUDA: Plan::pack takes a "
-                          "device buffer");
+    throw InvalidArgument(TCONV_INVALID_ARGUMENT, "the plan is for CUDA: Plan::pack takes a device buffer");
   }
   plan.pack(weight, buffer_.span());
 }

@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kName = "cpu.dense";
 
-core::Problem draw_sizes(judge::Rng& rng) {
+core::Problem drawn(judge::Rng& rng) {
   core::Problem p;
   p.groups = rng.pick<int64_t>({1, 1, 1, 2, 3});
   p.cin = p.groups * rng.between(1, 40);
@@ -106,7 +106,7 @@ TEST(CpuDense, AnyStridesOfX) {
 }
 
 TEST(CpuDense, Random) {
-  judge_random(kName, 400, 31, [](judge::Rng& rng, core::Problem& p) { p = draw_sizes(rng); });
+  judge_random(kName, 400, 31, [](judge::Rng& rng, core::Problem& p) { p = drawn(rng); });
 }
 
 TEST(CpuDense, InfiniteWeightsStayWhereTapsAre) {

@@ -21,15 +21,7 @@ TEST(CpuDots, EndsBatchesAndGroups) {
 TEST(CpuDots, Random) {
   judge_random(kKernel, 800, 37, [](judge::Rng& rng, core::Problem& p) {
     p.operation = core::Operation::strided;
-    p.n = rng.between(0, 20);
-    p.groups = rng.pick({1, 1, 1, 2, 3});
-    p.cin = p.groups * rng.log_between(1, 60);
-    p.cout = p.groups * rng.log_between(1, 90);
-    p.l = rng.log_between(1, 12);
-    p.k = rng.log_between(1, 60);
-    p.stride = rng.log_between(1, 20);
-    p.dilation = rng.chance(60) ? 1 : rng.log_between(1, 40);
-    if (p.n * p.cin * p.cout * p.l * p.k > 3'000'000) p.n = 1;
+    draw_sizes(rng, p, {.n = 20, .cin = 60, .cout = 90, .l = 12, .k = 60, .stride = 20});
   });
 }
 

@@ -132,6 +132,23 @@ inline void judge_random(const char* kernel, int problems, uint64_t seed,
   }
 }
 
+// For judge_random: sizes up to these, of a group where they are channels.
+struct Most {
+  int64_t n, cin, cout, l, k, stride, dilation = 40;
+};
+
+inline void draw_sizes(judge::Rng& rng, core::Problem& p, const Most& most) {
+  p.n = rng.between(0, most.n);
+  p.groups = rng.pick({1, 1, 1, 2, 3});
+  p.cin = p.groups * rng.log_between(1, most.cin);
+  p.cout = p.groups * rng.log_between(1, most.cout);
+  p.l = rng.log_between(1, most.l);
+  p.k = rng.log_between(1, most.k);
+  p.stride = rng.log_between(1, most.stride);
+  p.dilation = rng.chance(60) ? 1 : rng.log_between(1, most.dilation);
+  if (p.n * p.cin * p.cout * p.l * p.k > 5'000'000) p.n = 0;
+}
+
 // For judge_random: groups of few channels, some dilated.
 inline void draw_few_channels(judge::Rng& rng, core::Problem& p) {
   p.n = rng.between(0, 3);

@@ -21,14 +21,7 @@ TEST(CpuLongk, ResiduesGroupsAndLengths) {
 
 TEST(CpuLongk, Random) {
   judge_random(kKernel, 1500, 14, [](judge::Rng& rng, core::Problem& p) {
-    p.n = rng.between(0, 3);
-    p.groups = rng.pick({1, 1, 1, 2, 3});
-    p.cin = p.groups * rng.log_between(1, 60);
-    p.cout = p.groups * rng.log_between(1, 5);
-    p.l = rng.log_between(1, 300);
-    p.k = rng.log_between(1, 300);
-    p.stride = rng.log_between(1, 150);
-    if (p.n * p.cin * p.cout * p.l * p.k > 5'000'000) p.n = 0;
+    draw_sizes(rng, p, {.n = 3, .cin = 60, .cout = 5, .l = 300, .k = 300, .stride = 150, .dilation = 1});
   });
 }
 

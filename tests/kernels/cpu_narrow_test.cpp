@@ -29,14 +29,7 @@ TEST(CpuNarrow, TapsAsRows) {
 
 TEST(CpuNarrow, Random) {
   judge_random(kKernel, 1500, 12, [](judge::Rng& rng, core::Problem& p) {
-    p.n = rng.between(0, 3);
-    p.groups = rng.pick({1, 1, 1, 2, 3});
-    p.cin = p.groups * rng.log_between(1, 40);
-    p.cout = p.groups * rng.log_between(1, 20);
-    p.l = rng.log_between(1, 900);
-    p.k = rng.log_between(1, 30);
-    p.stride = rng.log_between(1, 12);
-    p.dilation = rng.chance(70) ? 1 : rng.between(2, 9);
+    draw_sizes(rng, p, {.n = 3, .cin = 40, .cout = 20, .l = 900, .k = 30, .stride = 12, .dilation = 9});
   });
 }
 

@@ -22,24 +22,16 @@ TEST(CpuOuter, EndsBatchesAndGroups) {
 }
 
 TEST(CpuOuter, ChunksAndSlabs) {
-  judge_lines(kKernel,
-              {"weight n3 ci9 co4 l300 k3 s2 p1", "weight ci20 co50 l700 k1", "weight n2 ci17 co3 l513 k16 s8 p4",
-               "weight ci5 co70 l1500 k7 p9 d3", "weight n4 ci8 co8 g2 l257 k5 s3 p2",
-               "weight n90 ci3 co13 l11 k4 s2 p1", "weight n2 ci9 co5 l300 k50 s20 p7 xs2700,1,9 ys31000,1,5"});
+  judge_lines(kKernel, {"weight n3 ci9 co4 l300 k3 s2 p1", "weight ci20 co50 l700 k1",
+                        "weight n2 ci17 co3 l513 k16 s8 p4", "weight ci5 co70 l1500 k7 p9 d3",
+                        "weight n4 ci8 co8 g2 l257 k5 s3 p2", "weight n90 ci3 co13 l11 k4 s2 p1",
+                        "weight n2 ci9 co5 l300 k50 s20 p7 xs2700,1,9 ys31000,1,5"});
 }
 
 TEST(CpuOuter, Random) {
   judge_random(kKernel, 1500, 34, [](judge::Rng& rng, core::Problem& p) {
     p.operation = core::Operation::weight;
-    p.n = rng.between(0, 4);
-    p.groups = rng.pick({1, 1, 1, 2, 3});
-    p.cin = p.groups * rng.log_between(1, 90);
-    p.cout = p.groups * rng.log_between(1, 90);
-    p.l = rng.log_between(1, 1500);
-    p.k = rng.log_between(1, 60);
-    p.stride = rng.log_between(1, 20);
-    p.dilation = rng.chance(60) ? 1 : rng.log_between(1, 40);
-    if (p.n * p.cin * p.cout * p.l * p.k > 5'000'000) p.n = 0;
+    draw_sizes(rng, p, {.n = 4, .cin = 90, .cout = 90, .l = 1500, .k = 60, .stride = 20});
   });
 }
 

@@ -21,15 +21,7 @@ TEST(CpuShort, TapsGroupsAndLengths) {
 
 TEST(CpuShort, Random) {
   judge_random(kKernel, 1500, 13, [](judge::Rng& rng, core::Problem& p) {
-    p.n = rng.log_between(1, 40);
-    p.groups = rng.pick({1, 1, 1, 2, 3});
-    p.cin = p.groups * rng.log_between(1, 150);
-    p.cout = p.groups * rng.log_between(1, 40);
-    p.l = rng.log_between(1, 60);
-    p.k = rng.log_between(1, 30);
-    p.stride = rng.log_between(1, 12);
-    p.dilation = rng.chance(70) ? 1 : rng.between(2, 9);
-    if (p.n * p.cin * p.cout * p.l * p.k > 5'000'000) p.n = 0;
+    draw_sizes(rng, p, {.n = 40, .cin = 150, .cout = 40, .l = 60, .k = 30, .stride = 12, .dilation = 9});
   });
 }
 

@@ -33,15 +33,7 @@ TEST(CpuStrided, EndsBatchesAndGroups) {
 TEST(CpuStrided, Random) {
   judge_random(kKernel, 1500, 31, [](judge::Rng& rng, core::Problem& p) {
     p.operation = core::Operation::strided;
-    p.n = rng.between(0, 4);
-    p.groups = rng.pick({1, 1, 1, 2, 3});
-    p.cin = p.groups * rng.log_between(1, 60);
-    p.cout = p.groups * rng.log_between(1, 60);
-    p.l = rng.log_between(1, 300);
-    p.k = rng.log_between(1, 60);
-    p.stride = rng.log_between(1, 20);
-    p.dilation = rng.chance(60) ? 1 : rng.log_between(1, 40);
-    if (p.n * p.cin * p.cout * p.l * p.k > 5'000'000) p.n = 0;
+    draw_sizes(rng, p, {.n = 4, .cin = 60, .cout = 60, .l = 300, .k = 60, .stride = 20});
   });
 }
 
