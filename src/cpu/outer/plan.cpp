@@ -1,5 +1,6 @@
 // From a problem to the choices of cpu.outer. Chunks and slabs are blind to the threads.
 #include <algorithm>
+#include <limits>
 
 #include "core/polyphase.hpp"
 #include "cpu/common/round_up.hpp"
@@ -13,11 +14,12 @@ using core::ceil_div;
 constexpr int64_t kChunk = 256;
 constexpr int64_t kSingleChunk = 512;          // up to here no totals
 constexpr int64_t kPanelElements = 96 * 1024;  // Y: 384 KiB of float, half of a 1 MiB L2
-constexpr int64_t kMostPanelColumns = 32 * kTile, kLeastPanelColumns = 4 * kTile;
+constexpr int64_t kMostPanelColumns = 32 * kTile;
 constexpr int64_t kTotalElements = 256 * 1024;    // 2 MiB of float64 a task
 constexpr int64_t kPartialElements = 256 * 1024;  // and of all slabs
-constexpr int64_t kLeastRows = 64;
-constexpr int64_t kTasks = 16, kTasksPerThread = 8;
+// Slabs: so many tasks at least, of so many rows and columns.
+constexpr int64_t kTasks = 16, kLeastRows = 64, kLeastPanelColumns = 4 * kTile;
+constexpr double kProductCycles = 0.036, kWakeCycles = 40000;
 
 int64_t panels(const Job& job) {
   return ceil_div(job.columns, job.config.panel_columns);
@@ -31,6 +33,11 @@ int64_t chunks(const Job& job) {
   return std::max<int64_t>(1, ceil_div(job.depth, job.config.chunk));
 }
 
+// Cycles for a column of Y at a position.
+double y_cycles(const core::Problem& p) {
+  return p.k < 8 ? 1.3 : 0.7;
+}
+
 // Tasks of their own for parts of a depth that few tasks share.
 void choose_slabs(Job& job) {
   Config& c = job.config;
@@ -42,21 +49,46 @@ void choose_slabs(Job& job) {
   c.slabs = ceil_div(chunks(job), c.chunks_per_slab);
 }
 
+// Cycles of a task on 16 lanes of float32, fitted to drawn layers: Y, the products and X of each position,
+// and for each chunk the sums on their way to dw or to the totals. Each row's part of dw begins on other
+// lines.
+double task_cycles(const Job& job, int64_t panel_columns, int64_t task_rows) {
+  const auto columns = static_cast<double>(panel_columns), rows = static_cast<double>(task_rows);
+  const Config& c = job.config;
+  const auto positions = static_cast<double>(std::min(job.depth, c.chunk * c.chunks_per_slab));
+  return 2000 + positions * (columns * y_cycles(job.problem) + rows * (columns * kProductCycles + 0.3)) +
+         static_cast<double>(c.chunks_per_slab) * rows * columns * 0.5 + rows * 60;
+}
+
+// Of all threads. A worker wakes late, and tasks that are small make up for it.
+double run_cycles(double task, int64_t tasks, int threads) {
+  if (tasks == 1) return task;
+  return task * (static_cast<double>(ceil_div(tasks, threads)) + 0.05) + std::min(task / 2, kWakeCycles) +
+         10000;
+}
+
+// Fewer rows or columns a task: each Y is then made by several tasks, or each X, but no thread is idle.
 void choose_tasks(Job& job, int threads) {
   Config& c = job.config;
-  const int64_t fit = kPanelElements / c.chunk / kTile * kTile;
-  c.panel_columns =
-      std::min(std::clamp<int64_t>(fit, kTile, kMostPanelColumns), round_up(job.columns, kTile));
-  c.task_rows = round_up(job.cin, kRows);
-  if (!job.single()) {
-    c.task_rows = std::min(c.task_rows, kTotalElements / c.panel_columns / kRows * kRows);
-  }
-  const int64_t wanted = threads > 1 ? kTasksPerThread * threads : 1;
-  while (task_count(job) < wanted && c.panel_columns > kLeastPanelColumns) {
-    c.panel_columns = std::max(kLeastPanelColumns, round_up(c.panel_columns / 2, kTile));
-  }
-  while (task_count(job) < wanted && c.task_rows > kLeastRows) {
-    c.task_rows = std::max(kLeastRows, round_up(c.task_rows / 2, kRows));
+  const int64_t fit = std::clamp<int64_t>(kPanelElements / c.chunk / kTile * kTile, kTile, kMostPanelColumns);
+  const int64_t most_columns = std::min(fit, round_up(job.columns, kTile));
+  int64_t most_rows = round_up(job.cin, kRows);
+  if (!job.single()) most_rows = std::min(most_rows, kTotalElements / most_columns / kRows * kRows);
+  c.panel_columns = most_columns, c.task_rows = most_rows;
+  if (threads == 1) return;
+  double best = std::numeric_limits<double>::infinity();
+  for (const int64_t across : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32}) {
+    const int64_t columns =
+        round_up(ceil_div(job.columns, ceil_div(job.columns, most_columns) * across), kTile);
+    for (const int64_t down : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32}) {
+      const int64_t rows = round_up(ceil_div(job.cin, ceil_div(job.cin, most_rows) * down), kRows);
+      const int64_t tasks =
+          job.config.slabs * job.problem.groups * ceil_div(job.columns, columns) * ceil_div(job.cin, rows);
+      const double cycles = run_cycles(task_cycles(job, columns, rows), tasks, threads);
+      if (cycles < best) best = cycles, c.panel_columns = columns, c.task_rows = rows;
+      if (rows <= kRows) break;
+    }
+    if (columns <= kTile) break;
   }
 }
 

@@ -44,10 +44,14 @@ HWY_INLINE Range Inside(const core::Problem& p, int64_t lout, int64_t k, int64_t
 template <class T, class A>
 HWY_NOINLINE void LoadEdge(const core::Problem& p, int64_t lout, const Segment<T, A>& s, int64_t k, int64_t i,
                            A* to) {
-  for (int64_t c = 0; c < s.count; ++c) {
-    const int64_t o = p.stride * i - p.padding + (k + c) * p.dilation;
-    to[c] = o >= 0 && o < lout ? static_cast<A>(widen(s.row[i * s.jump + c * s.step])) : A(0);
-  }
+  const int64_t d = p.dilation, o = p.stride * i - p.padding + k * d;
+  const int64_t first = o >= 0 ? 0 : std::min(s.count, d == 1 ? -o : core::ceil_div(-o, d));
+  const int64_t room = lout - o;  // elements of the row from the first tap's on
+  const int64_t last = std::clamp(d == 1 ? room : core::ceil_div(room, d), first, s.count);
+  const T* from = s.row + i * s.jump;
+  std::fill(to, to + first, A(0));
+  for (int64_t c = first; c < last; ++c) to[c] = static_cast<A>(widen(from[c * s.step]));
+  std::fill(to + last, to + s.count, A(0));
 }
 
 // Vectors of kLanes taps; what overhangs the segment's end, the next segment overwrites.

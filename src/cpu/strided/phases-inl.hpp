@@ -47,6 +47,20 @@ HWY_INLINE int64_t LoadEveryFourth(D d, const A* from, int64_t count, A* to) {
   return i;
 }
 
+// Two adjacent lines at stride 2; returns how many positions.
+template <class D, class A = hn::TFromD<D>>
+HWY_INLINE int64_t LoadBoth(D d, const A* from, int64_t count, A* even_to, A* odd_to) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    hn::Vec<D> even, odd;
+    hn::LoadInterleaved2(d, from + 2 * i, even, odd);
+    hn::StoreU(even, d, even_to + i);
+    hn::StoreU(odd, d, odd_to + i);
+  }
+  return i;
+}
+
 // Every second element of 16 bits, widened: the lower halves of elements of 32 bits.
 template <class D, class T>
 HWY_INLINE int64_t WidenEverySecond(D d, const T* from, int64_t count, float* to) {
@@ -149,6 +163,20 @@ HWY_INLINE void LoadAdjacent(const SplitPanel& s, const T* row, int64_t first, i
   }
 }
 
+// The two lines of a stride of 2.
+template <class A>
+HWY_INLINE void LoadPair(const SplitPanel& s, const A* row, int64_t place, int64_t count, A* to) {
+  const TapPlace& tap = s.taps.front();
+  const int64_t begin = std::clamp(tap.whole_begin, place, place + count);
+  const int64_t end = std::clamp(tap.whole_end, begin, place + count);
+  const int64_t at = tap.at(s.stride);
+  A* out = to + (begin - place);
+  const int64_t next =
+      begin + LoadBoth(hn::ScalableTag<A>(), row + (s.stride * begin + at), end - begin, out, out + s.line);
+  LoadEnd(s, row, s.stride * place + at, 2, begin - place, to);
+  LoadEnd(s, row, s.stride * next + at, 2, place + count - next, to + (next - place));
+}
+
 // The lines of one channel, of dy's sample 0, for the columns [begin, end) of the batch and the taps of a
 // block.
 template <class T, class A>
@@ -157,7 +185,9 @@ HWY_NOINLINE void LoadChannel(const SplitPanel& s, int64_t begin, int64_t end, i
   const int64_t count = core::ceil_div(end - begin, dense::kColumnAlign) * dense::kColumnAlign + s.halo;
   const int64_t lines = s.expanded ? tap_end - tap_begin : s.lines, first = s.expanded ? tap_begin : 0;
   // Strides of 1 and 2 have vector loads of their own; there are no squares of 16-bit elements.
+  constexpr bool kPairs = std::is_same_v<T, A> && sizeof(A) > 2;
   const bool squares = sizeof(A) > 2 && s.adjacent && s.stride > 2 && lines > 1;
+  const bool pairs = kPairs && s.adjacent && s.stride == 2 && lines == 2 && !s.expanded;
   int64_t sample = begin / s.period, place = begin % s.period;
   for (int64_t done = 0; done < count; ++sample, place = 0) {
     const int64_t run = std::min(count - done, s.period - place);
@@ -166,6 +196,10 @@ HWY_NOINLINE void LoadChannel(const SplitPanel& s, int64_t begin, int64_t end, i
     } else if (squares) {
       if constexpr (sizeof(A) > 2) {
         LoadAdjacent(s, dy + sample * s.sample_step, first, lines, place, run, panel + done);
+      }
+    } else if (pairs) {
+      if constexpr (kPairs) {
+        LoadPair(s, dy + sample * s.sample_step, place, run, panel + done);
       }
     } else {
       LoadLines(s, dy + sample * s.sample_step, first, lines, place, run, panel + done);

@@ -9,7 +9,7 @@
 //
 //   for each task: a slab of depth, a group, a range of ci, a range of co, a block of taps     threads
 //     for each chunk of the slab's depth
-//       rows of x, widened, zeros between samples; rows of dy split by phase
+//       rows of x, widened, zeros between samples, or in place; rows of dy split by phase
 //       for each tile of 4 ci x 6 (co, k)
 //         24 vectors of sums over the chunk; added across lanes, then to the tile's totals in float64
 //     round the totals to dw; with several slabs keep them, and add slabs in order afterwards
@@ -22,8 +22,9 @@
 // Considered instead: vectors along (co, k) with x broadcast, which needs dy transposed to [i][co, k], K
 // times its size.
 //
-// Zeros stand for "no product". Times an infinity they would make NaN, so a tile that holds one is summed by
-// scalar loops over the products that exist.
+// Zeros stand for "no product". Times an infinity they would make NaN, and a NaN or an infinity stays in
+// every sum that it enters: a sum of a chunk that is not finite is made again by a scalar loop over the
+// products that exist.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +54,6 @@ struct Job {
   int64_t x_line() const { return config.chunk + 16; }  // elements of a row of x in the panel
   std::size_t total_elements() const;                   // float64, of a task
   std::size_t panel_elements() const;                   // accumulators, of a task: dy, then x
-  std::size_t flag_elements() const;                    // bytes, of a task: which channels are finite
   std::size_t partial_elements() const;                 // float64, of all slabs; 0 where there is one
 };
 
@@ -66,9 +66,8 @@ int64_t task_count(const Job& job);
 Task task_at(const Job& job, int64_t index);
 std::string text(const Job& job);
 
-// Leaves the task's sums in totals, [ci][co, tap]. panel and flags are scratch.
-void compute(const Job& job, const Task& task, const plan::Operands& operands, void* panel, double* totals,
-             bool* flags);
+// Leaves the task's sums in totals, [ci][co, tap]. panel is scratch.
+void compute(const Job& job, const Task& task, const plan::Operands& operands, void* panel, double* totals);
 
 extern const plan::KernelEntry kEntry;      // "cpu.weight"
 extern const plan::KernelEntry kBiasEntry;  // "cpu.bias": db[co] = sum over n, o of dy[n, co, o]

@@ -15,8 +15,7 @@ class WeightKernel final : public plan::Kernel {
   WeightKernel(const core::Problem& problem, int threads)
       : job_(make_job(problem)),
         total_bytes_(round_up<std::size_t>(job_.total_elements() * sizeof(double), 256)),
-        flag_bytes_(round_up<std::size_t>(job_.flag_elements(), 256)),
-        slot_bytes_(total_bytes_ + flag_bytes_ +
+        slot_bytes_(total_bytes_ +
                     round_up<std::size_t>(job_.panel_elements() * accumulator_size(problem.dtype), 256)),
         partial_bytes_(round_up<std::size_t>(job_.partial_elements() * sizeof(double), 256)),
         threads_(static_cast<std::size_t>(threads)) {}
@@ -31,8 +30,7 @@ class WeightKernel final : public plan::Kernel {
       std::byte* own = context.workspace + partial_bytes_ + slot_bytes_ * static_cast<std::size_t>(slot);
       auto* totals = reinterpret_cast<double*>(own);
       const Task task = task_at(job_, index);
-      compute(job_, task, operands, own + total_bytes_ + flag_bytes_, totals,
-              reinterpret_cast<bool*>(own + total_bytes_));
+      compute(job_, task, operands, own + total_bytes_, totals);
       keep(task, totals, operands.output, partials);
     });
     if (job_.config.slabs > 1) {
@@ -59,7 +57,7 @@ class WeightKernel final : public plan::Kernel {
   }
 
   Job job_;
-  std::size_t total_bytes_, flag_bytes_, slot_bytes_, partial_bytes_, threads_;
+  std::size_t total_bytes_, slot_bytes_, partial_bytes_, threads_;
 };
 
 plan::Support supports(const core::Problem& p, const core::DeviceInfo&, const plan::PlanOptions&) {

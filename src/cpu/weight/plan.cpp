@@ -38,10 +38,6 @@ std::size_t Job::panel_elements() const {
       round_up<int64_t>(config.co_block * split.channel() + config.ci_block * x_line(), 64));
 }
 
-std::size_t Job::flag_elements() const {
-  return static_cast<std::size_t>(round_up<int64_t>(config.ci_block + config.co_block, 64));
-}
-
 std::size_t Job::partial_elements() const {
   return config.slabs == 1 ? 0 : static_cast<std::size_t>(config.slabs * problem.weight_elements());
 }

@@ -14,11 +14,14 @@
 #include "cpu/simd/tiles-inl.hpp"
 #include "cpu/strided/phases-inl.hpp"
 #include "cpu/weight/dots-inl.hpp"
+#include "hwy/cache_control.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::weight {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr int64_t kFewColumns = 24;  // four tiles
 
 template <class T, class A>
 struct Worker {
@@ -72,22 +75,21 @@ double ExactDot(const Worker<T, A>& w, int64_t ci, int64_t co, int64_t k) {
   return static_cast<double>(sum);
 }
 
-// Columns [column, column + count) of the totals for `rows` rows from `row` on; up to 6 columns.
+// Rows of x of a chunk: in the panel, or where they are.
+template <class A>
+struct Rows {
+  const A* first;
+  int64_t line;
+};
+
+// Columns [column, column + count) of the totals for `rows` rows from `row` on; up to 6 columns. A sum that
+// is not finite may come from a zero that stands for no product: it is summed again.
 template <class T, class A>
-HWY_INLINE void DoTile(const Worker<T, A>& w, int64_t row, int64_t rows, int64_t column, int64_t count,
-                       bool finite) {
+HWY_INLINE void DoTile(const Worker<T, A>& w, const Rows<A>& x, int64_t row, int64_t rows, int64_t column,
+                       int64_t count) {
   const Task& t = w.task;
   const int64_t width = w.width(), taps = w.taps();
   double* to = w.totals + row * width + column;
-  if (!finite) {
-    for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t c = 0; c < count; ++c) {
-        to[r * width + c] += ExactDot(w, t.ci_begin + row + r, t.co_begin + (column + c) / taps,
-                                      t.tap_begin + (column + c) % taps);
-      }
-    }
-    return;
-  }
   Columns<A> y;
   for (int64_t c = 0; c < kTileColumns; ++c) {
     const int64_t at = column + std::min(c, count - 1);  // those beyond are dropped
@@ -96,58 +98,107 @@ HWY_INLINE void DoTile(const Worker<T, A>& w, int64_t row, int64_t rows, int64_t
   }
   double sums[4][kTileColumns] = {};
   const int64_t depth = core::ceil_div(w.end - w.begin, 16) * 16;
-  AddDots(rows, w.x_panel + row * w.job.x_line(), w.job.x_line(), y, depth, sums);
+  AddDots(rows, x.first + row * x.line, x.line, y, depth, sums);
   for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = 0; c < count; ++c) to[r * width + c] += sums[r][c];
-  }
-}
-
-// Whether the columns of a tile read channels of dy that are finite; one flag a channel.
-HWY_INLINE bool ColumnsFinite(const bool* finite, int64_t column, int64_t count, int64_t taps) {
-  return std::all_of(finite + column / taps, finite + (column + count - 1) / taps + 1,
-                     [](bool f) { return f; });
-}
-
-template <class T, class A>
-HWY_INLINE void DoChunk(const Worker<T, A>& w, bool* flags) {
-  const hn::ScalableTag<A> d;
-  const Job& job = w.job;
-  const Task& t = w.task;
-  const int64_t cis = t.ci_end - t.ci_begin, cos = t.co_end - t.co_begin, width = w.width();
-  bool* x_finite = flags;
-  bool* y_finite = flags + cis;
-  for (int64_t co = 0; co < cos; ++co) {
-    A* to = w.y_panel + co * job.split.channel();
-    strided::HWY_NAMESPACE::LoadChannel(job.split, w.begin, w.end, t.tap_begin, t.tap_end,
-                                        w.dy + (t.co_begin + co) * job.split.channel_step, to);
-    // Between a channel's lines lies what earlier chunks left; each line by itself.
-    const int64_t lines = job.split.expanded ? w.taps() : job.split.lines;
-    const int64_t count = core::ceil_div(w.end - w.begin, 16) * 16 + job.split.halo;
-    y_finite[co] = true;
-    for (int64_t line = 0; line < lines; ++line) {
-      y_finite[co] = simd::HWY_NAMESPACE::AllFinite(d, to + line * job.split.line, count) && y_finite[co];
+    for (int64_t c = 0; c < count; ++c) {
+      if (!std::isfinite(sums[r][c])) [[unlikely]] {
+        sums[r][c] = ExactDot(w, t.ci_begin + row + r, t.co_begin + (column + c) / taps,
+                              t.tap_begin + (column + c) % taps);
+      }
+      to[r * width + c] += sums[r][c];
     }
   }
-  for (int64_t ci = 0; ci < cis; ++ci) {
-    A* to = w.x_panel + ci * job.x_line();
-    LoadRow(w, w.x + (t.ci_begin + ci) * job.problem.x_steps()[1], to);
-    x_finite[ci] = simd::HWY_NAMESPACE::AllFinite(d, to, core::ceil_div(w.end - w.begin, 16) * 16);
+}
+
+// x of the chunk. Where each row has but a few columns to meet, a copy would cost more than it saves.
+template <class T, class A>
+HWY_INLINE Rows<A> LoadX(const Worker<T, A>& w) {
+  const Job& job = w.job;
+  const Task& t = w.task;
+  const auto steps = job.problem.x_steps();
+  const int64_t sample = w.begin / job.split.period, place = w.begin % job.split.period;
+  const int64_t count = core::ceil_div(w.end - w.begin, 16) * 16;
+  if constexpr (std::is_same_v<T, A>) {
+    if (steps[2] == 1 && w.width() <= kFewColumns && place + count <= job.problem.l) {
+      return {w.x + sample * steps[0] + t.ci_begin * steps[1] + place, steps[1]};
+    }
   }
+  for (int64_t ci = t.ci_begin; ci < t.ci_end; ++ci) {
+    LoadRow(w, w.x + ci * steps[1], w.x_panel + (ci - t.ci_begin) * job.x_line());
+  }
+  return {w.x_panel, job.x_line()};
+}
+
+// Fetches the next chunk while this one is multiplied, a few lines at a time: rows lie far apart, and a chunk
+// of a row is about as long as a processor's own prefetcher takes to notice it.
+template <class T, class A>
+class Fetcher {
+ public:
+  Fetcher(const Worker<T, A>& w, int64_t end, int64_t steps) : w_(w) {
+    const Job& job = w.job;
+    const core::Problem& p = job.problem;
+    const int64_t sample = w.end / job.split.period, place = w.end % job.split.period;
+    const int64_t columns = std::min({end - w.end, w.end - w.begin, p.l - place});
+    if (columns <= 0 || p.x_steps()[2] != 1 || job.split.place_step != 1) return;
+    x_ = w.x + sample * p.x_steps()[0] + w.task.ci_begin * p.x_steps()[1] + place;
+    rows_ = w.task.ci_end - w.task.ci_begin;
+    x_lines_ = core::ceil_div(columns, kLine);
+    const int64_t first = std::clamp<int64_t>(p.stride * place - p.padding, 0, job.lout);
+    const int64_t last = std::min(first + p.stride * columns, job.lout);
+    y_ = w.dy + sample * job.split.sample_step + w.task.co_begin * job.split.channel_step + first;
+    y_lines_ = core::ceil_div(last - first, kLine);
+    left_ = rows_ * x_lines_ + (w.task.co_end - w.task.co_begin) * y_lines_;
+    each_ = core::ceil_div(left_, steps);
+  }
+
+  // One step's share.
+  HWY_INLINE void Fetch() {
+    for (int64_t i = std::min(each_, left_); i > 0; --i, --left_) {
+      const bool x = row_ < rows_;
+      const int64_t row = x ? row_ : row_ - rows_;
+      hwy::Prefetch(x ? x_ + row * w_.job.problem.x_steps()[1] + line_ * kLine
+                      : y_ + row * w_.job.split.channel_step + line_ * kLine);
+      if (++line_ == (x ? x_lines_ : y_lines_)) {
+        line_ = 0;
+        ++row_;
+      }
+    }
+  }
+
+ private:
+  static constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));  // elements of a cache line
+  const Worker<T, A>& w_;
+  const T *x_ = nullptr, *y_ = nullptr;
+  int64_t rows_ = 0, x_lines_ = 0, y_lines_ = 0, left_ = 0, each_ = 0;
+  int64_t row_ = 0, line_ = 0;
+};
+
+template <class T, class A>
+HWY_INLINE void DoChunk(const Worker<T, A>& w, int64_t slab_end) {
+  const Job& job = w.job;
+  const Task& t = w.task;
+  const int64_t cis = t.ci_end - t.ci_begin, width = w.width();
+  for (int64_t co = t.co_begin; co < t.co_end; ++co) {
+    strided::HWY_NAMESPACE::LoadChannel(job.split, w.begin, w.end, t.tap_begin, t.tap_end,
+                                        w.dy + co * job.split.channel_step,
+                                        w.y_panel + (co - t.co_begin) * job.split.channel());
+  }
+  const Rows<A> x = LoadX(w);
+  const int64_t tiles = core::ceil_div(cis, kTileRows) * core::ceil_div(width, kTileColumns);
+  Fetcher<T, A> next(w, slab_end, tiles);
   for (int64_t row = 0; row < cis;) {
     int64_t rows = kTileRows;
     while (rows > cis - row) rows /= 2;
-    const bool rows_finite = std::all_of(x_finite + row, x_finite + row + rows, [](bool f) { return f; });
     for (int64_t column = 0; column < width; column += kTileColumns) {
-      const int64_t count = std::min(kTileColumns, width - column);
-      DoTile(w, row, rows, column, count, rows_finite && ColumnsFinite(y_finite, column, count, w.taps()));
+      next.Fetch();
+      DoTile(w, x, row, rows, column, std::min(kTileColumns, width - column));
     }
     row += rows;
   }
 }
 
 template <class T>
-void Compute(const Job& job, const Task& task, const plan::Operands& in, void* panel, double* totals,
-             bool* flags) {
+void Compute(const Job& job, const Task& task, const plan::Operands& in, void* panel, double* totals) {
   using A = Accumulator<T>;
   const core::Problem& p = job.problem;
   A* y_panel = static_cast<A*>(panel);
@@ -163,15 +214,13 @@ void Compute(const Job& job, const Task& task, const plan::Operands& in, void* p
   const int64_t end = std::min(job.split.columns, (task.slab + 1) * slab);
   for (w.begin = task.slab * slab; w.begin < end; w.begin = w.end) {
     w.end = std::min(end, w.begin + job.config.chunk);
-    DoChunk(w, flags);
+    DoChunk(w, end);
   }
 }
 
-void Run(const Job& job, const Task& task, const plan::Operands& in, void* panel, double* totals,
-         bool* flags) {
-  with_storage(job.problem.dtype, [&](auto storage) HWY_ATTR {
-    Compute<decltype(storage)>(job, task, in, panel, totals, flags);
-  });
+void Run(const Job& job, const Task& task, const plan::Operands& in, void* panel, double* totals) {
+  with_storage(job.problem.dtype,
+               [&](auto storage) HWY_ATTR { Compute<decltype(storage)>(job, task, in, panel, totals); });
 }
 
 }  // namespace HWY_NAMESPACE
@@ -183,9 +232,8 @@ namespace tconv::cpu::weight {
 
 HWY_EXPORT(Run);
 
-void compute(const Job& job, const Task& task, const plan::Operands& operands, void* panel, double* totals,
-             bool* flags) {
-  TCONV_DISPATCH(Run)(job, task, operands, panel, totals, flags);
+void compute(const Job& job, const Task& task, const plan::Operands& operands, void* panel, double* totals) {
+  TCONV_DISPATCH(Run)(job, task, operands, panel, totals);
 }
 
 }  // namespace tconv::cpu::weight
