@@ -4,6 +4,7 @@
 
 #include "core/polyphase.hpp"
 #include "cpu/common/round_up.hpp"
+#include "cpu/common/run_cycles.hpp"
 #include "cpu/outer/contract.hpp"
 
 namespace tconv::cpu::outer {
@@ -19,7 +20,7 @@ constexpr int64_t kTotalElements = 256 * 1024;    // 2 MiB of float64 a task
 constexpr int64_t kPartialElements = 256 * 1024;  // and of all slabs
 // Slabs: so many tasks at least, of so many rows and columns.
 constexpr int64_t kTasks = 16, kLeastRows = 64, kLeastPanelColumns = 4 * kTile;
-constexpr double kProductCycles = 0.036, kWakeCycles = 40000;
+constexpr double kProductCycles = 0.036;
 
 int64_t panels(const Job& job) {
   return ceil_div(job.columns, job.config.panel_columns);
@@ -58,13 +59,6 @@ double task_cycles(const Job& job, int64_t panel_columns, int64_t task_rows) {
   const auto positions = static_cast<double>(std::min(job.depth, c.chunk * c.chunks_per_slab));
   return 2000 + positions * (columns * y_cycles(job.problem) + rows * (columns * kProductCycles + 0.3)) +
          static_cast<double>(c.chunks_per_slab) * rows * columns * 0.5 + rows * 60;
-}
-
-// Of all threads. A worker wakes late, and tasks that are small make up for it.
-double run_cycles(double task, int64_t tasks, int threads) {
-  if (tasks == 1) return task;
-  return task * (static_cast<double>(ceil_div(tasks, threads)) + 0.05) + std::min(task / 2, kWakeCycles) +
-         10000;
 }
 
 // Fewer rows or columns a task: each Y is then made by several tasks, or each X, but no thread is idle.

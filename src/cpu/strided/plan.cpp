@@ -1,8 +1,10 @@
 // From a problem to the choices of cpu.strided. Pure; nothing is tuned per length.
 #include <algorithm>
+#include <limits>
 
 #include "core/polyphase.hpp"
 #include "cpu/common/round_up.hpp"
+#include "cpu/common/run_cycles.hpp"
 #include "cpu/strided/contract.hpp"
 
 namespace tconv::cpu::strided {
@@ -15,7 +17,6 @@ constexpr int64_t kMinPanelColumns = 192, kMaxPanelColumns = 1536;
 constexpr int64_t kMaxCoBlock = 512;
 constexpr int64_t kMaxDepth = 4096;  // (co, tap) of a depth block: 128 KiB of a row block's weights in float
 constexpr int64_t kMinCoBlock = 8;
-constexpr int64_t kTasksPerThread = 8;
 
 void choose_panel(Job& job) {
   Config& c = job.config;
@@ -31,7 +32,21 @@ void choose_panel(Job& job) {
   c.co_block = std::clamp<int64_t>(kPanelElements / job.split.channel(), 1, c.co_block);
 }
 
-// Tasks enough for the threads: fewer row blocks each, then shorter panels.
+// Cycles of a task on 16 lanes of float32: the panel, raw weights of its row blocks, products and stores.
+double task_cycles(const Job& job, int64_t blocks, int64_t panel_columns) {
+  const auto columns = static_cast<double>(panel_columns), rows = static_cast<double>(blocks * kRows);
+  const auto channels = static_cast<double>(job.cout);
+  const double depth = channels * static_cast<double>(job.problem.k);
+  const double split = job.problem.stride == 1 ? 0.15 : 0.6;
+  const double lines = channels * static_cast<double>(job.split.lines);
+  // The weights of a single tile are read in place, which takes its products a fifth longer.
+  const bool single = panel_columns <= kMaxTile;
+  return 5000 + lines * (20 + split * (columns + static_cast<double>(job.split.halo))) +
+         rows * (depth * (single ? 0.1 : 0.4) + columns * (depth * (single ? 0.044 : 0.036) + 0.3));
+}
+
+// With threads, fewer row blocks a task, or shorter panels: each panel is then made by several tasks, or each
+// row block packed by several, but no thread is idle.
 void spread(Job& job, int threads) {
   Config& c = job.config;
   c.blocks = ceil_div(job.cin, kRows);
@@ -39,14 +54,25 @@ void spread(Job& job, int threads) {
   if (!job.one_depth_block()) {
     c.blocks_per_task = std::clamp<int64_t>(kSumElements / (kRows * c.panel_columns), 1, c.blocks);
   }
-  const int64_t wanted = threads > 1 ? kTasksPerThread * threads : 1;
-  const int64_t least = std::min<int64_t>(8, c.blocks_per_task);
-  while (task_count(job) < wanted && c.blocks_per_task > least) {
-    c.blocks_per_task = std::max(least, c.blocks_per_task / 2);
+  if (threads == 1) return;
+  const int64_t all = std::max<int64_t>(1, job.split.columns), panels = ceil_div(all, c.panel_columns);
+  const int64_t most_blocks = c.blocks_per_task;
+  struct {
+    int64_t blocks, columns;
+  } chosen = {most_blocks, c.panel_columns};
+  double best = std::numeric_limits<double>::infinity();
+  for (const int64_t across : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32}) {
+    const int64_t columns = std::min(c.panel_columns, round_up(ceil_div(all, panels * across), kMaxTile));
+    for (const int64_t down : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32}) {
+      const int64_t blocks = ceil_div(c.blocks, ceil_div(c.blocks, most_blocks) * down);
+      const int64_t tasks = job.problem.groups * ceil_div(c.blocks, blocks) * ceil_div(all, columns);
+      const double cycles = run_cycles(task_cycles(job, blocks, columns), tasks, threads);
+      if (cycles < best) best = cycles, chosen = {blocks, columns};
+      if (blocks == 1) break;
+    }
+    if (columns == kMaxTile) break;
   }
-  while (task_count(job) < wanted && c.panel_columns > kMaxTile) {
-    c.panel_columns = round_up(c.panel_columns / 2, kMaxTile);
-  }
+  c.blocks_per_task = chosen.blocks, c.panel_columns = chosen.columns;
   job.split.set_columns(c.panel_columns);
 }
 
