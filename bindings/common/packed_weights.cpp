@@ -12,7 +12,7 @@ Memory host_memory() {
 
 const void* PackedLayouts::packed_for(const CachedPlan& cached, void* stream) {
   if (cached.packed_bytes == 0) return nullptr;
-  const std::lock_guard<std::mutex> lock(mutex_);  // while packing too: who needs the layout waits for it
+  const std::lock_guard<std::mutex> lock(mutex_);  // while packing too: others wait for the layout
   std::unique_ptr<void, Release>& buffer =
       buffers_.try_emplace(std::string(cached.plan.pack_key()), nullptr, Release{memory_}).first->second;
   if (buffer != nullptr) return buffer.get();

@@ -10,7 +10,7 @@
 
 namespace tconv::bindings {
 
-// On the plans' device. allocate gives TCONV_BUFFER_ALIGNMENT, and null where there is no memory.
+// On the plans' device. allocate aligns to TCONV_BUFFER_ALIGNMENT, and returns null if there is no memory.
 struct Memory {
   void* (*allocate)(void* context, std::size_t bytes);
   void (*release)(void* context, void* memory);
@@ -22,7 +22,7 @@ class PackedLayouts {
  public:
   PackedLayouts(const void* weight, const Memory& memory) : weight_(weight), memory_(memory) {}
 
-  // Null where the operation reads no weights. Throws what tconv::Plan throws, OutOfMemory among it.
+  // Null if the operation reads no weights. Throws what tconv::Plan throws, OutOfMemory included.
   const void* packed_for(const CachedPlan& cached, void* stream);
 
  private:

@@ -14,8 +14,8 @@ namespace {
 
 std::atomic<int64_t> g_last_layout{0};
 
-// Forks that this process descends from since it loaded the library: another one's entries may be locked by a
-// thread that is not here.
+// How many forks lie between the process that loaded the library and this one: entries of an earlier process
+// may be locked by a thread that does not exist here.
 std::atomic<int64_t> g_forks{0};
 const int g_registered = pthread_atfork(nullptr, nullptr, [] { g_forks.fetch_add(1); });
 
@@ -54,15 +54,15 @@ class PlanCache::Entries {
     return found->second->second;
   }
 
-  // Keeps `made` and returns it, or what another thread has kept meanwhile.
+  // Keeps `made` and returns it, or returns what another thread has kept in the meantime.
   Entry keep(const PlanKey& key, std::shared_ptr<CachedPlan> made) {
-    List gone;  // destroyed after the lock is free
+    List gone;  // destroyed after the lock is released
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = index_.find(key);
     if (found != index_.end()) return found->second->second;
     if (made->packed_bytes > 0) made->layout = layout_of(made->plan.pack_key());
     const std::size_t bytes = made->bytes;
-    if (bytes > capacity_) return made;  // planned at every call, which such a problem's arithmetic outweighs
+    if (bytes > capacity_) return made;  // planned at every call: little beside such a problem's arithmetic
     plans_.emplace_front(key, std::move(made));
     try {
       index_[key] = plans_.begin();
@@ -120,7 +120,7 @@ PlanCache::~PlanCache() {
   if (last->forks == g_forks.load()) delete last;
 }
 
-// A parent's entries are left behind: they may be locked for ever.
+// The parent's entries are abandoned: they may be locked for ever.
 PlanCache::Entries& PlanCache::entries() {
   Entries* current = entries_.load(std::memory_order_acquire);
   if (current->forks == g_forks.load(std::memory_order_relaxed)) return *current;
@@ -140,7 +140,7 @@ CachedPlan::CachedPlan(const PlanKey& key, tconv::Plan made)
       workspace_raw(plan.workspace_bytes(false)),
       workspace_packed(plan.workspace_bytes(true)),
       slow_path(key.device == TCONV_CUDA && is_slow(plan.kernel())),
-      // The entry, its nodes in the list and in the index, its layout's in theirs.
+      // The entry, its nodes in the list and in the index, and those of its layout.
       bytes(plan.host_bytes() + sizeof(CachedPlan) + 3 * sizeof(key) + 2 * plan.pack_key().size() + 512) {}
 
 std::shared_ptr<const CachedPlan> PlanCache::get(const PlanKey& key) {

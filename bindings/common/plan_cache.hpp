@@ -1,9 +1,9 @@
 // Plans by problem, for bindings. Making a plan costs microseconds and finding one a fraction of one; a cache
-// is bounded in bytes, and the plan least recently used goes first. The C API of the same is tconv/cache.h.
+// is bounded in bytes, and the plan least recently used goes first. Its C API is tconv/cache.h.
 //
 // Safe from any thread: plans are made outside of the lock (two threads that miss the same one make it
 // twice), and a plan that is in use outlives its entry. Safe across fork(): a child begins with empty caches,
-// whatever other threads did at that moment.
+// whatever other threads were doing at the time.
 #pragma once
 
 #include <atomic>
@@ -25,9 +25,9 @@ struct PlanKey {
 };
 static_assert(std::has_unique_object_representations_v<PlanKey>, "compared and hashed as bytes");
 
-// A packed layout, shared by the cached plans that read it. Its id is never another layout's, in this process
-// or in its children, so that packed weights can be held by it; a layout that comes back after its last plan
-// has gone has a new id, and is packed anew.
+// A packed layout, shared by the cached plans that read it. Its id is unique in this process and in its
+// children, so packed weights can be kept under it. A layout whose last plan has gone gets a new id when it
+// comes back, and its weights are packed again.
 struct Layout {
   int64_t id;
 };
@@ -40,9 +40,9 @@ struct CachedPlan {
   std::size_t packed_bytes;
   std::size_t workspace_raw;     // with raw weights
   std::size_t workspace_packed;  // with packed ones
-  bool slow_path;     // on a GPU, by a kernel that takes every problem: a framework's own is faster
+  bool slow_path;     // on a GPU, by a kernel that takes every problem: the framework's own is faster
   std::size_t bytes;  // of memory that the entry holds
-  std::shared_ptr<const Layout> layout;  // null where the operation reads no weights
+  std::shared_ptr<const Layout> layout;  // null if the operation reads no weights
 
   int64_t packed_id() const { return layout ? layout->id : 0; }
 };
@@ -56,7 +56,7 @@ class PlanCache {
   // A plan takes about 6 kB, a vocoder has under ten layers, and a server meets many lengths of each.
   static constexpr std::size_t kCapacity = 16 << 20;
 
-  // prepare: what a plan's options have beside its key, e.g. the framework's threads; may be null.
+  // prepare: sets options that are not part of the key, e.g. the framework's threads; may be null.
   using Prepare = void (*)(tconv_plan_options& options, void* context);
   explicit PlanCache(std::size_t capacity = kCapacity, Prepare prepare = nullptr, void* context = nullptr);
   ~PlanCache();

@@ -1,4 +1,4 @@
-// A parallel_for's tasks on a framework's threads, and whether those threads are still there.
+// The tasks of a parallel_for on a framework's threads, and whether those threads still exist.
 #pragma once
 
 #include <pthread.h>
@@ -22,12 +22,12 @@ struct Tasks {
   }
 };
 
-// Whether this process is a child of fork(): OpenMP's threads do not survive that, and waiting for them would
-// never end.
+// Whether this process is a child of fork(): OpenMP's threads do not survive a fork, and waiting for them
+// would never end.
 inline bool forked() {
   static std::atomic<bool> in_child{false};
-  // From the first question on: a library asks while it is loaded, and a fork may happen at any time after
-  // that.
+  // Counts from the first call, which a library makes while it is loaded: a fork may happen at any time
+  // later.
   [[maybe_unused]] static const int registered =
       pthread_atfork(nullptr, nullptr, [] { in_child.store(true); });
   return in_child.load(std::memory_order_relaxed);

@@ -11,7 +11,7 @@
 
 namespace {
 
-// fn(data) once on each of the threads, the caller among them; a single one within a parallel region.
+// Calls fn(data) once on each thread, the caller included; within a parallel region on the caller alone.
 using Parallel = void (*)(void (*fn)(void*), void* data, unsigned threads, unsigned flags);
 
 std::atomic<Parallel> g_parallel{nullptr};

@@ -15,8 +15,8 @@ tconv_status report(const core::Status& status) noexcept;
 // The same for the exception that is being handled.
 tconv_status report_exception() noexcept;
 
-// The caller's struct, of any header's version, as the core has it. Refuses null, a wrong struct_size and
-// enums out of range.
+// The caller's struct, of any version of the header, as the core's type. Refuses null, a wrong struct_size
+// and enums out of range.
 core::Status take_problem(const tconv_problem* given, core::Problem& problem, const char* name = "problem");
 tconv_problem to_c(const core::Problem& problem);
 

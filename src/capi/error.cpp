@@ -6,7 +6,7 @@
 namespace tconv::capi {
 namespace {
 
-// words: the fixed message to use if there was no memory for the text.
+// words: the fixed message for when there is no memory for the text.
 struct Message {
   std::string text;
   const char* words = nullptr;

@@ -81,7 +81,7 @@ bool aligned(const void* pointer, std::size_t alignment) {
   return reinterpret_cast<std::uintptr_t>(pointer) % alignment == 0;
 }
 
-// A tensor operand: there where it is needed (and holds anything), and aligned to its elements.
+// A tensor operand: not null if it is needed and not empty, and aligned to its elements.
 Status check_tensor(const char* name, const void* pointer, bool needed, int64_t elements,
                     std::size_t element) {
   if (needed && elements > 0 && pointer == nullptr) return refuse(std::string(name) + " is null");
@@ -228,7 +228,7 @@ tconv_status tconv_run(const tconv_plan* plan, const tconv_arguments* arguments)
     Status status = tconv::capi::read(arguments, a);
     if (status.ok()) status = check_present(plan->plan);
     if (!status.ok()) return status;
-    if (plan->plan.problem.output_elements() == 0) return {};  // nothing is read, so nothing is asked for
+    if (plan->plan.problem.output_elements() == 0) return {};  // nothing is read, so nothing is checked
     status = check_arguments(plan->plan, a);
     if (!status.ok()) return status;
     const bool packed = a.packed_weight != nullptr;

@@ -38,7 +38,7 @@ core::Problem to_core(const tconv_problem& c) {
       c.operation == TCONV_STRIDED ? core::Operation::strided : static_cast<core::Operation>(c.operation);
   p.dtype = static_cast<core::DType>(c.dtype);
   p.precision = static_cast<core::Precision>(c.precision);
-  // Gradients of a call with a bias have always come with has_bias set, and no bias to read.
+  // Callers set has_bias for the gradient of a call that has a bias; the gradient reads none.
   p.has_bias = c.has_bias != 0 && c.operation != TCONV_GRAD_INPUT;
   p.n = c.n;
   p.cin = c.cin;
@@ -57,7 +57,7 @@ core::Problem to_core(const tconv_problem& c) {
   return p;
 }
 
-// A problem that was given is valid, too.
+// And the problem is valid.
 core::Status take_valid(const tconv_problem* given, core::Problem& problem) {
   core::Status status = take_problem(given, problem);
   return status.ok() ? validate(problem) : status;
@@ -151,7 +151,7 @@ tconv_problem to_c(const core::Problem& p) {
 
 core::Status give_problem(const core::Problem& p, tconv_problem* problem, std::size_t size) {
   tconv_problem c = to_c(p);
-  // Callers of the first header know the strided product by this name.
+  // Callers built with the first header know the strided product by this name.
   const bool old = size < offsetof(tconv_problem, y_stride);
   if (old && c.operation == TCONV_STRIDED && c.has_bias == 0) c.operation = TCONV_GRAD_INPUT;
   return write(c, problem, size);

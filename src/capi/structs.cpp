@@ -8,7 +8,7 @@
 namespace tconv::capi {
 namespace {
 
-// Larger than any version will have: a struct_size beyond it is garbage, and must not be read up to.
+// Larger than the struct of any version: a struct_size beyond it is garbage, and nothing may be read.
 constexpr std::size_t kMost = 4096;
 
 bool possible(const StructRule& rule, std::size_t size) {
@@ -20,7 +20,7 @@ core::Status impossible(const StructRule& rule, const std::string& what, std::si
                 rule.type + "_init sets it; " + std::to_string(rule.known) + " with this library's header");
 }
 
-// The first byte of bytes[begin, end) that is not zero; end where all are.
+// The first byte of bytes[begin, end) that is not zero; `end` if all are.
 std::size_t first_set(const void* bytes, std::size_t begin, std::size_t end) {
   const auto* b = static_cast<const unsigned char*>(bytes);
   return static_cast<std::size_t>(

@@ -1,5 +1,5 @@
-// Structs of callers whose header is older or newer than this library. Sizes are the caller's; what a struct
-// lacks is zero, and what it has beyond this library's must be zero. docs/capi.md states the rules.
+// Structs of callers whose header is older or newer than this library. The caller states the size. Fields
+// that its struct lacks count as zero; fields that this library does not know must be zero (docs/capi.md).
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct StructRule {
   std::size_t known;  // size of this library's
 };
 
-// The end of the last field that 0.1 had: never move these to later fields.
+// The end of the last field in version 0.1: these never move to later fields.
 template <class T>
 inline constexpr StructRule kRule{};
 template <>
@@ -37,12 +37,11 @@ static_assert(sizeof(void*) != 8 ||
               (kRule<tconv_problem>.least == 128 && kRule<tconv_plan_options>.least == 56 &&
                kRule<tconv_arguments>.least == 80));
 
-// Takes the caller's struct, of the size that it states, into known, which is all zero where the caller's
-// ends.
+// Copies the caller's struct, of the size that it states, into `known`; what the caller's lacks is zero.
 core::Status read_struct(const StructRule& rule, const void* given, void* known);
 
-// Gives known to a caller whose struct has size bytes, and states that size in it. Refused where known has
-// something that such a struct cannot hold.
+// Writes `known` to a caller's struct of `size` bytes, and states that size in it. Refused if `known` holds
+// something that such a struct cannot.
 core::Status write_struct(const StructRule& rule, const void* known, void* given, std::size_t size);
 
 template <class T>

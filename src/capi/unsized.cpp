@@ -1,4 +1,4 @@
-// Entry points of programs whose header did not pass sizes: their structs are as large as 0.1's first.
+// Entry points for programs whose header passes no sizes: their structs have the sizes of the first 0.1.
 // tconv.h has inline functions of the same names, so the symbols are named here by hand.
 #include "capi/structs.hpp"
 

@@ -23,9 +23,9 @@ struct DeviceInfo {
   int threads = 1;   // cores that this process may use
   std::string simd;  // SIMD target in use, e.g. "AVX3_SPR"
   int vector_bytes = 16;
-  bool tiles = false;  // AMX: products of bf16 in tiles
-  int64_t last_cache_bytes = 0;  // of the cache before memory; 0: unknown
-  Status usable;  // if not ok, planning refuses with its message
+  bool tiles = false;            // AMX: products of bf16 in tiles
+  int64_t last_cache_bytes = 0;  // of the last cache before memory; 0: unknown
+  Status usable;                 // if not ok, planning refuses with its message
 
   // CUDA
   int sm = 0;  // 90 for compute capability 9.0

@@ -1,4 +1,4 @@
-// The only NaN that leaves a kernel: quiet, positive, without payload. Processors differ in the sign and
+// The only NaN that a kernel writes: quiet, positive, without payload. Processors differ in the sign and
 // payload of the NaN that they generate, and in which operand's NaN they propagate; results must not.
 #pragma once
 

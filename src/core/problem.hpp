@@ -50,15 +50,15 @@ struct Problem {
   bool reads_weight() const { return operation == Operation::transposed || operation == Operation::strided; }
   bool reads_bias() const { return has_bias && reads_weight(); }
 
-  // The rest is for valid problems only.
+  // What follows is for valid problems only.
   int64_t lout() const;
   int64_t cin_per_group() const { return cin / groups; }
   int64_t cout_per_group() const { return cout / groups; }
-  std::array<int64_t, 3> x_steps() const;  // x_stride, or what contiguous means
+  std::array<int64_t, 3> x_steps() const;  // x_stride, or the steps of a contiguous x
   std::array<int64_t, 3> y_steps() const;
   bool positions_contiguous() const { return x_steps()[2] == 1 || l == 1; }
   int64_t x_elements() const { return n * cin * l; }
-  int64_t x_span() const;  // elements from the first to one past the last that x touches
+  int64_t x_span() const;  // elements from the first that x touches to one past the last
   int64_t y_span() const;
   int64_t bias_channels() const { return operation == Operation::strided ? cin : cout; }
   int64_t weight_elements() const { return cin * cout_per_group() * k; }
@@ -81,7 +81,7 @@ std::string text(const Problem& problem);
 // The least work that the operation takes; strided and weight take as much as transposed, except for the
 // bias.
 struct Work {
-  double flops = 0;  // two per product that the formula has, products with padding left out
+  double flops = 0;  // two for each product of the formula, without those with padding
   double bytes = 0;  // every operand read once, the output written once
 };
 Work work_of(const Problem& problem);

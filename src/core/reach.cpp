@@ -18,7 +18,7 @@ bool nearly_all_outside(const Problem& p) {
   const double multiplied = transposed ? static_cast<double>(p.lout()) * static_cast<double>(taps)
                                        : static_cast<double>(p.l) * static_cast<double>(p.k);
   constexpr double kAnyway = 1 << 22;
-  if (multiplied <= kAnyway) return false;  // most problems: every kernel of the list asks
+  if (multiplied <= kAnyway) return false;  // the usual case, kept short: every kernel of the list asks
   const double pairs_of_channels =
       static_cast<double>(p.n) * static_cast<double>(p.cin) * static_cast<double>(p.cout_per_group());
   const double products = work_of(p).flops / 2 / std::max(1.0, pairs_of_channels);
@@ -28,7 +28,7 @@ bool nearly_all_outside(const Problem& p) {
 }  // namespace
 
 std::string beyond_tiles(const Problem& p) {
-  // Tiles reach so many positions beyond either end, of y as far as of x.
+  // How many positions tiles may reach beyond either end of x or of y.
   const Size reach = Size(std::max({p.l, p.padding, p.output_padding})) + (Size(p.l) + 1) * p.stride +
                      Size(p.k) * p.dilation;
   const struct {

@@ -24,7 +24,7 @@ std::string needs(const Problem& p, Shape weight, int64_t channels, const char* 
   return "weight of shape " + words(weight) + groups + " needs " + std::to_string(channels) + close;
 }
 
-// What each tensor must be by itself.
+// The rules for each tensor by itself.
 Status check_each(const Problem& p, const TensorShapes& s) {
   const bool transposed = p.operation == Operation::transposed;
   if (s.input.size() != 2 && s.input.size() != 3) {
@@ -41,7 +41,7 @@ Status check_each(const Problem& p, const TensorShapes& s) {
   return {};
 }
 
-// What they must be together. The weight's channels by groups are known to fit.
+// How they must fit together. The weight's channels times the groups are known to fit in 63 bits.
 Status check_together(const Problem& p, const TensorShapes& s) {
   const bool transposed = p.operation == Operation::transposed;
   const int64_t outer = s.weight[0], inner = s.weight[1] * p.groups;
@@ -74,8 +74,8 @@ Result<Problem> transposed_of(Problem p, const TensorShapes& s) {
   return p;
 }
 
-// A strided product names its sizes as the transposed one does of which it is the gradient; Conv1d has its
-// own names for them.
+// A strided product takes the names of its sizes from the transposed product whose gradient it is; Conv1d has
+// names of its own.
 Result<Problem> conv1d_of(Problem call, const TensorShapes& s) {
   if (s.input.back() < 1) return refuse_shape("input", s.input, "its length must be 1 or more");
   call.cin = s.weight[1] * call.groups, call.cout = s.weight[0];

@@ -1,11 +1,11 @@
-// What becomes of a finished sum on its way to memory, on hosts and devices:
+// What happens to a finished sum on its way to memory, on hosts and devices:
 //
 //   y = round(activation(scale * sum + bias + residual))
 //
-// Each slot is a type; an empty one costs nothing. A kernel makes one Epilogue an output channel and calls it
-// once for each output. The rules of docs/bits.md live here and in the target's Rounding (rounding.hpp on
-// hosts, cuda/device/epilogue.cuh on devices): one rounding, one NaN, and an output without products is its
-// bias, -0.0 included.
+// Each slot is a type; an empty one costs nothing. A kernel makes one Epilogue for each output channel and
+// calls it once for each output. The rules of docs/bits.md live here and in the target's Rounding
+// (rounding.hpp on hosts, cuda/device/epilogue.cuh on devices): one rounding, one NaN, and an output without
+// products is its bias, -0.0 included.
 //
 // A kernel whose sums begin at their bias, as most CPU kernels' do, calls begun() at their end.
 #pragma once
@@ -72,7 +72,7 @@ struct Epilogue {
   // Of a sum of products, and with the residual that the writer read at the output's place.
   TCONV_FUNCTOR Storage operator()(Sum sum) const { return R::round(value(sum)); }
   TCONV_FUNCTOR Storage operator()(Sum sum, Sum residual) const { return R::round(value(sum, residual)); }
-  // Of an output without products: nothing is added to the bias, so that its sign of zero stays.
+  // Of an output without products: nothing is added to the bias, so that a zero keeps its sign.
   TCONV_FUNCTOR Storage alone() const { return R::round(value_alone()); }
   // Of a sum that began at its bias.
   TCONV_FUNCTOR Storage begun(Sum sum) const { return R::round(value_begun(sum)); }

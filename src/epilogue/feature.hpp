@@ -1,6 +1,6 @@
-// What a plan may ask of a kernel beside the problem's own bias: of its outputs, and of x before the product
-// (prologue.hpp). A kernel lists what it knows
-// (plan::KernelEntry::features); the planner refuses the rest, so that nothing is ever left out silently.
+// What a plan may ask of a kernel in addition to the problem's bias: for its outputs, and for x before the
+// product (prologue.hpp). A kernel lists what it can do (plan::KernelEntry::features); the planner refuses
+// the rest, so that nothing is ever left out silently.
 #pragma once
 
 #include <cstdint>

@@ -2,10 +2,10 @@
 //
 //   y = epilogue(sum of prologue(x, channel) * w)
 //
-// A kernel calls it once for each element that it loads, before it rounds, scales or splits it. What comes
-// out is rounded to x's storage type: a fused product has the bits of one whose x was stored behind the
-// prologue. Where x ends there are zeros, which kernels cannot always tell from its own: a prologue must keep
-// zero (leaky ReLU and snake do), and says so by kKeepsZero.
+// A kernel calls it once for each element that it loads, before it rounds, scales or splits the element. The
+// result is rounded to x's storage type, so a fused product has the bits of one that reads a stored
+// prologue(x). Beyond the ends of x there are zeros, which kernels cannot always tell from zeros of x: a
+// prologue must keep zero (leaky ReLU and snake do), and says so by kKeepsZero.
 #pragma once
 
 #include <concepts>

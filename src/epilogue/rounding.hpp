@@ -1,5 +1,5 @@
-// Storage types on hosts: what their sums are held in, and the one rounding with the one NaN. The vector form
-// of the same is Narrow in cpu/simd/convert-inl.hpp; tests hold the two to the same bits.
+// Storage types on hosts: the type of their sums, and the one rounding with the one NaN. The vector form
+// of the same is Narrow in cpu/simd/convert-inl.hpp; tests check that both give the same bits.
 #pragma once
 
 #include <cstdint>
@@ -66,7 +66,7 @@ auto with_storage(core::DType dtype, F&& f) {
   return f(float{});
 }
 
-// data[index] = v, of kernels that hold their sums in float64 whatever the dtype.
+// data[index] = v, for kernels whose sums are float64 in every dtype.
 inline void store_double(core::DType dtype, void* data, int64_t index, double v) {
   with_storage(dtype, [&](auto tag) {
     using T = decltype(tag);

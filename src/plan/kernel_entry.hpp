@@ -1,4 +1,4 @@
-// What a kernel family shows to the planner: one KernelEntry, listed once in registry.cpp.
+// What the planner sees of a kernel: one KernelEntry, listed once in registry.cpp.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct PlanOptions {
   std::string force_kernel;  // empty: choose
   int threads = 0;           // CPU; 0: device's
   bool batch_invariant = false;
-  epilogue::Features features;  // that the kernel must have; entries without them are passed over
+  epilogue::Features features;  // the kernel must have these; entries without them are passed over
 };
 
 // Operands of one run; what the operation does not read is null. weight is what the kernel reads: packed
@@ -36,10 +36,10 @@ struct RunContext {
   std::byte* workspace = nullptr;  // workspace_bytes() of the kernel, 256-byte aligned
   core::Executor executor;         // CPU kernels
   void* stream = nullptr;          // CUDA kernels: cudaStream_t
-  bool pack_once = false;          // pack(): only this kernel's own next run reads what it writes
+  bool pack_once = false;          // pack(): only the next run of this kernel reads what it writes
 };
 
-// One stage of a kernel on an element's way, e.g. {"source", "x by tensor copies, 4 slots of 16 channels"}.
+// One stage that an element passes through, e.g. {"source", "x by tensor copies, 4 slots of 16 channels"}.
 struct StageLine {
   std::string stage, words;
 };
@@ -49,11 +49,11 @@ struct StageLine {
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  // Of a layout of the kernel's own; 0: it reads raw weights, and plan::pack() copies them.
+  // Size of the kernel's own layout; 0: it reads raw weights, and plan::pack() copies them.
   virtual std::size_t packed_bytes() const { return 0; }
   // Names that layout; equal keys mean interchangeable buffers. Never depends on n or l.
   virtual std::string pack_key() const { return "raw"; }
-  virtual std::size_t workspace_bytes() const { return 0; }  // beside the packed weights
+  virtual std::size_t workspace_bytes() const { return 0; }  // in addition to the packed weights
   // Heap memory of its tables, if they grow with the problem; less than 4 kB need not be reported.
   virtual std::size_t table_bytes() const { return 0; }
   virtual std::string describe() const = 0;  // the configuration in words, one line, for explain
@@ -62,19 +62,19 @@ class Kernel {
   // Which part of the machine computes an element of the output: block, tile, warp, lane, register. Empty if
   // the kernel does not say.
   virtual std::string where(int64_t element) const;
-  // Milliseconds that run() takes with packed weights by the kernel's cost model; 0: it has none.
+  // Milliseconds that the kernel's cost model predicts for run() with packed weights; 0: it has no model.
   virtual double predicted_ms() const { return 0; }
   virtual core::Status pack(const void* weight, void* packed, const RunContext& context) const;
   virtual core::Status run(const Operands& operands, const RunContext& context) const = 0;
-  // A kernel of packed weights that takes raw ones in less time than packing all of them first has run_raw(),
-  // with a workspace of its own.
+  // A kernel that reads packed weights, but runs faster on raw ones than by packing them first, has
+  // run_raw(), with a workspace of its own.
   virtual bool reads_raw() const { return false; }
   virtual std::size_t raw_workspace_bytes() const { return workspace_bytes(); }
   virtual core::Status run_raw(const Operands& operands, const RunContext& context) const;
 };
 
-// Says whether a kernel takes a problem; where not, why (one clause, e.g. "dtype f64: tensor cores hold
-// f32").
+// Whether a kernel takes a problem and, if not, why: the reason is one clause, e.g. "dtype f64: tensor cores
+// hold f32".
 struct Support {
   bool ok = true;
   std::string reason;
@@ -92,13 +92,13 @@ struct KernelEntry {
   const char* name;     // "cpu.dense", "cuda.simt.dense", "reference"
   const char* summary;  // one line for `tconv info`
   core::DeviceKind device;
-  // Whether the kernel can run the problem, and whether it is worth it: an entry refuses a problem that a
-  // later one computes faster, unless it is forced. Cheap and pure.
+  // Whether the kernel can run the problem and should: unless forced, an entry refuses a problem that a later
+  // one computes faster. Cheap and pure.
   Support (*supports)(const core::Problem&, const core::DeviceInfo&, const PlanOptions&);
   std::unique_ptr<const Kernel> (*make)(const core::Problem&, const core::DeviceInfo&, const PlanOptions&);
-  epilogue::Features features = {};  // that it has beside the bias
-  bool y_steps = false;              // reads y whatever its steps are; else such problems pass it over
-  bool strided_bias = false;         // adds the bias of a strided product; likewise
+  epilogue::Features features = {};  // that it has in addition to the bias
+  bool y_steps = false;              // reads y with any steps; else it is passed over where y has some
+  bool strided_bias = false;         // adds the bias of a strided product; else it is passed over there
 };
 
 }  // namespace tconv::plan

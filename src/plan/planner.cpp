@@ -45,7 +45,7 @@ Status unknown(const std::string& what, const std::string& name) {
   return {Code::invalid_argument, what + " is '" + name + "': no such kernel; the kernels are " + known};
 }
 
-// What the kernel must have comes first: an entry's own test need not know of it.
+// What the kernel must have is checked first, so that supports() need not know about it.
 Support supports(const KernelEntry& entry, const core::Problem& problem, const core::DeviceInfo& device,
                  const PlanOptions& options) {
   const epilogue::Features missing = options.features.without(entry.features);
@@ -67,7 +67,7 @@ Status check_features(const core::DeviceInfo& device, const PlanOptions& options
           "the plan needs " + missing.text() + ", which no kernel on " + device.name + " has"};
 }
 
-// Takes the entry if it supports the problem; by says who forces it.
+// Takes the entry if it supports the problem. `by` says who forces it.
 Status force(Plan& plan, const KernelEntry* entry, const std::string& by) {
   const std::string start = std::string("kernel ") + entry->name + " is forced" + by + ", but ";
   if (entry->device != plan.device.kind) {
@@ -89,7 +89,7 @@ bool of_absent_cuda(const std::string& name) {
   return true;
 }
 
-// The environment names one kernel for a process that may plan for several devices: plans of the others stay
+// The environment names one kernel, and the process may plan for several devices: plans for the others stay
 // as they are, and say so.
 Status force_by_environment(Plan& plan, const std::string& name) {
   const KernelEntry* entry = entry_of(name);
@@ -170,7 +170,7 @@ std::string Plan::pack_key() const {
 std::size_t Plan::workspace_bytes(bool packed_weights) const {
   if (problem.output_elements() == 0) return 0;
   const std::size_t scratch = kernel->workspace_bytes();
-  // Never less than with packed weights: callers may have one workspace for both.
+  // Never less than with packed weights: a caller may use one workspace for both.
   if (!packed_weights && kernel->reads_raw()) return std::max(scratch, kernel->raw_workspace_bytes());
   return packed_weights ? scratch : buffer_bytes(kernel->packed_bytes()) + scratch;
 }

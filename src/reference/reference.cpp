@@ -46,7 +46,7 @@ Element transposed_at(const Problem& p, const core::Polyphase& form, const Opera
   return sum.element;
 }
 
-// Of [0, count): those v for which first + v*step lies in [0, lout).
+// The v in [0, count) for which first + v*step is in [0, lout).
 struct Range {
   int64_t begin, end;
 };
@@ -124,7 +124,7 @@ class ReferenceKernel final : public plan::Kernel {
     return "scalar float64 loops over every output element: exact to one rounding, and slow";
   }
   core::Status run(const Operands& operands, const plan::RunContext& context) const override {
-    // Blocks of outputs, so that a task is worth its hand-over.
+    // Blocks of outputs, so that a task takes longer than handing it to a thread.
     constexpr int64_t kBlock = 256;
     const int64_t count = problem_.output_elements();
     context.executor.run(core::ceil_div(count, kBlock), [&](int64_t block, int32_t) {

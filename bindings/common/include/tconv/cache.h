@@ -1,5 +1,5 @@
-/* Plans of many problems, and one layer's weights in every layout that they read: what a server or a
- * framework's binding keeps beside the library. C11, over tconv.h; the library that has it is tconv_cache.
+/* Plans of many problems, and one layer's weights in every layout that the plans read: what a server or a
+ * framework's binding keeps between calls. C11, over tconv.h; it is in the library tconv_cache.
  *
  *   tconv_cache_create(NULL, 0, &cache);                             once
  *   tconv_weights_create(weight, NULL, &weights);                    once a layer
@@ -8,9 +8,9 @@
  *   tconv_run(tconv_cached_plan_of(cached), &run);
  *   tconv_cached_plan_release(cached);
  *
- * Every function may be called from any thread, but for the two that destroy. After fork() a child has empty
- * caches. Functions return what tconv.h's return and leave their message for tconv_last_error(); handles and
- * places for results must not be NULL.
+ * Every function except the two that destroy may be called from any thread at any time. After fork() a child
+ * has empty caches. Functions return what tconv.h's return and leave their message for tconv_last_error();
+ * handles and places for results must not be NULL.
  */
 #ifndef TCONV_CACHE_H
 #define TCONV_CACHE_H
@@ -26,18 +26,18 @@ typedef struct tconv_cached_plan tconv_cached_plan;
 typedef struct tconv_weights tconv_weights;
 
 /* options: those of every plan, or NULL. They are copied, with their strings; tconv_cache_get reports what is
- * wrong with them. bytes: of plans to keep, the least recently used goes first; 0: 16 MiB,
- * thousands of plans. */
+ * wrong with them. bytes: how much the plans may hold before the least recently used one
+ * goes; 0: 16 MiB, thousands of plans. */
 tconv_status tconv_cache_create(const tconv_plan_options* options, size_t bytes, tconv_cache** cache);
-void tconv_cache_destroy(tconv_cache* cache); /* plans that were got live on until their release */
+void tconv_cache_destroy(tconv_cache* cache); /* plans in use live on until their release */
 
 /* The plan of a problem, made where the cache has none. Release it once. */
 tconv_status tconv_cache_get(tconv_cache* cache, const tconv_problem* problem, tconv_cached_plan** cached);
 void tconv_cached_plan_release(tconv_cached_plan* cached);
 const tconv_plan* tconv_cached_plan_of(const tconv_cached_plan* cached);
 
-/* Memory of packed weights, on the plans' device. allocate gives TCONV_BUFFER_ALIGNMENT, and NULL where there
- * is none. */
+/* Memory of packed weights, on the plans' device. allocate aligns to TCONV_BUFFER_ALIGNMENT, and returns
+ * NULL if there is no memory. */
 typedef struct tconv_memory {
   void* (*allocate)(void* context, size_t bytes);
   void (*release)(void* context, void* memory);
