@@ -69,9 +69,34 @@ void expect_reads(const Sm90BlockedPlan& plan, const std::string& what) {
   }
 }
 
+// Turned: copies begin on 16 bytes and hold what the tile's taps read; the rings lie apart.
+void expect_copies(const Sm90BlockedPlan& plan, const std::string& what) {
+  const Sm90StageParams& k = plan.main.params;
+  const Sm90RawSource& raw = plan.raw;
+  const int64_t columns = sm90_tile(plan.main.config).columns();
+  EXPECT_EQ(plan.main.config.folded, false) << what;
+  for (int64_t tile = 0; tile < std::min<int64_t>(k.columns.column_tiles, 3); ++tile) {
+    for (int64_t group = 0; group < k.gather.tap_groups; ++group) {
+      const int64_t start = k.columns.first_u + tile * columns -
+                            int64_t{k.sizes.step} * group * k.gather.tap_group - k.gather.halo;
+      EXPECT_EQ((start % 8 + 8) % 8, 0) << what;
+    }
+  }
+  EXPECT_EQ(raw.box % 16, 8) << what;  // rows in other banks each
+  EXPECT_LE(raw.box, 256) << what;
+  EXPECT_GE(raw.boxes * raw.box, k.gather.width) << what;
+  EXPECT_GE(k.gather.pitch, (raw.boxes - 1) * raw.box + (raw.box + 31) / 32 * 32) << what;
+  EXPECT_GE(k.gather.width, columns + k.gather.halo) << what;
+  EXPECT_GE(k.gather.halo, k.sizes.step * (std::min<int64_t>(k.sizes.taps, k.gather.tap_group) - 1)) << what;
+  EXPECT_GE(raw.shared, k.gather.stages * k.gather.stage_bytes) << what;
+  EXPECT_EQ(raw.shared % 128, 0) << what;
+  EXPECT_GE(k.weights.shared, raw.shared + k.gather.stages * raw.stage_bytes) << what;
+  EXPECT_GE(raw.barriers, k.barriers + 16 * (k.gather.stages + k.weights.slots)) << what;
+}
+
 TEST(Sm90BlockedPlan, OutputsReadUnitsOfTheirOwn) {
   judge::Rng rng(5);
-  int taken = 0, folded = 0, grouped = 0, strided = 0;
+  int taken = 0, folded = 0, grouped = 0, strided = 0, turned = 0;
   plan::PlanOptions forced;
   forced.force_kernel = kSm90Blocked.name;
   const core::DeviceInfo d = cuda_test::device("h200");
@@ -88,13 +113,19 @@ TEST(Sm90BlockedPlan, OutputsReadUnitsOfTheirOwn) {
     folded += plan.main.params.columns.folded ? 1 : 0;
     grouped += plan.main.params.gather.tap_groups > 1 ? 1 : 0;
     strided += p.operation == core::Operation::strided ? 1 : 0;
+    turned += plan.main.config.turned ? 1 : 0;
     EXPECT_LE(static_cast<int64_t>(plan.main.shared_bytes), d.shared_per_block) << what;
-    expect_reads(plan, what);
+    if (plan.main.config.turned) {
+      expect_copies(plan, what);
+    } else {
+      expect_reads(plan, what);
+    }
   }
   EXPECT_GT(taken, 500);
   EXPECT_GT(folded, 20);
   EXPECT_GT(grouped, 5);
   EXPECT_GT(strided, 200);
+  EXPECT_GT(turned, 20);
 }
 
 TEST(Sm90BlockedPlan, Refuses) {

@@ -7,6 +7,7 @@
 #include "cuda/host/bias_alone.hpp"
 #include "cuda/host/choice.hpp"
 #include "cuda/host/ordered_sum.hpp"
+#include "cuda/host/tensor_map.hpp"
 #include "cuda/plan/geometry.hpp"
 #include "cuda/sm90/blocked_plan.hpp"
 
@@ -20,6 +21,18 @@ using plan::Support;
 Sm90BlockedFunctions functions_of(Arithmetic mode) {
   if (mode == Arithmetic::f16) return sm90_blocked_f16();
   return mode == Arithmetic::bf16 ? sm90_blocked_bf16() : sm90_blocked_tf32();
+}
+
+// A map of x, whose rows the main kernel turns.
+Status set_raw_map(Sm90TurnedParams& k, const Problem& p) {
+  constexpr int kElement = 2;
+  const int64_t row = k.sizes.x_step[1] * kElement;
+  return make_tensor_map({k.operands.x,
+                          kElement,
+                          {p.l, k.sizes.cin_group, p.groups, p.n},
+                          {row, row * k.sizes.cin_group, p.n > 1 ? k.sizes.x_step[0] * kElement : row},
+                          {k.raw.box, kSm90Unit, 1, 1}},
+                         k.raw.map);
 }
 
 class Sm90Blocked final : public plan::Kernel {
@@ -53,30 +66,60 @@ class Sm90Blocked final : public plan::Kernel {
     const Launcher launcher(kSm90Blocked.name, asked_, device_, context);
     Status status = launcher.check(operands);
     if (!status.ok()) return status;
-    const Sm90StageParams& k = plan_.main.params;
-    std::byte* const first = context.workspace + blocks_at() + 16 * plan_.slack;
-    Sm90BlockingParams blocking = plan_.blocking;
-    blocking.from = asked_.operation == core::Operation::transposed ? operands.x : operands.grad_output;
-    blocking.to = first;
-    const auto log = static_cast<std::size_t>(blocked_words(blocking, size_of(asked_.dtype)));
-    status = launcher.run(functions_.blocking[log], {plan_.blocking_blocks, kSm90BlockingThreads}, blocking);
-    if (!status.ok()) return status;
-    Sm90BlockedParams params{gather_params(k), plan_.straight};
-    params.operands = {first + 16 * int64_t{blocking.front}, operands.weight,
-                       asked_.has_bias ? operands.bias : nullptr,
-                       k.pass.partial ? context.workspace : operands.output};
-    status = launcher.run(
-        functions_.tiles[plan_.main.config.tile],
-        {plan_.main.blocks, sm90_blocked_threads(sm90_tile(plan_.main.config).n), plan_.main.shared_bytes},
-        params);
+    status = plan_.main.config.turned ? run_turned(launcher, operands, context)
+                                      : run_blocks(launcher, operands, context);
     const Problem& f = plan_.form.product;
-    if (status.ok() && k.pass.partial) {
+    if (status.ok() && plan_.main.params.pass.partial) {
       status = sum_partials(launcher, f, operands, context.workspace, sm90_sum_params(plan_.main, f));
     }
     return status.ok() ? store_bias_alone(launcher, asked_, operands, BiasStored::none) : status;
   }
 
  private:
+  const void* input(const plan::Operands& operands) const {
+    return asked_.operation == core::Operation::transposed ? operands.x : operands.grad_output;
+  }
+  Sm90Operands main_operands(const void* x, const plan::Operands& operands,
+                             const plan::RunContext& context) const {
+    return {x, operands.weight, asked_.has_bias ? operands.bias : nullptr,
+            plan_.main.params.pass.partial ? context.workspace : operands.output};
+  }
+
+  // The pass and the main kernel.
+  Status run_blocks(const Launcher& launcher, const plan::Operands& operands,
+                    const plan::RunContext& context) const {
+    std::byte* const first = context.workspace + blocks_at() + 16 * plan_.slack;
+    Sm90BlockingParams blocking = plan_.blocking;
+    blocking.from = input(operands);
+    blocking.to = first;
+    const auto log = static_cast<std::size_t>(blocked_words(blocking, size_of(asked_.dtype)));
+    const Status status =
+        launcher.run(functions_.blocking[log], {plan_.blocking_blocks, kSm90BlockingThreads}, blocking);
+    if (!status.ok()) return status;
+    Sm90BlockedParams params{gather_params(plan_.main.params), plan_.straight};
+    params.operands = main_operands(first + 16 * int64_t{blocking.front}, operands, context);
+    return launcher.run(
+        functions_.tiles[plan_.main.config.tile],
+        {plan_.main.blocks, sm90_blocked_threads(sm90_tile(plan_.main.config).n), plan_.main.shared_bytes},
+        params);
+  }
+
+  // The main kernel alone.
+  Status run_turned(const Launcher& launcher, const plan::Operands& operands,
+                    const plan::RunContext& context) const {
+    Sm90TurnedParams params{{gather_params(plan_.main.params), plan_.straight}, plan_.raw};
+    params.operands = main_operands(input(operands), operands, context);
+    params.raw.by_elements = reinterpret_cast<uintptr_t>(params.operands.x) % 16 != 0;
+    const Status made = params.raw.by_elements ? Status() : set_raw_map(params, plan_.form.product);
+    if (!made.ok()) return made;
+    const Sm90TurnedFunctions functions =
+        plan_.main.mode == Arithmetic::f16 ? sm90_turned_f16() : sm90_turned_bf16();
+    return launcher.run(
+        functions.tiles[plan_.main.config.tile],
+        {plan_.main.blocks, sm90_blocked_threads(sm90_tile(plan_.main.config).n), plan_.main.shared_bytes},
+        params);
+  }
+
   // The workspace holds partial sums, then channel blocks.
   int64_t blocks_at() const { return round_up<int64_t>(plan_.main.partial_bytes, 256); }
 

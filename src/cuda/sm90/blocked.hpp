@@ -1,6 +1,7 @@
-// cuda.sm90.blocked: transposed and strided products of many channels. A pass writes x into channel blocks,
-// as wgmma reads its operands; the main kernel then takes it by bulk copies, and none of its warps converts
-// anything:
+// cuda.sm90.blocked: transposed and strided products of many channels. x becomes channel blocks, as wgmma
+// reads its operands. Of 16-bit types whose rows begin on 16 bytes the main kernel makes them in shared
+// memory, of raw rows that tensor copies bring (turned_stages.cuh). Else a pass writes them; the main kernel
+// then takes them by bulk copies, and none of its warps converts anything:
 //
 //   blocks[group][channel block][row][unit]
 //     unit: 16 bytes, which are 4 channels of tf32 or 8 of a 16-bit type, at one position
@@ -53,6 +54,25 @@ struct Sm90BlockedParams : Sm90GatherParams {
   bool straight;
 };
 
+// Of 16-bit types: raw rows of x by tensor copies, which warps turn into channel blocks in shared memory.
+// A stage of raw rows is [box][channel][position].
+struct Sm90RawSource {
+  TensorMap map;
+  int box, boxes;    // positions of a copy: an odd number of 8, so that rows lie in other banks each;
+                     // copies of a row
+  int region_bytes;  // of a box
+  int stage_bytes;
+  int shared, barriers;  // where the ring is, and its barriers: full, then empty ones
+  bool by_elements;      // x does not begin on 16 bytes: no tensor copies, but the same stages
+};
+struct Sm90TurnedParams : Sm90BlockedParams {
+  Sm90RawSource raw;
+};
+// Warps of a block that turn.
+constexpr int sm90_turners(int columns) {
+  return sm90_blocks_of_sm(columns) == 2 ? 1 : 2;
+}
+
 struct Sm90BlockedFunctions {
   void (*tiles[kSm90GatherTiles])(Sm90BlockedParams);
   void (*blocking[4])(Sm90BlockingParams);  // of 1, 2, 4 or 8 words at once; null where a unit has fewer
@@ -62,5 +82,11 @@ struct Sm90BlockedFunctions {
 Sm90BlockedFunctions sm90_blocked_tf32();
 Sm90BlockedFunctions sm90_blocked_f16();
 Sm90BlockedFunctions sm90_blocked_bf16();
+
+struct Sm90TurnedFunctions {
+  void (*tiles[kSm90GatherTiles])(Sm90TurnedParams);
+};
+Sm90TurnedFunctions sm90_turned_f16();
+Sm90TurnedFunctions sm90_turned_bf16();
 
 }  // namespace tconv::cuda

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
-#include <cstdio>
 
 #include "core/polyphase.hpp"
 #include "cuda/host/phases.hpp"
@@ -18,25 +16,6 @@ namespace {
 using core::ceil_div;
 using core::DeviceInfo;
 using core::Problem;
-
-// Cycles of an SM at kClock, fitted to H200 measurements by
-//   tconv bench --device cuda --kernel cuda.sm90.blocked --model
-struct BlockedRates {
-  double clock = 1.75e9;
-  double tensor = 0.97;                   // share of the tensor cores' peak that a tile's sums reach
-  double l2[2] = {44, 27};                // bytes a cycle, by blocks that share an SM
-  double kept_bytes = 30e6, again = 1.5;  // of x that L2 keeps; how much longer the rest takes
-  double tile = 4500;                     // of a tile, beside its sums and outputs
-  // Bytes a cycle of a block, by passes and from registers.
-  double store[2] = {11.8, 7.7}, straight[2] = {22, 18.5};
-  double element = 1.3;  // outputs a cycle, one by one from registers
-  double start = 5000;   // of a block
-  double launch_ms = 0.003;
-  // Share of the copy rate: by loads of 2, 4, 8 and 16 bytes, where a unit has phases of channels; plain
-  // where it has none.
-  double blocking[4] = {0.43, 0.6, 0.75, 0.75}, plain = 0.85;
-};
-constexpr BlockedRates kRates;
 
 // Columns of its own: an output lies at a multiple of 8 columns wherever it does in y.
 void set_columns(Sm90StageParams& k, const Problem& f, const Phases& phases, int tile_columns, bool folded) {
@@ -74,13 +53,16 @@ void set_shared(Sm90BlockedPlan& plan, const Sm90Tile& tile, int64_t limit) {
   constexpr int64_t kMinSlots = 3, kBarriers = 16;  // bytes of the two barriers of a place
   Sm90StageParams& k = plan.main.params;
   const int element = sm90_layout(plan.main.mode, false).element;
-  const int64_t stage = k.gather.stage_bytes + kBarriers, slot = int64_t{tile.row_blocks} * kSm90PartBytes;
+  const bool turned = plan.main.config.turned;
+  const int64_t raw = turned ? plan.raw.stage_bytes + kBarriers : 0;
+  const int64_t stage = k.gather.stage_bytes + kBarriers + raw,
+                slot = int64_t{tile.row_blocks} * kSm90PartBytes;
   const bool staged = !plan.straight && !k.pass.partial;
   const int64_t staging =
       staged ? round_up<int64_t>(2LL * k.sizes.block_couts * k.pass.row_pitch * element, 128) : 0;
   const int64_t table = round_up<int64_t>(
       kSm90RowBytes * kSm90Rows * tile.row_blocks + (k.sizes.skewed ? 4 * k.sizes.stride : 0), 16);
-  const int64_t rest = limit - staging - table - 8 * kSm90MaxStages - kSm90ScaleBytes - 128;
+  const int64_t rest = limit - staging - table - 8 * kSm90MaxStages - kSm90ScaleBytes - 256;
   int64_t stages = rest / (stage + k.gather.tap_group * (slot + kBarriers));
   stages = std::clamp<int64_t>(stages, 2, kSm90MaxStages);
   int64_t slots = (rest - stages * stage) / (slot + kBarriers);
@@ -89,13 +71,34 @@ void set_shared(Sm90BlockedPlan& plan, const Sm90Tile& tile, int64_t limit) {
   slots = std::min(slots, stages * k.gather.tap_group + 2);
   k.gather.stages = static_cast<int>(stages);
   k.weights.slots = static_cast<int>(slots);
-  k.weights.shared = round_up(static_cast<int>(stages * k.gather.stage_bytes), 128);
+  plan.raw.shared = round_up(static_cast<int>(stages * k.gather.stage_bytes), 128);
+  k.weights.shared = round_up(static_cast<int>(plan.raw.shared + stages * plan.raw.stage_bytes), 128);
   k.pass.shared = static_cast<int>(k.weights.shared + slots * slot);
   k.pass.shared_rows = static_cast<int>(k.pass.shared + staging);
   k.gather.shared_marks = static_cast<int>(k.pass.shared_rows + table);
   k.gather.shared_scale = k.gather.shared_marks + 8 * kSm90MaxStages;
   k.barriers = k.gather.shared_scale + kSm90ScaleBytes;
-  plan.main.shared_bytes = static_cast<std::size_t>(k.barriers + kBarriers * (stages + slots));
+  plan.raw.barriers = static_cast<int>(k.barriers + kBarriers * (stages + slots));
+  plan.main.shared_bytes = static_cast<std::size_t>(plan.raw.barriers + (turned ? kBarriers * stages : 0));
+}
+
+// Stages of raw rows, and the turned ones. Columns begin on 16 bytes of rows that do. What ldmatrix reads at
+// once, 32 positions, may reach beyond a copy: what it makes of that is written over, or lies behind the
+// stage's last position.
+void set_raw(Sm90BlockedPlan& plan) {
+  constexpr int kUnit = 8, kAtOnce = 32, kMostBox = 248;
+  Sm90StageParams& k = plan.main.params;
+  Sm90RawSource& raw = plan.raw;
+  const int first = static_cast<int>(k.columns.first_u) - k.gather.halo;
+  const int late = (first % kUnit + kUnit) % kUnit;
+  k.gather.halo += late;
+  k.gather.width += late;
+  raw.boxes = static_cast<int>(ceil_div(k.gather.width, kMostBox));
+  raw.box = (static_cast<int>(ceil_div(ceil_div(k.gather.width, raw.boxes), kUnit)) | 1) * kUnit;
+  raw.region_bytes = round_up(raw.box * 2 * kSm90Unit, 128);
+  raw.stage_bytes = raw.boxes * raw.region_bytes;
+  k.gather.pitch = (raw.boxes - 1) * raw.box + round_up(raw.box, kAtOnce);
+  k.gather.stage_bytes = kSm90Blocks * k.gather.pitch * 16;
 }
 
 // What the plan of the gathered way has otherwise.
@@ -109,6 +112,7 @@ void set_main(Sm90BlockedPlan& plan, const DeviceInfo& d) {
   plan.straight =
       f.stride == 1 && main.config.splits == 1 && (main.config.folded || f.lout() % (vector / 2) == 0);
   k.pass.partial = !plan.straight && (main.config.folded || main.config.splits > 1);
+  if (main.config.turned) set_raw(plan);
   // An SM's shared memory is what one block may have and kReserved bytes of each block.
   constexpr int64_t kReserved = 1024;
   plan.blocks_of_sm = sm90_blocks_of_sm(tile.n);
@@ -177,55 +181,6 @@ void set_blocking(Sm90BlockedPlan& plan, const Problem& asked) {
   plan.bytes = 16 * (b.rows * b.pitch + 2 * plan.slack);
 }
 
-// Bytes a cycle.
-double store_rate(const Sm90BlockedPlan& blocked, const Problem& p, int element) {
-  const int shared = blocked.blocks_of_sm - 1;
-  if (!blocked.straight) return kRates.store[shared];
-  return p.lout() * element % 8 == 0 ? kRates.straight[shared] : kRates.element * element;
-}
-
-// Of the main kernel; the pass apart.
-Sm90Cost cost_of(const Sm90BlockedPlan& blocked, const DeviceInfo& d) {
-  const Sm90Plan& plan = blocked.main;
-  const Problem& p = blocked.form.product;
-  const Sm90StageParams& k = plan.params;
-  const Sm90Tile& tile = sm90_tile(plan.config);
-  const int element = sm90_layout(plan.mode, false).element;
-  const double slabs = static_cast<double>(
-      std::min<int64_t>(k.grid.slabs, ceil_div(k.grid.units, k.grid.splits) * k.grid.unit_slabs));
-  const double columns = tile.columns(), parts = slabs * k.sizes.taps;
-  // wgmma takes n/2 cycles for 64 rows and 32 bytes of depth, of which a slab has two, for two warpgroups.
-  const double tensor = parts * 2 * tile.n / kRates.tensor;
-  const double weights = parts * tile.row_blocks * kSm90PartBytes;
-  const double x = slabs * k.gather.tap_groups * kSm90Blocks * k.gather.width * 16.0;
-  const double outputs = k.pass.partial ? 4.0 * kSm90Rows * tile.row_blocks * columns
-                                        : static_cast<double>(tile.row_blocks) * k.sizes.block_couts *
-                                              columns * k.sizes.stride * element;
-  const double tiles = static_cast<double>(ceil_div(std::max(1, k.columns.column_tiles), k.grid.walkers)),
-               waves = static_cast<double>(ceil_div(plan.blocks, int64_t{d.sm_count} * blocked.blocks_of_sm));
-  const double ms = 1e3 / kRates.clock, busy = waves * tiles * ms;
-  const int shared = blocked.blocks_of_sm - 1;
-  // One tap has nothing to do with x but to bring it, and other row blocks need it again.
-  const bool falls_out = k.sizes.taps == 1 && k.grid.row_runs > 1 &&
-                         static_cast<double>(p.x_elements()) * element > kRates.kept_bytes;
-  Sm90Cost c;
-  c.tensor = busy * tensor;
-  c.l2 = busy * (falls_out ? kRates.again : 1) * (x + weights) / kRates.l2[shared];
-  c.store = busy * (kRates.tile + outputs / store_rate(blocked, p, element) * skew_factor(k));
-  c.dram = d.copy_gbps > 0 ? problem_work(p).bytes / d.copy_gbps * 1e-6 : 0;
-  c.launch = kRates.launch_ms + waves * kRates.start * ms;
-  if (k.pass.partial) {
-    c.launch += kRates.launch_ms +
-                2 * static_cast<double>(plan.partial_bytes) / (kRates.l2[1] * std::max(1, d.sm_count)) * ms;
-  }
-  // Blocks that share an SM share its tensor cores and its part of L2.
-  c.tensor *= blocked.blocks_of_sm;
-  c.l2 *= blocked.blocks_of_sm;
-  const double sums = std::cbrt(c.tensor * c.tensor * c.tensor + c.l2 * c.l2 * c.l2);
-  c.total = std::max(sums + c.store, c.dram) + c.launch;
-  return c;
-}
-
 // Samples that share tiles: for nothing where outputs go straight to y, but for the zeros between them.
 bool folds(const Problem& f, int splits) {
   if (f.stride > 1 || splits > 1) return may_fold(f, phases_of(f));
@@ -235,30 +190,41 @@ bool folds(const Problem& f, int splits) {
   return f.n > 1 && phases.positions < kLong && f.n * columns < kCount;
 }
 
+// Whether tensor copies bring rows that can be turned into the plan's channel blocks: a copy begins on 16
+// bytes of x, and ldmatrix on 16 bytes of a copied row.
+bool turns(const Sm90BlockedPlan& plan, const Problem& asked) {
+  constexpr int kUnit = 8;
+  const Sm90StageParams& k = plan.main.params;
+  const int64_t apart = int64_t{k.sizes.step} * k.gather.tap_group;  // of neighbouring groups' first columns
+  const auto steps = asked.operation == core::Operation::transposed ? asked.x_steps() : asked.y_steps();
+  // With phases passes of the writer bind: of n16 ci64 co32 l64000 k4 s2 cuda.sm90.dense takes 106 us, this
+  // 155.
+  return plan.form.product.stride == 1 && !plan.form.planes && !plan.main.config.folded &&
+         size_of(asked.dtype) == 2 && steps[2] == 1 && sm90_copies_rows(plan.main, plan.form.product) &&
+         sm90_row_classes(k, kUnit) == 1 && (k.gather.tap_groups == 1 || apart % kUnit == 0);
+}
+
 Sm90BlockedPlan plan_with(const TransposedForm& form, const Problem& asked, const DeviceInfo& d,
                           const Sm90Config& config) {
   constexpr double kMostBytes = 8e9;
   Sm90BlockedPlan plan;
   plan.form = form;
   plan.main = sm90_plan_of(form.product, d, config);
-  if (plan.main.blocks == 0) return plan;
+  if (plan.main.blocks == 0 || (config.turned && !turns(plan, asked))) return plan.main.blocks = 0, plan;
   set_main(plan, d);
   if (plan.main.shared_bytes == 0) plan.main.blocks = 0;
   if (plan.main.blocks == 0) return plan;
+  if (config.turned) {
+    plan.main.cost = sm90_blocked_cost(plan, d);
+    return plan;
+  }
   set_blocking(plan, asked);
   if (static_cast<double>(plan.bytes) > kMostBytes || plan.blocking_blocks > (int64_t{1} << 31) - 1) {
     plan.main.blocks = 0;
     return plan;
   }
-  plan.main.cost = cost_of(plan, d);
-  const bool transposed = asked.operation == core::Operation::transposed;
-  const double read = static_cast<double>(transposed ? asked.x_elements() : asked.y_elements()) *
-                      static_cast<double>(size_of(asked.dtype));
-  const int log_bytes =
-      blocked_words(plan.blocking, size_of(asked.dtype)) + (size_of(asked.dtype) == 4 ? 1 : 0);
-  const double rate = plan.blocking.phases == 1 ? kRates.plain : kRates.blocking[log_bytes];
-  plan.blocking_ms =
-      kRates.launch_ms + (static_cast<double>(plan.bytes) + read) / std::max(1.0, rate * d.copy_gbps) * 1e-6;
+  plan.main.cost = sm90_blocked_cost(plan, d);
+  plan.blocking_ms = sm90_blocking_ms(plan, asked, d);
   return plan;
 }
 
@@ -290,14 +256,17 @@ Sm90BlockedPlan cheapest(const Problem& p, const DeviceInfo& d) {
       if (splits > units || full) continue;
       for (const bool folded : {false, true}) {
         if (folded && !folds(f, splits)) continue;
-        Sm90Config config;
-        config.tile = t;
-        config.splits = splits;
-        config.folded = folded;
-        const Sm90BlockedPlan plan = plan_with(best.form, p, d, config);
-        if (plan.main.blocks == 0 || plan.main.partial_bytes > kMaxPartialBytes) continue;
-        if (splits == 1 && plan.main.blocks >= d.sm_count) full = true;
-        if (best.main.blocks == 0 || plan.total_ms() < best.total_ms()) best = plan;
+        for (const bool turned : {false, true}) {
+          Sm90Config config;
+          config.tile = t;
+          config.splits = splits;
+          config.folded = folded;
+          config.turned = turned;
+          const Sm90BlockedPlan plan = plan_with(best.form, p, d, config);
+          if (plan.main.blocks == 0 || plan.main.partial_bytes > kMaxPartialBytes) continue;
+          if (splits == 1 && plan.main.blocks >= d.sm_count) full = true;
+          if (best.main.blocks == 0 || plan.total_ms() < best.total_ms()) best = plan;
+        }
       }
     }
   }

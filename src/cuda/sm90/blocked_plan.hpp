@@ -16,6 +16,7 @@ namespace tconv::cuda {
 struct Sm90BlockedPlan {
   TransposedForm form;
   Sm90Plan main;                     // of the form; blocks is 0 where none fits
+  Sm90RawSource raw = {};            // without maps; where config.turned: then there is no pass
   Sm90BlockingParams blocking = {};  // without pointers
   int64_t blocking_blocks = 0;       // of threads
   int64_t bytes = 0;                 // of all channel blocks, with `slack` units before and behind them
@@ -31,6 +32,11 @@ struct Sm90BlockedPlan {
 Sm90BlockedPlan sm90_blocked_plan(const core::Problem& problem, const core::DeviceInfo& device);
 Sm90BlockedPlan sm90_blocked_plan_of(const core::Problem& problem, const core::DeviceInfo& device,
                                      const Sm90Config& config);
+
+// Predicted: of the main kernel, and milliseconds of the pass (blocked_cost.cpp).
+Sm90Cost sm90_blocked_cost(const Sm90BlockedPlan& plan, const core::DeviceInfo& device);
+double sm90_blocking_ms(const Sm90BlockedPlan& plan, const core::Problem& asked,
+                        const core::DeviceInfo& device);
 
 // log2 of the words that the pass can load at once: phases side by side, on boundaries of as many.
 int blocked_words(const Sm90BlockingParams& blocking, std::size_t element);

@@ -9,6 +9,9 @@ namespace tconv::cuda {
 using core::Problem;
 
 std::string describe(const Sm90BlockedPlan& plan) {
+  if (plan.main.config.turned) {
+    return "x turned into channel blocks in shared memory; " + describe(plan.main, plan.form.product);
+  }
   char text[160];
   std::snprintf(text, sizeof text, "x in channel blocks of %.1f MB, predicted %.4f ms; then ",
                 static_cast<double>(plan.bytes) * 1e-6, plan.blocking_ms);
@@ -21,13 +24,23 @@ std::vector<plan::StageLine> stages(const Sm90BlockedPlan& plan, const Problem& 
   const int words = 1 << blocked_words(plan.blocking, size_of(asked.dtype));
   for (plan::StageLine& line : lines) {
     if (line.stage == std::string("source")) {
+      if (plan.main.config.turned) {
+        line.words =
+            "raw rows by tensor copies (where x begins on 16 bytes, else by elements: slower, the same " +
+            std::string("bits), ") + std::to_string(plan.raw.boxes) + " of " + std::to_string(plan.raw.box) +
+            " positions, turned by " + std::to_string(sm90_turners(sm90_tile(plan.main.config).n)) +
+            " warps of a block: " + std::to_string(s.stages) + " stages of " +
+            std::to_string(plan.raw.stage_bytes) + " and " + std::to_string(s.stage_bytes) + " bytes";
+        continue;
+      }
       line.words = "channel blocks, made by a pass that loads " + std::to_string(words) +
                    " words at once, by bulk copies: " + std::to_string(s.stages) + " stages of " +
                    std::to_string(s.stage_bytes) + " bytes, " + std::to_string(s.width) +
                    " positions, halo " + std::to_string(s.halo) + ", " + std::to_string(s.tap_group) +
                    " taps a stage";
     }
-    if (line.stage == std::string("operand")) line.words = "by the pass, in shared memory";
+    if (line.stage == std::string("operand"))
+      line.words = plan.main.config.turned ? "turned, in shared memory" : "by the pass, in shared memory";
     if (line.stage == std::string("writer") && plan.straight) {
       line.words = "straight from registers (where rows of y begin on 16 or 8 bytes, else by elements)";
     }

@@ -21,6 +21,7 @@ struct Sm90Config {
   bool scaled = false;    // float32 as scaled float16, of ieee in two parts; tiles beyond its range again
   bool folded = false;
   bool aligned = false;  // columns begin at a multiple of 16 positions of x
+  bool turned = false;   // of cuda.sm90.blocked: channel blocks are made in shared memory
   bool operator==(const Sm90Config&) const = default;
 };
 
@@ -97,7 +98,11 @@ std::unique_ptr<const plan::Kernel> sm90_kernel(const core::Problem&, const core
 // gather_plan.cpp: the places of a laid out plan's stages in shared memory; shared_bytes is 0 where they do
 // not fit.
 void sm90_set_gather(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit);
-// tma_plan.cpp: whether a laid out plan's x can come by tensor copies, and its places likewise.
+// tma_plan.cpp: rows r of x with the same r modulo this begin equally far behind a 16-byte boundary.
+int sm90_row_classes(const Sm90StageParams& params, int vector);
+// Whether tensor copies can bring rows of x at all.
+bool sm90_copies_rows(const Sm90Plan& plan, const core::Problem& problem);
+// Whether a laid out plan's x can come by tensor copies to a warpgroup's stages, and its places likewise.
 bool sm90_tma_takes(const Sm90Plan& plan, const core::Problem& problem);
 void sm90_set_tma(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit);
 Sm90WarpgroupTile sm90_warpgroup_tile(const Sm90Plan& plan, const Sm90Tile& tile);

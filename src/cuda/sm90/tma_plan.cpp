@@ -18,12 +18,6 @@ constexpr int kMaxWidth = 256;    // of a tensor copy's box
 constexpr int kMinStages = 3, kMaxStages = 10, kGoodStages = 5;
 constexpr int kMinBuffers = 2, kMaxBuffers = 4;  // of slabs, where weights are streamed
 
-// Rows of x lie so many elements apart that those r with the same r modulo this begin equally far behind a
-// 16-byte boundary.
-int row_classes_of(const Sm90StageParams& k, int vector) {
-  return static_cast<int>(vector / std::gcd(k.sizes.x_step[1], int64_t{vector}));
-}
-
 // Taps that share a lane's registers: neighbours, of rows that begin on 16 bytes; 0: by operands in shared
 // memory.
 int tap_group_of(const Sm90StageParams& k, int classes, bool split) {
@@ -95,14 +89,16 @@ void set_tiles(Sm90StageParams& k, const Sm90WarpgroupTile& tile, int element) {
 
 }  // namespace
 
-bool sm90_tma_takes(const Sm90Plan& plan, const Problem& p) {
+int sm90_row_classes(const Sm90StageParams& k, int vector) {
+  return static_cast<int>(vector / std::gcd(k.sizes.x_step[1], int64_t{vector}));
+}
+
+bool sm90_copies_rows(const Sm90Plan& plan, const Problem& p) {
   const Sm90StageParams& k = plan.params;
-  if (k.sizes.skewed || k.pass.partial || k.sizes.x_step[1] <= 0) return false;
-  // Its second row block would be the first again, for nothing.
-  if (k.sizes.row_blocks < sm90_tile(plan.config).row_blocks) return false;
+  if (k.sizes.x_step[1] <= 0) return false;
   const Sm90Layout layout = sm90_layout(plan.mode, plan.config.scaled);
   const int vector = 16 / layout.element;
-  const int classes = row_classes_of(k, vector);
+  const int classes = sm90_row_classes(k, vector);
   if (p.n > 1) {
     // Samples begin on 16 bytes, or where a row would.
     const int64_t unit = classes == 1 ? vector : k.sizes.x_step[1];
@@ -115,7 +111,16 @@ bool sm90_tma_takes(const Sm90Plan& plan, const Problem& p) {
   const core::Size row = core::Size(k.sizes.x_step[1]) * layout.element;
   if (row * std::max<int64_t>(classes, k.sizes.cin_group) >= kStep) return false;
   if (p.n > 1 && core::Size(k.sizes.x_step[0]) * layout.element >= kStep) return false;
-  if (p.cin < classes) return false;  // a map without rows
+  return p.cin >= classes;  // else a map has no rows
+}
+
+bool sm90_tma_takes(const Sm90Plan& plan, const Problem& p) {
+  const Sm90StageParams& k = plan.params;
+  if (k.sizes.skewed || k.pass.partial || !sm90_copies_rows(plan, p)) return false;
+  // Its second row block would be the first again, for nothing.
+  if (k.sizes.row_blocks < sm90_tile(plan.config).row_blocks) return false;
+  const Sm90Layout layout = sm90_layout(plan.mode, plan.config.scaled);
+  const int classes = sm90_row_classes(k, 16 / layout.element);
   const int group = tap_group_of(k, classes, layout.parts == 2);
   const int64_t positions =
       sm90_warpgroup_tile(1, group, layout.parts, layout.element).positions() + halo_of(k);
@@ -132,7 +137,7 @@ void sm90_set_tma(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit) {
   Sm90StageParams& k = plan.params;
   const Sm90Layout layout = sm90_layout(plan.mode, plan.config.scaled);
   const int element = layout.element, vector = 16 / element;
-  k.tma.row_classes = row_classes_of(k, vector);
+  k.tma.row_classes = sm90_row_classes(k, vector);
   k.tma.class_turn = static_cast<int>(k.sizes.x_step[1] % vector);
   k.tma.sample_rows = static_cast<int>(k.sizes.x_step[0] / k.sizes.x_step[1]);
   k.tma.tap_group = tap_group_of(k, k.tma.row_classes, layout.parts == 2);

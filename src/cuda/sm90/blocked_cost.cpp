@@ -1,0 +1,108 @@
+// The cost model of cuda.sm90.blocked.
+#include <algorithm>
+#include <cmath>
+
+#include "core/polyphase.hpp"
+#include "cuda/plan/geometry.hpp"
+#include "cuda/sm90/blocked_plan.hpp"
+#include "cuda/sm90/cost.hpp"
+
+namespace tconv::cuda {
+namespace {
+
+using core::ceil_div;
+using core::DeviceInfo;
+using core::Problem;
+
+// Cycles of an SM at kClock, fitted to H200 measurements by
+//   tconv bench --device cuda --kernel cuda.sm90.blocked --model
+struct BlockedRates {
+  double clock = 1.75e9;
+  double tensor = 0.97;                   // share of the tensor cores' peak that a tile's sums reach
+  double l2[2] = {44, 27};                // bytes a cycle, by blocks that share an SM
+  double kept_bytes = 30e6, again = 1.5;  // of x that L2 keeps; how much longer the rest takes
+  double tile = 4500;                     // of a tile, beside its sums and outputs
+  // Bytes a cycle of a block, by passes and from registers.
+  double store[2] = {11.8, 7.7}, straight[2] = {22, 18.5};
+  double element = 1.3;  // outputs a cycle, one by one from registers
+  double start = 5000;   // of a block
+  double launch_ms = 0.003;
+  // Of a warp that turns, a stage; 8 channels x 32 positions. With these most of 235 times of turned plans
+  // (all tiles on 47 convolutions of stride 1, H200) are within 12%.
+  double turn_stage = 400, turn_piece = 40;
+  // Share of the copy rate: by loads of 2, 4, 8 and 16 bytes, where a unit has phases of channels; plain
+  // where it has none.
+  double blocking[4] = {0.43, 0.6, 0.75, 0.75}, plain = 0.85;
+};
+constexpr BlockedRates kRates;
+
+// Bytes a cycle.
+double store_rate(const Sm90BlockedPlan& blocked, const Problem& p, int element) {
+  const int shared = blocked.blocks_of_sm - 1;
+  if (!blocked.straight) return kRates.store[shared];
+  return p.lout() * element % 8 == 0 ? kRates.straight[shared] : kRates.element * element;
+}
+
+}  // namespace
+
+Sm90Cost sm90_blocked_cost(const Sm90BlockedPlan& blocked, const DeviceInfo& d) {
+  const Sm90Plan& plan = blocked.main;
+  const Problem& p = blocked.form.product;
+  const Sm90StageParams& k = plan.params;
+  const Sm90Tile& tile = sm90_tile(plan.config);
+  const int element = sm90_layout(plan.mode, false).element;
+  const double slabs = static_cast<double>(
+      std::min<int64_t>(k.grid.slabs, ceil_div(k.grid.units, k.grid.splits) * k.grid.unit_slabs));
+  const double columns = tile.columns(), parts = slabs * k.sizes.taps;
+  // wgmma takes n/2 cycles for 64 rows and 32 bytes of depth, of which a slab has two, for two warpgroups.
+  const double tensor = parts * 2 * tile.n / kRates.tensor;
+  const double weights = parts * tile.row_blocks * kSm90PartBytes;
+  const double x = slabs * k.gather.tap_groups * kSm90Blocks * k.gather.width * 16.0;
+  const double outputs = k.pass.partial ? 4.0 * kSm90Rows * tile.row_blocks * columns
+                                        : static_cast<double>(tile.row_blocks) * k.sizes.block_couts *
+                                              columns * k.sizes.stride * element;
+  const double tiles = static_cast<double>(ceil_div(std::max(1, k.columns.column_tiles), k.grid.walkers)),
+               waves = static_cast<double>(ceil_div(plan.blocks, int64_t{d.sm_count} * blocked.blocks_of_sm));
+  const double ms = 1e3 / kRates.clock, busy = waves * tiles * ms;
+  const int shared = blocked.blocks_of_sm - 1;
+  // One tap has nothing to do with x but to bring it, and other row blocks need it again.
+  const bool falls_out = k.sizes.taps == 1 && k.grid.row_runs > 1 &&
+                         static_cast<double>(p.x_elements()) * element > kRates.kept_bytes;
+  Sm90Cost c;
+  c.tensor = busy * tensor;
+  c.l2 = busy * (falls_out ? kRates.again : 1) * (x + weights) / kRates.l2[shared];
+  c.store = busy * (kRates.tile + outputs / store_rate(blocked, p, element) * skew_factor(k));
+  c.dram = d.copy_gbps > 0 ? problem_work(p).bytes / d.copy_gbps * 1e-6 : 0;
+  c.launch = kRates.launch_ms + waves * kRates.start * ms;
+  if (k.pass.partial) {
+    c.launch += kRates.launch_ms +
+                2 * static_cast<double>(plan.partial_bytes) / (kRates.l2[1] * std::max(1, d.sm_count)) * ms;
+  }
+  // Blocks that share an SM share its tensor cores and its part of L2.
+  c.tensor *= blocked.blocks_of_sm;
+  c.l2 *= blocked.blocks_of_sm;
+  if (plan.config.turned) {
+    const Sm90RawSource& raw = blocked.raw;
+    const double pieces =
+        static_cast<double>(raw.boxes * ceil_div(raw.box, 32) * kSm90Blocks) / sm90_turners(tile.n);
+    c.load = blocked.blocks_of_sm * busy * slabs * k.gather.tap_groups *
+             (kRates.turn_stage + pieces * kRates.turn_piece);
+  }
+  const double sums =
+      std::cbrt(c.tensor * c.tensor * c.tensor + c.l2 * c.l2 * c.l2 + c.load * c.load * c.load);
+  c.total = std::max(sums + c.store, c.dram) + c.launch;
+  return c;
+}
+
+double sm90_blocking_ms(const Sm90BlockedPlan& plan, const Problem& asked, const DeviceInfo& d) {
+  const bool transposed = asked.operation == core::Operation::transposed;
+  const double read = static_cast<double>(transposed ? asked.x_elements() : asked.y_elements()) *
+                      static_cast<double>(size_of(asked.dtype));
+  const int log_bytes =
+      blocked_words(plan.blocking, size_of(asked.dtype)) + (size_of(asked.dtype) == 4 ? 1 : 0);
+  const double rate = plan.blocking.phases == 1 ? kRates.plain : kRates.blocking[log_bytes];
+  return kRates.launch_ms +
+         (static_cast<double>(plan.bytes) + read) / std::max(1.0, rate * d.copy_gbps) * 1e-6;
+}
+
+}  // namespace tconv::cuda
