@@ -11,6 +11,14 @@
 //       for co, k:  acc += w[ci, co, k] * line[co][phase(k)][i + shift(k)]
 //       dx[n, ci, i] = acc
 //
+// Short rows do not pay for lines and tiles of their own. There 16 groups lie side by side in vectors, and
+// only products that exist are made:
+//
+//   for each unit (16 groups, n), units spread over threads:
+//     w -> [ci][co][k][16], once for consecutive samples;  dy[n] -> [co][o][16]
+//     for ci, i:  acc[16] = bias[ci];  for co, k: acc += w[ci][co][k] * dy[co][stride*i - padding +
+//     k*dilation] dx[n] <- [ci][i][16]
+//
 // k*dilation - padding = stride*shift(k) + phase(k), as in cpu.strided, whose repairs this family shares.
 // What it saves is what a matrix product needs around it: a panel, sums and their stores for each group.
 // Weights are read raw.
@@ -25,9 +33,11 @@
 
 namespace tconv::cpu::strided_depthwise {
 
-constexpr int64_t kSlack = 16;  // a vector's overhang
+constexpr int64_t kSlack = 16;    // a vector's overhang
+constexpr int64_t kAbreast = 16;  // groups side by side
 
 struct Config {
+  bool abreast = false;        // groups side by side, no tiles
   int64_t tile = 0;            // positions i of a unit
   int64_t tiles = 0;           // of a channel
   int64_t units_per_task = 0;  // consecutive units
@@ -39,7 +49,10 @@ struct Job {
   core::Problem problem;
   Config config;
   strided::SplitPanel split;  // of one sample: lines of a tile of a channel
-  int64_t units() const { return problem.n * problem.groups * config.tiles; }
+  int64_t group_blocks() const { return (problem.groups + kAbreast - 1) / kAbreast; }
+  int64_t units() const {
+    return problem.n * (config.abreast ? group_blocks() : problem.groups * config.tiles);
+  }
   int64_t tasks() const { return (units() + config.units_per_task - 1) / config.units_per_task; }
   int64_t group_weights() const { return problem.cin_per_group() * problem.cout_per_group() * problem.k; }
   int64_t line_elements() const { return problem.cout_per_group() * split.channel() + kSlack; }
@@ -48,7 +61,7 @@ struct Job {
 
 Job job_of(const core::Problem& problem, int threads);
 
-// Runs one task. Returns false if it met a weight that is not finite.
+// Runs one task. Returns false if a weight that is not finite may have met a zero outside dy.
 bool run_task(const Job& job, const plan::Operands& operands, int64_t task, void* scratch);
 
 extern const plan::KernelEntry kEntry;

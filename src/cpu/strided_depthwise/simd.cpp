@@ -12,6 +12,7 @@
 //
 #include "cpu/simd/tiles-inl.hpp"
 #include "cpu/strided/phases-inl.hpp"
+#include "cpu/strided_depthwise/abreast-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::strided_depthwise::HWY_NAMESPACE {
@@ -149,6 +150,10 @@ bool RunTask(const Job& job, const plan::Operands& in, int64_t task, void* scrat
 
 bool Run(const Job& job, const plan::Operands& in, int64_t task, void* scratch) {
   return with_storage(job.problem.dtype, [&](auto storage) HWY_ATTR {
+    if (job.config.abreast) {
+      RunAbreast<decltype(storage)>(job, in, task, scratch);
+      return true;
+    }
     return RunTask<decltype(storage)>(job, in, task, scratch);
   });
 }
