@@ -21,10 +21,11 @@ constexpr int64_t kTasksPerThread = 4;
 // core, tiles and abreast: 1024 groups K9 s1 L29 60, 34; 512 K7 s1 L60 29, 31; 2048 K4 s4 L5 107, 26; 512 K16
 // s8 L12 34, 23, L20 43, 42; 512 groups of two channels K3 s1 L30, four samples, 172, 124.
 bool short_rows(const core::Problem& p) {
-  constexpr int64_t kMost = 1024, kLeastGroups = 8;
+  constexpr int64_t kMost = 2048, kLeastGroups = 8;  // kMost: they stay in L2
   if (p.groups < kLeastGroups || p.l > kMost || p.lout() > kMost || p.k > kMost) return false;
   const int64_t ci = p.cin_per_group(), co = p.cout_per_group();
-  return ci * p.l + co * p.lout() + ci * co * p.k <= (ci + co) * (p.stride == 1 ? 60 : 96);
+  const int64_t moved = ci * p.l + co * p.lout() + ci * co * p.k;
+  return moved <= std::min(kMost, (ci + co) * (p.stride == 1 ? 60 : 96));
 }
 
 }  // namespace
