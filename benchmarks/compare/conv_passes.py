@@ -12,7 +12,6 @@ cudnn.benchmark on and off), and tconv's strided, transposed and weight products
 import argparse
 import contextlib
 import datetime
-import json
 import math
 import statistics
 import sys
@@ -34,25 +33,13 @@ PASSES = ("forward", "input", "weight", "all")
 
 
 @dataclass(frozen=True)
-class Layer:
-    name: str
-    transposed: bool
-    n: int
-    cin: int
-    cout: int
-    length: int
-    k: int
-    stride: int
-    padding: int
-    output_padding: int
-    dilation: int
-    groups: int
-    bias: bool
+class Layer(layer_table.Layer):
+    """Of either kind, in the arithmetic that the run asks for."""
 
-    def text(self):
-        kind = "transposed" if self.transposed else "conv1d"
-        return (f"{kind} n{self.n} ci{self.cin} co{self.cout} l{self.length} k{self.k} s{self.stride} p{self.padding} "
-                f"op{self.output_padding} d{self.dilation} g{self.groups}" + (" bias" if self.bias else ""))
+    transposed: bool = True
+
+    def problem(self):
+        return f"{'transposed' if self.transposed else 'conv1d'} {self.text()}"
 
 
 def of_decoders(kind, batches, frames, match):
@@ -78,18 +65,17 @@ def recorder(found, name, batches):
             return
         transposed = isinstance(module, nn.ConvTranspose1d)
         for n in batches:
-            layer = Layer(name, transposed, n, module.in_channels, module.out_channels, inputs[0].shape[-1],
+            layer = Layer(name, n, module.in_channels, module.out_channels, inputs[0].shape[-1],
                           module.kernel_size[0], module.stride[0], module.padding[0],
                           module.output_padding[0] if transposed else 0, module.dilation[0], module.groups,
-                          module.bias is not None)
-            found.setdefault(layer.text(), layer)
+                          module.bias is not None, "", transposed)
+            found.setdefault(layer.problem(), layer)
 
     return record
 
 
 def of_table(path, batch):
-    return [Layer(row.name, True, row.n, row.cin, row.cout, row.l, row.k, row.stride, row.padding, row.output_padding,
-                  row.dilation, row.groups, row.bias) for row in layer_table.table(path, batch=batch or None)]
+    return [Layer(**vars(row) | {"dtype": ""}) for row in layer_table.table(path, batch=batch or None)]
 
 
 class Case:
@@ -100,7 +86,7 @@ class Case:
             return (torch.rand(*shape, device=device, dtype=torch.float32) - 0.5).to(dtype)
 
         first, second = (layer.cin, layer.cout) if layer.transposed else (layer.cout, layer.cin)
-        self.x = make(layer.n, layer.cin, layer.length)
+        self.x = make(layer.n, layer.cin, layer.l)
         self.w = make(first, second // layer.groups, layer.k)
         self.b = make(layer.cout) if layer.bias else None
         self.grad = torch.empty_like(self.ours("forward"), dtype=torch.float32).uniform_(-0.5, 0.5).to(dtype)
@@ -126,10 +112,10 @@ class Case:
             call = _gradients.Call(c.stride, c.padding, c.output_padding, c.groups, c.dilation, 2)
             pair = self.grad, self.x
         else:
-            call = _gradients.conv1d_call(c.length, self.grad.shape[-1], c.k, c.stride, c.padding, c.dilation, c.groups, 2)
+            call = _gradients.conv1d_call(c.l, self.grad.shape[-1], c.k, c.stride, c.padding, c.dilation, c.groups, 2)
             pair = self.x, self.grad
         if which in ("input", "all"):
-            results.append(_gradients.strided_product(self.grad, self.w, call, c.length) if c.transposed
+            results.append(_gradients.strided_product(self.grad, self.w, call, c.l) if c.transposed
                            else _gradients.transposed(self.grad, self.w, call))
         if which in ("weight", "all"):
             results.append(_gradients.weight_product(*pair, call, c.k))
@@ -164,7 +150,7 @@ def in_turns(functions, device, seconds, least=3):
 def measure(layer, word, options):
     dtype = set_arithmetic(word, options.device)
     case = Case(layer, dtype, options.device)
-    row = {"layer": layer.name, "problem": layer.text(), "arithmetic": word, "ms": {}, "gain": {}}
+    row = {"layer": layer.name, "problem": layer.problem(), "arithmetic": word, "ms": {}, "gain": {}}
     for which in options.passes:
         modes = (True, False) if options.device == "cuda" else (False,)
         best = {}
@@ -208,34 +194,41 @@ def main():
         layers = [layer for layer in layers if options.match in layer.name]
     else:
         layers = of_decoders(options.kind, options.batch, options.frames, options.match)
-    end = time.perf_counter() + options.limit
-    rows = []
     print(f"{machine(options.device)}; {tconv.build_info()}; {len(layers)} layers")
-    for layer in layers:
-        for word in options.dtype:
-            if time.perf_counter() > end:
-                continue
-            rows.append(measure(layer, word, options))
-            gains = "  ".join(
-                f"{which} {rows[-1]['gain'][which]:.2f}x ({rows[-1]['ms'][which]['tconv']['median_ms']:.3f} ms)"
-                for which in options.passes
-            )
-            print(f"{word:<5} {gains}  {layer.name} [{layer.text()}]", flush=True)
-    summary = {word: geomeans([row for row in rows if row["arithmetic"] == word], options.passes)
-               for word in options.dtype if any(row["arithmetic"] == word for row in rows)}
-    for word, means in summary.items():
+    rows = []
+    with cuda_timing.Kept(options.json, lambda: result_of(options, rows)) as kept:
+        for row in measured(layers, options):
+            rows.append(row)
+            kept.row()
+    for word, means in summary(rows, options).items():
         for which, mean in means.items():
             print(f"{word} {which}: geomean {mean['geomean']:.2f}x, least {mean['minimum']:.2f}x, {mean['behind']} of "
                   f"{mean['rows']} behind")
-    if options.json:
-        result = {"benchmark": "conv_passes", "date": datetime.date.today().isoformat(),
-                  "machine": machine(options.device),
-                  "versions": {"tconv": tconv.build_info(), "torch": torch.__version__}, "summary": summary,
-                  "rows": rows}
-        with open(options.json, "w") as file:
-            json.dump(result, file, indent=1)
-            file.write("\n")
     return 0
+
+
+def measured(layers, options):
+    end = time.perf_counter() + options.limit
+    for layer in layers:
+        for word in options.dtype:
+            if time.perf_counter() > end:
+                return
+            row = measure(layer, word, options)
+            gains = "  ".join(f"{which} {row['gain'][which]:.2f}x ({row['ms'][which]['tconv']['median_ms']:.3f} ms)"
+                              for which in options.passes)
+            print(f"{word:<5} {gains}  {layer.name} [{layer.problem()}]", flush=True)
+            yield row
+
+
+def summary(rows, options):
+    return {word: geomeans([row for row in rows if row["arithmetic"] == word], options.passes)
+            for word in options.dtype if any(row["arithmetic"] == word for row in rows)}
+
+
+def result_of(options, rows):
+    return {"benchmark": "conv_passes", "date": datetime.date.today().isoformat(), "machine": machine(options.device),
+            "versions": {"tconv": tconv.build_info(), "torch": torch.__version__}, "summary": summary(rows, options),
+            "rows": rows}
 
 
 if __name__ == "__main__":

@@ -2,7 +2,10 @@
 
 import datetime
 import json
+import os
+import signal
 import statistics
+import sys
 import time
 
 import torch
@@ -22,9 +25,37 @@ def machine():
 
 
 def write(path, result):
-    with open(path, "w") as file:
+    """Whole or not at all: a run that is killed meanwhile leaves the file as it was."""
+    unfinished = f"{path}.unfinished"
+    with open(unfinished, "w") as file:
         json.dump(result, file, indent=1)
         file.write("\n")
+    os.replace(unfinished, path)
+
+
+class Kept:
+    """The results so far in a file, for a run that may be stopped: `with Kept(path, result) as kept`, and kept.row()
+    after each row. result() is written every few seconds, which survives a kill, and when the block ends, also by an
+    error or SIGTERM (which `timeout` sends). Nothing is written without a path."""
+
+    SECONDS = 10  # writing takes tenths of a second for hundreds of rows
+
+    def __init__(self, path, result):
+        self.path, self.result, self.written = path, result, time.perf_counter()
+
+    def row(self):
+        if self.path and time.perf_counter() - self.written > self.SECONDS:
+            write(self.path, self.result())
+            self.written = time.perf_counter()
+
+    def __enter__(self):
+        self.before = signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped by SIGTERM"))
+        return self
+
+    def __exit__(self, *_):
+        signal.signal(signal.SIGTERM, self.before)
+        if self.path:
+            write(self.path, self.result())
 
 
 def summary(values):

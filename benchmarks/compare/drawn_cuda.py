@@ -237,26 +237,30 @@ def run(options, rates):
     """Rows in the order of the draw, every product and mode of a layer together, until options.seconds are over."""
     started, rows, left_out = time.perf_counter(), [], 0
     print("eager: raw packed; graph: raw packed; us in a graph: raw packed torch search floor", flush=True)
-    for layer in draw.draw(options.draw, options.seed, "gpu")[options.skip:]:
-        for operation in options.op:
-            for mode in options.modes:
-                if time.perf_counter() - started > options.seconds:
-                    left_out += 1
-                    continue
-                try:
-                    rows.append(measure(layer, operation, mode, rates, options))
-                    print(printed(rows[-1]), flush=True)
-                except RuntimeError as error:
-                    print(f"failed: {draw.problem_text(layer, operation)} {mode}: {str(error).splitlines()[0]}", flush=True)
-        if torch.cuda.memory_reserved() > 16 << 30:
-            torch.cuda.empty_cache()
+    with timing.Kept(options.json, lambda: result_of(options, rates, rows)) as kept:
+        for layer, operation, mode in problems(options):
+            if time.perf_counter() - started > options.seconds:
+                left_out += 1
+                continue
+            try:
+                rows.append(measure(layer, operation, mode, rates, options))
+                kept.row()
+                print(printed(rows[-1]), flush=True)
+            except RuntimeError as error:
+                print(f"failed: {draw.problem_text(layer, operation)} {mode}: {str(error).splitlines()[0]}", flush=True)
+            if torch.cuda.memory_reserved() > 16 << 30:
+                torch.cuda.empty_cache()
     if rows:
         report(rows)
     print(f"{len(rows)} rows in {time.perf_counter() - started:.0f} s" +
           (f"; {left_out} not measured, the run's time was spent" if left_out else ""))
-    return rows
 
 
-def write(path, options, rates, rows):
-    timing.write(path, {"benchmark": "drawn_cuda", "seed": options.seed, "draw": options.draw, **timing.machine(),
-                        "floor": rates, "summary": summary(rows), "rows": rows})
+def problems(options):
+    layers = draw.draw(options.draw, options.seed, "gpu")[options.skip:]
+    return [(layer, operation, mode) for layer in layers for operation in options.op for mode in options.modes]
+
+
+def result_of(options, rates, rows):
+    return {"benchmark": "drawn_cuda", "seed": options.seed, "draw": options.draw, "skip": options.skip,
+            **timing.machine(), "floor": rates, "summary": summary(rows), "rows": rows}

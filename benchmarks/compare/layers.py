@@ -30,8 +30,7 @@ class Layer:
         words += [f"d{self.dilation}"] if self.dilation != 1 else []
         words += [f"g{self.groups}"] if self.groups != 1 else []
         words += ["bias"] if self.bias else []
-        words += [self.dtype] + ([precision] if precision else [])
-        return " ".join(words)
+        return " ".join([*words, *filter(None, (self.dtype, precision))])
 
 
 def table(path=TABLE, batch=None, dtype=None):

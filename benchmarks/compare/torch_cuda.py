@@ -252,39 +252,45 @@ def main():
     rates = timing.floors()
     print("floor: " + ", ".join(f"{key} {value:.4g}" for key, value in rates.items()), flush=True)
     if options.draw:
-        rows = drawn_cuda.run(options, rates)
-        if options.json:
-            drawn_cuda.write(options.json, options, rates, rows)
+        drawn_cuda.run(options, rates)
         return 0
-    todo = cuda_problems.problems(options)
-    print(" ratio  floor     tconv    packed     torch    search  (nhwc)   spread")
-    rows = []
-    for index, (name, text, precision) in enumerate(todo):
-        left = options.seconds - (time.perf_counter() - started)
-        if left < -0.3 * options.seconds:
-            rows.append({"layer": name, "problem": text, "precision": precision, "not_measured": "the run's time"})
-            print(f"not measured, the run's time is spent: {name} [{text}] {precision}")
-            continue
-        budget = min(1.0, max(0.02, 0.5 * left / (len(todo) - index)))
-        try:
-            rows.append(measure(name, text, precision, rates, budget))
-            print(printed(rows[-1]), flush=True)
-        except RuntimeError as error:  # a refused plan, or too little memory
-            words = str(error).splitlines()[0]
-            rows.append({"layer": name, "problem": text, "precision": precision, "failed": {"all": words}})
-            print(f"failed: {name} [{text}] {precision}: {words}", flush=True)
-        torch.cuda.empty_cache()
-    fresh = new_length(5) if not options.problem else {}
+    rows, fresh = [], {}
+    result = lambda: {"benchmark": "torch_cuda", **timing.machine(), "floor": rates, "new_length": fresh, "rows": rows}
+    with timing.Kept(options.json, result) as kept:
+        for row in measured(options, rates, started):
+            rows.append(row)
+            kept.row()
+        if not options.problem:
+            fresh.update(new_length(5))
     for name, each in fresh.items():
         print(f"new length, {name}: first call {each['first_ms']:.3f} ms, tenth {each['tenth_ms']:.3f} ms")
     ratios = [row["ratio"] for row in rows if "ratio" in row]
     if ratios:
         print(f"{len(ratios)} rows, geomean {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}, minimum "
               f"{min(ratios):.2f}, {sum(r < 1 for r in ratios)} under 1; {time.perf_counter() - started:.0f} s")
-    if options.json:
-        timing.write(options.json, {"benchmark": "torch_cuda", **timing.machine(), "floor": rates, "new_length": fresh,
-                                    "rows": rows})
     return 0
+
+
+def measured(options, rates, started):
+    """The rows of the sets, one by one; those for which no time is left say so."""
+    todo = cuda_problems.problems(options)
+    print(" ratio  floor     tconv    packed     torch    search  (nhwc)   spread")
+    for index, (name, text, precision) in enumerate(todo):
+        left = options.seconds - (time.perf_counter() - started)
+        row = {"layer": name, "problem": text, "precision": precision}
+        if left < -0.3 * options.seconds:
+            print(f"not measured, the run's time is spent: {name} [{text}] {precision}")
+            yield row | {"not_measured": "the run's time"}
+            continue
+        try:
+            row = measure(name, text, precision, rates, min(1.0, max(0.02, 0.5 * left / (len(todo) - index))))
+            print(printed(row), flush=True)
+        except RuntimeError as error:  # a refused plan, or too little memory
+            words = str(error).splitlines()[0]
+            row["failed"] = {"all": words}
+            print(f"failed: {name} [{text}] {precision}: {words}", flush=True)
+        torch.cuda.empty_cache()
+        yield row
 
 
 if __name__ == "__main__":

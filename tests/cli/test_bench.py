@@ -4,11 +4,12 @@ import json
 import math
 import pathlib
 import re
+import subprocess
 import sys
 import tempfile
 import unittest
 
-from support import tconv
+from support import PROBLEM, TCONV, tconv
 
 SMALL = ["--least-mb", "0.02", "--most-mb", "0.2", "--most-tflop", "0.00005", "--seconds", "0.002"]
 
@@ -62,6 +63,22 @@ class Bench(unittest.TestCase):
         self.assertEqual((result.returncode, result.stdout), (status, ""), arguments)
         self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
         self.assertIn(says, result.stderr)
+
+
+class Given(Bench):
+    def test_a_run_that_is_stopped_has_printed_its_rows(self):
+        run = subprocess.Popen([TCONV, "bench", PROBLEM, "ci3 co5 l30 k4", PROBLEM, "--json", "--seconds", "0.5"],
+                               stdout=subprocess.PIPE, text=True)
+        with run:
+            first = run.stdout.readline()
+            run.kill()
+            rest = run.stdout.read()
+        self.assertNotIn("]", rest)
+        self.assertEqual(json.loads(first.rstrip(",\n") + "]")[0]["problem"], PROBLEM)
+
+    def test_rows_are_one_array(self):
+        rows = self.json(PROBLEM, "ci3 co5 l30 k4", "--seconds", "0.001")
+        self.assertEqual({row["problem"] for row in rows}, {PROBLEM, "n1 ci3 co5 l30 k4 s1 p0 f32"})
 
 
 class Drawing(Bench):

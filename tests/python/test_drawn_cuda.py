@@ -1,6 +1,11 @@
 """What torch_cuda.py --draw makes of its times; no GPU."""
 
+import argparse
+import json
+import os
+import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -31,8 +36,14 @@ def test_summary_counts_layers_behind():
     rows = []
     for ratio, loss in ((4.0, 1.0), (0.25, 1.5), (0.97, 1.05)):
         each = {"raw": ratio, "packed": 2 * ratio}
-        rows.append({"operation": "strided", "mode": "tf32", "ratio": {"eager": each, "graph": each},
-                     "kernels": {"loss": loss, "best": "cuda.simt.dense"}})
+        rows.append(
+            {
+                "operation": "strided",
+                "mode": "tf32",
+                "ratio": {"eager": each, "graph": each},
+                "kernels": {"loss": loss, "best": "cuda.simt.dense"},
+            }
+        )
     found = drawn_cuda.summary(rows)["strided tf32"]
     assert found["layers"] == 3 and found["choice_within_10_percent"] == pytest.approx(2 / 3)
     assert found["graph raw"]["geomean"] == pytest.approx(0.97 ** (1 / 3))
@@ -44,3 +55,44 @@ def test_summary_counts_layers_behind():
 def test_kernels_are_those_of_the_list():
     names = drawn_cuda.tconv_ctypes.kernels()
     assert names[-1] == "reference" and len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, ValueError("an error"), None])
+def test_a_run_that_is_stopped_keeps_its_rows(end, tmp_path, monkeypatch):
+    """SIGTERM is what `timeout` sends; it arrives while a third row is measured."""
+    path, count = tmp_path / "result.json", 0
+    options = argparse.Namespace(draw=5, seed=1, skip=0, op=["transposed"], modes=["tf32"], seconds=60, json=path)
+
+    def measure(layer, operation, mode, rates, options):
+        nonlocal count
+        count += 1
+        if count == 3 and isinstance(end, signal.Signals):
+            os.kill(os.getpid(), end)
+            time.sleep(10)
+        elif count == 3 and end is not None:
+            raise end
+        each = {"raw": 2.0, "packed": 2.0}
+        return {"layer": layer.name, "operation": operation, "mode": mode, "ratio": {"eager": each, "graph": each}}
+
+    monkeypatch.setattr(drawn_cuda, "measure", measure)
+    monkeypatch.setattr(drawn_cuda, "printed", str)
+    monkeypatch.setattr(drawn_cuda.timing, "machine", lambda: {"machine": "none"})
+    before = signal.getsignal(signal.SIGTERM)
+    if end is None:
+        drawn_cuda.run(options, {})
+    else:
+        with pytest.raises(SystemExit if isinstance(end, signal.Signals) else ValueError):
+            drawn_cuda.run(options, {})
+    result = json.loads(path.read_text())
+    assert len(result["rows"]) == (5 if end is None else 2)
+    assert result["summary"]["transposed tf32"]["layers"] == len(result["rows"])
+    assert signal.getsignal(signal.SIGTERM) is before and list(tmp_path.iterdir()) == [path]
+
+
+def test_rows_reach_the_file_before_a_kill(tmp_path, monkeypatch):
+    monkeypatch.setattr(drawn_cuda.timing.Kept, "SECONDS", 0)
+    rows, path = [], tmp_path / "result.json"
+    with drawn_cuda.timing.Kept(path, lambda: {"rows": rows}) as kept:
+        rows.append(1)
+        kept.row()
+        assert json.loads(path.read_text()) == {"rows": [1]}

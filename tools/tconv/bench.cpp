@@ -59,6 +59,14 @@ void add_rows(Table& table, const NamedProblem& named, const Measured& m) {
   }
 }
 
+// The rows from this one on, as elements of one array, so that a run that is stopped keeps what it measured.
+void print_rows(const Table& table, std::size_t from) {
+  for (std::size_t row = from; row < table.rows(); ++row) {
+    fmt::print("{}{}", row == 0 ? "[" : ",\n ", table.json(row).dump());
+  }
+  flush_output();
+}
+
 int bench_problems(const BenchArguments& a) {
   if (a.problems.empty() == a.file.empty()) throw UsageError("bench needs either a problem or --file");
   const std::vector<NamedProblem> problems =
@@ -78,11 +86,13 @@ int bench_problems(const BenchArguments& a) {
       const core::Status& why = measured.status();
       demand(core::Status(why.code(), text(named.problem) + ": " + why.message()));
     }
+    const std::size_t before = table.rows();
     add_rows(table, named, measured.value());
+    progress.clear();
+    if (a.json) print_rows(table, before);
   }
-  progress.clear();
   if (a.json) {
-    fmt::print("{}\n", table.json().dump());
+    fmt::print("{}]\n", table.rows() == 0 ? "[" : "");
     return 0;
   }
   fmt::print("{}", table.text());

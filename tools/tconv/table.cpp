@@ -33,13 +33,15 @@ std::string Table::text() const {
   return out;
 }
 
+Json Table::json(std::size_t row) const {
+  Json object = Json::object();
+  for (std::size_t c = 0; c < columns_.size(); ++c) object.set(columns_[c].key, rows_[row][c].value);
+  return object;
+}
+
 Json Table::json() const {
   Json rows = Json::array();
-  for (const auto& row : rows_) {
-    Json object = Json::object();
-    for (std::size_t c = 0; c < columns_.size(); ++c) object.set(columns_[c].key, row[c].value);
-    rows.push(object);
-  }
+  for (std::size_t row = 0; row < rows_.size(); ++row) rows.push(json(row));
   return rows;
 }
 

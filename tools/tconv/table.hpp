@@ -1,6 +1,7 @@
 // A table that prints aligned or as JSON: an array of objects.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -30,8 +31,10 @@ class Table {
   };
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
   void add(std::vector<Cell> row) { rows_.push_back(std::move(row)); }
+  std::size_t rows() const { return rows_.size(); }
   std::string text() const;
   Json json() const;
+  Json json(std::size_t row) const;
 
  private:
   std::vector<Column> columns_;
