@@ -12,9 +12,8 @@
 // which may be negative, as may its output padding, which makes the output as long as x is. Of few channels m
 // is larger, so that (co, a) fill a slab of the tensor cores.
 //
-// Making the planes takes one pass over memory, and yields rows aligned to 16 bytes, whatever the alignment
-// of
-// dy's rows.
+// Making the planes takes one pass over memory. Their rows are aligned to 16 bytes, whatever the alignment of
+// the rows of dy is.
 #pragma once
 
 #include "core/problem.hpp"

@@ -24,8 +24,8 @@ OutputPlace output_place(const core::Problem& problem, const Phases& phases, int
 // "n 0, cout 5, o 1234: phase 1, position 617"
 std::string text(const OutputPlace& place);
 
-// An element of the output of any operation: "n 0, cout 5, o 1234", "n 0, ci 5, i 17", "ci 3, co 5, k 2", "co
-// 7".
+// An element of the output of any operation:
+// "n 0, cout 5, o 1234", "n 0, ci 5, i 17", "ci 3, co 5, k 2", "co 7".
 std::string element_text(const core::Problem& problem, int64_t element);
 
 // "bias, scale ..., one rounding to f16": what the epilogue does.
