@@ -24,12 +24,22 @@ def machine():
                          "cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version()}}
 
 
+def rounded(value):
+    """Floats to five digits, which is more than a time is worth."""
+    if isinstance(value, float):
+        return float(f"{value:.5g}")
+    if isinstance(value, dict):
+        return {key: rounded(each) for key, each in value.items()}
+    return [rounded(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+
 def write(path, result):
-    """Whole or not at all: a run that is killed meanwhile leaves the file as it was."""
+    """A row a line; whole or not at all: a run that is killed meanwhile leaves the file as it was."""
+    head = json.dumps({key: rounded(value) for key, value in result.items() if key != "rows"}, indent=1)
+    rows = ",\n  ".join(json.dumps(rounded(row)) for row in result["rows"])
     unfinished = f"{path}.unfinished"
     with open(unfinished, "w") as file:
-        json.dump(result, file, indent=1)
-        file.write("\n")
+        file.write(f"{head[:-2]},\n \"rows\": [\n  {rows}\n ]\n}}\n")
     os.replace(unfinished, path)
 
 
@@ -38,7 +48,7 @@ class Kept:
     after each row. result() is written every few seconds, which survives a kill, and when the block ends, also by an
     error or SIGTERM (which `timeout` sends). Nothing is written without a path."""
 
-    SECONDS = 10  # writing takes tenths of a second for hundreds of rows
+    SECONDS = 10  # writing takes up to a tenth of a second for hundreds of rows
 
     def __init__(self, path, result):
         self.path, self.result, self.written = path, result, time.perf_counter()

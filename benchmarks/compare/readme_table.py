@@ -1,8 +1,9 @@
 """Turns committed results (benchmarks/results/*.json) into the tables of README.md and of the pages in docs.
 
 A table stands between the markers `<!-- table:NAME -->` and `<!-- end -->`. NAME is the results' file without .json;
-NAME-summary is the short form for README.md; hopper is torch_cuda.json against its targets. If there are no results, the
-place stays empty. Numbers in those tables are never typed by hand.
+NAME-summary is the short form for README.md; hopper is torch_cuda.json against its targets; drawn_cuda is all of
+drawn_cuda_*.json together (a seed each), and drawn_cuda-slowest the layers that are furthest behind. If there are no
+results, the place stays empty. Numbers in those tables are never typed by hand.
 
     python benchmarks/compare/readme_table.py            rewrites the tables
     python benchmarks/compare/readme_table.py --check    exit 1 where a table differs from its results
@@ -14,6 +15,7 @@ import re
 import sys
 from pathlib import Path
 
+import drawn_table
 import hopper_table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -160,19 +162,23 @@ def conv_passes(result):
                  rows)
 
 
-VIEWS = {"decoders": decoders, "conv_passes": conv_passes, "torch_cpu": cpu, "cpu_targets": cpu_targets,
-         "torch_cuda": cuda, "random_large": random_large, "model": model}
-SUMMARIES = {"decoders": decoders_summary, "torch_cuda": cuda_summary}
+VIEWS = {"decoders": decoders, "decoders-summary": decoders_summary, "conv_passes": conv_passes, "torch_cpu": cpu,
+         "cpu_targets": cpu_targets, "torch_cuda": cuda, "torch_cuda-summary": cuda_summary,
+         "random_large": random_large, "model": model, "drawn_cuda": drawn_table.markdown,
+         "drawn_cuda-slowest": drawn_table.slowest}
+RESULTS = ROOT / "benchmarks" / "results"
 
 
 def rendered(name):
-    stem, _, short = name.partition("-")
-    path = ROOT / "benchmarks" / "results" / f"{'torch_cuda' if stem == 'hopper' else stem}.json"
-    if not path.exists():
+    stem, dash, form = name.partition("-")
+    if stem == "drawn_cuda":
+        paths = sorted(RESULTS.glob("drawn_cuda_*.json"))
+    else:
+        paths = [RESULTS / f"{'torch_cuda' if stem == 'hopper' else stem}.json"]
+    if not all(path.exists() for path in paths) or not paths:
         return ""
-    result = json.loads(path.read_text())
-    views = SUMMARIES if short == "summary" else VIEWS
-    body = (hopper_table.markdown if name == "hopper" else views[result["benchmark"]])(result)
+    result = drawn_table.read(paths) if stem == "drawn_cuda" else json.loads(paths[0].read_text())
+    body = (hopper_table.markdown if name == "hopper" else VIEWS[result["benchmark"] + dash + form])(result)
     return f"\n{body}\n\n{heading(result)}\n\n"
 
 

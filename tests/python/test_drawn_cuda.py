@@ -92,7 +92,7 @@ def test_a_run_that_is_stopped_keeps_its_rows(end, tmp_path, monkeypatch):
 def test_rows_reach_the_file_before_a_kill(tmp_path, monkeypatch):
     monkeypatch.setattr(drawn_cuda.timing.Kept, "SECONDS", 0)
     rows, path = [], tmp_path / "result.json"
-    with drawn_cuda.timing.Kept(path, lambda: {"rows": rows}) as kept:
+    with drawn_cuda.timing.Kept(path, lambda: {"seed": 1, "rows": rows}) as kept:
         rows.append(1)
         kept.row()
-        assert json.loads(path.read_text()) == {"rows": [1]}
+        assert json.loads(path.read_text()) == {"seed": 1, "rows": [1]}

@@ -6,6 +6,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import types
 import unittest
 
@@ -13,6 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks/compare"))
 
 import cuda_problems  # noqa: E402
+import drawn_table  # noqa: E402
 import hopper_table  # noqa: E402
 import problem_floor  # noqa: E402
 import readme_table  # noqa: E402
@@ -102,6 +104,42 @@ class Hopper(unittest.TestCase):
         self.assertEqual(found["128 to 64, stride 2", "tf32"], ["0.211", "2.000", "-", "0.254", "-", "-", "-"])
         self.assertEqual(found["problem 79", "bf16"][4], "not measured")
         self.assertIn("1 of 15 targets met.", hopper_table.markdown(self.result(tf32)))
+
+
+class Drawn(unittest.TestCase):
+    def row(self, operation, mode, problem, tconv, theirs):
+        took = ways(tconv=tconv, tconv_packed=tconv / 2, torch=2 * theirs, torch_search=theirs)
+        each = {"raw": theirs / tconv, "packed": 2 * theirs / tconv}
+        return {"operation": operation, "mode": mode, "problem": problem, "kernel": "k", "floor_ms": 0.001,
+                "graph": took, "eager": took, "ratio": {"graph": each, "eager": {"raw": 3.0, "packed": 3.0}}}
+
+    def read(self, *results):
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [pathlib.Path(folder) / str(at) for at in range(len(results))]
+            for path, result in zip(paths, results):
+                path.write_text(json.dumps({"benchmark": "drawn_cuda", **HEAD, **result}))
+            return drawn_table.read(paths)
+
+    def test_seeds_are_one_table(self):
+        problem = "strided n1 ci4 co4 l9 k3 s1 p0 "
+        result = self.read(
+            {"seed": 5, "rows": [self.row("strided", "tf32", problem + "f32 tf32", 1.0, 4.0),
+                                 self.row("weight", "bf16", "weight n1 ci4 co4 l9 k3 bf16", 1.0, 2.0)]},
+            {"seed": 4, "rows": [self.row("strided", "tf32", problem + "f32 tf32", 1.0, 0.25)]})
+        lines = drawn_table.markdown(result).splitlines()
+        self.assertEqual(lines[2], "| strided | tf32 | 2 | 1.00x | 0.25x / 4.00x | 2.00x | 3.00x | 1 (50%) | 0.25x |")
+        self.assertEqual(lines[3], "| weight | bf16 | 1 | 2.00x | - / 2.00x | - | 3.00x | 0 (0%) | 2.00x |")
+        self.assertIn("Seeds 4, 5;", lines[-1])
+        self.assertRaises(SystemExit, self.read, {"seed": 4, "rows": []}, {"seed": 5, "rows": [], "machine": "another"})
+
+    def test_a_layer_is_listed_once(self):
+        problem = "n1 ci4 co4 l9 k3 s1 p0"
+        result = self.read({"seed": 5, "rows": [self.row("strided", "tf32", f"strided {problem} f32 tf32", 0.002, 0.001),
+                                                self.row("strided", "bf16", f"strided {problem} bf16", 0.004, 0.001),
+                                                self.row("transposed", "bf16", f"{problem} bf16", 0.001, 0.003)]})
+        lines = drawn_table.slowest(result).splitlines()
+        self.assertEqual(lines[2:], [f"| strided | `{problem}` | bf16 | k | 4.0 | 1.0 | 1.0 | 0.25x |",
+                                     f"| transposed | `{problem}` | bf16 | k | 1.0 | 3.0 | 1.0 | 3.00x |"])
 
 
 class Tables(unittest.TestCase):
