@@ -32,6 +32,21 @@ core::Status check_words(const tconv_problem& c) {
   return status;
 }
 
+struct Number {
+  int64_t tconv_problem::*c;
+  int64_t core::Problem::*core;
+};
+constexpr Number kNumbers[] = {{&tconv_problem::n, &core::Problem::n},
+                               {&tconv_problem::cin, &core::Problem::cin},
+                               {&tconv_problem::cout, &core::Problem::cout},
+                               {&tconv_problem::l, &core::Problem::l},
+                               {&tconv_problem::k, &core::Problem::k},
+                               {&tconv_problem::stride, &core::Problem::stride},
+                               {&tconv_problem::padding, &core::Problem::padding},
+                               {&tconv_problem::output_padding, &core::Problem::output_padding},
+                               {&tconv_problem::dilation, &core::Problem::dilation},
+                               {&tconv_problem::groups, &core::Problem::groups}};
+
 core::Problem to_core(const tconv_problem& c) {
   core::Problem p;
   p.operation =
@@ -40,16 +55,7 @@ core::Problem to_core(const tconv_problem& c) {
   p.precision = static_cast<core::Precision>(c.precision);
   // Callers set has_bias for the gradient of a call that has a bias; the gradient reads none.
   p.has_bias = c.has_bias != 0 && c.operation != TCONV_GRAD_INPUT;
-  p.n = c.n;
-  p.cin = c.cin;
-  p.cout = c.cout;
-  p.l = c.l;
-  p.k = c.k;
-  p.stride = c.stride;
-  p.padding = c.padding;
-  p.output_padding = c.output_padding;
-  p.dilation = c.dilation;
-  p.groups = c.groups;
+  for (const Number& number : kNumbers) p.*number.core = c.*number.c;
   p.x_contiguous = c.x_contiguous != 0;
   if (!p.x_contiguous) p.x_stride = {c.x_stride[0], c.x_stride[1], c.x_stride[2]};
   p.y_contiguous = c.y_strided == 0;
@@ -130,16 +136,7 @@ tconv_problem to_c(const core::Problem& p) {
   c.dtype = static_cast<int32_t>(p.dtype);
   c.precision = static_cast<int32_t>(p.precision);
   c.has_bias = p.has_bias ? 1 : 0;
-  c.n = p.n;
-  c.cin = p.cin;
-  c.cout = p.cout;
-  c.l = p.l;
-  c.k = p.k;
-  c.stride = p.stride;
-  c.padding = p.padding;
-  c.output_padding = p.output_padding;
-  c.dilation = p.dilation;
-  c.groups = p.groups;
+  for (const Number& number : kNumbers) c.*number.c = p.*number.core;
   c.x_contiguous = p.x_contiguous ? 1 : 0;
   c.y_strided = p.y_contiguous ? 0 : 1;
   for (std::size_t i = 0; i < 3; ++i) {
