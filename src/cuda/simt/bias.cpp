@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "core/polyphase.hpp"
-#include "core/reach.hpp"
 #include "cuda/host/ordered_sum.hpp"
 #include "cuda/plan/report.hpp"
+#include "cuda/simt/problem_class.hpp"
 
 namespace tconv::cuda {
 namespace simt {
@@ -88,11 +88,9 @@ class Kernel final : public plan::Kernel {
 };
 
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions&) {
-  if (std::string other = plan::other_operation(p, core::Operation::bias); !other.empty()) {
-    return Support::no(std::move(other));
+  if (std::string words = simt_refusal(p, device, core::Operation::bias); !words.empty()) {
+    return Support::no(std::move(words));
   }
-  if (device.sm < 70) return Support::no("compute capability below 7.0");
-  if (std::string far = core::beyond_tiles(p); !far.empty()) return Support::no(std::move(far));
   if (p.cout >= 1 << 30) return Support::no("more channels than a grid has blocks");
   return Support::yes();
 }

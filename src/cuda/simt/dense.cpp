@@ -4,7 +4,6 @@
 
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
-#include "core/reach.hpp"
 #include "cuda/host/bias_alone.hpp"
 #include "cuda/host/by_dtype.hpp"
 #include "cuda/host/launch.hpp"
@@ -141,11 +140,9 @@ class DenseKernel final : public plan::Kernel {
 };
 
 plan::Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
-  if (std::string other = plan::other_operation(p, core::Operation::transposed); !other.empty()) {
-    return plan::Support::no(std::move(other));
+  if (std::string words = simt::simt_refusal(p, device, core::Operation::transposed); !words.empty()) {
+    return plan::Support::no(std::move(words));
   }
-  if (device.sm < 70) return plan::Support::no("compute capability below 7.0");
-  if (std::string far = core::beyond_tiles(p); !far.empty()) return plan::Support::no(std::move(far));
   // Counts inside a group, positions of a sample and blocks are 32-bit in the kernel; addresses are 64-bit.
   constexpr int64_t kCount = int64_t{1} << 29;
   if (p.k >= kCount || p.cin_per_group() >= kCount / p.k || p.cout_per_group() >= kCount / p.k) {

@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "core/polyphase.hpp"
-#include "core/reach.hpp"
 #include "cuda/host/by_dtype.hpp"
 #include "cuda/host/choice.hpp"
 #include "cuda/plan/geometry.hpp"
 #include "cuda/plan/report.hpp"
+#include "cuda/simt/problem_class.hpp"
 #include "cuda/simt/split_weight.hpp"
 
 namespace tconv::cuda {
@@ -37,67 +37,43 @@ double seconds_of(const OuterPlan& plan, const Problem& p, const core::DeviceInf
   return 2.5e-6 + std::max(std::max(alone, busy) / 1.7e9, bytes) + (k.splits > 1 ? 3e-6 : 0);
 }
 
-class Kernel final : public plan::Kernel {
+class Kernel final : public SplitWeightKernel<OuterPlan, OuterFunctions> {
  public:
   Kernel(const Problem& problem, const core::DeviceInfo& device, const OuterPlan& plan)
-      : problem_(problem),
-        device_(device),
-        plan_(plan),
-        functions_(by_dtype(problem.dtype, outer_f32, outer_f64, outer_f16, outer_bf16)()) {}
+      : SplitWeightKernel(problem, device, plan,
+                          by_dtype(problem.dtype, outer_f32, outer_f64, outer_f16, outer_bf16)()) {}
 
-  std::size_t workspace_bytes() const override { return plan_.part_bytes; }
-  double predicted_ms() const override { return 1e3 * plan_.seconds; }
   std::string describe() const override {
     const OuterTile& tile = kOuterTileTable[plan_.tile];
-    std::string out = "a block " + std::to_string(tile.rows) + " x " +
-                      std::to_string(tile.columns * kOuterThreads) + " (ci x (co,k)), " +
-                      std::to_string(plan_.params.tiles) + " tiles";
-    if (plan_.params.splits > 1) {
-      out += ", positions split " + std::to_string(plan_.params.splits) + " ways and summed in order";
-    }
-    return out;
+    return "a block " + std::to_string(tile.rows) + " x " + std::to_string(tile.columns * kOuterThreads) +
+           " (ci x (co,k)), " + tiles_text();
   }
   std::vector<plan::StageLine> stages() const override {
-    const OuterParams& k = plan_.params;
     const OuterTile& tile = kOuterTileTable[plan_.tile];
-    return {{"schedule", "a block a tile of " + std::to_string(k.tiles) + " and split of " +
-                             std::to_string(k.splits) + ", of " + std::to_string(k.split_positions) +
-                             " positions (n, i)"},
+    return {schedule_line(),
             {"source", "x in shared memory, " + std::to_string(kOuterPositions) +
                            " positions at once; dy by elements from L1; any strides"},
             {"product", "fused multiply-adds, a thread " + std::to_string(tile.rows) + " rows ci x " +
                             std::to_string(tile.columns) + " columns (co,k), positions in order"},
             epilogue_line(problem_),
-            writer_line("from registers, neighbouring threads neighbouring outputs", k.splits)};
+            writer_line("from registers, neighbouring threads neighbouring outputs", plan_.params.splits)};
   }
 
   std::string where(int64_t element) const override {
     const OuterSum at = outer_sum(plan_, element);
-    return element_text(problem_, element) + "; " +
-           blocks_text(at.tile, plan_.params.tiles, plan_.params.splits) + ", thread " +
-           std::to_string(at.thread) + ", sums[" + std::to_string(at.column) + "][" + std::to_string(at.row) +
-           "]";
+    return block_text(element, at.tile) + ", thread " + std::to_string(at.thread) + ", sums[" +
+           std::to_string(at.column) + "][" + std::to_string(at.row) + "]";
   }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
-    return run_weight(Launcher(kSimtOuter.name, problem_, device_, context), problem_.dtype,
-                      functions_.tiles[plan_.tile], {plan_.blocks, kOuterThreads}, plan_.params, operands,
-                      context);
+    return run_as(kSimtOuter.name, kOuterThreads, operands, context);
   }
-
- private:
-  Problem problem_;
-  core::DeviceInfo device_;
-  OuterPlan plan_;
-  OuterFunctions functions_;
 };
 
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
-  if (std::string other = plan::other_operation(p, core::Operation::weight); !other.empty()) {
-    return Support::no(std::move(other));
+  if (std::string words = simt_refusal(p, device, core::Operation::weight); !words.empty()) {
+    return Support::no(std::move(words));
   }
-  if (device.sm < 70) return Support::no("compute capability below 7.0");
-  if (std::string far = core::beyond_tiles(p); !far.empty()) return Support::no(std::move(far));
   if (std::max({(p.l + 1) * p.stride, p.k * p.dilation, p.padding, p.lout()}) >= kOuterReach) {
     return Support::no("positions in dy beyond 2^30");
   }
@@ -142,19 +118,14 @@ OuterPlan outer_plan_of(const Problem& p, const core::DeviceInfo& device, int in
   k.column_tiles = ceil_div(k.cout_group * p.k, int64_t{tile.columns} * kOuterThreads);
   k.tiles = p.groups * k.row_tiles * k.column_tiles;
   k.elements = p.weight_elements();
-  k.positions = k.lout == 0 ? 0 : p.n * p.l;
-  k.split_positions = std::max<int64_t>(1, ceil_div(k.positions, splits));
-  k.splits = std::max<int64_t>(1, ceil_div(k.positions, k.split_positions));
-  plan.blocks = k.tiles * k.splits;
-  const std::size_t sum = p.dtype == core::DType::f64 ? 8 : 4;
-  if (k.splits > 1) plan.part_bytes = static_cast<std::size_t>(k.splits * k.elements) * sum;
+  set_splits(plan, p, splits);
   plan.seconds = seconds_of(plan, p, device);
   return plan;
 }
 
 OuterPlan outer_plan(const Problem& p, const core::DeviceInfo& device) {
   OuterPlan best;
-  const int64_t positions = p.lout() == 0 ? 0 : p.n * p.l;
+  const int64_t positions = positions_of(p);
   const int64_t least = std::max<int64_t>(1, ceil_div(positions, int64_t{kOuterLongest}));
   for (int tile = 0; tile < kOuterTiles; ++tile) {
     for (int64_t splits = least; splits <= std::max(least, positions / 16); splits *= 2) {

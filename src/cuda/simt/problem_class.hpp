@@ -1,4 +1,4 @@
-// What the host sides of the memory-bound simt families have in common.
+// What the host sides of the simt families have in common.
 #pragma once
 
 #include <algorithm>
@@ -18,12 +18,16 @@ inline bool mostly_cut(const core::Problem& p) {
   return p.stride > 1 << 15 && p.stride / 16 > p.lout();
 }
 
-// Empty, or why none of these kernels can run.
+// Empty, or why none of the kernels for this operation can run.
+inline std::string simt_refusal(const core::Problem& p, const core::DeviceInfo& device,
+                                core::Operation wanted) {
+  if (std::string other = plan::other_operation(p, wanted); !other.empty()) return other;
+  if (device.sm < 70) return "compute capability below 7.0";
+  return core::beyond_tiles(p);
+}
 inline std::string simt_refusal(const core::Problem& p, const core::DeviceInfo& device) {
-  if (std::string other = plan::other_operation(p, core::Operation::transposed); !other.empty()) return other;
-  if (std::string far = core::beyond_tiles(p); !far.empty()) return far;
-  if (mostly_cut(p)) return "padding cuts nearly all outputs of a stride";
-  return device.sm < 70 ? "compute capability below 7.0" : "";
+  if (std::string words = simt_refusal(p, device, core::Operation::transposed); !words.empty()) return words;
+  return mostly_cut(p) ? "padding cuts nearly all outputs of a stride" : "";
 }
 
 // Columns of the matrix product: output channels of a group times residues with taps.

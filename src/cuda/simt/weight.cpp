@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "core/polyphase.hpp"
-#include "core/reach.hpp"
 #include "cuda/host/by_dtype.hpp"
 #include "cuda/host/choice.hpp"
 #include "cuda/plan/geometry.hpp"
 #include "cuda/plan/report.hpp"
+#include "cuda/simt/problem_class.hpp"
 #include "cuda/simt/split_weight.hpp"
 #include "cuda/simt/weight_plan.hpp"
 
@@ -40,66 +40,42 @@ double seconds_of(const WeightPlan& plan, const Problem& p, const core::DeviceIn
   return 3e-6 + std::max((1.3 * warps * std::max(issue, passes) + sums) / clock, bytes) + second;
 }
 
-class Kernel final : public plan::Kernel {
+class Kernel final : public SplitWeightKernel<WeightPlan, WeightFunctions> {
  public:
   Kernel(const Problem& problem, const core::DeviceInfo& device, const WeightPlan& plan)
-      : problem_(problem),
-        device_(device),
-        plan_(plan),
-        functions_(by_dtype(problem.dtype, weight_f32, weight_f64, weight_f16, weight_bf16)()) {}
+      : SplitWeightKernel(problem, device, plan,
+                          by_dtype(problem.dtype, weight_f32, weight_f64, weight_f16, weight_bf16)()) {}
 
-  std::size_t workspace_bytes() const override { return plan_.part_bytes; }
-  double predicted_ms() const override { return 1e3 * plan_.seconds; }
   std::string describe() const override {
-    std::string out = "a block ";
-    out += kWeightTileTable[plan_.tile].name;
-    out += " (ci x co x taps), " + std::to_string(plan_.params.tiles) + " tiles";
-    if (plan_.params.splits > 1) {
-      out += ", positions split " + std::to_string(plan_.params.splits) + " ways and summed in order";
-    }
-    return out;
+    return std::string("a block ") + kWeightTileTable[plan_.tile].name + " (ci x co x taps), " + tiles_text();
   }
   std::vector<plan::StageLine> stages() const override {
-    const WeightParams& k = plan_.params;
     const WeightTile& tile = kWeightTileTable[plan_.tile];
     return {
-        {"schedule", "a block a tile of " + std::to_string(k.tiles) + " and split of " +
-                         std::to_string(k.splits) + ", of " + std::to_string(k.split_positions) +
-                         " positions (n, i)"},
+        schedule_line(),
         {"source", "x and dy by elements from L1 to registers, any strides"},
         {"product", "fused multiply-adds, a thread every " + std::to_string(kWeightThreads) +
                         "th position of " + std::to_string(tile.cin) + " ci x " + std::to_string(tile.cout) +
                         " co x " + std::to_string(tile.taps) + " taps; a tree adds a block's"},
         epilogue_line(problem_),
-        writer_line("from registers, element by element", k.splits)};
+        writer_line("from registers, element by element", plan_.params.splits)};
   }
 
   std::string where(int64_t element) const override {
     const TileSum at = tile_sum(plan_, element);
-    return element_text(problem_, element) + "; " +
-           blocks_text(at.tile, plan_.params.tiles, plan_.params.splits) + ", sum " + std::to_string(at.sum) +
+    return block_text(element, at.tile) + ", sum " + std::to_string(at.sum) +
            " of all threads, added in thread " + std::to_string(at.sum % kWeightThreads);
   }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
-    return run_weight(Launcher(kSimtWeight.name, problem_, device_, context), problem_.dtype,
-                      functions_.tiles[plan_.tile], {plan_.blocks, kWeightThreads}, plan_.params, operands,
-                      context);
+    return run_as(kSimtWeight.name, kWeightThreads, operands, context);
   }
-
- private:
-  Problem problem_;
-  core::DeviceInfo device_;
-  WeightPlan plan_;
-  WeightFunctions functions_;
 };
 
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
-  if (std::string other = plan::other_operation(p, core::Operation::weight); !other.empty()) {
-    return Support::no(std::move(other));
+  if (std::string words = simt_refusal(p, device, core::Operation::weight); !words.empty()) {
+    return Support::no(std::move(words));
   }
-  if (device.sm < 70) return Support::no("compute capability below 7.0");
-  if (std::string far = core::beyond_tiles(p); !far.empty()) return Support::no(std::move(far));
   const WeightPlan plan = weight_plan(p, device);
   if (plan.blocks > kMaxBlocks) return Support::no("more tiles than a grid has blocks");
   if (options.force_kernel == kSimtWeight.name) return Support::yes();
@@ -139,17 +115,13 @@ WeightPlan weight_plan_of(const Problem& p, const core::DeviceInfo& device, int 
   k.tap_tiles = ceil_div(k.k, tile.taps);
   k.tiles = p.groups * k.row_tiles * k.column_tiles * k.tap_tiles;
   k.elements = p.weight_elements();
-  k.positions = k.lout == 0 ? 0 : p.n * p.l;
+  const int64_t positions = positions_of(p);
   // About eight blocks an SM, sixteen positions a thread or more, and no thread's sum too long.
   const int64_t wanted = ceil_div(int64_t{8} * std::max(1, device.sm_count), k.tiles);
-  const int64_t most = ceil_div(k.positions, int64_t{kWeightThreads} * 16);
-  const int64_t least = ceil_div(k.positions, int64_t{kWeightThreads} * kLongest);
+  const int64_t most = ceil_div(positions, int64_t{kWeightThreads} * 16);
+  const int64_t least = ceil_div(positions, int64_t{kWeightThreads} * kLongest);
   const int64_t splits = std::max<int64_t>({1, least, std::min(wanted, most)});
-  k.split_positions = std::max<int64_t>(1, ceil_div(k.positions, splits));
-  k.splits = std::max<int64_t>(1, ceil_div(k.positions, k.split_positions));
-  plan.blocks = k.tiles * k.splits;
-  const std::size_t sum = p.dtype == core::DType::f64 ? 8 : 4;
-  if (k.splits > 1) plan.part_bytes = static_cast<std::size_t>(k.splits * k.elements) * sum;
+  set_splits(plan, p, splits);
   plan.seconds = seconds_of(plan, p, device);
   return plan;
 }
