@@ -19,7 +19,7 @@ static float number(unsigned* state) { /* in [-1, 1) */
   return (float)(*state >> 8) / 8388608.0f - 1.0f;
 }
 
-/* y[co][o] by its formula. */
+/* y[co][o] by the formula. */
 static double defined(int64_t l, int64_t co, int64_t o) {
   double sum = bias[co];
   for (int64_t k = 0; k < K; ++k) {

@@ -9,7 +9,7 @@ ELEMENT = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2}
 
 
 def parse(text):
-    """n, cin, ... as docs/problem-text.md has them, of a forward problem; mode: tf32, ieee, f16, bf16 or f64."""
+    """n, cin, ... as docs/problem-text.md has them, of a transposed convolution; mode: tf32, ieee, f16, bf16 or f64."""
     p = SimpleNamespace(text=text, n=1, stride=1, padding=0, output_padding=0, dilation=1, groups=1, bias=False,
                         dtype="f32", mode="")
     for word in text.split():

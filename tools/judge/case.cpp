@@ -38,7 +38,7 @@ std::size_t memory_needed(const Problem& p, const JudgeOptions& options) {
   // Operands, the output, and its copy for the comparison of bits.
   double bytes = static_cast<double>(operands) * element + output * element;
   bytes += std::min(output * element, static_cast<double>(kKeptBits));
-  // Judged in full: float64 copies (two with tf32) of the operands and three sums an output.
+  // Judged in full: float64 copies (two with tf32) of the operands and three sums for each output.
   if (!samples(p, options))
     bytes += 16.0 * static_cast<double>(operands + p.x_elements() + p.y_elements()) + 24.0 * output;
   return static_cast<std::size_t>(bytes) + (std::size_t{1} << 20);

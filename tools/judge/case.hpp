@@ -16,8 +16,8 @@ struct JudgeOptions {
   uint64_t seed = 1;
   std::vector<Fill> fills;    // empty: integers and one other kind, drawn by the seed
   bool aligned = false;       // operands begin on 256 bytes, as allocators hand them out: for measurements
-  double all_products = 3e8;  // more products than this: judged on sampled elements
-  int64_t all_elements = 30'000'000;  // also for more elements than this in an operand or in the output
+  double all_products = 3e8;  // with more products, sampled elements are judged
+  int64_t all_elements = 30'000'000;  // likewise with more elements in an operand or in the output
 };
 
 struct Case {

@@ -15,7 +15,7 @@ using core::Operation;
 using core::Precision;
 using core::Problem;
 
-// Channels within a group: small, or about a tile's edge.
+// Channels of a group: few, or about the edge of a tile.
 int64_t draw_channels(Rng& rng) {
   const int64_t kind = rng.between(0, 9);
   if (kind < 4) return rng.between(1, 9);
@@ -85,7 +85,7 @@ void draw_padding(Rng& rng, Problem& p) {
                                : most;
 }
 
-// Of a tensor of so many channels and positions.
+// Steps of a tensor with these channels and positions.
 std::array<int64_t, 3> draw_steps(Rng& rng, int64_t channels, int64_t positions) {
   switch (rng.between(0, 4)) {
     case 0:  // channels-last

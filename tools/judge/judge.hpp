@@ -17,11 +17,11 @@ namespace tconv::judge {
 
 struct Verdict {
   bool right = true;
-  std::string kernel;   // that ran; empty where none did
-  std::string failure;  // one line, empty where right
+  std::string kernel;   // the kernel that ran; empty if none did
+  std::string failure;  // one line, empty if right
   bool sampled = false;
-  std::vector<std::string> where = {};  // who made the first wrong elements, where the kernel says
-  std::optional<Fill> fill = {};        // the data that failed, or the last; nothing where none were made
+  std::vector<std::string> where = {};  // what computed the first wrong elements, if the kernel says so
+  std::optional<Fill> fill = {};        // the data that failed, or the last; nothing if none were made
 };
 
 Verdict judge(Case& problem_case, const Subject& subject);

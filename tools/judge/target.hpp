@@ -29,7 +29,7 @@ struct Arithmetic {
   double floor = 0x1p-149;  // absolute error of one addition among subnormals
 };
 
-// What a device attains, measured there and then.
+// What the device attains, measured on the spot.
 struct Attained {
   double gflops = 0;  // of multiply-adds in the dtype's accumulation type, without tensor cores
   double gbps = 0;    // of a copy beyond the caches, bytes read plus written

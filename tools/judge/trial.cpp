@@ -14,7 +14,7 @@ namespace {
 
 using core::Status;
 
-constexpr std::size_t kMostPlaces = 8;  // wrong elements whose makers are named
+constexpr std::size_t kMostPlaces = 8;  // wrong elements that are reported with what computed them
 
 std::string said(const char* what, const Status& status) {
   return status.ok() ? "" : std::string(what) + ": " + status.message();
@@ -159,7 +159,7 @@ double Trial::output_at(int64_t index) const {
 
 uint64_t Trial::output_bits(int64_t index) const {
   const std::size_t element = size_of(case_.problem.dtype);
-  uint64_t bits = 0;  // little-endian, as everywhere that this runs
+  uint64_t bits = 0;  // little-endian, as on every machine that this runs on
   std::memcpy(&bits, output_->host() + static_cast<std::size_t>(index) * element, element);
   return bits;
 }

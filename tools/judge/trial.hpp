@@ -49,7 +49,7 @@ class Trial {
   std::string kernel_;
   std::vector<std::string> where_;
   std::optional<Guarded> output_, workspace_, packed_;
-  std::vector<std::byte> bits_;  // the output of run 0, or nothing where that is large
+  std::vector<std::byte> bits_;  // the output of run 0, or nothing if it is large
   uint64_t bits_checksum_ = 0;
 };
 

@@ -16,10 +16,10 @@ using plan::Operands;
 
 namespace {
 
-// An operand as contiguous float64, and rounded to tf32 if that counts, with ties in both directions.
+// An operand as contiguous float64 and, if it matters, rounded to tf32, with ties in both directions.
 struct Wide {
   std::vector<double> value, rounded, other;
-  std::vector<int64_t> ties;  // so many before each element
+  std::vector<int64_t> ties;  // the number of ties before each element
 
   template <class Index>  // Index: position in value -> element of the tensor
   Wide(const Problem& p, const void* data, int64_t count, bool tf32, Index&& index)
@@ -60,7 +60,7 @@ Wide widen_y(const Problem& p, const void* data, bool tf32) {
   return widen(p, data, {p.n, p.cout, p.lout()}, p.y_steps(), tf32);
 }
 
-// Three running sums over a row of elements; deviation is null where it does not count.
+// Three running sums over a row of elements; deviation is null if it does not matter.
 struct RunningSums {
   double *value, *magnitude, *deviation;
 };
@@ -85,7 +85,7 @@ void add_products(const RunningSums& row, int64_t count, const double* a, int64_
   }
 }
 
-// As deviation_tf32; both roundings of b, which are mostly one.
+// As deviation_tf32; both roundings of b, which are mostly equal.
 void add_deviations(double* deviation, int64_t count, const Wide& a, int64_t a_at, int64_t step, double b,
                     const double (&rb)[2]) {
   const double *value = a.value.data() + a_at, *rounded = a.rounded.data() + a_at,

@@ -35,7 +35,7 @@ Exact exact_at(const core::Problem& problem, const plan::Operands& raw, bool tf3
 
 // r(v) of bound.hpp: to nearest at 10 mantissa bits, ties away from zero. v is a float32 value.
 double round_tf32(double v);
-// The other nearest number where v lies halfway between two, else the same one.
+// The other nearest number if v lies halfway between two, otherwise the same one.
 double other_tf32(double v);
 // How far a product of operands that are rounded to tf32 is from the exact one, at most: ties go either way.
 double deviation_tf32(double x, double w);

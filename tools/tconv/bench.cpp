@@ -1,4 +1,4 @@
-// tconv bench: how long a problem takes, beside the floor that the same run measures.
+// tconv bench: how long a problem takes, next to the floor that the same run measures.
 #include "bench.hpp"
 
 #include <fmt/core.h>

@@ -1,4 +1,4 @@
-// What tconv bench was asked for, and its three kinds of run.
+// The arguments of tconv bench, and its three kinds of run.
 #pragma once
 
 #include <cstdint>
@@ -17,22 +17,22 @@ struct BenchArguments {
   std::string file, device = "cpu", kernel, save, simd;
   std::vector<std::string> modes;
   int threads = 0;
-  double seconds = 0;  // 0: the kind's own
+  double seconds = 0;  // 0: the default of the kind of run
   bool json = false, model = false, list = false, no_clobber = false;
   int64_t random_large = 0;
   uint64_t seed = 1;
   double least_mb = 100, most_mb = 1500, most_tflop = 2;
 };
 
-// Status of the program.
+// Each returns the exit status.
 int bench_large(const BenchArguments& arguments);  // --random-large
 int bench_model(const BenchArguments& arguments);  // --model
 
-// The head of a result that is kept: what was measured, when, where, with which build.
+// The head of a saved result: what was measured, when, where, with which build.
 Json result_head(const char* benchmark, const core::DeviceInfo& device);
 
-// The file of --save, if one is wanted: made before the measurement, which no path that cannot be written may
-// cost.
+// The file of --save, if given: made before the measurement, so that a path that cannot be written costs
+// none.
 class Saved {
  public:
   explicit Saved(const BenchArguments& arguments);

@@ -54,7 +54,7 @@ int list(const std::vector<core::Problem>& problems, bool json, const Saved& sav
   return 0;
 }
 
-// The run: prints a line a problem as soon as it is measured, and gathers the JSON.
+// The run: prints a line for each problem as soon as it is measured, and collects the JSON.
 class LargeRun {
  public:
   LargeRun(const BenchArguments& a, judge::Target& target, const Saved& saved)

@@ -1,5 +1,5 @@
-// tconv bench --model: what kernels' cost models predict against what is measured, and the planner's choice
-// against every other kernel that takes the problem.
+// tconv bench --model: compares what the kernels' cost models predict with what is measured, and the
+// planner's choice with every other kernel that takes the problem.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -31,8 +31,8 @@ std::vector<NamedProblem> named_problems(const BenchArguments& a) {
   return read_problems(kLayers);
 }
 
-// Problems as they are written, or each in the modes asked for. The layers of real models, whose table knows
-// nothing of tf32, run in tf32 where they are float32 and no mode is given.
+// Problems as they are written, or each in the modes given. The table of layers of real models does not name
+// tf32: its float32 layers run in tf32 if no mode is given.
 std::vector<NamedProblem> problems_of(const BenchArguments& a) {
   const std::vector<NamedProblem> written = named_problems(a);
   const std::vector<Mode> modes = modes_of(a.modes);

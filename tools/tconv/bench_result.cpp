@@ -1,4 +1,4 @@
-// Results of tconv bench that are kept, and the words for their numbers.
+// Saved results of tconv bench, and the words for their numbers.
 #include <fmt/core.h>
 
 #include <cmath>
@@ -27,9 +27,9 @@ Json result_head(const char* benchmark, const core::DeviceInfo& device) {
 
 namespace {
 
-// The members of the outermost object and the elements of its arrays each on a line of their own.
+// Puts each member of the outermost object and each element of its arrays on a line of its own.
 std::string in_lines(const std::string& json) {
-  std::string out, open;  // open: brackets around
+  std::string out, open;  // open: the brackets that are open
   bool quoted = false, escaped = false;
   for (std::size_t i = 0; i < json.size(); ++i) {
     const char c = json[i];

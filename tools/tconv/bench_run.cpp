@@ -36,7 +36,7 @@ Status allocate(Target& target, std::unique_ptr<Block>& block, std::size_t bytes
   return {};
 }
 
-// Operands with their output: what calls rotate over.
+// Operands with their output: calls take turns with several of these.
 struct Set {
   std::unique_ptr<judge::Case> operands;
   std::unique_ptr<Block> output;
@@ -130,7 +130,7 @@ void give_up_the_hopeless(std::vector<Way>& ways) {
   for (Way& way : ways) way.hopeless = way.hopeless || way.first > kHopeless * fastest;
 }
 
-// Alternating samples until the time is spent on each way; at least five of each after a warm-up.
+// Samples of all ways in turns, until each has had its time; at least five of each after a warm-up.
 Status time_in_turns(std::vector<Way>& ways, Target& target, std::size_t sets, double seconds,
                      bool may_give_up) {
   const std::size_t warm_up = std::max<std::size_t>(2, sets);

@@ -1,7 +1,7 @@
 // The measurement behind tconv bench.
 //
-// Whatever is measured of one problem (raw and packed weights, or several kernels) takes turns, warm, on
-// random data. Data larger than half of the cores' second-level caches rotate over several sets of buffers,
+// What is compared on one problem (raw and packed weights, or several kernels) takes turns, warm, on random
+// data. Data larger than half of the cores' second-level caches rotate over several sets of buffers,
 // so that no call finds its operands there; smaller data stay, as they do between the layers of a model. The
 // copy of the floor rotates in the same way.
 #pragma once
@@ -31,7 +31,7 @@ struct Measured {
 core::Result<Measured> measure(const core::Problem& problem, const std::string& kernel, judge::Target& target,
                                double seconds);
 
-// One kernel among others, its weights packed before where it packs them.
+// One kernel among others, with its weights packed beforehand if it packs them.
 struct Contender {
   std::string kernel;
   double predicted_ms = 0;  // 0: no cost model
@@ -40,7 +40,7 @@ struct Contender {
 };
 
 struct Contest {
-  std::vector<Contender> contenders;  // the planner's choice first; without rivals it alone
+  std::vector<Contender> contenders;  // the planner's choice first; without rivals, only that
   Rates rates;
 };
 

@@ -76,8 +76,8 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// The names of --kernel: one or "all", with --where-supported a list with commas. Refused where no problem
-// could be right with them.
+// The names of --kernel: one or "all", with --where-supported a list with commas. Refused if no problem could
+// be right with them.
 std::vector<std::string> names_of(const CheckArguments& a) {
   const std::string forced = environment("TCONV_FORCE_KERNEL");
   if (!forced.empty()) demand_kernel("TCONV_FORCE_KERNEL", forced);
@@ -108,7 +108,7 @@ std::vector<std::string> kernels_for(const core::Problem& problem, const CheckAr
   return kernels;
 }
 
-// The problems in order, drawn or read.
+// The problems, drawn or read, in order.
 class Source {
  public:
   explicit Source(const CheckArguments& a) : seed_(a.seed), first_(a.first) {
@@ -133,8 +133,8 @@ class Source {
   std::vector<NamedProblem> listed_;
 };
 
-// The command that judges this problem on the same data again, and nothing else; what the environment forces
-// is among its options.
+// The command that judges this problem alone on the same data again; its options include what the environment
+// forces.
 std::string again(const CheckArguments& a, const core::Problem& problem, int64_t number, std::string kernel,
                   const std::optional<Fill>& fill) {
   std::string command = fmt::format("tconv check \"{}\" --seed {} --first {}", text(problem), a.seed, number);
@@ -242,7 +242,7 @@ class Check {
   std::unique_ptr<judge::Target> target_;
   Progress progress_;
   int64_t problems_ = 0, wrong_ = 0, verdicts_ = 0, sampled_ = 0, left_out_ = 0;
-  std::map<std::string, int64_t> kernels_;  // verdicts of each
+  std::map<std::string, int64_t> kernels_;  // how many verdicts each has
   Json failures_ = Json::array();
 };
 

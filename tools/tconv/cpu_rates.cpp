@@ -30,8 +30,8 @@ template <class T>
 double multiply_add_as(int64_t rounds, double* sink) {
   const hn::ScalableTag<T> d;
   const auto a = hn::Set(d, static_cast<T>(0.999)), b = hn::Set(d, static_cast<T>(0.001));
-  // 12 chains cover the latency (4 cycles, two units) and fit 16 registers. Each begins elsewhere: compilers
-  // make one chain of equal ones.
+  // 12 chains cover the latency (4 cycles, two units) and fit into 16 registers. Each begins with another
+  // value: compilers merge equal chains.
   auto v0 = hn::Iota(d, T(0)), v1 = hn::Iota(d, T(1)), v2 = hn::Iota(d, T(2)), v3 = hn::Iota(d, T(3));
   auto v4 = hn::Iota(d, T(4)), v5 = hn::Iota(d, T(5)), v6 = hn::Iota(d, T(6)), v7 = hn::Iota(d, T(7));
   auto v8 = hn::Iota(d, T(8)), v9 = hn::Iota(d, T(9)), v10 = hn::Iota(d, T(10)), v11 = hn::Iota(d, T(11));
@@ -56,7 +56,7 @@ double MultiplyAdd(bool f64, int64_t rounds, double* sink) {
   return multiply_add_as<float>(rounds, sink);
 }
 
-// from and to are aligned; what is left of a vector at the end is not copied. stream: past the caches.
+// from and to are aligned; a partial vector at the end is not copied. stream: past the caches.
 void Copy(const float* from, float* to, int64_t count, bool stream) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));

@@ -20,7 +20,7 @@ core::Result<core::DeviceInfo> device_of(const std::string& name) {
 
 core::Result<std::unique_ptr<judge::Target>> target_of(const std::string& name, int threads,
                                                        std::size_t memory_limit) {
-  // Every plan would be refused in the same words.
+  // Otherwise every plan would be refused with the same message.
   if (name == "cpu" && !cpu::host_device().usable.ok()) return cpu::host_device().usable;
   if (name == "cpu") return judge::cpu_target(threads, memory_limit);
   if (name == "cuda") return judge::cuda_target(0, memory_limit);

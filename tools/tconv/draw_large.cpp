@@ -12,7 +12,7 @@ using core::ceil_div;
 using core::Problem;
 using judge::Rng;
 
-constexpr int64_t kLongest = int64_t{1} << 22;  // positions of a sample; more samples rather than more
+constexpr int64_t kLongest = int64_t{1} << 22;  // positions of a sample; larger problems have more samples
 constexpr int64_t kShortest = 64;
 constexpr int kDraws = 10'000;
 
@@ -43,10 +43,11 @@ double data_bytes(const Problem& p) {
   return static_cast<double>(p.x_elements() + p.y_elements()) * static_cast<double>(size_of(p.dtype));
 }
 
-// n and l for the bytes wanted, or false where no length suits.
+// Sets n and l for the bytes wanted; false if no length suits.
 bool draw_length(Rng& rng, const LargeSpace& space, Problem& p) {
   const double element = static_cast<double>(size_of(p.dtype));
-  const double each = static_cast<double>(p.cin + p.stride * p.cout);  // elements a position of x, about
+  const double each =
+      static_cast<double>(p.cin + p.stride * p.cout);  // elements for each position of x, roughly
   const double flops = 2.0 * static_cast<double>(p.cin * p.cout_per_group() * p.k);
   const double affordable = 0.98 * space.most_flops * each * element / flops;
   const double most = std::min(space.most_bytes, affordable);

@@ -23,7 +23,7 @@ using core::Code;
 using core::Result;
 using core::Status;
 
-// The name of the present temporary file, for the signal handler, which may call unlink and little else.
+// The name of the current temporary file, for the signal handler, which may call unlink and little else.
 std::array<char, 4096> temporary_name;
 volatile std::sig_atomic_t temporary_is_there = 0;
 

@@ -1,6 +1,6 @@
 // The least time that a problem can take: its operations at the rate of a multiply-add loop, or its bytes at
-// the rate of a copy, whichever is longer. Both rates are measured on the spot. Of bf16 on a CPU with AMX the
-// rate is that of its tile products.
+// the rate of a copy, whichever is longer. Both rates are measured on the spot. For bf16 on a CPU with AMX
+// the rate is that of its tile products.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// JSON values to build and write, always as valid UTF-8; they are never parsed.
+// JSON values for output, always valid UTF-8; nothing here parses JSON.
 #pragma once
 
 #include <cstdint>

@@ -60,7 +60,7 @@ int run(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     say("tconv: out of memory");
   } catch (const std::system_error& e) {
-    // fmt's words for a failed print do not say where.
+    // fmt's message for a failed print does not say where.
     const bool print = std::ferror(stdout) != 0;
     say(print ? "tconv: standard output: cannot be written: " + e.code().message()
               : std::string("tconv: ") + e.what());

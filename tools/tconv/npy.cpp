@@ -30,7 +30,7 @@ std::string header_text(DType dtype, const std::vector<int64_t>& shape) {
 
 std::vector<std::byte> to_c_order(const std::vector<std::byte>& data, const std::vector<int64_t>& shape,
                                   std::size_t element) {
-  if (data.empty()) return {};  // where a size is 0, the products of the others may overflow
+  if (data.empty()) return {};  // if a size is 0, the product of the others may overflow
   std::vector<std::byte> out(data.size());
   const std::size_t dims = shape.size();
   std::vector<int64_t> index(dims, 0), step(dims, 1);
@@ -51,7 +51,7 @@ std::vector<std::byte> to_c_order(const std::vector<std::byte>& data, const std:
 namespace {
 
 // Reads as many bytes as the header says: those that came with it, then the rest. Memory grows with the bytes
-// that arrive, so that a header alone allocates nothing.
+// that arrive, so a false header cannot make it allocate.
 Result<std::vector<std::byte>> read_data(const std::string& path, Input& file,
                                          std::span<const std::byte> beginning, const NpyHeader& header) {
   constexpr std::size_t kPart = std::size_t{16} << 20;

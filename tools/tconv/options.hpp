@@ -22,7 +22,7 @@ CLI::Option* add_whole(CLI::App& sub, const char* name, T& value, int64_t least,
 CLI::Option* add_real(CLI::App& sub, const char* name, double& value, double least, double most,
                       const char* description);
 
-// Counts that are added up, and seconds that nobody waits for, stay far from the ends of their types.
+// Limits that keep sums of counts, and waiting times, far from the ends of their types.
 inline constexpr uint64_t kMostProblems = uint64_t{1} << 62;
 inline constexpr uint64_t kMostSize = INT64_MAX;
 

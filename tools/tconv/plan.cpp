@@ -60,7 +60,7 @@ void print_costs(const plan::Plan& p) {
                          plan::buffer_bytes(p.workspace_bytes(false))));
 }
 
-// What explain() says, with what this program knows beside the plan in between.
+// What explain() says, with lines in between that only this program knows.
 void print_text(const plan::Plan& p, const core::Work& work, const Rates& rates, const Floor& floor) {
   const bool cpu = p.device.kind == core::DeviceKind::cpu;
   const std::vector<plan::Explained> lines = plan::explained(p);

@@ -38,7 +38,7 @@ BlockPointer block_of(judge::Target& target, std::size_t bytes, const std::byte*
   return block;
 }
 
-// The array in the target's memory; nothing for one that the operation does not read.
+// The array in the target's memory; nothing if the operation does not read it.
 BlockPointer block_of(judge::Target& target, const Array& array) {
   return array.shape.empty() ? nullptr : block_of(target, array.data.size(), array.data.data());
 }

@@ -156,7 +156,7 @@ void take_weight_of_conv1d(const RunArguments& a, Problem& call, Conv1dPass pass
 // --output-padding.
 void take_lengths_of_conv1d(const RunArguments& a, Problem& call, Conv1dPass pass, int64_t lout) {
   const Wide rest = a.output_padding.value_or(0);
-  if (call.stride < 1 || call.dilation < 1) return;  // refused in words later
+  if (call.stride < 1 || call.dilation < 1) return;  // refused later
   const Wide outputs = (static_cast<Wide>(lout) - 1) * call.stride + rest,
              cut = 2 * static_cast<Wide>(call.padding);
   if (pass == Conv1dPass::grad_input) {
@@ -167,7 +167,7 @@ void take_lengths_of_conv1d(const RunArguments& a, Problem& call, Conv1dPass pas
   }
 }
 
-// call: with all numbers that are given by options and by the sizes of samples.
+// call: holds all numbers that the options and the sizes of samples give.
 Problem conv1d_of(const RunArguments& a, Arrays& in, Problem call, Conv1dPass pass) {
   const bool forward = pass == Conv1dPass::forward;
   if (forward && a.output_padding) throw UsageError("--op conv1d takes no --output-padding");
@@ -258,7 +258,7 @@ Problem problem_of(const RunArguments& a, Arrays& in) {
   if (asked.conv1d && asked.conv1d != Conv1dPass::grad_bias) return conv1d_of(a, in, p, *asked.conv1d);
   if (!in.weight.shape.empty()) take_weight_sizes(a, p, in.weight);
   const int64_t lout = in.grad_output.shape.empty() ? 0 : in.grad_output.shape.back();
-  // The lengths that follow need steps above 0; validate() refuses others in words.
+  // The lengths below need steps above 0; validate() refuses others.
   const bool steps = p.stride >= 1 && p.dilation >= 1;
   if (p.operation == Operation::bias) take_any_forward_call(a, p, lout);
   if (p.operation == Operation::strided) {

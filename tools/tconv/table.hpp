@@ -27,7 +27,7 @@ class Table {
   struct Column {
     std::string key;     // of the JSON objects
     std::string header;  // empty: not printed as text
-    bool right = false;  // numbers
+    bool right = false;  // aligned to the right, as numbers are
   };
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
   void add(std::vector<Cell> row) { rows_.push_back(std::move(row)); }

@@ -9,8 +9,8 @@
 namespace tconv::cli {
 namespace {
 
-// The bytes of the character that text begins with; 0 where they are not UTF-8 (too long a form, a surrogate,
-// beyond U+10FFFF, cut off).
+// Length in bytes of the character that text begins with; 0 if it is not UTF-8 (an overlong form, a
+// surrogate, beyond U+10FFFF, cut off).
 std::size_t character_bytes(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   if (byte(0) < 0x80) return 1;
@@ -42,7 +42,7 @@ void each_character(std::string_view text, F&& take) {
   }
 }
 
-// Letters to insert, leave out, change or swap with the next.
+// The number of letters to insert, leave out, change or swap with the next.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) {
@@ -98,7 +98,7 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
     best = candidate;
   }
   if (!best.empty()) return best;
-  // A beginning or an end alone: "dense" for cpu.dense, "batch" for batch-invariant.
+  // The beginning or the end alone: "dense" for cpu.dense, "batch" for batch-invariant.
   for (const std::string& candidate : candidates) {
     if (word.size() > 2 && (candidate.starts_with(word) || candidate.ends_with(word))) return candidate;
   }

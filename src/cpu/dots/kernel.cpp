@@ -40,11 +40,12 @@ plan::Support supports(const core::Problem& p, const core::DeviceInfo&, const pl
   if (p.l > kColumns || p.k > kDepth) return plan::Support::no("more than 48 positions or 2048 taps");
   if (options.force_kernel == kEntry.name) return plan::Support::yes();
   const core::Size depth = core::Size(p.cout_per_group()) * p.k;
-  if (depth < 256)
-    return plan::Support::no("fewer than 256 (channel, tap): adding across lanes would take longest");
-  // ms on one core with AVX-512, dots and strided: 512 -> 512 K4 s2 L4 0.08, 0.26, L10 0.16, 0.25, L16 0.24,
-  // 0.25, L32 0.50, 0.38; 64 -> 64 K4 s2 L4, 64 times, 0.11, 0.13, L8 0.21, 0.15. The batch must not count:
-  // it would change a sample's bits.
+  // ms on one core with AVX-512, strided and dots. Depth 52, L1, 2048 rows: 0.038, 0.016, 64 times 0.39,
+  // 0.39; 30, 512 rows: L1 0.008, 0.004, L4 0.008, 0.006, 64 times 0.14, 0.24; 128, L4: 0.019, 0.007, 64
+  // times 0.31, 0.35. 512 -> 512 K4 s2: L10 0.25, 0.16, L16 0.27, 0.27, 16 times 3.3, 4.1. The batch must not
+  // count: it would change a sample's bits.
+  if (depth < 48)
+    return plan::Support::no("fewer than 48 (channel, tap): adding across lanes would take longest");
   if (p.l > (depth < 1024 ? 6 : 12)) return plan::Support::no("positions enough to fill vectors");
   if (p.cin_per_group() < 4) return plan::Support::no("fewer than 4 rows share a column");
   return plan::Support::yes();

@@ -25,18 +25,44 @@ constexpr int kTileRows = 4;
 constexpr int kTileRows = 2;
 #endif
 
+// Whether the end of a row may be read by a masked load: elsewhere such a load may read beyond the mask.
+template <class T>
+constexpr bool kMaskedRests = !HWY_MEM_OPS_MIGHT_FAULT && std::is_same_v<T, Accumulator<T>>;
+
+template <int N>
+constexpr int kLog2 = 1 + kLog2<N / 2>;
+template <>
+inline constexpr int kLog2<1> = 0;
+
 // Some rows of weights and some columns of X.
 template <class T, class A>
 struct Tile {
   const T* w;
   int64_t w_pitch;
-  const A* tails;  // [row][kPad]: of each row what no whole vector holds, then zeros; null: nothing
+  const A* tails;  // [row][kPad]: what of each row no whole vector holds, then zeros; unless masked
   const A* x;
   int64_t x_pitch;
-  int64_t whole;  // depth in whole vectors
-  A* sums;        // [row][columns]
+  int64_t whole, rest;  // depth in whole vectors, and beyond
+  A* sums;              // [row][columns]
   int64_t sums_pitch;
 };
+
+// Adds neighbouring lanes of N vectors, two vectors to one: after log2(lanes) turns, lane i of the result is
+// the sum of all lanes of vector i. Three instructions for two vectors, of which the last turns have few.
+template <int kTurns, int N, class D, class V = hn::Vec<D>>
+HWY_INLINE void AddLanes([[maybe_unused]] D d, [[maybe_unused]] V* HWY_RESTRICT v) {
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (kTurns > 0) {
+    constexpr int kHalf = (N + 1) / 2;
+#pragma GCC unroll 16
+    for (int i = 0; i < kHalf; ++i) {
+      const V low = v[2 * i], high = 2 * i + 1 < N ? v[2 * i + 1] : low;
+      v[i] = hn::Add(hn::ConcatEven(d, high, low), hn::ConcatOdd(d, high, low));
+    }
+    AddLanes<kTurns - 1, kHalf>(d, v);
+  }
+#endif
+}
 
 // sums[row][column] += the products along the depth.
 template <int kTileRowsUsed, int kColumnsUsed, class T, class A>
@@ -50,25 +76,39 @@ HWY_NOINLINE void AddDots(const Tile<T, A>& t) {
 #pragma GCC unroll 8
     for (int c = 0; c < kColumnsUsed; ++c) sums[r][c] = hn::Zero(d);
   }
-  const auto step = [&](const auto* w, int64_t w_pitch, const A* x) HWY_ATTR {
+  const auto step = [&](const auto& load, const A* x) HWY_ATTR {
     V in[kColumnsUsed];
 #pragma GCC unroll 8
     for (int c = 0; c < kColumnsUsed; ++c) in[c] = hn::LoadU(d, x + c * t.x_pitch);
 #pragma GCC unroll 8
     for (int r = 0; r < kTileRowsUsed; ++r) {
-      const auto row = simd::HWY_NAMESPACE::LoadAs(d, w + r * w_pitch);
+      const V row = load(r);
 #pragma GCC unroll 8
       for (int c = 0; c < kColumnsUsed; ++c) sums[r][c] = hn::MulAdd(row, in[c], sums[r][c]);
     }
   };
-  for (int64_t i = 0; i < t.whole; i += lanes) step(t.w + i, t.w_pitch, t.x + i);
-  if (t.tails != nullptr) step(t.tails, kPad, t.x + t.whole);
+  for (int64_t i = 0; i < t.whole; i += lanes) {
+    const T* w = t.w + i;
+    step([&](int r) HWY_ATTR { return simd::HWY_NAMESPACE::LoadAs(d, w + r * t.w_pitch); }, t.x + i);
+  }
+  if constexpr (kMaskedRests<T>) {
+    const auto mask = hn::FirstN(d, static_cast<std::size_t>(t.rest));
+    const T* w = t.w + t.whole;
+    if (t.rest > 0) {
+      step([&](int r) HWY_ATTR { return hn::MaskedLoad(mask, d, w + r * t.w_pitch); }, t.x + t.whole);
+    }
+  } else if (t.rest > 0) {
+    step([&](int r) HWY_ATTR { return hn::LoadU(d, t.tails + r * kPad); }, t.x + t.whole);
+  }
+  constexpr int kSums = kTileRowsUsed * kColumnsUsed, kLanes = static_cast<int>(hn::MaxLanes(d));
+  AddLanes<kLog2<kLanes>, kSums>(d, &sums[0][0]);
+  A out[(kSums + kLanes - 1) / kLanes * kLanes];
+#pragma GCC unroll 8
+  for (int i = 0; i < kSums; i += kLanes) hn::StoreU((&sums[0][0])[i / kLanes], d, out + i);
 #pragma GCC unroll 8
   for (int r = 0; r < kTileRowsUsed; ++r) {
 #pragma GCC unroll 8
-    for (int c = 0; c < kColumnsUsed; ++c) {
-      t.sums[r * t.sums_pitch + c] += hn::GetLane(hn::SumOfLanes(d, sums[r][c]));
-    }
+    for (int c = 0; c < kColumnsUsed; ++c) t.sums[r * t.sums_pitch + c] += out[r * kColumnsUsed + c];
   }
 }
 
@@ -128,7 +168,7 @@ HWY_INLINE void AddBlock(const Job& job, const Task& task, const Depth& depth, c
     const int64_t rows = task.row_end - row >= kTileRows ? kTileRows : 1;
     const T* w = weight + row * pitch + depth.co_begin * job.problem.k;
     A tails[kTileRows * kPad];
-    if (whole < size) {
+    if (whole < size && !kMaskedRests<T>) {
       std::fill(tails, tails + kTileRows * kPad, A(0));
       for (int64_t r = 0; r < rows; ++r) {
         for (int64_t i = whole; i < size; ++i) tails[r * kPad + i - whole] = widen(w[r * pitch + i]);
@@ -138,10 +178,11 @@ HWY_INLINE void AddBlock(const Job& job, const Task& task, const Depth& depth, c
       const int64_t begin = columns * block / blocks, end = columns * (block + 1) / blocks;
       const Tile<T, A> t{w,
                          pitch,
-                         whole < size ? tails : nullptr,
+                         tails,
                          x + begin * job.x_pitch(),
                          job.x_pitch(),
                          whole,
+                         size - whole,
                          sums + (row - task.row_begin) * columns + begin,
                          columns};
       if (rows == kTileRows) {
@@ -181,17 +222,24 @@ HWY_INLINE bool AllMeet(const Job& job, int64_t i) {
   return first >= 0 && first + (p.k - 1) * p.dilation < job.lout;
 }
 
+// Some rows of one sample at a time: with few positions they share cache lines of dx, which samples never do.
 template <class T, class A>
 HWY_INLINE void Store(const Job& job, const Task& task, const plan::Operands& in, const A* sums) {
+  constexpr int64_t kTogether = 16;
   const hn::ScalableTag<A> d;
   const core::Problem& p = job.problem;
-  for (int64_t row = task.row_begin; row < task.row_end; ++row) {
-    const int64_t channel = task.group * job.cin + row;
-    for (int64_t n = task.sample_begin; n < task.sample_end; ++n, sums += p.l) {
-      T* to = static_cast<T*>(in.output) + (n * p.cin + channel) * p.l;
-      simd::HWY_NAMESPACE::NarrowRow(d, sums, p.l, to);
-      for (int64_t i = 0; i < p.l; ++i) {
-        if (sums[i] != sums[i] && !AllMeet(job, i)) to[i] = round_to<T>(Exact<T>(job, in, n, channel, i));
+  const int64_t columns = (task.sample_end - task.sample_begin) * p.l;
+  for (int64_t first = task.row_begin; first < task.row_end; first += kTogether) {
+    const int64_t last = std::min(first + kTogether, task.row_end);
+    for (int64_t n = task.sample_begin; n < task.sample_end; ++n) {
+      for (int64_t row = first; row < last; ++row) {
+        const A* from = sums + (row - task.row_begin) * columns + (n - task.sample_begin) * p.l;
+        const int64_t channel = task.group * job.cin + row;
+        T* to = static_cast<T*>(in.output) + (n * p.cin + channel) * p.l;
+        simd::HWY_NAMESPACE::NarrowRow(d, from, p.l, to);
+        for (int64_t i = 0; i < p.l; ++i) {
+          if (from[i] != from[i] && !AllMeet(job, i)) to[i] = round_to<T>(Exact<T>(job, in, n, channel, i));
+        }
       }
     }
   }
