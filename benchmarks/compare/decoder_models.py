@@ -186,7 +186,18 @@ class Vocos(nn.Module):
             x = layer(x)
         magnitude, phase = self.head(self.final(x.transpose(1, 2))).transpose(1, 2).float().chunk(2, 1)
         spectrum = torch.polar(magnitude.exp().clamp(max=1e2), phase)
+        if spectrum.is_cuda and torch.cuda.is_current_stream_capturing():
+            return self.overlapped(spectrum)
         return torch.istft(spectrum, self.fft, self.hop, self.fft, self.window.float(), center=True)
+
+    def overlapped(self, spectrum):
+        """torch.istft without its look at the sum of windows, which waits for the GPU: no CUDA graph takes that."""
+        window, frames = self.window.float(), spectrum.shape[-1]
+        pieces = torch.fft.irfft(spectrum.transpose(1, 2), self.fft, dim=-1).transpose(1, 2) * window[:, None]
+        squares = window.square()[None, :, None].expand(1, self.fft, frames)
+        length, margin = (frames - 1) * self.hop, self.fft // 2
+        add = lambda x: F.fold(x, (1, length + self.fft), (1, self.fft), stride=(1, self.hop)).flatten(1)
+        return (add(pieces) / add(squares).clamp(min=1e-11))[:, margin : margin + length]
 
 
 @dataclass(frozen=True)

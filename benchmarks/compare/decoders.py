@@ -3,7 +3,7 @@
 For each decoder: milliseconds of a forward pass and of a training step (forward, backward of a mean square, Adam),
 eager and compiled, patched and not, in rounds that take turns; the ratio to the same without tconv, beside its target;
 and where the time goes: convolutions, layout changes, elementwise work, the rest. PyTorch runs with
-cudnn.benchmark. --batch 1 asks whether any decoder is slower at batch 1, --graph in a CUDA graph.
+cudnn.benchmark. In inference the patched model is prepacked (tconv.prepack), with --weights raw it is not. --batch 1 asks whether any decoder is slower at batch 1, --graph in a CUDA graph.
 
     python benchmarks/compare/decoders.py --device cuda --dtype tf32 bf16
     python benchmarks/compare/decoders.py --device cpu --threads 1 2 --batch 1 --frames 50
@@ -12,7 +12,7 @@ cudnn.benchmark. --batch 1 asks whether any decoder is slower at batch 1, --grap
 import argparse
 import copy
 import datetime
-import json
+import itertools
 import math
 import platform
 import sys
@@ -22,7 +22,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 import tconv
-from cuda_timing import summary
+from cuda_timing import Kept, summary
 from decoder_models import DECODERS
 
 KINDS = {
@@ -64,12 +64,12 @@ def synchronise(device):
 class Case:
     """A decoder in one way to run it: patched or not, compiled or not, a forward pass or a training step."""
 
-    def __init__(self, model, x, patched, compiled, training, graph):
+    def __init__(self, model, x, patched, packed, compiled, training, graph):
         self.x, self.training = x, training
         self.model = copy.deepcopy(model)
         if patched:
             tconv.patch(self.model)
-            if not training:
+            if packed:
                 tconv.prepack(self.model)
         self.run = torch.compile(self.model) if compiled else self.model
         if training:
@@ -129,31 +129,36 @@ def set_arithmetic(word, device):
     return {"bf16": torch.bfloat16, "f16": torch.float16, "f64": torch.float64}.get(word, torch.float32)
 
 
-def measure(decoder, options, word, training, threads):
-    """A row: each way's time, the gain of patching, and how far the results are apart."""
+def row_of(decoder, options, word, training, packed, threads):
+    return {"decoder": decoder.name, "batch": options.batch or decoder.batch, "frames": options.frames or decoder.frames,
+            "arithmetic": word, "threads": threads, "pass": "training step" if training else "inference",
+            "weights": "packed" if packed else "raw", "graph": options.graph and not training}
+
+
+def measure(decoder, options, row):
+    """What a row finds: each way's time, the gain of patching, and how far the results are apart."""
     torch.manual_seed(0)
-    device = options.device
-    dtype = set_arithmetic(word, device)
+    device, training, graph = options.device, row["pass"] == "training step", row["graph"]
+    dtype = set_arithmetic(row["arithmetic"], device)
     model = decoder.model().to(device=device, dtype=dtype).train(training)
-    batch, frames = options.batch or decoder.batch, options.frames or decoder.frames
-    x = (torch.randn(batch, decoder.channels, frames) * 0.5).to(device=device, dtype=dtype)
+    x = (torch.randn(row["batch"], decoder.channels, row["frames"]) * 0.5).to(device=device, dtype=dtype)
     ways = {"eager": (False, False), "patched": (True, False)}
     if options.compile:
         ways |= {"compiled": (False, True), "both": (True, True)}
-    cases = {name: Case(model, x, *way, training, options.graph and not training) for name, way in ways.items()}
-    row = {"decoder": decoder.name, "batch": batch, "frames": frames, "arithmetic": word, "threads": threads,
-           "pass": "training step" if training else "inference", "graph": bool(options.graph and not training)}
+    cases = {name: Case(model, x, patched, row["weights"] == "packed", compiled, training, graph)
+             for name, (patched, compiled) in ways.items()}
+    found = {}
     if not training:
         ours, theirs = cases["patched"].forward().float(), cases["eager"].forward().float()
-        row["difference"] = ((ours - theirs).norm() / theirs.norm()).item()
-    row["ms"] = in_turns(cases, device, options.seconds)
-    row["gain"] = row["ms"]["eager"]["median_ms"] / row["ms"]["patched"]["median_ms"]
+        found["difference"] = ((ours - theirs).norm() / theirs.norm()).item()
+    times = found["ms"] = in_turns(cases, device, options.seconds)
+    found["gain"] = times["eager"]["median_ms"] / times["patched"]["median_ms"]
     if options.compile:
-        row["gain_compiled"] = row["ms"]["compiled"]["median_ms"] / row["ms"]["both"]["median_ms"]
-    row["target"] = target_of(decoder, row, device)
-    if not options.no_profile and not row["graph"]:
-        row["by_kind"] = {name: by_kind(cases[name], device) for name in cases}
-    return row
+        found["gain_compiled"] = times["compiled"]["median_ms"] / times["both"]["median_ms"]
+    found["target"] = target_of(decoder, row, device)
+    if not options.no_profile and not graph:
+        found["by_kind"] = {name: by_kind(cases[name], device) for name in cases}
+    return found
 
 
 def target_of(decoder, row, device):
@@ -170,6 +175,8 @@ def printed(row):
     times = " ".join(f"{name} {value['median_ms']:.2f}" for name, value in row["ms"].items())
     text = (f"{row['gain']:5.2f}x of {row['target']:.1f}x  {row['decoder']:<9} {row['batch']}x{row['frames']} "
             f"{row['arithmetic']:<5} {row['pass']:<13} ms: {times}")
+    if row["pass"] == "inference":
+        text += f"  {row['weights']} weights"
     if row["graph"]:
         text += "  in a graph"
     if row["threads"]:
@@ -193,18 +200,18 @@ def machine(device):
         return next((each.split(":")[1].strip() for each in file if each.startswith("model name")), "unknown")
 
 
-def write(options, rows):
-    if not options.json:
-        return
-    gains = [row["gain"] for row in rows]
-    result = {"benchmark": "decoders", "date": datetime.date.today().isoformat(), "machine": machine(options.device),
-              "versions": {"tconv": tconv.build_info(), "torch": torch.__version__,
-                           "python": platform.python_version()},
-              "geomean": math.exp(sum(map(math.log, gains)) / len(gains)),
-              "minimum": min(gains), "rows": rows}
-    with open(options.json, "w") as file:
-        json.dump(result, file, indent=1)
-        file.write("\n")
+def provenance(device):
+    """When, where and with what the results of this run were measured."""
+    versions = {"tconv": tconv.build_info(), "torch": torch.__version__, "python": platform.python_version()}
+    if device == "cuda":
+        versions["cudnn"] = torch.backends.cudnn.version()
+    return {"date": datetime.date.today().isoformat(), "machine": machine(device), "versions": versions}
+
+
+def result_of(options, rows):
+    gains = [row["gain"] for row in rows if "gain" in row]
+    means = {"geomean": math.exp(sum(map(math.log, gains)) / len(gains)), "minimum": min(gains)} if gains else {}
+    return {"benchmark": "decoders", **provenance(options.device), **means, "rows": rows}
 
 
 def main():
@@ -217,6 +224,8 @@ def main():
                         choices=["inference", "training"])
     parser.add_argument("--compile", action="store_true", help="torch.compile too, patched and not")
     parser.add_argument("--graph", action="store_true", help="inference replayed from a CUDA graph")
+    parser.add_argument("--weights", nargs="+", default=["packed"], choices=["packed", "raw"],
+                        help="in inference: packed by tconv.prepack, or at every call")
     parser.add_argument("--batch", type=int, default=0, help="for all; 0: each one's own")
     parser.add_argument("--frames", type=int, default=0, help="for all; 0: each one's own")
     parser.add_argument("--threads", type=int, nargs="+", default=[0], help="on a CPU; 0: as PyTorch has them")
@@ -228,22 +237,36 @@ def main():
     torch.backends.cudnn.benchmark = True
     print(f"{machine(options.device)}; {tconv.build_info()}")
     rows = []
-    for decoder in DECODERS:
-        if options.match.lower() not in decoder.name.lower():
-            continue
-        for word in options.dtype:
-            for each in options.passes:
-                for threads in options.threads:
-                    if threads:
-                        torch.set_num_threads(threads)
-                    rows.append(measure(decoder, options, word, each == "training", threads))
-                    write(options, rows)  # row by row: a run that is stopped keeps its rows
-                    print(printed(rows[-1]), flush=True)
-                    if options.device == "cuda":
-                        torch.cuda.empty_cache()
-    behind = [row for row in rows if row["gain"] < row["target"]]
-    print(f"{len(rows)} rows, {len(rows) - len(behind)} at their target or beyond")
+    with Kept(options.json, lambda: result_of(options, rows)) as kept:
+        for decoder in DECODERS:
+            if options.match.lower() in decoder.name.lower():
+                for row in of_decoder(decoder, options):
+                    rows.append(row)
+                    kept.row()
+    gains = [row["gain"] >= row["target"] for row in rows if "gain" in row]
+    print(f"{len(rows)} rows, {sum(gains)} at their target or beyond" +
+          (f", {len(rows) - len(gains)} failed" if len(gains) < len(rows) else ""))
     return 0
+
+
+def of_decoder(decoder, options):
+    """Its rows. One that fails (out of memory, an operation that no CUDA graph takes) says why."""
+    for word, each, threads in itertools.product(options.dtype, options.passes, options.threads):
+        if threads:
+            torch.set_num_threads(threads)
+        # A training step packs in every call.
+        for packed in [False] if each == "training" else [way == "packed" for way in options.weights]:
+            row = row_of(decoder, options, word, each == "training", packed, threads)
+            try:
+                row |= measure(decoder, options, row)
+                print(printed(row), flush=True)
+            except RuntimeError as error:
+                row["failed"] = str(error).splitlines()[0]
+                print(f"failed: {decoder.name} {word} {row['pass']}: {row['failed']}", flush=True)
+            yield row
+            if options.device == "cuda":
+                torch.cuda.set_stream(torch.cuda.default_stream())  # a capture that fails leaves its own
+                torch.cuda.empty_cache()
 
 
 if __name__ == "__main__":

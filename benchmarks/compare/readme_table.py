@@ -127,17 +127,24 @@ def model(result):
     return "\n\n".join(parts)
 
 
+def decoder_pass(row):
+    """Inference is prepacked unless the row says otherwise."""
+    return row["pass"] + (", raw weights" if row.get("weights") == "raw" and row["pass"] == "inference" else "")
+
+
 def decoders(result):
     rows = []
     for row in result["rows"]:
-        times = row["ms"]
         where = f"{row['batch']}x{row['frames']}" + (f", {row['threads']} threads" if row["threads"] else "")
-        compiled = f"{row['gain_compiled']:.2f}x" if "gain_compiled" in row else "-"
-        kinds = row.get("by_kind", {}).get("patched")
-        share = f"{kinds['convolution']:.0%}" if kinds else "-"
-        rows.append([row["decoder"], where, row["arithmetic"], row["pass"] + (", graph" if row["graph"] else ""),
-                     f"{times['eager']['median_ms']:.2f}", f"{times['patched']['median_ms']:.2f}", f"{row['gain']:.2f}x",
-                     f"{row['target']:.1f}x", compiled, share])
+        head = [row["decoder"], where, row["arithmetic"], decoder_pass(row) + (", graph" if row["graph"] else "")]
+        if "failed" in row:
+            rows.append([*head, "failed", *["-"] * 5])
+            continue
+        times, kinds = row["ms"], row.get("by_kind", {}).get("patched")
+        rows.append([*head, f"{times['eager']['median_ms']:.2f}", f"{times['patched']['median_ms']:.2f}",
+                     f"{row['gain']:.2f}x", f"{row['target']:.1f}x",
+                     f"{row['gain_compiled']:.2f}x" if "gain_compiled" in row else "-",
+                     f"{kinds['convolution']:.0%}" if kinds else "-"])
     return table(["decoder", "size", "arithmetic", "", "PyTorch ms", "patched ms", "gain", "target", "gain compiled",
                   "convolutions, of patched"], rows)
 
@@ -145,7 +152,7 @@ def decoders(result):
 def decoders_summary(result):
     gains, passes = {}, ("inference", "training step")
     for row in result["rows"]:
-        if row["pass"] in passes and not row["graph"] and not row["threads"]:
+        if decoder_pass(row) in passes and not row["graph"] and not row["threads"] and "gain" in row:
             size = f"{row['batch']}x{row['frames']}"
             gains.setdefault((row["decoder"], size, row["arithmetic"]), {})[row["pass"]] = f"{row['gain']:.2f}x"
     rows = [[*key, *(each.get(name, "-") for name in passes)] for key, each in gains.items()]
@@ -162,8 +169,18 @@ def conv_passes(result):
                  rows)
 
 
-VIEWS = {"decoders": decoders, "decoders-summary": decoders_summary, "conv_passes": conv_passes, "torch_cpu": cpu,
-         "cpu_targets": cpu_targets, "torch_cuda": cuda, "torch_cuda-summary": cuda_summary,
+def first_calls(result):
+    us = lambda row, key: f"{1e3 * row[key]:.1f}"
+    rows = [[row["layer"], row["way"], us(row, "first_ms"), us(row, "tenth_ms"), us(row, "again_ms"),
+             f"{row['first_ms'] / row['tenth_ms']:.2f}x"] for row in result["rows"]]
+    held = result["cache"]
+    closing = (f"The cache of plans holds {held['plans']} of them in {held['bytes'] / 2**20:.1f} MiB. A call of a tiny layer "
+               f"takes {1e3 * held['known_ms']:.1f} us, and {1e3 * held['dropped_ms']:.1f} us where its plan was dropped.")
+    return table(["layer", "", "first call, us", "tenth", "again", "first / tenth"], rows) + "\n\n" + closing
+
+
+VIEWS = {"first_calls": first_calls, "decoders": decoders, "decoders-summary": decoders_summary,
+         "conv_passes": conv_passes, "torch_cpu": cpu, "cpu_targets": cpu_targets, "torch_cuda": cuda, "torch_cuda-summary": cuda_summary,
          "random_large": random_large, "model": model, "drawn_cuda": drawn_table.markdown,
          "drawn_cuda-slowest": drawn_table.slowest}
 RESULTS = ROOT / "benchmarks" / "results"

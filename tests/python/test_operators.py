@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 
 import pytest
 import torch
@@ -24,6 +25,59 @@ def test_opcheck(gradient, unbatched, device):
         torch.library.opcheck(torch.ops.tconv.conv_transpose1d.default, (*call, "ieee"))
         if not gradient:
             torch.library.opcheck(torch.ops.tconv.forward.default, (*call, 0))
+
+
+@pytest.mark.needs((2, 4), "torch.library.opcheck")
+@pytest.mark.parametrize("bias", [False, True])
+def test_opcheck_of_packed_weights(bias, device):
+    """What prepack calls. How large packed weights are depends on the plan, so that these have no fake kernels; a layer
+    that is traced calls the operators with raw weights."""
+    problem = Problem(2, 4, 6, 9, 5, stride=2, padding=1, output_padding=1, groups=2, bias=bias)
+    x, w, b = problem.operands(normal, torch.float32, device)
+    stride, padding, _, groups, dilation = problem.numbers
+    y = tconv.conv_transpose1d(x, w, b, *problem.numbers)
+    calls = {"transposed": (x, w, b, *problem.numbers, 0),
+             "strided": (y, w, None, x.shape[-1], stride, padding, groups, dilation, 0)}  # fmt: skip
+    operators = {"transposed": (torch.ops.tconv.pack, torch.ops.tconv.forward_packed),
+                 "strided": (torch.ops.tconv.strided_pack, torch.ops.tconv.strided_packed)}  # fmt: skip
+    for name, call in calls.items():
+        pack, run = (operator.default for operator in operators[name])
+        packed, layout = pack(*call)
+        for layout_asked in (layout, layout + 1):  # the right layout, and one that answers with its id
+            full = (*call, packed, layout_asked)
+            torch.library.opcheck(run, full, test_utils="test_schema")
+        torch.library.opcheck(pack, call, test_utils="test_schema")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    "problem",
+    [
+        Problem(2, 16, 24, 65, 8, stride=4, padding=2),
+        Problem(1, 24, 24, 300, 4, stride=2, padding=1, groups=24),
+        Problem(3, 40, 1, 501, 7, padding=3),
+        Problem(16, 64, 32, 900, 3, dilation=3),  # a weight gradient in several parts
+    ],
+    ids=lambda problem: f"ci{problem.cin} co{problem.cout} l{problem.l}",
+)
+def test_deterministic_algorithms(problem, dtype, device):
+    """Nothing refuses or warns under it, and outputs and gradients have the bits that they have without."""
+    call = [t.requires_grad_() for t in problem.operands(normal, dtype, device)]
+
+    def once():
+        y = tconv.conv_transpose1d(*call, *problem.numbers)
+        return [y.detach(), *torch.autograd.grad(y.float().square().sum(), call)]
+
+    without = once()
+    torch.use_deterministic_algorithms(True)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            first, second = once(), once()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    for a, b, c in zip(without, first, second, strict=True):
+        assert torch.equal(a, b) and torch.equal(b, c)
 
 
 def test_meta_and_fake_tensors(device):
