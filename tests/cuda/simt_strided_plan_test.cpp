@@ -1,4 +1,4 @@
-// How cuda.simt.strided cuts a problem: that windows hold what threads read, and that pieces cover x.
+// How cuda.simt.strided cuts a problem: that pieces cover x, and that windows hold what threads read.
 #include <gtest/gtest.h>
 
 #include "cuda/refusal.hpp"
@@ -6,6 +6,15 @@
 
 namespace tconv::cuda {
 namespace {
+
+void check_pieces(const simt::StridedConfig& c, const core::Problem& p) {
+  const std::string what = text(p) + ": " + c.text();
+  const int64_t positions = c.lanes * c.positions;
+  EXPECT_EQ(simt::kStridedThreads % c.lanes, 0) << what;
+  EXPECT_GE(c.parts * positions, p.l) << what;
+  EXPECT_LT((c.parts - 1) * positions, p.l) << what;
+  EXPECT_GE(c.row_tiles * c.rows, p.cin_per_group()) << what;
+}
 
 TEST(SimtStridedPlan, SoundOverRandomProblems) {
   judge::Rng rng(11);
@@ -17,13 +26,16 @@ TEST(SimtStridedPlan, SoundOverRandomProblems) {
     const core::Problem p = cuda_test::draw_transposed(rng);
     if (p.output_elements() == 0 || !kSimtStrided.supports(p, d, forced).ok) continue;
     ++taken;
-    const simt::StridedConfig c = simt::plan_strided(p);
+    const simt::StridedConfig c = simt::plan_strided_windows(p);
     const std::string what = text(p) + ": " + c.text();
     const int64_t positions = c.lanes * simt::kStridedPositions;
-    EXPECT_EQ(simt::kStridedThreads % c.lanes, 0) << what;
-    EXPECT_GE(c.parts * positions, p.l) << what;
-    EXPECT_LT((c.parts - 1) * positions, p.l) << what;
-    EXPECT_GE(c.row_tiles * c.rows, p.cin_per_group()) << what;
+    check_pieces(c, p);
+    if (simt::strided_direct_refusal(p).empty()) {
+      for (const int each : {0, simt::kStridedFewPositions, simt::strided_most_positions(c.rows)}) {
+        check_pieces(simt::plan_strided_direct(p, each), p);
+      }
+    }
+    if (simt::plan_strided(p, d).direct && c.shared_bytes > d.shared_per_block) continue;
     EXPECT_LE(c.channels, p.cout_per_group()) << what;
     EXPECT_TRUE(c.turns == 1 || c.channels == p.cout_per_group()) << what;
     EXPECT_LE(c.turns, c.row_tiles) << what;

@@ -154,13 +154,14 @@ TEST(Where, StridedHoldersAreDistinct) {
   for (const char* line : {"gx n2 ci12 co6 l300 k4 s2 p1 g2 f32", "gx n3 ci1 co5 l9 k7 s1 p3 f16",
                            "conv1d n2 ci8 co40 l1200 k5 s2 p2 f64", "gx n40 ci70 co2 l513 k3 s3 f32"}) {
     const Problem p = core::parse(line).value();
-    const simt::StridedConfig c = simt::plan_strided(p);
-    std::map<Holder, int64_t> seen;
-    for (int64_t e = 0; e < p.output_elements(); ++e) {
-      const Holder held = holder_of(c, p, e);
-      EXPECT_LT(held.thread, simt::kStridedThreads) << line;
-      const auto [it, fresh] = seen.try_emplace(held, e);
-      ASSERT_TRUE(fresh) << line << ": elements " << it->second << " and " << e << " at " << text(held);
+    for (const simt::StridedConfig& c : {simt::plan_strided_windows(p), simt::plan_strided_direct(p, 0)}) {
+      std::map<Holder, int64_t> seen;
+      for (int64_t e = 0; e < p.output_elements(); ++e) {
+        const Holder held = holder_of(c, p, e);
+        EXPECT_LT(held.thread, simt::kStridedThreads) << line;
+        const auto [it, fresh] = seen.try_emplace(held, e);
+        ASSERT_TRUE(fresh) << line << ": elements " << it->second << " and " << e << " at " << text(held);
+      }
     }
   }
 }
@@ -204,6 +205,7 @@ TEST(Stages, EveryFamilyNamesThem) {
       {"cuda.sm90.blocked", "n2 ci64 co40 l70 k4 s2 p1 bias f32 tf32"},
       {"cuda.sm80.dense", "n2 ci64 co40 l70 k4 s2 p1 bias f32 tf32"},
       {"cuda.sm80.window", "gx n2 ci64 co40 l70 k4 s2 p1 bias f32 tf32"},
+      {"cuda.sm80.pointwise", "n2 ci64 co40 l70 k1 s1 p0 bias f32 tf32"},
       {"cuda.sm80.overlap", "n2 ci64 co40 l70 k4 s2 p1 bias f32 tf32"},
       {"cuda.simt.dense", "n2 ci64 co40 l70 k4 s2 p1 bias f32"},
       {"cuda.simt.narrow", "n2 ci4 co4 l70 k4 s2 p1 f32"},

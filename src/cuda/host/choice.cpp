@@ -15,6 +15,7 @@
 #include "cuda/simt/strided.hpp"
 #include "cuda/sm80/dense.hpp"
 #include "cuda/sm80/overlap.hpp"
+#include "cuda/sm80/pointwise.hpp"
 #include "cuda/sm80/window.hpp"
 #include "cuda/sm90/blocked.hpp"
 #include "cuda/sm90/blocked_plan.hpp"
@@ -39,10 +40,11 @@ double least_ms(const KernelEntry& entry, const Problem& p, const DeviceInfo& d)
 
 KernelChoice compare(const Problem& p, const DeviceInfo& d, const PlanOptions& options) {
   // Those whose plans take least time come first, so that others need not be made.
-  static const KernelEntry* const kTransposed[] = {&kSm80Overlap, &kSimtDense, &kSimtNarrow,  &kSimtLongk,
-                                                   &kSimtGather,  &kSm90Dense, &kSm90Blocked, &kSm80Dense};
-  static const KernelEntry* const kStrided[] = {&kSm80Window, &kSimtStrided, &kSm90Dense, &kSm90Blocked,
-                                                &kSm80Dense};
+  static const KernelEntry* const kTransposed[] = {&kSm80Pointwise, &kSm80Overlap, &kSimtDense,
+                                                   &kSimtNarrow,    &kSimtLongk,   &kSimtGather,
+                                                   &kSm90Dense,     &kSm90Blocked, &kSm80Dense};
+  static const KernelEntry* const kStrided[] = {&kSm80Pointwise, &kSm80Window,  &kSimtStrided,
+                                                &kSm90Dense,     &kSm90Blocked, &kSm80Dense};
   const bool strided = p.operation == core::Operation::strided;
   const std::span<const KernelEntry* const> compared =
       strided ? std::span<const KernelEntry* const>(kStrided) : kTransposed;

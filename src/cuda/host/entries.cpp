@@ -19,6 +19,7 @@
 #include "cuda/simt/weight.hpp"
 #include "cuda/sm80/dense.hpp"
 #include "cuda/sm80/overlap.hpp"
+#include "cuda/sm80/pointwise.hpp"
 #include "cuda/sm80/weight.hpp"
 #include "cuda/sm80/window.hpp"
 #include "cuda/sm90/blocked.hpp"
@@ -31,9 +32,10 @@ namespace tconv::cuda {
 std::span<const plan::KernelEntry* const> entries() {
   // One line a family: its header src/cuda/<folder>/<family>.hpp declares the entry, its .cpp defines it.
   static const std::vector<const plan::KernelEntry*> list = {
-      &kSm80Window,  &kSimtStrided,       &kSm80Overlap, &kSimtLongk,  &kSimtDepthwise, &kSimtNarrow,
-      &kSm90Blocked, &kSm90Dense,         &kSm80Dense,   &kSimtGather, &kSimtDense,     &kSimtOuter,
-      &kSimtWeight,  &kSm90WeightBlocked, &kSm90Weight,  &kSm80Weight, &kSimtBias,      &kSimtPlain};
+      &kSm80Pointwise, &kSm80Window, &kSimtStrided, &kSm80Overlap, &kSimtLongk,
+      &kSimtDepthwise, &kSimtNarrow, &kSm90Blocked, &kSm90Dense,   &kSm80Dense,
+      &kSimtGather,    &kSimtDense,  &kSimtOuter,   &kSimtWeight,  &kSm90WeightBlocked,
+      &kSm90Weight,    &kSm80Weight, &kSimtBias,    &kSimtPlain};
   return list;
 }
 

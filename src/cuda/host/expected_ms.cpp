@@ -14,6 +14,7 @@
 #include "cuda/simt/strided.hpp"
 #include "cuda/sm80/dense_plan.hpp"
 #include "cuda/sm80/overlap_plan.hpp"
+#include "cuda/sm80/pointwise_plan.hpp"
 #include "cuda/sm80/window_plan.hpp"
 #include "cuda/sm90/blocked_plan.hpp"
 #include "cuda/sm90/dense_plan.hpp"
@@ -29,7 +30,7 @@ using plan::KernelEntry;
 // Families' models choose among their own plans; between families they are off by up to 2. So the parts of a
 // model are weighted here, fitted to all kernels of 825 problems (drawn layers of both products, large random
 // ones and convolutions of stride 1, in tf32, bf16 and ieee; H200, packed weights, in a graph): half of the
-// times are within 10% (narrow and longk, older fits: 19%; cuda.simt.strided: 33%).
+// times are within 10% (narrow and longk, older fits: 19%).
 
 // Of a plan of cuda.sm90.dense, gathered or by tensor copies, in tf32, 16 bit and ieee; gap: the bytes of
 // outputs without taps; planes: the pass over a strided product's dy.
@@ -172,12 +173,6 @@ double gather_ms(const Problem& p, const DeviceInfo& d) {
          kGather.term * static_cast<double>(p.cin_per_group() * form.taps);
 }
 
-double simt_strided_ms(const Problem& p, const DeviceInfo& d) {
-  constexpr double kModel = 1.1, kMemory = 0.69;
-  const double model = simt::strided_ms(p, d);
-  return p.dtype == core::DType::f64 ? model : kModel * model + kMemory * memory_ms(p, d);
-}
-
 }  // namespace
 
 double memory_ms(const Problem& p, const DeviceInfo& d) {
@@ -185,6 +180,7 @@ double memory_ms(const Problem& p, const DeviceInfo& d) {
 }
 
 double expected_ms(const KernelEntry& entry, const Problem& p, const DeviceInfo& d, bool batch_invariant) {
+  if (&entry == &kSm80Pointwise) return pointwise_plan(p, d, batch_invariant).ms;
   if (&entry == &kSm80Overlap) return overlap_plan(p, d, batch_invariant).ms;
   if (&entry == &kSm80Window) return window_plan(p, d, batch_invariant).ms;
   if (&entry == &kSm90Dense) return sm90_ms(p, d, batch_invariant);
@@ -192,7 +188,7 @@ double expected_ms(const KernelEntry& entry, const Problem& p, const DeviceInfo&
   if (&entry == &kSm80Dense) return sm80_ms(p, d, batch_invariant);
   if (&entry == &kSimtDense) return dense_ms(p, d, batch_invariant);
   if (&entry == &kSimtGather) return gather_ms(p, d);
-  if (&entry == &kSimtStrided) return simt_strided_ms(p, d);
+  if (&entry == &kSimtStrided) return simt::strided_ms(p, simt::plan_strided(p, d), d);
   if (&entry == &kSimtNarrow) return narrow_ms(p, d, batch_invariant, false);
   return narrow_ms(p, d, batch_invariant, true);
 }

@@ -7,8 +7,6 @@
 #include "core/reach.hpp"
 #include "cuda/host/choice.hpp"
 #include "cuda/host/launch.hpp"
-#include "cuda/host/transposed_form.hpp"
-#include "cuda/plan/geometry.hpp"
 #include "cuda/plan/report.hpp"
 #include "cuda/plan/tensor.hpp"
 #include "cuda/simt/problem_class.hpp"
@@ -34,10 +32,10 @@ int64_t sum_bytes(const Problem& p) {
 }  // namespace
 
 std::string StridedConfig::text() const {
-  return "a thread " + std::to_string(rows) + " ci x " + std::to_string(kStridedPositions) + " positions, " +
-         std::to_string(lanes) + " threads a piece of a row, " + std::to_string(turns) + " turns, " +
-         std::to_string(channels) + " channels at once, " + std::to_string(shared_bytes) +
-         " bytes of shared memory";
+  return "a thread " + std::to_string(rows) + " ci x " + std::to_string(positions) + " positions, " +
+         (direct ? "dy where it lies, " : "") + std::to_string(lanes) + " threads a piece of a row, " +
+         std::to_string(turns) + " turns, " + std::to_string(channels) + " channels at once, " +
+         std::to_string(shared_bytes) + " bytes of shared memory";
 }
 
 Holder holder_of(const StridedConfig& c, const Problem& p, int64_t element) {
@@ -45,18 +43,60 @@ Holder holder_of(const StridedConfig& c, const Problem& p, int64_t element) {
   const int64_t row = ci % p.cin_per_group(), tile = row / c.rows;
   const int64_t unit =
       (n * p.groups + ci / p.cin_per_group()) * ceil_div(c.row_tiles, c.turns) + tile / c.turns;
-  const int64_t piece = c.lanes * kStridedPositions, inside = i % piece;
+  const int64_t piece = c.lanes * c.positions, inside = i % piece;
   const auto thread = static_cast<int>(unit % c.units_a_block() * c.lanes + inside % c.lanes);
   return {unit / c.units_a_block() * c.parts + i / piece, thread,
           "turn " + std::to_string(tile % c.turns) + ", sums[" + std::to_string(row % c.rows) + "][" +
               std::to_string(inside / c.lanes) + "]"};
 }
 
-StridedConfig plan_strided(const Problem& p) {
-  StridedConfig c;
+namespace {
+
+void set_rows(StridedConfig& c, const Problem& p) {
   const int64_t ci = p.cin_per_group();
   c.rows = ci == 1 ? 1 : ci == 2 ? 2 : ci <= 4 ? 4 : kStridedRows;
   c.row_tiles = ceil_div(ci, c.rows);
+}
+
+}  // namespace
+
+std::string strided_direct_refusal(const Problem& p) {
+  if (p.lout() > 1 && p.y_steps()[2] != 1) return "positions of dy do not lie side by side";
+  constexpr int64_t kCount = 1 << 30;
+  const core::Size reach = core::Size(p.stride) * (p.l + 2 * kStridedThreads * strided_most_positions(1)) +
+                           core::Size(p.dilation) * p.k;
+  if (reach >= kCount || p.padding >= kCount || p.lout() >= kCount) return "positions reach 2^30";
+  return "";
+}
+
+StridedConfig plan_strided_direct(const Problem& p, int positions) {
+  StridedConfig c;
+  c.direct = true;
+  set_rows(c, p);
+  const int64_t rows = p.n * p.groups * c.row_tiles;
+  const int most = strided_most_positions(c.rows);
+  // Few positions where there are few threads, and at wide strides, whose loads have no line in common. 72
+  // random layers take 1.2% more than with the better count of each.
+  constexpr int64_t kThreads = 48 * 1024, kWideStride = 8;
+  const bool few = rows * ceil_div(p.l, most) < kThreads || p.stride >= kWideStride;
+  c.positions = positions > 0 ? positions : few ? kStridedFewPositions : most;
+  while (c.lanes > 4 && c.lanes * c.positions / 2 >= p.l) c.lanes /= 2;
+  c.lanes = std::min<int64_t>(c.lanes, kStridedThreads);
+  c.parts = ceil_div(p.l, c.lanes * c.positions);
+  return c;
+}
+
+StridedConfig plan_strided(const Problem& p, const DeviceInfo& device) {
+  const StridedConfig windows = plan_strided_windows(p);
+  if (!strided_direct_refusal(p).empty()) return windows;
+  const StridedConfig direct = plan_strided_direct(p, 0);
+  const bool fits = windows.shared_bytes <= std::min(kSharedBytes, device.shared_per_block);
+  return fits && strided_ms(p, windows, device) < strided_ms(p, direct, device) ? windows : direct;
+}
+
+StridedConfig plan_strided_windows(const Problem& p) {
+  StridedConfig c;
+  set_rows(c, p);
   const int64_t element = sum_bytes(p), reach = p.dilation * (p.k - 1) + 1;
   auto set_lanes = [&](int64_t lanes) {
     c.lanes = lanes;
@@ -90,24 +130,28 @@ namespace {
 class StridedKernel final : public plan::Kernel {
  public:
   StridedKernel(const Problem& problem, const DeviceInfo& device, const PlanOptions&)
-      : problem_(problem), device_(device), config_(plan_strided(problem)) {}
+      : StridedKernel(problem, device, plan_strided(problem, device)) {}
+  StridedKernel(const Problem& problem, const DeviceInfo& device, const StridedConfig& config)
+      : problem_(problem), device_(device), config_(config) {}
 
   std::string describe() const override { return config_.text() + tf32_words(problem_); }
-  double predicted_ms() const override { return strided_ms(problem_, device_); }
+  double predicted_ms() const override { return strided_ms(problem_, config_, device_); }
   std::vector<plan::StageLine> stages() const override {
     const StridedConfig& c = config_;
-    return {{"schedule", std::to_string(c.lanes) + " threads a piece of " +
-                             std::to_string(c.lanes * kStridedPositions) + " positions, " +
-                             std::to_string(c.parts) + " pieces a row, " + std::to_string(c.turns) + " of " +
-                             std::to_string(c.row_tiles) + " tiles of ci one after the other"},
-            {"source", "dy by elements, any strides: windows of " + std::to_string(c.channels) +
-                           " channels x " + std::to_string(c.window) + " positions in shared memory"},
-            {"weights", "raw, of the same channels in shared memory"},
-            {"operand", "widened on its way to shared memory"},
-            {"product", "fused multiply-adds, a thread " + std::to_string(c.rows) + " ci x " +
-                            std::to_string(kStridedPositions) + " positions"},
-            epilogue_line(problem_),
-            {"writer", "from registers, element by element"}};
+    return {
+        {"schedule", std::to_string(c.lanes) + " threads a piece of " +
+                         std::to_string(c.lanes * c.positions) + " positions, " + std::to_string(c.parts) +
+                         " pieces a row, " + std::to_string(c.turns) + " of " + std::to_string(c.row_tiles) +
+                         " tiles of ci one after the other"},
+        {"source", c.direct ? "dy by elements, through the L1 cache"
+                            : "dy by elements, any strides: windows of " + std::to_string(c.channels) +
+                                  " channels x " + std::to_string(c.window) + " positions in shared memory"},
+        {"weights", c.direct ? "raw, through the L1 cache" : "raw, of the same channels in shared memory"},
+        {"operand", c.direct ? "widened in registers" : "widened on its way to shared memory"},
+        {"product", "fused multiply-adds, a thread " + std::to_string(c.rows) + " ci x " +
+                        std::to_string(c.positions) + " positions"},
+        epilogue_line(problem_),
+        {"writer", "from registers, element by element"}};
   }
 
   std::string where(int64_t element) const override {
@@ -119,6 +163,10 @@ class StridedKernel final : public plan::Kernel {
     const Status status = launcher.check(operands);
     if (!status.ok()) return status;
     const StridedParams a = params(operands);
+    if (config_.direct) {
+      return launcher.run(strided_direct_function(problem_.dtype, config_.rows, config_.positions),
+                          {a.blocks, kStridedThreads}, a);
+    }
     return launcher.run(strided_function(problem_.dtype, config_.rows),
                         {a.blocks, kStridedThreads, static_cast<std::size_t>(config_.shared_bytes)}, a);
   }
@@ -149,6 +197,15 @@ class StridedKernel final : public plan::Kernel {
   StridedConfig config_;
 };
 
+}  // namespace
+
+std::unique_ptr<const plan::Kernel> strided_kernel(const Problem& problem, const DeviceInfo& device,
+                                                   const StridedConfig& config) {
+  return std::make_unique<StridedKernel>(problem, device, config);
+}
+
+namespace {
+
 std::string refusal(const Problem& p, const DeviceInfo& device) {
   if (std::string other = plan::other_operation(p, core::Operation::strided); !other.empty()) return other;
   if (device.sm < 70) return "compute capability below 7.0";
@@ -157,57 +214,13 @@ std::string refusal(const Problem& p, const DeviceInfo& device) {
   if (p.stride >= kCount || p.k >= kCount || core::Size(p.dilation) * p.k >= kCount) {
     return "stride or dilation times k of 2^20 or more";
   }
-  const StridedConfig c = plan_strided(p);
+  const StridedConfig c = plan_strided(p, device);
   if (c.shared_bytes > std::min(kSharedBytes, device.shared_per_block)) {
     return "a window of " + std::to_string(c.window) + " positions does not fit shared memory";
   }
   if (core::Size(p.n) * p.groups * c.row_tiles * c.parts > kMaxBlocks) return "more than 2^31 pieces";
   return "";
 }
-
-// What a block's loads take that wait for each other, those of an SM's blocks side by side: of n1 ci384 co504
-// l4 k5 s2 1.06 ms on an H200.
-double chain_ms(const Problem& p, const StridedConfig& c, const DeviceInfo& device) {
-  constexpr double kLoadMs = 0.35e-3;
-  constexpr int64_t kLoads = 9, kBlocksAnSm = 4;
-  const int64_t rounds = ceil_div(p.cout_per_group(), c.channels);
-  const int64_t loads =
-      c.rows * ceil_div(c.channels * p.k, c.lanes) + c.channels * ceil_div(c.window, kLoads * c.lanes);
-  const int64_t blocks =
-      ceil_div(p.n * p.groups * ceil_div(c.row_tiles, c.turns), c.units_a_block()) * c.parts;
-  const int64_t waves = ceil_div(blocks, kBlocksAnSm * std::max(1, device.sm_count));
-  return static_cast<double>(waves * c.turns * rounds * loads) * kLoadMs / (waves > 1 ? kBlocksAnSm : 1);
-}
-
-}  // namespace
-
-double strided_tensor_ms(const Problem& p, const DeviceInfo& device) {
-  constexpr double kRate = 6e12;  // what float64 reaches on layers of vocoders
-  const TransposedForm form = transposed_form(p);
-  const Problem& f = form.product;
-  const auto padded = static_cast<double>(ceil_div(f.cout_per_group(), 64) * 64) *
-                      static_cast<double>(ceil_div(f.cin_per_group(), 32) * 32) *
-                      static_cast<double>(f.k * p.groups * p.n) * static_cast<double>(p.l);
-  const double memory = problem_work(p).bytes / (0.7 * std::max(1.0, device.copy_gbps)) * 1e-6;
-  return 0.008 + std::max(padded / kRate * 1e3, memory) + form.planes_ms(device);
-}
-
-double strided_ms(const Problem& p, const DeviceInfo& device) {
-  const StridedConfig c = plan_strided(p);
-  // Products a second of an SM, by rows: 1.5e12 of an H200 were measured with 1 (n16 ci1 co32 l128000
-  // k7), 2.9e12 with 8 (n16 ci32 co64 l131072 k3 s2 d2, n16 ci256 co256 l8192 k8 s4 g8).
-  const double rate =
-      (9.5e9 + 1.6e9 * c.rows) * std::max(1, device.sm_count) * (p.dtype == core::DType::f64 ? 0.4 : 1);
-  const auto products = static_cast<double>(p.n * p.groups * c.row_tiles * c.rows * p.cout_per_group()) *
-                        static_cast<double>(p.l) * static_cast<double>(p.k);
-  // Every tile of rows reads dy again, from the L2 cache.
-  const double dy = static_cast<double>(p.y_elements()) * static_cast<double>(size_of(p.dtype));
-  const double bytes = problem_work(p).bytes + dy * static_cast<double>(c.row_tiles - 1) / 3;
-  const double memory = bytes / (0.7 * std::max(1.0, device.copy_gbps)) * 1e-6;
-  return 0.004 + std::max({products / rate * 1e3, memory, chain_ms(p, c, device)});
-}
-
-namespace {
 
 plan::Support supports(const Problem& p, const DeviceInfo& device, const PlanOptions& options) {
   if (std::string words = refusal(p, device); !words.empty()) return plan::Support::no(words);

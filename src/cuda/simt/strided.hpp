@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "core/device_info.hpp"
@@ -16,8 +17,13 @@ extern const plan::KernelEntry kSimtStrided;
 namespace simt {
 
 inline constexpr int kStridedThreads = 128;
-inline constexpr int kStridedPositions = 4;  // of a thread
-inline constexpr int kStridedRows = 8;       // of a thread, at most: channels ci
+inline constexpr int kStridedPositions = 4;  // of a thread, through shared memory
+// The same of threads that read dy where it lies (strided_direct.cuh).
+inline constexpr int kStridedFewPositions = 2;
+constexpr int strided_most_positions(int rows) {
+  return rows <= 2 ? 8 : 4;
+}
+inline constexpr int kStridedRows = 8;  // of a thread, at most: channels ci
 
 struct StridedParams {
   const void* dy;
@@ -40,10 +46,12 @@ struct StridedParams {
 
 using StridedFunction = void (*)(StridedParams);
 StridedFunction strided_function(core::DType dtype, int rows);
+StridedFunction strided_direct_function(core::DType dtype, int rows, int positions);
 
 // How the work is cut.
 struct StridedConfig {
-  int rows = 1;
+  bool direct = false;  // without shared memory
+  int rows = 1, positions = kStridedPositions;
   int64_t lanes = kStridedThreads, parts = 1, row_tiles = 1, turns = 1;
   int64_t channels = 1, window = 1, pitch = 1;
   int64_t unit_words = 0, shared_bytes = 0;
@@ -51,12 +59,22 @@ struct StridedConfig {
   int64_t units_a_block() const { return kStridedThreads / lanes; }
   std::string text() const;
 };
-StridedConfig plan_strided(const core::Problem& p);
+// The faster way of the two below, as far as their models tell.
+StridedConfig plan_strided(const core::Problem& p, const core::DeviceInfo& device);
+StridedConfig plan_strided_windows(const core::Problem& p);
+// Empty, or why threads cannot read dy where it lies.
+std::string strided_direct_refusal(const core::Problem& p);
+// positions: of a thread; 0: as many as there is work for.
+StridedConfig plan_strided_direct(const core::Problem& p, int positions);
+// Of a configuration that one of these made.
+std::unique_ptr<const plan::Kernel> strided_kernel(const core::Problem& problem,
+                                                   const core::DeviceInfo& device,
+                                                   const StridedConfig& config);
 Holder holder_of(const StridedConfig& config, const core::Problem& problem, int64_t element);
 
 // Predicted milliseconds of a strided product that the kernel can take; and, in float64, of the tensor cores
 // on its transposed form, whose rows they fill up to 64 and whose channels to a slab.
-double strided_ms(const core::Problem& p, const core::DeviceInfo& device);
+double strided_ms(const core::Problem& p, const StridedConfig& config, const core::DeviceInfo& device);
 double strided_tensor_ms(const core::Problem& p, const core::DeviceInfo& device);
 
 // Shared memory has one word more in each 32, so that positions a power of two apart lie in other banks.

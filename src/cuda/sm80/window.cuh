@@ -1,7 +1,7 @@
 // The kernel of window.hpp.
 #pragma once
 
-#include "cuda/device/arithmetic.cuh"
+#include "cuda/sm80/raw_operands.cuh"
 #include "cuda/sm80/window_source.cuh"
 #include "cuda/sm80/window_store.cuh"
 
@@ -25,17 +25,6 @@ __device__ inline void fill_table(const WindowParams& p, int* table) {
     table[i] = channel < p.channels
                    ? (channel * p.window_pitch + tap * p.dilation) * static_cast<int>(sizeof(T))
                    : 0;
-  }
-}
-
-// A float32 as the tensor cores take it: they read the upper 19 bits, so that rounding is an addition. It is
-// wrong of infinities and NaN, which `Warp` notes, and makes infinities of the largest numbers.
-template <class A>
-__device__ __forceinline__ void prepare(const uint32_t u, uint32_t (&parts)[A::kParts]) {
-  parts[0] = u + 0x1000u;
-  if constexpr (A::kParts == 2) {
-    parts[0] &= kTf32Mask;
-    parts[1] = __float_as_uint(__uint_as_float(u) - __uint_as_float(parts[0])) + 0x1000u;
   }
 }
 
@@ -86,9 +75,8 @@ class Warp {
     }
   }
 
-  // Whether an operand was too small for its parts, or infinite or NaN.
   __device__ bool has_unfit() const {
-    return (A::kParts == 2 && least_ < kLeast) || poison_[0] + poison_[1] + poison_[2] + poison_[3] != 0;
+    return unfit_.any();
   }
 
   const int first_row, first_column;
@@ -100,9 +88,6 @@ class Warp {
     uint4 a[S::kMi];
     uint32_t b[S::kNi][kLaneElements<T>];
   };
-  // Twice a magnitude's bits, less one: zero is the largest.
-  static constexpr uint32_t kLeast = 2 * 0x0d800000u - 1u;
-
   __device__ __forceinline__ void load(const unsigned char* stage, const unsigned char* weights,
                                        const Entry& at, Raw& raw) const {
     using Word = std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t>;
@@ -122,12 +107,6 @@ class Warp {
     }
   }
 
-  // chain: sums of their own, which do not wait for each other.
-  __device__ __forceinline__ void note(uint32_t u, int chain) {
-    poison_[chain] = fmaf(__uint_as_float(u), 0.f, poison_[chain]);
-    if constexpr (A::kParts == 2) least_ = min(least_, u + u - 1u);
-  }
-
   __device__ __forceinline__ void multiply_step(const Raw& raw, Sums& sums) {
     uint2 b[S::kNi][A::kParts];
 #pragma unroll
@@ -137,8 +116,8 @@ class Warp {
                    __byte_perm(raw.b[j][2], raw.b[j][3], 0x5410)};
       } else {
         uint32_t x[A::kParts], y[A::kParts];
-        note(raw.b[j][0], 0);
-        note(raw.b[j][1], 1);
+        unfit_.note(raw.b[j][0], 0);
+        unfit_.note(raw.b[j][1], 1);
         prepare<A>(raw.b[j][0], x);
         prepare<A>(raw.b[j][1], y);
 #pragma unroll
@@ -156,7 +135,7 @@ class Warp {
         uint32_t parts[4][A::kParts];
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          note(v[e], 2 + e % 2);
+          unfit_.note(v[e], 2 + e % 2);
           prepare<A>(v[e], parts[e]);
         }
 #pragma unroll
@@ -169,8 +148,7 @@ class Warp {
 
   int weight_, row_pitch_, row_tiles_;
   int column_[S::kNi];
-  uint32_t least_ = ~0u;
-  float poison_[4] = {};
+  Unfit<A> unfit_;
 };
 
 __device__ __forceinline__ void wait_for_stage(int stages) {

@@ -5,6 +5,7 @@
 #include "cuda/device/epilogue.cuh"
 #include "cuda/device/writers.cuh"
 #include "cuda/sm80/overlap_store.cuh"
+#include "cuda/sm80/raw_operands.cuh"
 #include "cuda/sm80/window_source.cuh"
 
 namespace tconv::cuda::sm80::window {
@@ -45,13 +46,6 @@ __device__ __forceinline__ bool any_unsure(const float (&sums)[kNi][MmaAccumulat
     for (const float sum : sums[j]) poison = fmaf(sum, 0.f, poison);
   }
   return poison != 0;
-}
-
-// A factor as the tensor cores have it.
-template <class A>
-__device__ inline float factor(typename A::T v) {
-  const float wide = widen(v);
-  return std::is_same_v<A, Tf32> ? __uint_as_float(to_tf32(__float_as_uint(wide))) : wide;
 }
 
 // The split's share of one output, of what is there.

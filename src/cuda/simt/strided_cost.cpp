@@ -1,0 +1,111 @@
+// Expected times of cuda.simt.strided, by whether threads read dy where it lies.
+#include <algorithm>
+#include <cmath>
+
+#include "core/polyphase.hpp"
+#include "cuda/host/transposed_form.hpp"
+#include "cuda/plan/geometry.hpp"
+#include "cuda/simt/strided.hpp"
+
+namespace tconv::cuda::simt {
+
+using core::ceil_div;
+using core::DeviceInfo;
+using core::Problem;
+
+namespace {
+
+double cube(double v) {
+  return v * v * v;
+}
+
+double copy_ms(double bytes, const DeviceInfo& device) {
+  return bytes / std::max(1.0, device.copy_gbps) * 1e-6;
+}
+
+// Microseconds of an H200, fitted to 104 random layers of few channels: the median error is 10%.
+struct WindowsRates {
+  double launch = 2.15;
+  double block = 0.44;                   // of a block's turn
+  double staged = 0.0116;                // of a block's threads, an element each into shared memory
+  double x = 0.5e-3, product = 0.41e-3;  // of a warp: what is shared by a tile's rows, and each of them
+  double apart = 3.8, float64 = 2.5;     // where positions have an address each; of all this
+  double load = 0.48;                    // latency of loads that wait for each other
+  double memory = 1.54;
+} constexpr kWindows;
+
+double windows_ms(const Problem& p, const StridedConfig& c, const DeviceInfo& device) {
+  constexpr int64_t kLoads = 9;
+  const auto sms = static_cast<double>(std::max(1, device.sm_count));
+  const int64_t rounds = ceil_div(p.cout_per_group(), c.channels) * c.turns;
+  const int64_t loads =
+      c.rows * ceil_div(c.channels * p.k, c.lanes) + c.channels * ceil_div(c.window, kLoads * c.lanes);
+  const auto blocks = static_cast<double>(
+      ceil_div(p.n * p.groups * ceil_div(c.row_tiles, c.turns), c.units_a_block()) * c.parts);
+  const auto staged = static_cast<double>(c.units_a_block() * p.cout_per_group()) *
+                      static_cast<double>(c.window + c.rows * c.turns * p.k) / kStridedThreads;
+  const auto products = static_cast<double>(p.n * p.groups * c.row_tiles * c.rows * p.cout_per_group()) *
+                        static_cast<double>(p.l) * static_cast<double>(p.k) / 32;
+  const double each =
+      (kWindows.x / c.rows + kWindows.product) * (c.lanes * p.stride % 32 == 0 ? 1 : kWindows.apart);
+  const double work = (blocks * (kWindows.block * static_cast<double>(rounds) + kWindows.staged * staged) +
+                       products * each * (p.dtype == core::DType::f64 ? kWindows.float64 : 1)) /
+                      sms;
+  const double chain = kWindows.load * static_cast<double>(rounds * loads);
+  // Every tile of rows reads dy again, from the L2 cache.
+  const double dy = static_cast<double>(p.y_elements()) * static_cast<double>(size_of(p.dtype));
+  const double bytes = problem_work(p).bytes + dy * static_cast<double>(c.row_tiles - 1) / 3;
+  const double memory = kWindows.memory * 1e3 * copy_ms(bytes, device);
+  return 1e-3 * (kWindows.launch + std::cbrt(cube(work) + cube(chain) + cube(memory)));
+}
+
+// Microseconds of an H200, fitted to the times of 72 random layers with both counts of positions (groups of
+// up to 16 co, depthwise most of them): the median error is 9%.
+struct DirectRates {
+  double launch = 2.11;
+  double four = 0.0353;                   // latency of four taps, for each load
+  double tap = 0.0633, tap_load = 0.012;  // of those that remain, and for each load
+  double load = 3.3e-4, sector = 0.72;    // of a warp, and for each further sector of 8 lanes
+  double product = 1.16e-3, float64 = 2;  // of a warp
+  double warp = 0.051;
+  double memory = 1.26;
+} constexpr kDirect;
+
+double direct_ms(const Problem& p, const StridedConfig& c, const DeviceInfo& device) {
+  constexpr double kSms = 132;
+  const double slower = kSms / std::max(1, device.sm_count);
+  const bool wide = p.dtype == core::DType::f64;
+  const double loads = c.positions + 2 * c.rows, depth = static_cast<double>(p.cout_per_group());
+  const double chain = depth * (static_cast<double>(p.k / 4) * kDirect.four * loads +
+                                static_cast<double>(p.k % 4) * (kDirect.tap + kDirect.tap_load * loads));
+  const auto units = static_cast<double>(p.n * p.groups * c.row_tiles);
+  const double warps = c.lanes >= 32 ? units * static_cast<double>(ceil_div(p.l, 32 * c.positions))
+                                     : units * static_cast<double>(c.lanes) / 32;
+  const double sectors =
+      std::max(1.0, static_cast<double>(std::min<int64_t>(p.stride * int64_t(size_of(p.dtype)), 32)) / 4);
+  const double each = c.positions * kDirect.load * (1 + kDirect.sector * (sectors - 1)) +
+                      c.positions * c.rows * kDirect.product * (wide ? kDirect.float64 : 1);
+  const double work = warps / kSms * slower * (static_cast<double>(p.k) * depth * each + kDirect.warp);
+  const double memory = kDirect.memory * 1e3 * copy_ms(problem_work(p).bytes, device);
+  return 1e-3 * (kDirect.launch +
+                 std::cbrt(cube(wide ? kDirect.float64 * chain : chain) + cube(work) + cube(memory)));
+}
+
+}  // namespace
+
+double strided_tensor_ms(const Problem& p, const DeviceInfo& device) {
+  constexpr double kRate = 6e12;  // what float64 reaches on layers of vocoders
+  const TransposedForm form = transposed_form(p);
+  const Problem& f = form.product;
+  const auto padded = static_cast<double>(ceil_div(f.cout_per_group(), 64) * 64) *
+                      static_cast<double>(ceil_div(f.cin_per_group(), 32) * 32) *
+                      static_cast<double>(f.k * p.groups * p.n) * static_cast<double>(p.l);
+  const double memory = problem_work(p).bytes / (0.7 * std::max(1.0, device.copy_gbps)) * 1e-6;
+  return 0.008 + std::max(padded / kRate * 1e3, memory) + form.planes_ms(device);
+}
+
+double strided_ms(const Problem& p, const StridedConfig& c, const DeviceInfo& device) {
+  return c.direct ? direct_ms(p, c, device) : windows_ms(p, c, device);
+}
+
+}  // namespace tconv::cuda::simt

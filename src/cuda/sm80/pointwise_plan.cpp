@@ -1,0 +1,190 @@
+#include "cuda/sm80/pointwise_plan.hpp"
+
+#include <algorithm>
+#include <initializer_list>
+#include <numeric>
+
+#include "core/checked.hpp"
+#include "core/polyphase.hpp"
+#include "core/reach.hpp"
+#include "cuda/plan/memo.hpp"
+#include "cuda/plan/report.hpp"
+#include "cuda/plan/tensor.hpp"
+
+namespace tconv::cuda {
+namespace {
+
+using core::ceil_div;
+using core::DeviceInfo;
+using core::Problem;
+
+constexpr int kSplits[] = {1, 2, 4, 8};
+constexpr int64_t kCount = int64_t{1} << 30;
+
+bool is_strided(const Problem& p) {
+  return p.operation == core::Operation::strided;
+}
+
+// The largest power of two, up to 16, that divides every number.
+int64_t boundary(std::initializer_list<int64_t> numbers) {
+  int64_t all = 16;
+  for (const int64_t number : numbers) all = std::gcd(all, number);
+  return all;
+}
+
+void set_sizes(PointwisePlan& plan, const Problem& p) {
+  PointwiseParams& k = plan.params;
+  const bool strided = is_strided(p);
+  const int64_t element = shape_of(arithmetic_of(p)).element;
+  const auto steps = strided ? p.y_steps() : p.x_steps();
+  const int64_t channels = strided ? p.cout : p.cin;
+  k.x_step[0] = steps[0], k.x_step[1] = steps[1];
+  k.l = p.l;
+  k.groups = static_cast<int>(p.groups);
+  k.rows = static_cast<int>(strided ? p.cin_per_group() : p.cout_per_group());
+  k.depth = static_cast<int>(strided ? p.cout_per_group() : p.cin_per_group());
+  plan.turned = !strided;
+  k.weight_step = plan.turned ? k.rows : k.depth;
+  k.x_copy = pointwise_copy(
+      boundary({p.n > 1 ? steps[0] * element : 0, channels > 1 ? steps[1] * element : 0}), int(element));
+  k.weight_copy = pointwise_copy(boundary({k.weight_step * element}), int(element));
+  k.vectors = p.l % 4 == 0;
+}
+
+PointwisePlan cheapest(const Problem& p, const DeviceInfo& d, int forced_splits) {
+  PointwisePlan best;
+  for (int tile = 0; tile < kPointwiseTileCount; ++tile) {
+    for (const int splits : kSplits) {
+      if (forced_splits > 0 && splits != forced_splits) continue;
+      const PointwisePlan plan = pointwise_plan_of(p, d, {tile, splits});
+      if (plan.blocks > 0 && (best.blocks == 0 || plan.ms < best.ms)) best = plan;
+    }
+  }
+  return best;
+}
+
+std::string copies(int bytes, int element) {
+  return bytes < 4 ? "elements of " + std::to_string(element) + " bytes"
+                   : "asynchronous copies of " + std::to_string(bytes) + " bytes";
+}
+
+}  // namespace
+
+int pointwise_copy(int64_t bytes, int element) {
+  for (const int piece : {16, 8, 4}) {
+    if (bytes % piece == 0) return piece;
+  }
+  return element;
+}
+
+PointwisePlan pointwise_plan_of(const Problem& p, const DeviceInfo& d, const PointwiseConfig& config) {
+  PointwisePlan plan;
+  plan.config = config;
+  PointwiseParams& k = plan.params;
+  const PointwiseTile& tile = kPointwiseTiles[config.tile];
+  const int element = shape_of(arithmetic_of(p)).element;
+  set_sizes(plan, p);
+  k.slabs = static_cast<int>(ceil_div(k.depth, kPointwiseSlabBytes / element));
+  k.splits = config.splits;
+  if (k.splits > 1 && (d.sm < 90 || k.splits > k.slabs)) return plan;
+  const int64_t slabs = ceil_div(k.slabs, k.splits),
+                stage = pointwise_stage_bytes(tile, element, plan.turned);
+  const int64_t shared = d.shared_per_sm / tile.blocks - 1024;
+  k.stages = static_cast<int>(std::clamp<int64_t>(shared / stage, 2, kPointwiseMaxStages));
+  plan.shared_bytes =
+      std::max<int64_t>(std::min<int64_t>(k.stages, slabs) * stage, pointwise_sum_bytes(tile));
+  if (plan.shared_bytes > d.shared_per_block) return plan;
+  const int64_t row_tiles = ceil_div(k.rows, tile.rows), rows = row_tiles * k.groups;
+  const int64_t sample_tiles = ceil_div(p.l, tile.columns), columns = sample_tiles * p.n;
+  if (core::Size(rows) * columns * k.splits > kCount) return plan;
+  k.splits_div = Divisor::of(static_cast<uint32_t>(k.splits));
+  k.row_tiles = Divisor::of(static_cast<uint32_t>(row_tiles));
+  k.column_tiles = Divisor::of(static_cast<uint32_t>(sample_tiles));
+  k.rows_first = p.n * p.l > k.rows;
+  k.low_tiles = Divisor::of(static_cast<uint32_t>(k.rows_first ? rows : columns));
+  plan.blocks = rows * columns * k.splits;
+  plan.ms = pointwise_ms(plan, p, d);
+  return plan;
+}
+
+PointwisePlan pointwise_plan(const Problem& p, const DeviceInfo& d, bool batch_invariant) {
+  static thread_local Memo<PointwisePlan> memo;
+  return memo.get(p, d, batch_invariant, [&] {
+    if (!batch_invariant || p.n == 1) return cheapest(p, d, 0);
+    Problem one = p;
+    one.n = 1;
+    return cheapest(p, d, cheapest(one, d, 0).config.splits);
+  });
+}
+
+std::string pointwise_refusal(const Problem& p, const DeviceInfo& d) {
+  if (p.operation != core::Operation::transposed && !is_strided(p)) {
+    return std::string("operation ") + name_of(p.operation) + ": this kernel is for transposed and strided";
+  }
+  if (d.sm < 80) return "compute capability below 8.0: no tf32 or bfloat16 tensor cores";
+  if (p.dtype == core::DType::f64) return "dtype f64: this kernel is for float32 and 16-bit types";
+  if (p.k != 1 || p.stride != 1 || p.padding != 0 || p.lout() != p.l) {
+    return "more than a tap, a stride or padding: this kernel is for pointwise layers";
+  }
+  if (p.l > 1 && (is_strided(p) ? p.y_steps() : p.x_steps())[2] != 1)
+    return "positions do not lie side by side";
+  if (p.n * p.l < 1) return "no position";
+  if (std::string far = core::beyond_tiles(p); !far.empty()) return far;
+  if (core::Size(p.n) * p.l >= kCount || p.cin >= kCount || p.cout >= kCount) {
+    return "positions or channels reach 2^30";
+  }
+  // Three products of halves are a few units of 2^-24 off a product: within the promise of longer sums.
+  constexpr int64_t kTerms = 16;
+  const int64_t depth = is_strided(p) ? p.cout_per_group() : p.cin_per_group();
+  if (arithmetic_of(p) == Arithmetic::ieee && depth < kTerms) {
+    return "ieee float32 with sums of fewer than 16 terms: a split product would be the error";
+  }
+  for (int tile = 0; tile < kPointwiseTileCount; ++tile) {
+    if (pointwise_plan_of(p, d, {tile, 1}).blocks > 0) return "";
+  }
+  return "its tiles do not fit shared memory, or are too many";
+}
+
+std::string describe(const PointwisePlan& plan, const Problem& p) {
+  const PointwiseTile& tile = kPointwiseTiles[plan.config.tile];
+  std::string out = std::string(name_of(arithmetic_of(p))) + ", tile of " + std::to_string(tile.rows) +
+                    " channels x " + std::to_string(tile.columns) + " positions";
+  if (plan.params.splits > 1) {
+    out += ", depth split over a cluster of " + std::to_string(plan.params.splits) + " and summed in order";
+  }
+  return out;
+}
+
+std::vector<plan::StageLine> stages(const PointwisePlan& plan, const Problem& p) {
+  const PointwiseParams& k = plan.params;
+  const int element = static_cast<int>(size_of(p.dtype));
+  const std::string cluster =
+      k.splits > 1 ? "a cluster of " + std::to_string(k.splits) + " blocks" : "a block";
+  const std::string adds = k.splits > 1 ? ", splits added in order through the cluster's shared memory" : "";
+  return {{"schedule", cluster + " a tile, " + std::to_string(plan.blocks) + " blocks, neighbours share " +
+                           (k.rows_first ? "columns" : "rows")},
+          {"source", "rows as they lie in memory, by " + copies(k.x_copy, element) + ": " +
+                         std::to_string(k.stages) + " stages of " +
+                         std::to_string(kPointwiseSlabBytes / element) + " channels"},
+          {"weights", "raw, by " + copies(k.weight_copy, element) + " into the same stages"},
+          {"product", "mma.sync m16n8"},
+          epilogue_line(p),
+          {"writer", "sums into shared memory, then rows of positions" + adds}};
+}
+
+std::string where(const PointwisePlan& plan, const Problem& p, int64_t element) {
+  const PointwiseParams& k = plan.params;
+  const PointwiseTile& tile = kPointwiseTiles[plan.config.tile];
+  const int64_t channels = int64_t{k.groups} * k.rows;
+  const int64_t i = element % p.l, channel = element / p.l % channels, n = element / p.l / channels;
+  const int64_t group = channel / k.rows, inner = channel % k.rows;
+  const int64_t row_tile = group * k.row_tiles.value + inner / tile.rows;
+  const int64_t column_tile = n * k.column_tiles.value + i / tile.columns;
+  const int64_t rows = int64_t{k.row_tiles.value} * k.groups, columns = k.column_tiles.value * p.n;
+  const int64_t at = k.rows_first ? column_tile * rows + row_tile : row_tile * columns + column_tile;
+  return element_text(p, element) + "; block " + std::to_string(at * k.splits) + ", row " +
+         std::to_string(inner % tile.rows) + " and column " + std::to_string(i % tile.columns) +
+         " of its tile";
+}
+
+}  // namespace tconv::cuda

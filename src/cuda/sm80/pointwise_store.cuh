@@ -1,0 +1,176 @@
+// From sums to outputs: each split's sums in shared memory, those that need it computed again, then added in
+// order and stored.
+#pragma once
+
+#include "cuda/device/epilogue.cuh"
+#include "cuda/device/writers.cuh"
+#include "cuda/sm80/overlap_store.cuh"
+#include "cuda/sm80/pointwise_source.cuh"
+#include "cuda/sm80/raw_operands.cuh"
+
+namespace tconv::cuda::sm80::pointwise {
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+
+template <class S, class Sums>
+__device__ __forceinline__ void stage_sums(float* staged, const Sums& sums, int first_row, int first_column) {
+  using Map = MmaAccumulator;
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int i = 0; i < S::kMi; ++i) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float* to = staged + (first_row + i * Map::kRows + Map::row(lane, 2 * half)) * S::kSumPitch +
+                  first_column + Map::column(lane, 0);
+#pragma unroll
+      for (int j = 0; j < S::kNi; ++j) {
+        store_pair(to + j * Map::kColumns, sums[i][j][2 * half], sums[i][j][2 * half + 1]);
+      }
+    }
+  }
+}
+
+// The split's share of one output.
+template <class S>
+__device__ __forceinline__ float exact_sum(const PointwiseParams& p, const Place& place, int row,
+                                           int column) {
+  using T = typename S::T;
+  const int first = place.first_slab * S::kSlab, end = min(place.end_slab * S::kSlab, p.depth);
+  const int64_t weight_step = S::kTurned ? p.weight_step : 1;
+  const T* weight = static_cast<const T*>(p.weight) + int64_t{place.group} * p.rows * p.depth +
+                    (place.first_row + row) * (S::kTurned ? 1 : p.weight_step);
+  const T* x = static_cast<const T*>(p.x) + place.n * p.x_step[0] +
+               int64_t{place.group} * p.depth * p.x_step[1] + place.first_column + column;
+  float sum = 0;
+#pragma unroll 1
+  for (int c = first; c < end && sum == sum; ++c) {
+    sum = fma(factor<typename S::A>(__ldg(x + c * p.x_step[1])),
+              factor<typename S::A>(__ldg(weight + c * weight_step)), sum);
+  }
+  return sum;
+}
+
+// all: every output of the tile; else those that are not finite. The place is made anew: handed over, it
+// would lie on the stack from the kernel's beginning.
+template <class S>
+__device__ __noinline__ void repair(const PointwiseParams& p, float* staged, bool all) {
+  const Place place(p, S::kRows, S::kColumns);
+#pragma unroll 1
+  for (int e = threadIdx.x; e < place.rows * S::kColumns; e += kPointwiseThreads) {
+    const int row = e / S::kColumns, column = e % S::kColumns;
+    float* sum = staged + row * S::kSumPitch + column;
+    if (column < place.columns && (all || !is_finite(*sum))) *sum = exact_sum<S>(p, place, row, column);
+  }
+}
+
+template <class T>
+__device__ __forceinline__ T* outputs_of(const PointwiseParams& p, const Place& place, int row) {
+  const int64_t channel = (int64_t{place.n} * p.groups + place.group) * p.rows + place.first_row + row;
+  return static_cast<T*>(p.y) + channel * p.l + place.first_column;
+}
+
+// A warp stores rows, a word a lane: of 16-bit types two neighbours that lie in one. The sums of some rows
+// are read before the first is stored.
+template <class S, int kSplits>
+__device__ __forceinline__ void store_share(const PointwiseParams& p, const Place& place,
+                                            const float* staged) {
+  using T = typename S::T;
+  constexpr int kApart = kPointwiseThreads / 32 * kSplits, kWord = 4 / static_cast<int>(sizeof(T));
+  constexpr int kAhead = S::kRows / kApart >= 2 ? 2 : 1;
+  // One more where a row begins inside a word.
+  constexpr int kTurns = S::kColumns / (32 * kWord) + (kWord > 1 ? 1 : 0);
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+#pragma unroll 1
+  for (int first = place.rank * (kApart / kSplits) + warp; first < place.rows; first += kAhead * kApart) {
+    float held[kAhead][kTurns][kWord];
+    int begin[kAhead];  // the lane's first column
+#pragma unroll
+    for (int a = 0; a < kAhead; ++a) {
+      const int row = min(first + a * kApart, place.rows - 1);
+      const auto address = reinterpret_cast<uintptr_t>(outputs_of<T>(p, place, row));
+      begin[a] = lane * kWord - static_cast<int>(address % 4 / sizeof(T));
+#pragma unroll
+      for (int t = 0; t < kTurns; ++t) {
+#pragma unroll
+        for (int i = 0; i < kWord; ++i) {
+          const int at = min(max(begin[a] + t * 32 * kWord + i, 0), S::kColumns - 1);
+          held[a][t][i] = overlap::split_sum<kSplits>(staged + row * S::kSumPitch + at);
+        }
+      }
+    }
+#pragma unroll
+    for (int a = 0; a < kAhead; ++a) {
+      const int row = first + a * kApart;
+      if (row >= place.rows) break;
+      const Epilogue<T> finish =
+          epilogue_of_sums<T>(p.bias, int64_t{place.group} * p.rows + place.first_row + row);
+      T* const to = outputs_of<T>(p, place, row);
+#pragma unroll
+      for (int t = 0; t < kTurns; ++t) {
+        const int column = begin[a] + t * 32 * kWord;
+        alignas(4) T values[kWord];
+#pragma unroll
+        for (int i = 0; i < kWord; ++i) values[i] = finish(held[a][t][i] + 0.f);
+        if (column >= 0 && column + kWord <= place.columns) {
+          *reinterpret_cast<uint32_t*>(to + column) = *reinterpret_cast<const uint32_t*>(values);
+        } else {
+#pragma unroll
+          for (int i = 0; i < kWord; ++i) {
+            if (column + i >= 0 && column + i < place.columns) to[column + i] = values[i];
+          }
+        }
+      }
+    }
+  }
+}
+
+// A thread stores four neighbours of every `apart`-th row, whose rows begin on whole vectors.
+template <class S>
+__device__ __forceinline__ void store_vectors_of(const PointwiseParams& p, const Place& place,
+                                                 const float* staged) {
+  using T = typename S::T;
+  constexpr int kVector = 4, kLanes = S::kColumns / kVector, kApart = kPointwiseThreads / kLanes;
+  const int column = threadIdx.x % kLanes * kVector, first = threadIdx.x / kLanes;
+  if (column >= place.columns) return;
+  T* to = outputs_of<T>(p, place, first) + column;
+  const float* from = staged + first * S::kSumPitch + column;
+  const int64_t step = kApart * p.l, channel = int64_t{place.group} * p.rows + place.first_row;
+#pragma unroll 4
+  for (int row = first; row < place.rows; row += kApart, to += step, from += kApart * S::kSumPitch) {
+    const float4 sum = *reinterpret_cast<const float4*>(from);
+    const Epilogue<T> finish = epilogue_of_sums<T>(p.bias, channel + row);
+    alignas(16) const T values[kVector] = {finish(sum.x + 0.f), finish(sum.y + 0.f), finish(sum.z + 0.f),
+                                           finish(sum.w + 0.f)};
+    using Words = std::conditional_t<sizeof(T) == 2, uint2, uint4>;
+    *reinterpret_cast<Words*>(to) = *reinterpret_cast<const Words*>(values);
+  }
+}
+
+template <class S>
+__device__ __forceinline__ void store_outputs(const PointwiseParams& p, const Place& place,
+                                              const float* staged) {
+  if (p.splits == 1 && p.vectors) {
+    store_vectors_of<S>(p, place, staged);
+    return;
+  }
+  if (p.splits == 1) {
+    store_share<S, 1>(p, place, staged);
+    return;
+  }
+#if __CUDA_ARCH__ >= 900
+  overlap::cluster_barrier();
+  if (p.splits == 2) {
+    store_share<S, 2>(p, place, staged);
+  } else if (p.splits == 4) {
+    store_share<S, 4>(p, place, staged);
+  } else {
+    store_share<S, 8>(p, place, staged);
+  }
+  __syncwarp();
+  overlap::cluster_barrier();  // no block leaves while others read its sums
+#endif
+}
+
+#endif
+
+}  // namespace tconv::cuda::sm80::pointwise

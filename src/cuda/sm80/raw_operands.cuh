@@ -1,0 +1,68 @@
+// Operands of mma.sync that come from memory as they are: how float32 is rounded or split on its way, and
+// what that does not get right.
+#pragma once
+
+#include "cuda/device/arithmetic.cuh"
+#include "cuda/device/nan.cuh"
+
+namespace tconv::cuda::sm80 {
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+
+// A float32 as the tensor cores take it: they read the upper 19 bits, so that rounding is an addition. It is
+// wrong of infinities and NaN, which `Unfit` notes, and makes infinities of the largest numbers.
+template <class A>
+__device__ __forceinline__ void prepare(const uint32_t u, uint32_t (&parts)[A::kParts]) {
+  parts[0] = u + 0x1000u;
+  if constexpr (A::kParts == 2) {
+    parts[0] &= kTf32Mask;
+    parts[1] = __float_as_uint(__uint_as_float(u) - __uint_as_float(parts[0])) + 0x1000u;
+  }
+}
+
+// Notes operands that were too small for their parts, or infinite or NaN.
+template <class A>
+class Unfit {
+ public:
+  // chain: sums of their own, which do not wait for each other.
+  __device__ __forceinline__ void note(uint32_t u, int chain) {
+    poison_[chain] = fmaf(__uint_as_float(u), 0.f, poison_[chain]);
+    if constexpr (A::kParts == 2) least_ = min(least_, u + u - 1u);
+  }
+  __device__ bool any() const {
+    return (A::kParts == 2 && least_ < kLeast) || poison_[0] + poison_[1] + poison_[2] + poison_[3] != 0;
+  }
+
+ private:
+  // Twice a magnitude's bits, less one: zero is the largest.
+  static constexpr uint32_t kLeast = 2 * 0x0d800000u - 1u;
+
+  uint32_t least_ = ~0u;
+  float poison_[4] = {};
+};
+
+// Sums that may be wrong: NaN, and infinities, which the largest numbers become when they are rounded.
+template <int kNi, int kMi>
+__device__ __forceinline__ bool any_infinite(const float (&sums)[kMi][kNi][MmaAccumulator::kRegisters]) {
+  float poison = 0;
+#pragma unroll
+  for (int i = 0; i < kMi; ++i) {
+#pragma unroll
+    for (int j = 0; j < kNi; ++j) {
+#pragma unroll
+      for (const float sum : sums[i][j]) poison = fmaf(sum, 0.f, poison);
+    }
+  }
+  return poison != 0;
+}
+
+// A factor as the tensor cores have it.
+template <class A>
+__device__ inline float factor(typename A::T v) {
+  const float wide = widen(v);
+  return std::is_same_v<A, Tf32> ? __uint_as_float(to_tf32(__float_as_uint(wide))) : wide;
+}
+
+#endif
+
+}  // namespace tconv::cuda::sm80
