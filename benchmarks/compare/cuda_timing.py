@@ -10,13 +10,13 @@ import time
 
 import torch
 
-import tconv_ctypes
-
 DTYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16}
 
 
 def machine():
-    """Where and with what the results of this run were measured."""
+    """Where and with what the results of this run were measured, by the C API."""
+    import tconv_ctypes  # not above: a process that uses the binding must not load a second build of the library first
+
     properties = torch.cuda.get_device_properties(0)
     return {"date": datetime.date.today().isoformat(),
             "machine": f"{properties.name}, {properties.multi_processor_count} SMs",
