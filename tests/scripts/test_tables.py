@@ -15,6 +15,7 @@ sys.path.insert(0, str(ROOT / "benchmarks/compare"))
 
 import cuda_problems  # noqa: E402
 import drawn_table  # noqa: E402
+import gradient_targets  # noqa: E402
 import hopper_table  # noqa: E402
 import problem_floor  # noqa: E402
 import readme_table  # noqa: E402
@@ -104,6 +105,27 @@ class Hopper(unittest.TestCase):
         self.assertEqual(found["128 to 64, stride 2", "tf32"], ["0.211", "2.000", "-", "0.254", "-", "-", "-"])
         self.assertEqual(found["problem 79", "bf16"][4], "not measured")
         self.assertIn("1 of 15 targets met.", hopper_table.markdown(self.result(tf32)))
+
+
+class Gradients(unittest.TestCase):
+    def row(self, problem, **passes):
+        return {"problem": problem, "passes": {name: {"ms": ways(**times)} for name, times in passes.items()}}
+
+    def test_products_read_no_bias(self):
+        text = gradient_targets.product_text("n2 ci4 co6 l10 k3 s2 p1 op1 d2 g2 bias f32 tf32", "weight")
+        self.assertEqual(text, "weight n2 ci4 co6 l10 k3 s2 p1 op1 d2 g2 f32 tf32")
+        for _, problem, wanted in gradient_targets.targets():
+            self.assertIn("all", wanted)
+            self.assertEqual(gradient_targets.product_text(problem, "dbias"), f"dbias {problem}")
+
+    def test_met_missed_and_not_measured(self):
+        row = self.row("n64 ci128 co128 l65536 k3 s1 p0 bf16", input=dict(tconv=0.7, torch=2.6, torch_search=2.5),
+                       weight=dict(tconv=1.5))
+        table = gradient_targets.markdown({"rows": [row]})
+        self.assertIn("| problem 64 | bf16 | input | 2.500 | 0.750 | 0.700 | yes |", table)
+        self.assertIn("| problem 64 | bf16 | weight | - | 0.750 | 1.500 | 2.00x |", table)
+        self.assertIn("| problem 64 | bf16 | all | - | 1.500 | not measured | - |", table)
+        self.assertIn("1 of 37 targets met.", table)
 
 
 class Drawn(unittest.TestCase):
