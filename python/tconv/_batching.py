@@ -14,33 +14,22 @@ from torch import Tensor
 Run = Callable[..., Tensor]
 
 
-def transposed(
-    run: Run, size: int, in_dims: Any, input: Tensor, weight: Tensor, bias: Tensor | None, groups: int
+def convolution(
+    run: Run, size: int, in_dims: Any, input: Tensor, weight: Tensor, bias: Tensor | None, groups: int, transposed: bool
 ) -> tuple[Tensor, int]:
     x_dim, w_dim, b_dim = in_dims[:3]
     if w_dim is None and b_dim is None:
         return _into_n(run, size, x_dim, input, weight, bias, groups)
     w, b = _in_front(weight, w_dim, size), _in_front(bias, b_dim, size)
-    cin, each, k = w.shape[1:]
-    if x_dim is None:
-        # The input is shared: the batch multiplies the outputs of each group, (groups, size, outputs).
-        w = w.movedim(0, 1).reshape(cin, size * each, k)
-        return _shared_input(run, size, input, w, b, groups, each)
-    return _own_weights(run, size, x_dim, input, w, b, groups, groups * each)
-
-
-def strided(
-    run: Run, size: int, in_dims: Any, input: Tensor, weight: Tensor, bias: Tensor | None, groups: int
-) -> tuple[Tensor, int]:
-    x_dim, w_dim, b_dim = in_dims[:3]
-    if w_dim is None and b_dim is None:
-        return _into_n(run, size, x_dim, input, weight, bias, groups)
-    w, b = _in_front(weight, w_dim, size), _in_front(bias, b_dim, size)
-    each = w.shape[1] // groups
-    if x_dim is None:
+    each = w.shape[2] if transposed else w.shape[1] // groups  # outputs of a group
+    if x_dim is not None:
+        return _own_weights(run, size, x_dim, input, w, b, groups, groups * each)
+    # The input is shared: the batch multiplies the outputs of each group, (groups, size, outputs).
+    if transposed:
+        w = w.movedim(0, 1).flatten(1, 2)
+    else:
         w = w.unflatten(1, (groups, each)).transpose(0, 1).flatten(0, 2)
-        return _shared_input(run, size, input, w, b, groups, each)
-    return _own_weights(run, size, x_dim, input, w, b, groups, groups * each)
+    return _shared_input(run, size, input, w, b, groups, each)
 
 
 def to_groups(tensor: Tensor, dim: int | None, size: int) -> Tensor:

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.overrides import handle_torch_function, has_torch_function
 
-from tconv import _operators, _rules, _shapes
+from tconv import _operators, _registrations, _rules, _shapes  # noqa: F401
 from tconv._library import backend
 from tconv._pytorch import autocast_enabled as _autocast_enabled
 from tconv._pytorch import convolution_precision, is_compiling, traced

@@ -139,7 +139,7 @@ class Strided(torch.autograd.Function):
             result: Tensor = Strided.apply(input, weight, bias, call._replace(groups=groups), length)
             return result
 
-        return _batching.strided(run, info.batch_size, in_dims, input, weight, bias, call.groups)
+        return _batching.convolution(run, info.batch_size, in_dims, input, weight, bias, call.groups, transposed=False)
 
 
 class Weight(torch.autograd.Function):

@@ -1,4 +1,7 @@
-"""What PyTorch must know about the operators, next to their kernels: shapes, gradients, autocast, vmap."""
+"""How calls that need a gradient, a graph or a transform reach the operators.
+
+What else PyTorch must know about them (shapes, autocast, vmap) is in _registrations.py.
+"""
 
 from __future__ import annotations
 
@@ -11,56 +14,15 @@ from tconv import _batching, _gradients, _pytorch, _shapes
 from tconv._gradients import Call, conv1d_call
 from tconv._library import backend  # the operators exist once it is loaded
 
-_transposed_op = torch.ops.tconv.conv_transpose1d.default
-_conv1d_op = torch.ops.tconv.conv1d.default
+transposed_op = torch.ops.tconv.conv_transpose1d.default
+conv1d_op = torch.ops.tconv.conv1d.default
 _forward = backend.forward
 _strided = backend.strided
-_MODES = ("ieee", "tf32", "auto")  # the int of a product's precision indexes this
+MODES = ("ieee", "tf32", "auto")  # the int of a product's precision indexes this
 
 _FUNCTIONALIZE = torch._C._functorch.TransformType.Functionalize
 
 _library_handle = backend.operators
-
-
-# --- meta and fake tensors --------------------------------------------------------------------------------
-
-
-def _transposed_fake(input: Tensor, weight: Tensor, bias: Tensor | None, *numbers: Any) -> Tensor:
-    return input.new_empty(_shapes.output_shape(input, weight, bias, *numbers[:5]))
-
-
-def _conv1d_fake(input: Tensor, weight: Tensor, bias: Tensor | None, *numbers: Any) -> Tensor:
-    return input.new_empty(_shapes.conv1d_shape(input, weight, bias, *numbers[:4]))
-
-
-def _strided_fake(input: Tensor, weight: Tensor, bias: Tensor | None, length: int | None, *numbers: Any) -> Tensor:
-    stride, padding, groups, dilation, _ = numbers
-    if length is None:
-        return _conv1d_fake(input, weight, bias, stride, padding, dilation, groups)
-    return input.new_empty((*input.shape[:-2], weight.shape[0], length))
-
-
-def _weight_fake(
-    input: Tensor, grad: Tensor, kernel_size: int, stride: int, padding: int, groups: int, *numbers: Any
-) -> Tensor:
-    return input.new_empty((input.shape[-2], grad.shape[-2] // groups, kernel_size))
-
-
-def _bias_fake(grad: Tensor) -> Tensor:
-    return grad.new_empty(grad.shape[-2])
-
-
-for _name, _fake in (
-    ("conv_transpose1d", _transposed_fake),
-    ("conv1d", _conv1d_fake),
-    ("forward", _transposed_fake),
-    ("strided", _strided_fake),
-    ("weight", _weight_fake),
-    ("bias", _bias_fake),
-):
-    _pytorch.register_fake(_library_handle, _name, _fake)
-for _name in ("forward", "strided", "weight", "bias"):
-    _pytorch.register_no_autograd(_library_handle, _name)
 
 
 # --- gradients: what both kinds of layer save and compute -------------------------------------------------
@@ -142,14 +104,14 @@ recorded_conv1d = super(torch.autograd.Function, _RecordedConv1d).apply
 def _transposed_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     input, weight, _, *numbers, precision = inputs
     _save(ctx, input, weight)
-    mode = precision if isinstance(precision, int) else _MODES.index(precision)
+    mode = precision if isinstance(precision, int) else MODES.index(precision)
     ctx.call = Call(*numbers, mode)  # type: ignore[call-arg]
 
 
 def _conv1d_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     input, weight, _, *numbers, precision = inputs
     _save(ctx, input, weight)
-    ctx.call = (*numbers, _MODES.index(precision))
+    ctx.call = (*numbers, MODES.index(precision))
 
 
 _pytorch.register_autograd(
@@ -173,7 +135,7 @@ class Transformed(torch.autograd.Function):
 
     @staticmethod
     def forward(*call: Any) -> Tensor:  # type: ignore[override]
-        output: Tensor = _transposed_op(*call[:-1], _MODES[call[-1]])
+        output: Tensor = transposed_op(*call[:-1], MODES[call[-1]])
         return output
 
     @staticmethod
@@ -207,7 +169,7 @@ class Transformed(torch.autograd.Function):
         def run(input: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> Tensor:
             return transformed(input, weight, bias, stride, padding, output_padding, groups, dilation, mode)
 
-        return _batching.transposed(run, info.batch_size, in_dims, input, weight, bias, groups)
+        return _batching.convolution(run, info.batch_size, in_dims, input, weight, bias, groups, transposed=True)
 
 
 def _functionalizing() -> bool:
@@ -224,7 +186,7 @@ def transformed(*call: Any) -> Tensor:
     if _in_transform() and not _functionalizing():
         _pytorch.prepare_transform()
         return Transformed.apply(*call)  # type: ignore[no-any-return]
-    return _transposed_op(*call[:-1], _MODES[call[-1]])  # type: ignore[no-any-return]
+    return transposed_op(*call[:-1], MODES[call[-1]])  # type: ignore[no-any-return]
 
 
 def transformed_conv1d(
@@ -232,7 +194,7 @@ def transformed_conv1d(
     stride: int, padding: int, dilation: int, groups: int, mode: int,
 ) -> Tensor:  # fmt: skip
     if not _in_transform() or _functionalizing():
-        return _conv1d_op(input, weight, bias, stride, padding, dilation, groups, _MODES[mode])  # type: ignore[no-any-return]
+        return conv1d_op(input, weight, bias, stride, padding, dilation, groups, MODES[mode])  # type: ignore[no-any-return]
     _pytorch.prepare_transform()
     length = _shapes.conv1d_shape(input, weight, bias, stride, padding, dilation, groups)[-1]
     call = conv1d_call(input.shape[-1], length, weight.shape[-1], stride, padding, dilation, groups, mode)
@@ -247,56 +209,3 @@ def _transposed(input: Tensor, weight: Tensor, call: Call) -> Tensor:
 
 
 _gradients.transposed = _transposed
-
-
-# --- autocast ---------------------------------------------------------------------------------------------
-
-
-def _register_autocast(name: str, device: str, key: str) -> None:
-    """As PyTorch's own operator: floating-point operands other than float64 take the autocast dtype."""
-    op = getattr(torch.ops.tconv, name).default
-
-    def cast(tensor: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-        if tensor is None or not tensor.is_floating_point() or tensor.dtype is torch.float64:
-            return tensor
-        return tensor.to(dtype) if tensor.device.type == device else tensor
-
-    def kernel(input: Tensor, weight: Tensor, bias: Tensor | None, *rest: Any) -> Tensor:
-        dtype = _pytorch.autocast_dtype(device)
-        with _pytorch.without_autocast():
-            return op(cast(input, dtype), cast(weight, dtype), cast(bias, dtype), *rest)  # type: ignore[no-any-return]
-
-    _library_handle.impl(name, kernel, key)
-
-
-for _name in ("conv_transpose1d", "conv1d", "forward"):
-    _register_autocast(_name, "cpu", "AutocastCPU")
-    _register_autocast(_name, "cuda", "AutocastCUDA")
-
-
-# --- vmap over the operators themselves -------------------------------------------------------------------
-# These are called below the transform, where an autograd.Function has no level of its own.
-
-
-def _vmap_of_transposed(info: Any, in_dims: Any, *call: Any) -> tuple[Tensor, int]:
-    input, weight, bias, stride, padding, output_padding, groups, dilation, precision = call
-    word = precision if isinstance(precision, str) else _MODES[precision]
-
-    def run(input: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> Tensor:
-        return _transposed_op(input, weight, bias, stride, padding, output_padding, groups, dilation, word)  # type: ignore[no-any-return]
-
-    return _batching.transposed(run, info.batch_size, in_dims, input, weight, bias, groups)
-
-
-def _vmap_of_conv1d(info: Any, in_dims: Any, *call: Any) -> tuple[Tensor, int]:
-    input, weight, bias, stride, padding, dilation, groups, precision = call
-
-    def run(input: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> Tensor:
-        return _conv1d_op(input, weight, bias, stride, padding, dilation, groups, precision)  # type: ignore[no-any-return]
-
-    return _batching.strided(run, info.batch_size, in_dims, input, weight, bias, groups)
-
-
-_pytorch.register_vmap(_library_handle, "conv_transpose1d", _vmap_of_transposed)
-_pytorch.register_vmap(_library_handle, "forward", _vmap_of_transposed)
-_pytorch.register_vmap(_library_handle, "conv1d", _vmap_of_conv1d)

@@ -6,7 +6,9 @@
               workspace, and the work goes to PyTorch's current stream.
 
 Both implement the same interface, `Backend`, and define the same operators in torch.ops.tconv. Gradients, fake
-kernels, autocast and vmap are registered on top of either (_operators.py). Numbers and refusals are the same.
+kernels, autocast and vmap are registered on top of either (_operators.py, _registrations.py). Numbers and refusals
+are the same.
+
 They differ in two ways. The ctypes operators are Python code: a program without Python (AOTInductor, an exported
 program in C++) cannot run them. And a call through the dispatcher costs more with them, so calls that the
 dispatcher would pass straight to the kernel bypass it (ctypes_backend.py). CPU kernels run on PyTorch's threads
