@@ -40,9 +40,9 @@ double least_ms(const KernelEntry& entry, const Problem& p, const DeviceInfo& d)
 
 KernelChoice compare(const Problem& p, const DeviceInfo& d, const PlanOptions& options) {
   // Those whose plans take least time come first, so that others need not be made.
-  static const KernelEntry* const kTransposed[] = {&kSm80Pointwise, &kSm80Overlap, &kSimtDense,
-                                                   &kSimtNarrow,    &kSimtLongk,   &kSimtGather,
-                                                   &kSm90Dense,     &kSm90Blocked, &kSm80Dense};
+  static const KernelEntry* const kTransposed[] = {
+      &kSm80Pointwise, &kSimtDepthwise, &kSm80Overlap, &kSimtDense,   &kSimtNarrow,
+      &kSimtLongk,     &kSimtGather,    &kSm90Dense,   &kSm90Blocked, &kSm80Dense};
   static const KernelEntry* const kStrided[] = {&kSm80Pointwise, &kSm80Window,  &kSimtStrided,
                                                 &kSm90Dense,     &kSm90Blocked, &kSm80Dense};
   const bool strided = p.operation == core::Operation::strided;
@@ -52,8 +52,6 @@ KernelChoice compare(const Problem& p, const DeviceInfo& d, const PlanOptions& o
   const auto has_features = [&](const KernelEntry& entry) {
     return options.features.without(entry.features).empty();
   };
-  if (!strided && has_features(kSimtDepthwise) && kSimtDepthwise.supports(p, d, options).ok)
-    return {&kSimtDepthwise, 0};
   PlanOptions forced = options;
   for (const KernelEntry* entry : compared) {
     if (entry == &kSm90Blocked && !sm90_blocked_pays(p)) continue;
@@ -91,11 +89,7 @@ plan::Support supports_choice(const KernelEntry& entry, const Problem& problem, 
                                   : product_choice(problem, device, options);
   if (choice.entry == nullptr || choice.entry == &entry) return plan::Support::yes();
   char text[96];
-  if (choice.ms > 0) {
-    std::snprintf(text, sizeof text, "%s is expected to be faster: %.4f ms", choice.entry->name, choice.ms);
-  } else {
-    std::snprintf(text, sizeof text, "%s is made for it", choice.entry->name);
-  }
+  std::snprintf(text, sizeof text, "%s is expected to be faster: %.4f ms", choice.entry->name, choice.ms);
   return plan::Support::no(text);
 }
 

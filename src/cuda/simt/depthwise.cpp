@@ -4,6 +4,7 @@
 
 #include "core/polyphase.hpp"
 #include "cuda/host/bias_alone.hpp"
+#include "cuda/host/choice.hpp"
 #include "cuda/host/launch.hpp"
 #include "cuda/host/phases.hpp"
 #include "cuda/plan/report.hpp"
@@ -169,12 +170,7 @@ std::string refusal(const Problem& p, const DeviceInfo& device) {
 plan::Support supports(const Problem& p, const DeviceInfo& device, const PlanOptions& options) {
   if (std::string words = refusal(p, device); !words.empty()) return plan::Support::no(words);
   if (options.force_kernel == kSimtDepthwise.name) return plan::Support::yes();
-  // Every output channel reads its group's inputs again.
-  if (p.cout_per_group() > 2 || p.cin_per_group() > 4) {
-    return plan::Support::no("cin " + std::to_string(p.cin_per_group()) + " and cout " +
-                             std::to_string(p.cout_per_group()) + " a group: for 4 and 2 at most");
-  }
-  return plan::Support::yes();
+  return supports_choice(kSimtDepthwise, p, device, options);
 }
 
 std::unique_ptr<const plan::Kernel> make(const Problem& p, const DeviceInfo& device, const PlanOptions&) {

@@ -192,7 +192,7 @@ std::unique_ptr<const plan::Kernel> sm90_blocked_kernel(const Problem& problem,
 
 const plan::KernelEntry kSm90Blocked = {
     .name = "cuda.sm90.blocked",
-    .summary = "many channels by wgmma, x written into channel blocks before",
+    .summary = "many channels by wgmma, x in channel blocks",
     .device = core::DeviceKind::cuda,
     .supports = supports,
     .make = make,
