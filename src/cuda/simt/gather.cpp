@@ -137,6 +137,15 @@ std::unique_ptr<const plan::Kernel> make(const Problem& p, const DeviceInfo& dev
 }
 
 }  // namespace
+
+GatherWork gather_work(const Problem& p) {
+  const GatherConfig c = plan_gather(p);
+  const double warps = static_cast<double>(c.threads() / 32) * static_cast<double>(c.q_tiles) *
+                       static_cast<double>(c.residue_chunks * c.co_blocks) *
+                       static_cast<double>(p.groups * p.n);
+  return {warps, c.co, c.p};
+}
+
 }  // namespace simt
 
 const plan::KernelEntry kSimtGather = {"cuda.simt.gather", "a thread an output: few channels and dilation",

@@ -29,6 +29,13 @@ struct GatherParams {
   int64_t q_tiles, residue_chunks, co_blocks, tiles;
 };
 
+// Warps of all tiles; a thread's output channels and positions.
+struct GatherWork {
+  double warps;
+  int couts, positions;
+};
+GatherWork gather_work(const core::Problem& p);
+
 using GatherFunction = void (*)(GatherParams);
 // (co, p) is (1, 1), (1, 4) or (4, 2).
 GatherFunction gather_function(core::DType dtype, int co, int p);

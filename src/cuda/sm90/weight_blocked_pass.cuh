@@ -17,7 +17,8 @@ struct HalfMode {
   using Word = uint16_t;
   static constexpr Arithmetic kMode = std::is_same_v<T, __half> ? Arithmetic::f16 : Arithmetic::bf16;
   static constexpr int kParts = 1, kPlanes = 8, kPositions = 1, kRows = 1, kEach = 2;
-  static constexpr bool kRounds = false;  // a finite operand may become infinite
+  static constexpr bool kRounds =
+      false;  // infinite parts of an operand that is finite where sums are made again
   __device__ static void units(const Word (&v)[8], uint4 (&parts)[1]) {
     auto pair = [&](int i) { return v[2 * i] | static_cast<uint32_t>(v[2 * i + 1]) << 16; };
     parts[0] = {pair(0), pair(1), pair(2), pair(3)};
@@ -30,7 +31,7 @@ struct Tf32Mode {
   using Word = uint32_t;
   static constexpr Arithmetic kMode = Arithmetic::tf32;
   static constexpr int kParts = 1, kPlanes = 1, kPositions = 4, kRows = 4, kEach = 1;
-  static constexpr bool kRounds = true;
+  static constexpr bool kRounds = false;
   __device__ static void units(const Word (&v)[4], uint4 (&parts)[1]) {
     using sm80::weight::to_tf32;
     parts[0] = {to_tf32(v[0]), to_tf32(v[1]), to_tf32(v[2]), to_tf32(v[3])};

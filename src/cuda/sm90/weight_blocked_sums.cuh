@@ -1,90 +1,11 @@
-// Where the sums of cuda.sm90.weight_blocked go: which dw a sum is, the parts of splits, sums that are made
-// again, and the sum of all parts.
+// Where the sums of cuda.sm90.weight_blocked go: the parts of splits, dw, and the sum of all parts.
 #pragma once
 
-#include "cuda/device/ptx/sm90.cuh"
-#include "cuda/sm90/weight_blocked_pass.cuh"
+#include "cuda/sm90/weight_blocked_repair.cuh"
 
 namespace tconv::cuda::sm90::weight_blocked {
 
-template <class M, int RowBlocks, int N>
-struct Shape {
-  using Mode = M;
-  static constexpr Sm90WeightBlockedLayout kLayout = weight_blocked_layout(M::kMode);
-  static constexpr int kRowBlocks = RowBlocks, kN = N, kRows = 128 * RowBlocks;
-  static constexpr int kPositions = kLayout.positions, kParts = kLayout.parts,
-                       kRowBytes = kLayout.row_bytes();
-  static constexpr int kPitch = N + 8;  // floats of a staged row: stores of two are free of conflicts
-  static_assert(kLayout.unit_planes == M::kPlanes && kLayout.unit_positions == M::kPositions &&
-                kParts == M::kParts);
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  static constexpr ptx::Operand kType = M::kMode == Arithmetic::tf32  ? ptx::Operand::tf32
-                                        : M::kMode == Arithmetic::f16 ? ptx::Operand::f16
-                                                                      : ptx::Operand::bf16;
-#endif
-};
-
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-
-__device__ inline void store_shared8(uint32_t to, const float2& v) {
-  asm volatile("st.shared.v2.f32 [%0], {%1,%2};\n" ::"r"(to), "f"(v.x), "f"(v.y) : "memory");
-}
-
-__device__ inline void store_shared4(uint32_t to, float v) {
-  asm volatile("st.shared.f32 [%0], %1;\n" ::"r"(to), "f"(v) : "memory");
-}
-
-// The part of the problem that a block of threads has: first row block, first dy plane.
-struct Place {
-  int tile, split, group, row_block, column;
-  __device__ Place(const Sm90WeightBlockedParams& p, int row_blocks, int columns) {
-    split = blockIdx.x / p.tiles;
-    tile = blockIdx.x - split * p.tiles;
-    int rest = tile / p.row_tiles;
-    row_block = (tile - rest * p.row_tiles) * 2 * row_blocks;
-    group = rest / p.column_tiles;
-    column = (rest - group * p.column_tiles) * columns;
-  }
-};
-
-// The first x plane and the shift of 64 rows. Shifts run fastest: they read the same planes.
-struct RowBlock {
-  int plane, tap;
-  __device__ RowBlock(const Sm90WeightBlockedParams& p, int block) {
-    const int planes = static_cast<int>(p.by_taps.divide(block));
-    tap = block - planes * p.taps;
-    plane = planes * 64;
-  }
-};
-
-// ci and the part of k that a row of the product says; k < 0: no one's row.
-struct TapOfRow {
-  int ci, k;
-  __device__ TapOfRow(const Sm90WeightBlockedParams& p, int block, int inside) {
-    k = -1;
-    ci = 0;
-    if (block >= p.row_blocks) return;
-    const RowBlock rows(p, block);
-    ci = static_cast<int>(p.by_x_planes.divide(rows.plane + inside));
-    if (ci >= p.cin_group) return;
-    const int v = rows.plane + inside - ci * p.x_planes;
-    const int64_t tap = (v + int64_t{rows.tap} * p.x_planes) * p.tap_stride;
-    if (tap < p.k) k = static_cast<int>(tap);
-  }
-};
-
-struct Column {
-  int co, a;
-  __device__ Column(const Sm90WeightBlockedParams& p, int plane) {
-    co = static_cast<int>(p.by_y_planes.divide(plane));
-    a = plane - co * p.y_planes;
-  }
-};
-
-template <class S>
-__device__ inline float* part_of(const Sm90WeightBlockedParams& p, const Place& at) {
-  return static_cast<float*>(p.parts) + (int64_t{at.split} * p.tiles + at.tile) * S::kRows * S::kN;
-}
 
 template <class Mode>
 __device__ inline bool suspicious(float v) {
@@ -123,58 +44,6 @@ __device__ inline void store_part(const Sm90WeightBlockedParams& p, const Place&
   }
 }
 
-// Fused multiply-adds over the products that exist at places [first, end) of the axis of all samples, by all
-// lanes of a warp.
-template <class S>
-__device__ inline float exact_sum(const Sm90WeightBlockedParams& p, const Place& at, const TapOfRow& row,
-                                  const Column& column, int64_t first, int64_t end) {
-  using T = typename S::Mode::T;
-  const int k = row.k + column.a, lane = threadIdx.x % 32;
-  const int64_t behind = row.k / p.tap_stride * p.step;  // u - i
-  const T* x = static_cast<const T*>(p.x) + (int64_t{at.group} * p.cin_group + row.ci) * p.x_step[1];
-  const T* y = static_cast<const T*>(p.y) + (int64_t{at.group} * p.cout_group + column.co) * p.y_step[1];
-  float sum = 0;
-#pragma unroll 1
-  for (int64_t base = first; base < end && !__any_sync(~0u, sum != sum); base += 32) {
-    const int64_t place = base + lane, n = p.by_pitch.divide(static_cast<uint32_t>(place));
-    const int64_t i = place - n * p.pitch - behind, o = p.stride * i + p.dilation * k - p.padding;
-    if (place >= end || n >= p.samples || i < 0 || i >= p.l || o < 0 || o >= p.lout) continue;
-    const auto a = widen(__ldg(x + n * p.x_step[0] + i * p.x_step[2]));
-    const auto b = widen(__ldg(y + n * p.y_step[0] + o * p.y_step[2]));
-    sum = fma(S::Mode::operand(a), S::Mode::operand(b), sum);
-  }
-#pragma unroll
-  for (int apart = 16; apart > 0; apart /= 2) sum += __shfl_xor_sync(~0u, sum, apart);
-  return sum;
-}
-
-// Makes sums of a row once more, of all chunks so far: those that lanes have marked, bit c for column lane +
-// 32*c. They replace the staged ones.
-template <class S>
-__device__ __noinline__ void repair(const Sm90WeightBlockedParams& p, int block, int inside, uint32_t marked,
-                                    uint32_t staged) {
-  const Place at(p, S::kRowBlocks, S::kN);
-  const TapOfRow row(p, at.row_block + block, inside);
-#pragma unroll 1
-  for (int c = 0; c < S::kN / 32; ++c) {
-    uint32_t lanes = __ballot_sync(~0u, marked >> c & 1);
-    for (; lanes != 0; lanes &= lanes - 1) {
-      const int at_column = __ffs(static_cast<int>(lanes)) - 1 + 32 * c;
-      const Column column(p, at.column + at_column);
-      float sum = 0;
-#pragma unroll 1
-      for (int chunk = 0; chunk <= p.chunk && row.k + column.a < p.k; ++chunk) {
-        const int64_t stages = chunk < p.chunk ? p.chunk_stages : p.stages;
-        const int64_t origin = chunk * p.chunk_positions;
-        sum += exact_sum<S>(p, at, row, column, origin + stages * at.split / p.splits * S::kPositions,
-                            origin + stages * (at.split + 1) / p.splits * S::kPositions);
-      }
-      if (threadIdx.x % 32 == 0) store_shared4(staged + at_column * 4, sum);
-    }
-  }
-  __syncwarp();
-}
-
 // The last sums of a chunk, by way of shared memory: neighbouring lanes have neighbouring columns, and a row
 // takes few instructions, which a block that has little to multiply must first fetch. To the split's part, or
 // to dw. Sums that may come from a product that does not exist are made again.
@@ -211,15 +80,18 @@ __device__ inline void store_last(const Sm90WeightBlockedParams& p, const Place&
     const uint32_t staged = staging + (block * 64 + inside) * S::kPitch * 4;
     float* const part = part_of<S>(p, at) + (block * 64 + inside) * S::kN + lane;
     float v[kEach];
-    uint32_t marked = 0;
+    uint32_t marked = 0, nan = 0;
 #pragma unroll
     for (int c = 0; c < kEach; ++c) {
       v[c] = __uint_as_float(ptx::load_shared4(staged + (lane + 32 * c) * 4));
       if (!first) v[c] += part[32 * c];
-      if (lane + 32 * c < columns && suspicious<typename S::Mode>(v[c])) marked |= 1u << c;
+      if (lane + 32 * c < columns && suspicious<typename S::Mode>(v[c])) {
+        marked |= 1u << c;
+        nan |= uint32_t{v[c] != v[c]} << c;
+      }
     }
     if (__any_sync(~0u, marked != 0)) {
-      repair<S>(p, block, inside, marked, staged);
+      repair<S>(p, block, inside, marked, nan, staged);
 #pragma unroll
       for (int c = 0; c < kEach; ++c) {
         if (marked >> c & 1) v[c] = __uint_as_float(ptx::load_shared4(staged + (lane + 32 * c) * 4));
