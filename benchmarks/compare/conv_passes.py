@@ -11,7 +11,6 @@ cudnn.benchmark on and off), and tconv's strided, transposed and weight products
 
 import argparse
 import contextlib
-import datetime
 import math
 import statistics
 import sys
@@ -25,7 +24,7 @@ import cuda_timing
 import layers as layer_table
 import tconv
 from decoder_models import DECODERS
-from decoders import machine, set_arithmetic, synchronise
+from decoders import machine, provenance, set_arithmetic, synchronise
 from tconv import _gradients
 from tconv._library import backend
 
@@ -226,9 +225,7 @@ def summary(rows, options):
 
 
 def result_of(options, rows):
-    return {"benchmark": "conv_passes", "date": datetime.date.today().isoformat(), "machine": machine(options.device),
-            "versions": {"tconv": tconv.build_info(), "torch": torch.__version__}, "summary": summary(rows, options),
-            "rows": rows}
+    return {"benchmark": "conv_passes", **provenance(options.device), "summary": summary(rows, options), "rows": rows}
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import datetime
 import json
 import os
+import shlex
 import signal
 import statistics
 import sys
@@ -13,12 +14,17 @@ import torch
 DTYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16}
 
 
+def command():
+    """What repeats this run, from the root of the sources."""
+    return shlex.join(["python", f"benchmarks/compare/{os.path.basename(sys.argv[0])}", *sys.argv[1:]])
+
+
 def machine():
     """Where and with what the results of this run were measured, by the C API."""
     import tconv_ctypes  # not above: a process that uses the binding must not load a second build of the library first
 
     properties = torch.cuda.get_device_properties(0)
-    return {"date": datetime.date.today().isoformat(),
+    return {"command": command(), "date": datetime.date.today().isoformat(),
             "machine": f"{properties.name}, {properties.multi_processor_count} SMs",
             "versions": {"tconv": tconv_ctypes.LIB.tconv_build_info().decode(), "torch": torch.__version__,
                          "cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version()}}

@@ -22,7 +22,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 import tconv
-from cuda_timing import Kept, summary
+from cuda_timing import Kept, command, summary
 from decoder_models import DECODERS
 
 KINDS = {
@@ -205,7 +205,8 @@ def provenance(device):
     versions = {"tconv": tconv.build_info(), "torch": torch.__version__, "python": platform.python_version()}
     if device == "cuda":
         versions["cudnn"] = torch.backends.cudnn.version()
-    return {"date": datetime.date.today().isoformat(), "machine": machine(device), "versions": versions}
+    return {"command": command(), "date": datetime.date.today().isoformat(), "machine": machine(device),
+            "versions": versions}
 
 
 def result_of(options, rows):

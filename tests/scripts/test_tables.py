@@ -4,6 +4,7 @@ made up; and the committed tables against the committed results."""
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -199,6 +200,18 @@ class Tables(unittest.TestCase):
             result = subprocess.run([program, "bench", *arguments, "--seconds", "0.002", "--json"], capture_output=True,
                                     text=True, check=True)
             self.assertIn("problem", render(json.loads(result.stdout)))
+
+    def test_every_committed_result_says_where_it_is_from(self):
+        pages = "".join(page.read_text() for page in (ROOT / "docs").rglob("*.md"))
+        for path in (ROOT / "benchmarks/results").glob("*.json"):
+            result = json.loads(path.read_text())
+            head = result.get("context", result)  # of Google Benchmark
+            with self.subTest(path.name):
+                self.assertTrue(head["date"] and (head.get("machine") or head["host_name"]))
+                self.assertTrue("context" in result or result["versions"]["tconv"])
+                # A page names the file in the command that writes it; of drawn_cuda one seed stands for all.
+                name = "drawn_cuda_401.json" if path.name.startswith("drawn_cuda_") else path.name
+                self.assertRegex(pages, rf"(--json|--save|--benchmark_out)[= ]benchmarks/results/{re.escape(name)}")
 
     def test_the_committed_tables_are_those_of_the_committed_results(self):
         result = subprocess.run([sys.executable, ROOT / "benchmarks/compare/readme_table.py", "--check"],
