@@ -3,7 +3,8 @@
 For each decoder: milliseconds of a forward pass and of a training step (forward, backward of a mean square, Adam),
 eager and compiled, patched and not, in rounds that take turns; the ratio to the same without tconv, beside its target;
 and where the time goes: convolutions, layout changes, elementwise work, the rest. PyTorch runs with
-cudnn.benchmark. In inference the patched model is prepacked (tconv.prepack), with --weights raw it is not. --batch 1 asks whether any decoder is slower at batch 1, --graph in a CUDA graph.
+cudnn.benchmark. In inference the patched model is prepacked (tconv.prepack), with --weights raw it is not.
+--batch 1 asks whether any decoder is slower at batch 1, --graph in a CUDA graph.
 
     python benchmarks/compare/decoders.py --device cuda --dtype tf32 bf16
     python benchmarks/compare/decoders.py --device cpu --threads 1 2 --batch 1 --frames 50

@@ -1,9 +1,9 @@
 """What a shape costs that was never seen before, in PyTorch: its first call, its tenth, and a call when it comes back.
 
 For lengths that are new to the process, each way makes ten calls, each waited for, and one more after all other lengths
-("again": its plan is found in the binding's cache, its algorithm in cuDNN's). A training step is forward and backward. On
-a GPU, PyTorch runs with cudnn.benchmark off and on. The last lines have the cache of plans: how many it holds, their
-bytes, and a call whose plan was dropped, because more shapes came than the cache holds.
+("again": its plan is found in the binding's cache, its algorithm in cuDNN's). A training step is forward and backward.
+On a GPU, PyTorch runs with cudnn.benchmark off and on. The last line has the cache of plans: how many it holds, their
+bytes, and a call whose plan was dropped because more shapes came than the cache holds.
 
     python benchmarks/compare/first_calls.py --device cuda --json first_calls.json
     python benchmarks/compare/first_calls.py --device cpu --threads 1 --lengths 20
@@ -122,7 +122,8 @@ def main():
         torch.set_num_threads(options.threads)
     print(f"{machine(options.device)}; {tconv.build_info()}\n first ms  tenth ms   ratio  again ms  most first")
     rows, held = [], {}
-    result = lambda: {"benchmark": "first_calls", **provenance(options.device), "threads": torch.get_num_threads(), "cache": held, "rows": rows}
+    result = lambda: {"benchmark": "first_calls", **provenance(options.device), "threads": torch.get_num_threads(),
+                      "cache": held, "rows": rows}
     with cuda_timing.Kept(options.json, result) as kept:
         for name in LAYERS:
             if options.match in name:
