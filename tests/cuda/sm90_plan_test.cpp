@@ -162,10 +162,12 @@ TEST(Sm90Plan, LongSamplesGoDirect) {
   EXPECT_EQ(group("n64 ci128 co128 l65535 k3 s1 p0 bf16"), 0);
   auto tile = [&](const char* text) { return sm90_tile(plan(text).config); };
   EXPECT_EQ(group("n64 ci125 co128 l65535 k3 s1 p0 f32 tf32"), 0);
-  EXPECT_EQ(group("n32 ci32 co64 l131072 k5 s1 p0 d3 f32"), 0);
-  // Gathered, ieee float32 is held in float16 too: long sums have little of it by tensor copies.
-  const Sm90Config split = plan("n1 ci384 co179 l397975 k24 s1 p11 bias f32").config;
-  EXPECT_TRUE(split.scaled && !sm90_tile(split).tma);
+  // Gathered, ieee float32 is held in float16 too, which is faster than by tensor copies with operands in
+  // shared memory: 0.70 ms against 1.04, and of rows of an odd length 3.05 against 4.14 (H200).
+  for (const char* text : {"n1 ci384 co179 l397975 k24 s1 p11 bias f32", "n4 ci512 co256 l32768 k4 s1 p1 f32",
+                           "n64 ci128 co128 l65535 k3 s1 p0 f32"}) {
+    EXPECT_TRUE(plan(text).config.scaled && !tile(text).tma) << text;
+  }
   // Samples that begin between rows.
   EXPECT_FALSE(tile("n64 ci128 co128 l65535 k3 s1 p0 xs8388483,65535,1 f32 tf32").tma);
 }

@@ -25,11 +25,6 @@ constexpr bool marks_fit() {
   return true;
 }
 static_assert(marks_fit());
-// A plan by tensor copies with operands in registers counts for less than its model says: it was the faster
-// one on 12 of 13 problems, also where the model had it 15% slower than the gathered plan (n16 ci32 co64
-// l131072 k3 s2 in bf16: 0.26 ms against 0.35; n16 ci128 co64 l55104 k4 s2 in tf32: 0.33 against 0.41). On 79
-// large problems any factor from 0.8 to 1.1 makes equally good choices.
-constexpr double kRegisterShare = 0.9;
 
 Sm90Packing packing_of(const Problem& p, const Phases& f, Arithmetic mode, bool scaled) {
   const Sm90Layout layout = sm90_layout(mode, scaled);
@@ -149,11 +144,6 @@ Sm90Plan plan_with(const Problem& p, const core::DeviceInfo& d, const Sm90Config
   return plan;
 }
 
-double weighed(const Sm90Plan& plan) {
-  if (!kSm90Tiles[plan.config.tile].tma) return plan.cost.total;
-  return plan.cost.total * (plan.params.tma.tap_group > 0 ? kRegisterShare : 1);
-}
-
 // forced_splits > 0: the plan's bits are not to depend on n, so nothing is scaled to float16 either: which
 // tiles leave its range would depend on the tiles. Nor does x come by tensor copies: sums have another order
 // there.
@@ -183,7 +173,7 @@ Sm90Plan cheapest(const Problem& p, const core::DeviceInfo& d, int forced_splits
             Sm90Plan plan = laid_out(p, d, config);
             if (plan.blocks == 0 || (forced_splits == 0 && plan.partial_bytes > kMaxPartialBytes)) continue;
             plan.cost = sm90_cost(plan, p, d, kSm90Tiles[t]);
-            if (best.blocks > 0 && weighed(plan) >= weighed(best)) continue;
+            if (best.blocks > 0 && plan.cost.total >= best.cost.total) continue;
             if (has_second(plan, p, d)) best = plan;
           }
         }
