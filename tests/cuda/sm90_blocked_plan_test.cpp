@@ -5,6 +5,7 @@
 #include "core/polyphase.hpp"
 #include "cuda/refusal.hpp"
 #include "cuda/sm90/blocked_plan.hpp"
+#include "plan/planner.hpp"
 
 namespace tconv::cuda {
 namespace {
@@ -126,6 +127,33 @@ TEST(Sm90BlockedPlan, OutputsReadUnitsOfTheirOwn) {
   EXPECT_GT(grouped, 5);
   EXPECT_GT(strided, 200);
   EXPECT_GT(turned, 20);
+}
+
+TEST(Sm90BlockedPlan, TurnsRowsThatTensorCopiesBring) {
+  const core::DeviceInfo d = cuda_test::device("h200");
+  const auto turned = [&](const char* words) {
+    const Sm90BlockedPlan plan = sm90_blocked_plan(core::parse(words).value(), d);
+    EXPECT_GT(plan.main.blocks, 0) << words;
+    return plan.main.config.turned;
+  };
+  EXPECT_TRUE(turned("strided n16 ci64 co64 l4000 k3 s1 p1 bias bf16"));
+  EXPECT_TRUE(turned("n16 ci64 co64 l4000 k7 s1 p9 d3 f16"));
+  EXPECT_TRUE(turned("n1 ci64 co64 l4000 k3 s1 p1 xs262144,4096,1 bf16"));  // gaps between rows
+  EXPECT_FALSE(turned("n16 ci64 co64 l4000 k3 s1 p1 f32 tf32"));
+  EXPECT_FALSE(turned("n16 ci64 co64 l4001 k3 s1 p1 bf16"));                 // rows begin on 2 bytes
+  EXPECT_FALSE(turned("n1 ci64 co64 l4000 k3 s1 p1 xs524288,8192,2 bf16"));  // gaps between positions
+  EXPECT_FALSE(turned("n16 ci64 co64 l4000 k1 s1 p0 bf16"));
+  EXPECT_FALSE(turned("n16 ci64 co64 l4000 k4 s2 p1 bf16"));
+}
+
+TEST(Sm90BlockedPlan, IsChosenWhereItNeedsNoPass) {
+  const core::DeviceInfo d = cuda_test::device("h200");
+  const auto chosen = [&](const char* words) {
+    return std::string(plan::make_plan(core::parse(words).value(), d, {}, "").value().entry->name);
+  };
+  EXPECT_EQ(chosen("strided n16 ci64 co64 l4000 k3 s1 p1 bias bf16"), kSm90Blocked.name);
+  EXPECT_EQ(chosen("n1 ci32 co32 l128000 k7 s1 p3 bias bf16"), kSm90Blocked.name);
+  EXPECT_NE(chosen("strided n8 ci128 co128 l128000 k1 s1 p0 bias bf16"), kSm90Blocked.name);
 }
 
 TEST(Sm90BlockedPlan, Refuses) {

@@ -148,7 +148,7 @@ std::string refusal(const Problem& p, const core::DeviceInfo& device, const plan
 }
 
 // Where a slab and a row block are mostly padding, or no sums are long, a pass does not pay; but for large
-// problems, whose pass takes a known share of their time.
+// problems, whose pass takes a known share of their time, and for those that have none.
 bool worth_asking(const Problem& f) {
   constexpr int64_t kManyChannels = 48, kLongSum = 256;
   const int64_t rows = f.cout_per_group() * std::min(f.k, f.stride), channels = f.cin_per_group();
@@ -156,7 +156,8 @@ bool worth_asking(const Problem& f) {
     return true;
   constexpr int64_t kSomeChannels = 24, kSomeRows = 32;
   constexpr double kLarge = 5e7;  // bytes
-  return rows >= kSomeRows && channels >= kSomeChannels && core::work_of(f).bytes >= kLarge;
+  const bool may_turn = f.stride == 1 && f.k > 1 && size_of(f.dtype) == 2 && f.l % 8 == 0;
+  return rows >= kSomeRows && channels >= kSomeChannels && (may_turn || core::work_of(f).bytes >= kLarge);
 }
 
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {

@@ -23,7 +23,7 @@ struct BlockedRates {
   double kept_bytes = 30e6, again = 1.5;  // of x that L2 keeps; how much longer the rest takes
   double tile = 4500;                     // of a tile, beside its sums and outputs
   // Bytes a cycle of a block, by passes and from registers.
-  double store[2] = {11.8, 7.7}, straight[2] = {22, 18.5};
+  double store[2] = {11.8, 7.7}, straight[2] = {23.5, 18.5};
   double element = 1.3;  // outputs a cycle, one by one from registers
   double start = 5000;   // of a block
   double launch_ms = 0.003;

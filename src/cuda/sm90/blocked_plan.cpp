@@ -198,10 +198,11 @@ bool turns(const Sm90BlockedPlan& plan, const Problem& asked) {
   const int64_t apart = int64_t{k.sizes.step} * k.gather.tap_group;  // of neighbouring groups' first columns
   const auto steps = asked.operation == core::Operation::transposed ? asked.x_steps() : asked.y_steps();
   // With phases passes of the writer bind: of n16 ci64 co32 l64000 k4 s2 cuda.sm90.dense takes 106 us, this
-  // 155.
-  return plan.form.product.stride == 1 && !plan.form.planes && !plan.main.config.folded &&
-         size_of(asked.dtype) == 2 && steps[2] == 1 && sm90_copies_rows(plan.main, plan.form.product) &&
-         sm90_row_classes(k, kUnit) == 1 && (k.gather.tap_groups == 1 || apart % kUnit == 0);
+  // 155. With one tap the warps that turn bind: of n8 ci128 co128 l128000 k1 138 us and 191.
+  return plan.form.product.stride == 1 && plan.form.product.k > 1 && !plan.form.planes &&
+         !plan.main.config.folded && size_of(asked.dtype) == 2 && steps[2] == 1 &&
+         sm90_copies_rows(plan.main, plan.form.product) && sm90_row_classes(k, kUnit) == 1 &&
+         (k.gather.tap_groups == 1 || apart % kUnit == 0);
 }
 
 Sm90BlockedPlan plan_with(const TransposedForm& form, const Problem& asked, const DeviceInfo& d,

@@ -45,7 +45,7 @@ int blocked_words(const Sm90BlockingParams& blocking, std::size_t element);
 std::unique_ptr<const plan::Kernel> sm90_blocked_kernel(const core::Problem&, const core::DeviceInfo&,
                                                         const Sm90Config&);
 
-// Whether sums are long and channels many enough that a pass over x may pay.
+// Whether sums are long and channels many enough that a pass over x may pay, or none may be needed.
 bool sm90_blocked_pays(const core::Problem& problem);
 
 std::string describe(const Sm90BlockedPlan& plan);
