@@ -8,24 +8,36 @@ namespace tconv::cuda::sm80::weight {
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 
-// One sum of one chain by fused multiply-adds over the products that exist.
+// One sum of one chain by fused multiply-adds over the products that exist. It ends soon after its first NaN,
+// and has some loads under way at once: one pair at a time, it would wait for memory at each product.
 template <class Mode>
 __device__ inline typename Mode::Sum exact_sum(const WeightParams& p, const typename Mode::T* x,
                                                const typename Mode::T* y, int64_t origin, int64_t first_stage,
                                                int64_t end_stage) {
+  constexpr int kAhead = 4;
   const int64_t end = min(int64_t{p.pieces}, end_stage << p.pieces_shift);
   typename Mode::Sum sum = 0;
 #pragma unroll 1
   for (int64_t q = first_stage << p.pieces_shift; q < end && sum == sum; ++q) {
     const Piece piece(p, q);
     const int64_t last = min(p.l, piece.i + p.piece);
+    const typename Mode::T* const x_row = x + piece.n * p.x_step[0];
+    const typename Mode::T* const y_row = y + piece.n * p.y_step[0];
 #pragma unroll 1
-    for (int64_t i = piece.i; i < last; ++i) {
-      const int64_t o = p.stride * i + origin;
-      if (o < 0 || o >= p.lout) continue;
-      const auto a = widen(__ldg(x + piece.n * p.x_step[0] + i * p.x_step[2]));
-      const auto b = widen(__ldg(y + piece.n * p.y_step[0] + o * p.y_step[2]));
-      sum = fma(Mode::operand(a), Mode::operand(b), sum);
+    for (int64_t i = piece.i; i < last && sum == sum; i += kAhead) {
+      typename Mode::Sum a[kAhead], b[kAhead];
+      bool there[kAhead];
+#pragma unroll
+      for (int j = 0; j < kAhead; ++j) {
+        const int64_t o = p.stride * (i + j) + origin;
+        there[j] = i + j < last && o >= 0 && o < p.lout;
+        a[j] = there[j] ? widen(__ldg(x_row + (i + j) * p.x_step[2])) : 0;
+        b[j] = there[j] ? widen(__ldg(y_row + o * p.y_step[2])) : 0;
+      }
+#pragma unroll
+      for (int j = 0; j < kAhead; ++j) {
+        if (there[j]) sum = fma(Mode::operand(a[j]), Mode::operand(b[j]), sum);
+      }
     }
   }
   return sum;

@@ -20,8 +20,9 @@
 // apart in banks.
 //
 // A product outside x or dy is 0 times something, which is NaN where that is infinite. So sums that come out
-// as NaN (of float32 those that are infinite too, since rounding an operand may overflow) are made again
-// element by element.
+// as NaN (of float32 in parts those that are infinite too, since rounding a part may overflow) are made again
+// element by element. A sum ends soon after its first NaN, which bounds the work where x or dy is NaN
+// throughout.
 #pragma once
 
 #include <cstdint>

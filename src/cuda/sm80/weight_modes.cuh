@@ -33,12 +33,14 @@ __device__ inline double load_double(uint32_t from) {
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 
+// kRounds: what is multiplied may be infinite where operand() is not.
+//
 // A: 16 rows of x, 32 bytes of positions each; B: 8 columns of dy likewise, positions
 // `stride` elements apart. The third argument of A: bytes of 8 rows of x.
 struct Tf32 {
   using T = float;
   using Sum = float;
-  static constexpr bool kCross = false, kRounds = true;
+  static constexpr bool kCross = false, kRounds = false;
   struct A {
     uint4 v;
   };
