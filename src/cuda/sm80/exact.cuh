@@ -9,7 +9,8 @@
 // infinite weight. Zero times infinity makes nothing else, so of a tile at an edge of x the outputs that are
 // NaN are computed again.
 //
-// That is slow, and rare: data that ordinary layers see (zeros included) mark nothing and make no NaN.
+// That is slow, and rare: data that ordinary layers see (zeros included) mark nothing and make no NaN. A sum
+// ends at its first NaN, so that data that is NaN throughout costs a term an output.
 #pragma once
 
 #include "cuda/sm80/store.cuh"
@@ -119,12 +120,12 @@ class Exact {
     for (int slab = first_slab_; slab < end_slab_ && sum == sum; ++slab) {
       const int channels = min(Mode::kSlab, p_.cin_group - slab * Mode::kSlab);
 #pragma unroll 1
-      for (int j = 0; j < taps; ++j) {
+      for (int j = 0; j < taps && sum == sum; ++j) {
         const int64_t position = u - int64_t{j} * p_.step;
         if (position < 0 || position >= p_.l) continue;
         const unsigned char* block = w + (int64_t{slab} * p_.taps + j) * kBlock;
 #pragma unroll 1
-        for (int c = 0; c < channels; ++c) {
+        for (int c = 0; c < channels && sum == sum; ++c) {
           if (!p_.deep.has(slab * Mode::kSlab + c, j, position)) continue;
           Sum operand = widen(__ldg(x + (int64_t{slab} * Mode::kSlab + c) * p_.x_step[1] + position));
           if constexpr (std::is_same_v<Mode, Tf32>) {

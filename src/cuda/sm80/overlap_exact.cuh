@@ -34,7 +34,8 @@ struct Turn {
   int n, u, slot;
 };
 
-// One output, in the order of taps and channels.
+// One output, in the order of taps and channels. It ends at its first NaN: data that is NaN throughout would
+// take as long as a scalar loop.
 __device__ inline float exact_sum(const OverlapParams& p, int group, int cout, const Turn& turn,
                                   int first_tap, int end_tap) {
   const float* x =
@@ -42,10 +43,10 @@ __device__ inline float exact_sum(const OverlapParams& p, int group, int cout, c
   const float* w = static_cast<const float*>(p.weight) + int64_t{group} * p.cin_group * p.weight_step +
                    int64_t{cout} * p.k;
   float sum = 0;
-  for (int tap = first_tap; tap < end_tap; ++tap) {
+  for (int tap = first_tap; tap < end_tap && sum == sum; ++tap) {
     const float* x_at = x + turn.u - int64_t{tap} * p.step;
     const float* w_at = w + turn.slot + int64_t{tap} * p.tap_stride;
-    for (int channel = 0; channel < p.cin_group; ++channel) {
+    for (int channel = 0; channel < p.cin_group && sum == sum; ++channel) {
       sum = fmaf(__ldg(x_at), __ldg(w_at), sum);
       x_at += p.x_step[1];
       w_at += p.weight_step;

@@ -48,7 +48,8 @@ __device__ __forceinline__ bool any_unsure(const float (&sums)[kNi][MmaAccumulat
   return poison != 0;
 }
 
-// The split's share of one output, of what is there.
+// The split's share of one output, of what is there. It ends at its first NaN, so that data that is NaN
+// throughout costs a term an output.
 template <class S>
 __device__ __noinline__ float exact_sum(const WindowParams& p, const Place& place, int row, int n, int i) {
   using T = typename S::T;
@@ -62,9 +63,9 @@ __device__ __noinline__ float exact_sum(const WindowParams& p, const Place& plac
   for (int index = place.first_slab; index < place.end_slab && sum == sum; ++index) {
     const Slab slab(p, index);
 #pragma unroll 1
-    for (int c = slab.channel; c < slab.channel + slab.channels; ++c) {
+    for (int c = slab.channel; c < slab.channel + slab.channels && sum == sum; ++c) {
 #pragma unroll 1
-      for (int k = slab.tap; k < min(slab.tap + p.taps, p.k); ++k) {
+      for (int k = slab.tap; k < min(slab.tap + p.taps, p.k) && sum == sum; ++k) {
         const int64_t o = first + int64_t{k} * p.dilation;
         if (o < 0 || o >= p.lout) continue;
         sum = fma(factor<typename S::A>(__ldg(dy + c * p.dy_step[1] + o)),
