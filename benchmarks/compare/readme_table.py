@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 
 import drawn_table
+import gradient_targets
 import hopper_table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -182,7 +183,7 @@ def first_calls(result):
 VIEWS = {"first_calls": first_calls, "decoders": decoders, "decoders-summary": decoders_summary,
          "conv_passes": conv_passes, "torch_cpu": cpu, "cpu_targets": cpu_targets, "torch_cuda": cuda, "torch_cuda-summary": cuda_summary,
          "random_large": random_large, "model": model, "drawn_cuda": drawn_table.markdown,
-         "drawn_cuda-slowest": drawn_table.slowest}
+         "drawn_cuda-slowest": drawn_table.slowest, "gradient_targets": gradient_targets.markdown}
 RESULTS = ROOT / "benchmarks" / "results"
 
 

@@ -230,10 +230,13 @@ class PassWriter : PassRows<S> {
     for_each_nan(sums, all, [&](int i) {
       const auto [row, at] = place_of_register(i);
       const int64_t column = first_column + at, n = column / p_.columns.sample_columns;
-      if (n >= p_.sizes.samples || row / p_.sizes.phases >= couts_) return;
+      const int64_t u = column - n * p_.columns.sample_columns + p_.columns.first_u;
+      // The sum of parts reads outputs alone; sums of other columns are of what memory held.
+      const int64_t o =
+          u * p_.sizes.stride + int64_t{row % p_.sizes.phases} * p_.sizes.dilation - p_.sizes.padding;
+      if (n >= p_.sizes.samples || row / p_.sizes.phases >= couts_ || o < 0 || o >= p_.sizes.lout) return;
       static_cast<float*>(p_.operands.output)[(first_row + row) * p_.columns.partial_columns + column] =
-          sum_again<S>(p_, block_, row_block_, row, n,
-                       column - n * p_.columns.sample_columns + p_.columns.first_u);
+          sum_again<S>(p_, block_, row_block_, row, n, u);
     });
   }
 
