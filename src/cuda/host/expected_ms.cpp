@@ -81,8 +81,8 @@ struct DepthwiseWeights {
   double start = 3.1e-3, memory = 1.0, again = 0.77, product = 0.127e-9, output = 0.12e-9, row = 0.68e-6;
 } constexpr kDepthwise;
 
-// Of cuda.simt.gather: a warp, a load of one, an output of one; of the chain of a thread's terms. Fitted to
-// 184 drawn problems, within 5% on half of them.
+// Of cuda.simt.gather: seconds of a warp, of each of its loads and outputs; milliseconds of a term of a
+// thread's chain. Fitted to 184 drawn problems, within 5% on half of them.
 struct GatherWeights {
   double start = 2.8e-3, memory = 0.64, warp = 0.6e-9, load = 17e-12, output = 18e-12, term = 0.11e-3;
 } constexpr kGather;
@@ -179,8 +179,8 @@ double gather_ms(const Problem& p, const DeviceInfo& d) {
   const simt::GatherWork work = simt::gather_work(p);
   const auto terms = static_cast<double>(p.cin_per_group() * core::Polyphase(p).taps);
   const double loads = terms * (work.couts + work.positions), outputs = work.couts * work.positions;
-  const double cycles = kGather.warp + kGather.load * loads + kGather.output * outputs;
-  return kGather.start + kGather.memory * memory_ms(p, d) + 1e3 * slower(d) * work.warps * cycles +
+  const double seconds = kGather.warp + kGather.load * loads + kGather.output * outputs;
+  return kGather.start + kGather.memory * memory_ms(p, d) + 1e3 * slower(d) * work.warps * seconds +
          kGather.term * terms;
 }
 

@@ -19,18 +19,17 @@ using core::DeviceInfo;
 using core::Problem;
 using plan::KernelEntry;
 
-// Families' models choose among their own plans; between families they are off by up to 3. So a family's time
-// is taken as a start, its model, and the time of copying as many bytes as dw has, each with a weight: fitted
-// to all kernels of 714 drawn problems (240 layers in bf16, tf32 and ieee; H200, in a graph). On these the
-// choice takes 1.02 times as long as the fastest kernel (geometric mean) and is within 10% of it on 93%; by
-// the models alone, each with one factor, 1.09 times, and 82%.
+// Families' models choose among their own plans; between families those of the tensor cores are off by up to
+// 3. So their time is taken as a start, the model, and that of copying as many bytes as dw has, each with a
+// weight: fitted to all kernels of 714 drawn problems (240 layers in bf16, tf32 and ieee; H200, in a graph).
+// On these the choice takes 1.02 times as long as the fastest kernel (geometric mean) and is within 10% of it
+// on 93%; by the models alone, each with one factor, 1.09 times, and 82%.
 struct FamilyWeights {
   double start, model, dw;  // seconds; of the model's seconds; of those of a copy
 };
 struct ByMode {
   FamilyWeights half, tf32, other;  // 16 bits; tf32; ieee float32 and f64
 };
-constexpr ByMode kSimtWeights = {{0, 1, 0}, {0, 1, 0}, {0, 1, 0}};  // fitted in their own models
 constexpr ByMode kSm80WeightWeights = {{0, 1.77, 11}, {0, 1.35, 7.6}, {1.1e-6, 1.14, 9.8}};
 constexpr ByMode kSm90WeightWeights = {{0, 1.76, 21}, {0, 1.67, 14}, {0, 1.67, 14}};
 constexpr ByMode kBlockedWeights = {{0, 0.84, 1.0}, {0, 0.79, 1.6}, {0, 0.84, 0.1}};
@@ -45,8 +44,8 @@ double weighted(const ByMode& by_mode, double seconds, const Problem& p, const D
 
 // Of a kernel that can run the problem.
 double expected_seconds(const KernelEntry& entry, const Problem& p, const DeviceInfo& d) {
-  if (&entry == &kSimtOuter) return weighted(kSimtWeights, simt::outer_plan(p, d).seconds, p, d);
-  if (&entry == &kSimtWeight) return weighted(kSimtWeights, simt::weight_plan(p, d).seconds, p, d);
+  if (&entry == &kSimtOuter) return simt::outer_plan(p, d).seconds;
+  if (&entry == &kSimtWeight) return simt::weight_plan(p, d).seconds;
   if (&entry == &kSm80Weight) return weighted(kSm80WeightWeights, weight_search(p, d).cost.total, p, d);
   if (&entry == &kSm90Weight) return weighted(kSm90WeightWeights, sm90_weight_search(p, d).cost.total, p, d);
   return weighted(kBlockedWeights, sm90_weight_blocked_plan(p, d).cost.total, p, d);

@@ -58,9 +58,7 @@ __global__ void __launch_bounds__(256) gather_kernel(const GatherParams a) {
         }
       }
       const int64_t reach = k0 < a.k ? k0 * a.dilation : 0;  // without taps there is no k0*dilation
-      // floor((r - reach) / stride); the sizes are those of 32 bits nearly always.
-      const int64_t shift0 =
-          r >= reach ? divide(r - reach, a.stride) : -divide(reach - r + a.stride - 1, a.stride);
+      const int64_t shift0 = floor_div(r - reach, a.stride);
       const T* x_channel =
           static_cast<const T*>(a.x) + n * a.x_sample + group * a.cin_per_group * a.x_channel;
       const T* w_channel =

@@ -207,9 +207,7 @@ std::unique_ptr<const plan::Kernel> strided_kernel(const Problem& problem, const
 namespace {
 
 std::string refusal(const Problem& p, const DeviceInfo& device) {
-  if (std::string other = plan::other_operation(p, core::Operation::strided); !other.empty()) return other;
-  if (device.sm < 70) return "compute capability below 7.0";
-  if (std::string far = core::beyond_tiles(p); !far.empty()) return far;
+  if (std::string words = simt_refusal(p, device, core::Operation::strided); !words.empty()) return words;
   constexpr int64_t kCount = 1 << 20;
   if (p.stride >= kCount || p.k >= kCount || core::Size(p.dilation) * p.k >= kCount) {
     return "stride or dilation times k of 2^20 or more";

@@ -10,6 +10,7 @@
 #include "cuda/plan/memo.hpp"
 #include "cuda/plan/report.hpp"
 #include "cuda/plan/tensor.hpp"
+#include "cuda/sm80/raw_plan.hpp"
 
 namespace tconv::cuda {
 namespace {
@@ -215,10 +216,8 @@ OverlapPlan overlap_plan_of(const Problem& p, const core::DeviceInfo& d, const O
 OverlapPlan overlap_plan(const Problem& p, const core::DeviceInfo& d, bool batch_invariant) {
   static thread_local Memo<OverlapPlan> memo;
   return memo.get(p, d, batch_invariant, [&] {
-    if (!batch_invariant || p.n == 1) return cheapest(p, d, 0);
-    Problem one = p;
-    one.n = 1;
-    return cheapest(p, d, cheapest(one, d, 0).config.splits);
+    return plan_with_splits(p, batch_invariant,
+                            [&](const Problem& of, int splits) { return cheapest(of, d, splits); });
   });
 }
 
@@ -244,23 +243,19 @@ std::string describe(const OverlapPlan& plan, const Problem& p) {
                     " cout x " + std::to_string(k.whole ? k.k : k.taps * k.chunk) + " k by " +
                     std::to_string(k.own) + " positions of all samples";
   if (k.halo > 0) out += " and " + std::to_string(k.halo) + " before them";
-  if (k.splits > 1)
-    out += ", depth split over a cluster of " + std::to_string(k.splits) + " and summed in order";
+  out += split_words(k.splits);
   const auto words = [](OverlapCopy copy) { return std::to_string(static_cast<int>(copy)) + " bytes"; };
   return out + ", weights as they are in copies of " + words(k.weight_copy) + ", x of " + words(k.x_copy);
 }
 
 std::vector<plan::StageLine> stages(const OverlapPlan& plan, const Problem& p) {
   const OverlapParams& k = plan.params;
-  const std::string cluster =
-      k.splits > 1 ? "a cluster of " + std::to_string(k.splits) + " blocks" : "a block";
   const OverlapTile& tile = kOverlapTiles[plan.config.tile];
   const std::string ring = std::to_string(tile.stages) + " stages of " +
                            std::to_string(tile.stage_bytes / static_cast<int>(size_of(p.dtype))) +
                            " channels";
   const std::string adds = k.splits > 1 ? ", splits in order through the cluster's shared memory" : "";
-  return {{"schedule", cluster + " a tile, " + std::to_string(plan.blocks) + " blocks, neighbours share " +
-                           (k.rows_first ? "columns" : "rows")},
+  return {cluster_schedule_line(k.splits, plan.blocks, k.rows_first),
           {"source", "x as it lies in memory, by asynchronous copies: " + ring},
           {"weights", "raw, by asynchronous copies into the same stages"},
           {"product", "mma.sync m16n8, every tap with every position once"},

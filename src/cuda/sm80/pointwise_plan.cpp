@@ -1,8 +1,6 @@
 #include "cuda/sm80/pointwise_plan.hpp"
 
 #include <algorithm>
-#include <initializer_list>
-#include <numeric>
 
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
@@ -10,6 +8,7 @@
 #include "cuda/plan/memo.hpp"
 #include "cuda/plan/report.hpp"
 #include "cuda/plan/tensor.hpp"
+#include "cuda/sm80/raw_plan.hpp"
 
 namespace tconv::cuda {
 namespace {
@@ -23,13 +22,6 @@ constexpr int64_t kCount = int64_t{1} << 30;
 
 bool is_strided(const Problem& p) {
   return p.operation == core::Operation::strided;
-}
-
-// The largest power of two, up to 16, that divides every number.
-int64_t boundary(std::initializer_list<int64_t> numbers) {
-  int64_t all = 16;
-  for (const int64_t number : numbers) all = std::gcd(all, number);
-  return all;
 }
 
 void set_sizes(PointwisePlan& plan, const Problem& p) {
@@ -46,8 +38,8 @@ void set_sizes(PointwisePlan& plan, const Problem& p) {
   plan.turned = !strided;
   k.weight_step = plan.turned ? k.rows : k.depth;
   k.x_copy = pointwise_copy(
-      boundary({p.n > 1 ? steps[0] * element : 0, channels > 1 ? steps[1] * element : 0}), int(element));
-  k.weight_copy = pointwise_copy(boundary({k.weight_step * element}), int(element));
+      boundary_of({p.n > 1 ? steps[0] * element : 0, channels > 1 ? steps[1] * element : 0}), int(element));
+  k.weight_copy = pointwise_copy(boundary_of({k.weight_step * element}), int(element));
   k.vectors = p.l % 4 == 0;
 }
 
@@ -110,10 +102,8 @@ PointwisePlan pointwise_plan_of(const Problem& p, const DeviceInfo& d, const Poi
 PointwisePlan pointwise_plan(const Problem& p, const DeviceInfo& d, bool batch_invariant) {
   static thread_local Memo<PointwisePlan> memo;
   return memo.get(p, d, batch_invariant, [&] {
-    if (!batch_invariant || p.n == 1) return cheapest(p, d, 0);
-    Problem one = p;
-    one.n = 1;
-    return cheapest(p, d, cheapest(one, d, 0).config.splits);
+    return plan_with_splits(p, batch_invariant,
+                            [&](const Problem& of, int splits) { return cheapest(of, d, splits); });
   });
 }
 
@@ -147,29 +137,21 @@ std::string pointwise_refusal(const Problem& p, const DeviceInfo& d) {
 
 std::string describe(const PointwisePlan& plan, const Problem& p) {
   const PointwiseTile& tile = kPointwiseTiles[plan.config.tile];
-  std::string out = std::string(name_of(arithmetic_of(p))) + ", tile of " + std::to_string(tile.rows) +
-                    " channels x " + std::to_string(tile.columns) + " positions";
-  if (plan.params.splits > 1) {
-    out += ", depth split over a cluster of " + std::to_string(plan.params.splits) + " and summed in order";
-  }
-  return out;
+  return std::string(name_of(arithmetic_of(p))) + ", tile of " + std::to_string(tile.rows) + " channels x " +
+         std::to_string(tile.columns) + " positions" + split_words(plan.params.splits);
 }
 
 std::vector<plan::StageLine> stages(const PointwisePlan& plan, const Problem& p) {
   const PointwiseParams& k = plan.params;
   const int element = static_cast<int>(size_of(p.dtype));
-  const std::string cluster =
-      k.splits > 1 ? "a cluster of " + std::to_string(k.splits) + " blocks" : "a block";
-  const std::string adds = k.splits > 1 ? ", splits added in order through the cluster's shared memory" : "";
-  return {{"schedule", cluster + " a tile, " + std::to_string(plan.blocks) + " blocks, neighbours share " +
-                           (k.rows_first ? "columns" : "rows")},
+  return {cluster_schedule_line(k.splits, plan.blocks, k.rows_first),
           {"source", "rows as they lie in memory, by " + copies(k.x_copy, element) + ": " +
                          std::to_string(k.stages) + " stages of " +
                          std::to_string(kPointwiseSlabBytes / element) + " channels"},
           {"weights", "raw, by " + copies(k.weight_copy, element) + " into the same stages"},
           {"product", "mma.sync m16n8"},
           epilogue_line(p),
-          {"writer", "sums into shared memory, then rows of positions" + adds}};
+          staged_writer_line(k.splits)};
 }
 
 std::string where(const PointwisePlan& plan, const Problem& p, int64_t element) {

@@ -3,32 +3,14 @@
 #pragma once
 
 #include "cuda/device/epilogue.cuh"
-#include "cuda/device/writers.cuh"
 #include "cuda/sm80/overlap_store.cuh"
 #include "cuda/sm80/pointwise_source.cuh"
 #include "cuda/sm80/raw_operands.cuh"
+#include "cuda/sm80/staged_sums.cuh"
 
 namespace tconv::cuda::sm80::pointwise {
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-
-template <class S, class Sums>
-__device__ __forceinline__ void stage_sums(float* staged, const Sums& sums, int first_row, int first_column) {
-  using Map = MmaAccumulator;
-  const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int i = 0; i < S::kMi; ++i) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      float* to = staged + (first_row + i * Map::kRows + Map::row(lane, 2 * half)) * S::kSumPitch +
-                  first_column + Map::column(lane, 0);
-#pragma unroll
-      for (int j = 0; j < S::kNi; ++j) {
-        store_pair(to + j * Map::kColumns, sums[i][j][2 * half], sums[i][j][2 * half + 1]);
-      }
-    }
-  }
-}
 
 // The split's share of one output.
 template <class S>

@@ -12,6 +12,7 @@
 #include "cuda/plan/memo.hpp"
 #include "cuda/plan/report.hpp"
 #include "cuda/plan/tensor.hpp"
+#include "cuda/sm80/raw_plan.hpp"
 
 namespace tconv::cuda {
 namespace {
@@ -48,22 +49,15 @@ void set_depth(WindowParams& k, const Problem& p, int64_t element) {
   k.slabs = static_cast<int>(ceil_div(couts, channels) * k.chunks);
 }
 
-// The largest power of two, up to 16, that divides every number.
-int64_t boundary(std::initializer_list<int64_t> numbers) {
-  int64_t all = 16;
-  for (const int64_t number : numbers) all = std::gcd(all, number);
-  return all;
-}
-
 int64_t weight_boundary(const WindowParams& k, const Problem& p, int64_t element) {
   const int64_t row = p.cout_per_group() * p.k * element;
-  if (k.slabs == 1) return boundary({row});
-  return boundary({row, p.k * k.channels * element, k.chunks > 1 ? k.taps * element : 0});
+  if (k.slabs == 1) return boundary_of({row});
+  return boundary_of({row, p.k * k.channels * element, k.chunks > 1 ? k.taps * element : 0});
 }
 
 int64_t dy_boundary(const Problem& p, int64_t element) {
   const auto steps = p.y_steps();
-  return boundary(
+  return boundary_of(
       {p.lout() * element, p.n > 1 ? steps[0] * element : 0, p.cout > 1 ? steps[1] * element : 0});
 }
 
@@ -178,10 +172,8 @@ WindowPlan window_plan_of(const Problem& p, const DeviceInfo& d, const WindowCon
 WindowPlan window_plan(const Problem& p, const DeviceInfo& d, bool batch_invariant) {
   static thread_local Memo<WindowPlan> memo;
   return memo.get(p, d, batch_invariant, [&] {
-    if (!batch_invariant || p.n == 1) return cheapest(p, d, 0);
-    Problem one = p;
-    one.n = 1;
-    return cheapest(p, d, cheapest(one, d, 0).config.splits);
+    return plan_with_splits(p, batch_invariant,
+                            [&](const Problem& of, int splits) { return cheapest(of, d, splits); });
   });
 }
 

@@ -1,5 +1,6 @@
 #include "cuda/plan/report.hpp"
 #include "cuda/plan/tensor.hpp"
+#include "cuda/sm80/raw_plan.hpp"
 #include "cuda/sm80/window_plan.hpp"
 
 namespace tconv::cuda {
@@ -22,28 +23,21 @@ std::string slab_of(const WindowParams& k) {
 std::string describe(const WindowPlan& plan, const Problem& p) {
   const WindowParams& k = plan.params;
   const WindowTile& tile = kWindowTiles[plan.config.tile];
-  std::string out = std::string(name_of(arithmetic_of(p))) + ", tile of " + std::to_string(tile.rows) +
-                    " ci x " + std::to_string(tile.columns) + " positions of all samples";
-  if (k.splits > 1) {
-    out += ", depth split over a cluster of " + std::to_string(k.splits) + " and summed in order";
-  }
-  return out + ", slabs of " + slab_of(k) + " with windows of " + std::to_string(plan.window);
+  return std::string(name_of(arithmetic_of(p))) + ", tile of " + std::to_string(tile.rows) + " ci x " +
+         std::to_string(tile.columns) + " positions of all samples" + split_words(k.splits) + ", slabs of " +
+         slab_of(k) + " with windows of " + std::to_string(plan.window);
 }
 
 std::vector<plan::StageLine> stages(const WindowPlan& plan, const Problem& p) {
   const WindowParams& k = plan.params;
   const int element = static_cast<int>(size_of(p.dtype));
-  const std::string cluster =
-      k.splits > 1 ? "a cluster of " + std::to_string(k.splits) + " blocks" : "a block";
-  const std::string adds = k.splits > 1 ? ", splits added in order through the cluster's shared memory" : "";
-  return {{"schedule", cluster + " a tile, " + std::to_string(plan.blocks) + " blocks, neighbours share " +
-                           (k.rows_first ? "columns" : "rows")},
+  return {cluster_schedule_line(k.splits, plan.blocks, k.rows_first),
           {"source", "windows of dy as they lie in memory, by " + words(k.dy_pieces, element) + ": " +
                          std::to_string(k.stages) + " stages of " + slab_of(k)},
           {"weights", "raw, by " + words(k.weight_pieces, element) + " into the same stages"},
           {"product", "mma.sync m16n8, elements of dy by a table of (channel, tap)"},
           epilogue_line(p),
-          {"writer", "sums into shared memory, then rows of positions" + adds}};
+          staged_writer_line(k.splits)};
 }
 
 }  // namespace tconv::cuda

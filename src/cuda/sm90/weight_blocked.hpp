@@ -31,7 +31,7 @@
 // large sums, which the tensor cores truncate. A stage's sums are added to a total in float32.
 //
 // A zero that stands for no element makes NaN of an infinite one; such sums are made again from the products
-// that exist (float32 also where they are infinite, since rounding an operand may overflow).
+// that exist (of ieee float32 also where they are infinite, since rounding a part may overflow).
 #pragma once
 
 #include "cuda/device/arithmetic.hpp"

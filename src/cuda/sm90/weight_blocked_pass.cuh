@@ -17,8 +17,8 @@ struct HalfMode {
   using Word = uint16_t;
   static constexpr Arithmetic kMode = std::is_same_v<T, __half> ? Arithmetic::f16 : Arithmetic::bf16;
   static constexpr int kParts = 1, kPlanes = 8, kPositions = 1, kRows = 1, kEach = 2;
-  static constexpr bool kRounds =
-      false;  // infinite parts of an operand that is finite where sums are made again
+  // What is multiplied may be infinite where operand() is not.
+  static constexpr bool kRounds = false;
   __device__ static void units(const Word (&v)[8], uint4 (&parts)[1]) {
     auto pair = [&](int i) { return v[2 * i] | static_cast<uint32_t>(v[2 * i + 1]) << 16; };
     parts[0] = {pair(0), pair(1), pair(2), pair(3)};
