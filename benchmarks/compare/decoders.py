@@ -14,8 +14,8 @@ import argparse
 import copy
 import datetime
 import itertools
-import math
 import platform
+import statistics
 import sys
 import time
 
@@ -212,7 +212,7 @@ def provenance(device):
 
 def result_of(options, rows):
     gains = [row["gain"] for row in rows if "gain" in row]
-    means = {"geomean": math.exp(sum(map(math.log, gains)) / len(gains)), "minimum": min(gains)} if gains else {}
+    means = {"geomean": statistics.geometric_mean(gains), "minimum": min(gains)} if gains else {}
     return {"benchmark": "decoders", **provenance(options.device), **means, "rows": rows}
 
 

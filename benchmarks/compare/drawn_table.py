@@ -1,9 +1,11 @@
 """Tables of `torch_cuda.py --draw`, of one seed or of several together; readme_table.py puts them into the docs."""
 
 import json
-import math
 import re
 from pathlib import Path
+from statistics import geometric_mean
+
+from markdown_table import table
 
 PRODUCTS, MODES = ("transposed", "strided", "weight"), ("tf32", "bf16", "f16", "ieee")
 
@@ -21,10 +23,6 @@ def read(paths):
     rows = [{**row, "seed": result["seed"]} for result in results for row in result["rows"]]
     dates = sorted({result["date"] for result in results})
     return {**first, "date": " and ".join(dates), "rows": rows, "seeds": sorted({row["seed"] for row in rows})}
-
-
-def geomean(values):
-    return math.exp(sum(map(math.log, values)) / len(values))
 
 
 def groups(rows):
@@ -45,22 +43,17 @@ def shape(row):
     return re.sub(r"^(strided|weight) | (f32|bf16|f16)\b| (tf32|ieee)$", "", row["problem"])
 
 
-def table(header, rows):
-    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
-
-
 def markdown(result):
     """Geometric means, and how many layers are behind."""
     rows = []
     for product, mode, mine in groups(result["rows"]):
         raw = ratios(mine)
         of_seed = [ratios([row for row in mine if row["seed"] == seed]) for seed in result["seeds"]]
-        packed = "-" if product == "weight" else f"{geomean(ratios(mine, weights='packed')):.2f}x"
-        cells = [product, mode, str(len(mine)), f"{geomean(raw):.2f}x"]
+        packed = "-" if product == "weight" else f"{geometric_mean(ratios(mine, weights='packed')):.2f}x"
+        cells = [product, mode, str(len(mine)), f"{geometric_mean(raw):.2f}x"]
         if len(of_seed) > 1:
-            cells.append(" / ".join(f"{geomean(each):.2f}x" if each else "-" for each in of_seed))
-        rows.append([*cells, packed, f"{geomean(ratios(mine, 'eager')):.2f}x",
+            cells.append(" / ".join(f"{geometric_mean(each):.2f}x" if each else "-" for each in of_seed))
+        rows.append([*cells, packed, f"{geometric_mean(ratios(mine, 'eager')):.2f}x",
                      f"{sum(each < 1 for each in raw)} ({sum(each < 1 for each in raw) / len(raw):.0%})",
                      f"{min(raw):.2f}x"])
     seeds = ", ".join(map(str, result["seeds"]))

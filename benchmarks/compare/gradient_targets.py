@@ -18,6 +18,7 @@ from pathlib import Path
 
 import draw
 import problem_floor
+from markdown_table import table
 
 TARGETS = Path(__file__).resolve().parent / "gradient_targets.tsv"
 PASSES = ("input", "weight", "all")
@@ -141,7 +142,7 @@ def cells_of(row, name, target):
 def markdown(result):
     header = ["layer", "mode", "gradients", "PyTorch's best", "target", "reached", "met"]
     measured = {row["problem"]: row for row in result["rows"]}
-    lines = [header, ["---"] * len(header)]
+    lines = []
     met = count = 0
     for name, problem, wanted in targets():
         for key, target in wanted.items():
@@ -150,8 +151,7 @@ def markdown(result):
             cells = cells_of(row, key, target) if there else ["-", f"{target:.3f}", "not measured", "-"]
             count, met = count + 1, met + (cells[-1] == "yes")
             lines.append([name, problem_floor.parse(problem).mode, key, *cells])
-    table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    return f"{table}\n\n{met} of {count} targets met."
+    return f"{table(header, lines)}\n\n{met} of {count} targets met."
 
 
 def run(options):

@@ -6,6 +6,7 @@ mode and seed. Several files are several seeds. Needs matplotlib.
 
 import argparse
 from pathlib import Path
+from statistics import geometric_mean
 
 import drawn_table
 from plot_axes import plt
@@ -25,7 +26,7 @@ def draw_product(axis, product, result):
                 continue
             share = [100 * (at + 0.5) / len(values) for at in range(len(values))]
             axis.plot(share, values, STYLES[place % len(STYLES)], color=COLORS[mode], linewidth=1.4,
-                      label=f"{mode}, seed {seed}: {drawn_table.geomean(values):.2f}x")
+                      label=f"{mode}, seed {seed}: {geometric_mean(values):.2f}x")
     axis.axhline(1, color="black", linewidth=0.8)
     axis.set_yscale("log")
     every = drawn_table.ratios(result["rows"])

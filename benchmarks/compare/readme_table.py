@@ -10,32 +10,28 @@ results, the place stays empty. Numbers in those tables are never typed by hand.
 """
 
 import json
-import math
 import re
 import sys
 from pathlib import Path
+from statistics import geometric_mean
 
 import drawn_table
 import gradient_targets
 import hopper_table
+from markdown_table import table
 
 ROOT = Path(__file__).resolve().parents[2]
 MARKED = re.compile(r"(<!-- table:([\w.-]+) -->\n).*?(<!-- end -->)", re.S)
 
 
 def geomean(values):
-    return math.exp(sum(map(math.log, values)) / len(values)) if values else float("nan")
+    return geometric_mean(values) if values else float("nan")
 
 
 def heading(result):
     versions = ", ".join(f"{name} {value}" for name, value in result["versions"].items() if name != "tconv")
     versions = versions or result["versions"]["tconv"]
     return f"{result['machine']}; {versions}; {result['date']}."
-
-
-def table(header, rows):
-    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
 def cpu(result):
