@@ -16,8 +16,10 @@
 //
 //   for each unit (16 groups, n), units spread over threads:
 //     w -> [ci][co][k][16], once for consecutive samples;  dy[n] -> [co][o][16]
-//     for ci, i:  acc[16] = bias[ci];  for co, k: acc += w[ci][co][k] * dy[co][stride*i - padding +
-//     k*dilation] dx[n] <- [ci][i][16]
+//     for ci, i:
+//       acc[16] = bias[ci]
+//       for co, k:  acc += w[ci][co][k] * dy[co][stride*i - padding + k*dilation]
+//     dx[n] <- [ci][i][16]
 //
 // k*dilation - padding = stride*shift(k) + phase(k), as in cpu.strided, whose repairs this family shares.
 // What it saves is what a matrix product needs around it: a panel, sums and their stores for each group.
