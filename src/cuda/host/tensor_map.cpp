@@ -59,4 +59,17 @@ Status make_tensor_map(const TensorShape& shape, TensorMap& map) {
   return {};
 }
 
+Status make_rows_map(const core::Problem& product, const void* x, const int64_t (&steps)[2], int width,
+                     int channels, TensorMap& map) {
+  const auto element = static_cast<int64_t>(core::size_of(product.dtype));
+  const int64_t row = steps[1] * element, sample = product.n > 1 ? steps[0] * element : row;
+  const int64_t cin = product.cin_per_group();
+  return make_tensor_map({x,
+                          static_cast<int>(element),
+                          {product.l, cin, product.groups, product.n},
+                          {row, row * cin, sample},
+                          {width, channels, 1, 1}},
+                         map);
+}
+
 }  // namespace tconv::cuda

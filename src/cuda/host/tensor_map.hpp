@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "core/problem.hpp"
 #include "core/status.hpp"
 #include "cuda/sm90/dense.hpp"
 
@@ -22,5 +23,11 @@ struct TensorShape {
 // If the driver does not support this, the result is a status with a message. Nothing links the driver: the
 // runtime provides the address of its function.
 core::Status make_tensor_map(const TensorShape& shape, TensorMap& map);
+
+// A map of x as a product reads it: rows (position, channel of a group, group, sample), of which a copy takes
+// `width` positions of `channels` channels. steps: of a sample and of a channel, in elements. A dimension of
+// one may have any step.
+core::Status make_rows_map(const core::Problem& product, const void* x, const int64_t (&steps)[2], int width,
+                           int channels, TensorMap& map);
 
 }  // namespace tconv::cuda

@@ -6,23 +6,10 @@
 #include <vector>
 
 #include "cuda/host/transposed_form.hpp"
+#include "cuda/plan/plan_words.hpp"
 #include "cuda/plan/tensor.hpp"
 
 namespace tconv::cuda {
-
-// The plan's own functions, which the kernel's members of the same names would hide.
-template <class Plan>
-std::string words_of_plan(const Plan& plan, const core::Problem& product) {
-  return describe(plan, product);
-}
-template <class Plan>
-std::vector<plan::StageLine> stages_of_plan(const Plan& plan, const core::Problem& product) {
-  return stages(plan, product);
-}
-template <class Plan>
-std::string maker_in_plan(const Plan& plan, const core::Problem& product, int64_t element) {
-  return where(plan, product, element);
-}
 
 // Plan: with packed_bytes, phases and cost, and describe(), stages() and where() of it and the form's
 // product.

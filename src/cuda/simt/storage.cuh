@@ -6,14 +6,9 @@
 #include "cuda/device/divide.cuh"
 #include "cuda/device/divisor.hpp"
 #include "cuda/device/epilogue.cuh"
+#include "cuda/device/floor_div.cuh"
 
 namespace tconv::cuda::simt {
-
-// Towards minus infinity, b > 0.
-__host__ __device__ inline int64_t floor_div(int64_t a, int64_t b) {
-  const int64_t q = a / b;
-  return a % b < 0 ? q - 1 : q;
-}
 
 // Cuts the lowest of mixed-radix digits off an index and returns it.
 __device__ __forceinline__ int64_t take_digit(int64_t& index, int64_t radix) {

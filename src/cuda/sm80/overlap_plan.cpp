@@ -7,7 +7,6 @@
 #include "core/polyphase.hpp"
 #include "cuda/host/phases.hpp"
 #include "cuda/plan/geometry.hpp"
-#include "cuda/plan/memo.hpp"
 #include "cuda/plan/report.hpp"
 #include "cuda/plan/tensor.hpp"
 #include "cuda/sm80/raw_plan.hpp"
@@ -214,19 +213,13 @@ OverlapPlan overlap_plan_of(const Problem& p, const core::DeviceInfo& d, const O
 }
 
 OverlapPlan overlap_plan(const Problem& p, const core::DeviceInfo& d, bool batch_invariant) {
-  static thread_local Memo<OverlapPlan> memo;
-  return memo.get(p, d, batch_invariant, [&] {
-    return plan_with_splits(p, batch_invariant,
-                            [&](const Problem& of, int splits) { return cheapest(of, d, splits); });
-  });
+  return plan_with_splits(p, d, batch_invariant,
+                          [&](const Problem& of, int splits) { return cheapest(of, d, splits); });
 }
 
 std::string overlap_refusal(const Problem& p, const core::DeviceInfo& d) {
   if (std::string other = plan::other_operation(p, core::Operation::transposed); !other.empty()) return other;
-  if (d.sm < 80) return "compute capability below 8.0: no tf32 or bfloat16 tensor cores";
-  if (p.dtype == core::DType::f64) {
-    return "dtype f64: this kernel is for float32 and 16-bit types";
-  }
+  if (std::string none = no_mma(p, d); !none.empty()) return none;
   if (const plan::Support takes = tensor_supports(p); !takes.ok) return takes.reason;
   if (!phases_of(p).interleaved) return "dilation skews the phases";
   if (p.n * p.l < 1 || p.y_elements() < 1) return "no position";

@@ -4,26 +4,10 @@
 
 #include "cuda/device/accumulator.hpp"
 #include "cuda/device/epilogue.cuh"
-#include "cuda/device/ptx/sm80.cuh"
+#include "cuda/sm80/cluster_sums.cuh"
 #include "cuda/sm80/overlap_exact.cuh"
 
 namespace tconv::cuda::sm80::overlap {
-
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-__device__ inline void cluster_barrier() {
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;\n" ::
-                   : "memory");
-}
-// From the shared memory of the cluster's block `rank`, at the address that `own` has in this block's.
-__device__ inline float load_cluster(uint32_t own, int rank) {
-  float v;
-  asm volatile("{.reg .b32 at;\nmapa.shared::cluster.u32 at, %1, %2;\nld.shared::cluster.f32 %0, [at];\n}\n"
-               : "=f"(v)
-               : "r"(own), "r"(rank)
-               : "memory");
-  return v;
-}
-#endif
 
 // products[column][row]: lanes that store lie in all banks, and so do those that read neighbouring rows.
 template <class S, class Sums>
@@ -63,22 +47,6 @@ struct Turns {
     count = before(end - 1, true) - first;
   }
 };
-
-// One product's splits, in order.
-template <int kSplits>
-__device__ __forceinline__ float split_sum(const float* product) {
-  if constexpr (kSplits == 1) return *product;
-  float sum = 0;
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  const uint32_t at = ptx::shared_address(product);
-  float parts[kSplits];
-#pragma unroll
-  for (int rank = 0; rank < kSplits; ++rank) parts[rank] = load_cluster(at, rank);
-#pragma unroll
-  for (int rank = 0; rank < kSplits; ++rank) sum += parts[rank];
-#endif
-  return sum;
-}
 
 // Where the outputs of a place (n, u, slot) are, of every cout of the tile.
 struct OutputPlace {

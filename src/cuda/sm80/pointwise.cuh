@@ -67,13 +67,7 @@ class Warp {
       for (int j = 0; j < S::kNi; ++j) {
         const uint32_t low = ptx::load_shared4(at + j * 32);
         const uint32_t high = ptx::load_shared4(at + j * 32 + 4 * S::kXPitch);
-        unfit_.note(low, 0);
-        unfit_.note(high, 1);
-        uint32_t x[A::kParts], y[A::kParts];
-        prepare<A>(low, x);
-        prepare<A>(high, y);
-#pragma unroll
-        for (int q = 0; q < A::kParts; ++q) b[j][q] = {x[q], y[q]};
+        prepare_column<A>(low, high, unfit_, b[j]);
       }
     } else {
 #pragma unroll
@@ -101,15 +95,7 @@ class Warp {
   __device__ __forceinline__ void load_weights(uint32_t at, int step, int i, uint4 (&a)[A::kParts]) {
     const uint4 raw = raw_weights(at, step, i);
     if constexpr (kWide) {
-      const uint32_t v[4] = {raw.x, raw.y, raw.z, raw.w};
-      uint32_t parts[4][A::kParts];
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        unfit_.note(v[e], 2 + e % 2);
-        prepare<A>(v[e], parts[e]);
-      }
-#pragma unroll
-      for (int q = 0; q < A::kParts; ++q) a[q] = {parts[0][q], parts[1][q], parts[2][q], parts[3][q]};
+      prepare_weights<A>(raw, unfit_, a);
     } else {
       a[0] = raw;
     }
@@ -118,16 +104,6 @@ class Warp {
   uint32_t x_, weight_;
   Unfit<A> unfit_;
 };
-
-__device__ __forceinline__ void wait_for_stage(int stages) {
-  if (stages <= 2) {
-    ptx::copy_async_wait<0>();
-  } else if (stages == 3) {
-    ptx::copy_async_wait<1>();
-  } else {
-    ptx::copy_async_wait<2>();
-  }
-}
 
 #endif
 

@@ -5,7 +5,6 @@
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
 #include "core/reach.hpp"
-#include "cuda/plan/memo.hpp"
 #include "cuda/plan/report.hpp"
 #include "cuda/plan/tensor.hpp"
 #include "cuda/sm80/raw_plan.hpp"
@@ -100,19 +99,15 @@ PointwisePlan pointwise_plan_of(const Problem& p, const DeviceInfo& d, const Poi
 }
 
 PointwisePlan pointwise_plan(const Problem& p, const DeviceInfo& d, bool batch_invariant) {
-  static thread_local Memo<PointwisePlan> memo;
-  return memo.get(p, d, batch_invariant, [&] {
-    return plan_with_splits(p, batch_invariant,
-                            [&](const Problem& of, int splits) { return cheapest(of, d, splits); });
-  });
+  return plan_with_splits(p, d, batch_invariant,
+                          [&](const Problem& of, int splits) { return cheapest(of, d, splits); });
 }
 
 std::string pointwise_refusal(const Problem& p, const DeviceInfo& d) {
   if (p.operation != core::Operation::transposed && !is_strided(p)) {
     return std::string("operation ") + name_of(p.operation) + ": this kernel is for transposed and strided";
   }
-  if (d.sm < 80) return "compute capability below 8.0: no tf32 or bfloat16 tensor cores";
-  if (p.dtype == core::DType::f64) return "dtype f64: this kernel is for float32 and 16-bit types";
+  if (std::string none = no_mma(p, d); !none.empty()) return none;
   if (p.k != 1 || p.stride != 1 || p.padding != 0 || p.lout() != p.l) {
     return "more than a tap, a stride or padding: this kernel is for pointwise layers";
   }
@@ -123,12 +118,8 @@ std::string pointwise_refusal(const Problem& p, const DeviceInfo& d) {
   if (core::Size(p.n) * p.l >= kCount || p.cin >= kCount || p.cout >= kCount) {
     return "positions or channels reach 2^30";
   }
-  // Three products of halves are a few units of 2^-24 off a product: within the promise of longer sums.
-  constexpr int64_t kTerms = 16;
   const int64_t depth = is_strided(p) ? p.cout_per_group() : p.cin_per_group();
-  if (arithmetic_of(p) == Arithmetic::ieee && depth < kTerms) {
-    return "ieee float32 with sums of fewer than 16 terms: a split product would be the error";
-  }
+  if (std::string few = too_few_terms(p, depth); !few.empty()) return few;
   for (int tile = 0; tile < kPointwiseTileCount; ++tile) {
     if (pointwise_plan_of(p, d, {tile, 1}).blocks > 0) return "";
   }
@@ -160,13 +151,10 @@ std::string where(const PointwisePlan& plan, const Problem& p, int64_t element) 
   const int64_t channels = int64_t{k.groups} * k.rows;
   const int64_t i = element % p.l, channel = element / p.l % channels, n = element / p.l / channels;
   const int64_t group = channel / k.rows, inner = channel % k.rows;
-  const int64_t row_tile = group * k.row_tiles.value + inner / tile.rows;
-  const int64_t column_tile = n * k.column_tiles.value + i / tile.columns;
-  const int64_t rows = int64_t{k.row_tiles.value} * k.groups, columns = k.column_tiles.value * p.n;
-  const int64_t at = k.rows_first ? column_tile * rows + row_tile : row_tile * columns + column_tile;
-  return element_text(p, element) + "; block " + std::to_string(at * k.splits) + ", row " +
-         std::to_string(inner % tile.rows) + " and column " + std::to_string(i % tile.columns) +
-         " of its tile";
+  return where_text(p, element, k,
+                    {group * k.row_tiles.value + inner / tile.rows, inner % tile.rows,
+                     n * k.column_tiles.value + i / tile.columns, i % tile.columns},
+                    int64_t{k.row_tiles.value} * k.groups, k.column_tiles.value * p.n);
 }
 
 }  // namespace tconv::cuda

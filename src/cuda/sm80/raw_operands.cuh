@@ -41,6 +41,44 @@ class Unfit {
   float poison_[4] = {};
 };
 
+// Four words of weights, as ldmatrix or four loads of a lane bring them, become an A fragment a part.
+template <class A>
+__device__ __forceinline__ void prepare_weights(const uint4& raw, Unfit<A>& unfit, uint4 (&a)[A::kParts]) {
+  const uint32_t v[4] = {raw.x, raw.y, raw.z, raw.w};
+  uint32_t parts[4][A::kParts];
+#pragma unroll
+  for (int e = 0; e < 4; ++e) {
+    unfit.note(v[e], 2 + e % 2);
+    prepare<A>(v[e], parts[e]);
+  }
+#pragma unroll
+  for (int q = 0; q < A::kParts; ++q) a[q] = {parts[0][q], parts[1][q], parts[2][q], parts[3][q]};
+}
+
+// Two words of x become a B fragment a part.
+template <class A>
+__device__ __forceinline__ void prepare_column(uint32_t low, uint32_t high, Unfit<A>& unfit,
+                                               uint2 (&b)[A::kParts]) {
+  unfit.note(low, 0);
+  unfit.note(high, 1);
+  uint32_t x[A::kParts], y[A::kParts];
+  prepare<A>(low, x);
+  prepare<A>(high, y);
+#pragma unroll
+  for (int q = 0; q < A::kParts; ++q) b[q] = {x[q], y[q]};
+}
+
+// Until the oldest of 2 to 4 stages is whole: all but the newest stages - 2 groups of copies have arrived.
+__device__ __forceinline__ void wait_for_stage(int stages) {
+  if (stages <= 2) {
+    ptx::copy_async_wait<0>();
+  } else if (stages == 3) {
+    ptx::copy_async_wait<1>();
+  } else {
+    ptx::copy_async_wait<2>();
+  }
+}
+
 // Sums that may be wrong: NaN, and infinities, which the largest numbers become when they are rounded.
 template <int kNi, int kMi>
 __device__ __forceinline__ bool any_infinite(const float (&sums)[kMi][kNi][MmaAccumulator::kRegisters]) {

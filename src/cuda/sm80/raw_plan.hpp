@@ -7,6 +7,9 @@
 #include <numeric>
 #include <string>
 
+#include "cuda/plan/memo.hpp"
+#include "cuda/plan/report.hpp"
+#include "cuda/plan/tensor.hpp"
 #include "plan/kernel_entry.hpp"
 
 namespace tconv::cuda {
@@ -18,14 +21,32 @@ inline int64_t boundary_of(std::initializer_list<int64_t> numbers) {
   return all;
 }
 
-// cheapest(problem, splits), 0: any splits. If samples must not depend on their batch, one sample alone says
-// how the depth is split.
+// Why mma.sync cannot take the problem's dtype here, or "".
+inline std::string no_mma(const core::Problem& p, const core::DeviceInfo& d) {
+  if (d.sm < 80) return "compute capability below 8.0: no tf32 or bfloat16 tensor cores";
+  if (p.dtype == core::DType::f64) return "dtype f64: this kernel is for float32 and 16-bit types";
+  return "";
+}
+
+// Three products of halves are a few units of 2^-24 off a product: within the promise of longer sums.
+inline std::string too_few_terms(const core::Problem& p, int64_t terms) {
+  constexpr int64_t kTerms = 16;
+  if (arithmetic_of(p) != Arithmetic::ieee || terms >= kTerms) return "";
+  return "ieee float32 with sums of fewer than 16 terms: a split product would be the error";
+}
+
+// The plan that cheapest(problem, splits) finds, splits 0 meaning any. If samples must not depend on their
+// batch, one sample alone says how the depth is split.
 template <class Cheapest>
-auto plan_with_splits(const core::Problem& p, bool batch_invariant, const Cheapest& cheapest) {
-  if (!batch_invariant || p.n == 1) return cheapest(p, 0);
-  core::Problem one = p;
-  one.n = 1;
-  return cheapest(p, cheapest(one, 0).config.splits);
+auto plan_with_splits(const core::Problem& p, const core::DeviceInfo& d, bool batch_invariant,
+                      const Cheapest& cheapest) {
+  static thread_local Memo<decltype(cheapest(p, 0))> memo;  // one for each family
+  return memo.get(p, d, batch_invariant, [&] {
+    if (!batch_invariant || p.n == 1) return cheapest(p, 0);
+    core::Problem one = p;
+    one.n = 1;
+    return cheapest(p, cheapest(one, 0).config.splits);
+  });
 }
 
 inline std::string split_words(int splits) {
@@ -42,6 +63,21 @@ inline plan::StageLine cluster_schedule_line(int splits, int64_t blocks, bool ro
 inline plan::StageLine staged_writer_line(int splits) {
   const std::string adds = splits > 1 ? ", splits added in order through the cluster's shared memory" : "";
   return {"writer", "sums into shared memory, then rows of positions" + adds};
+}
+
+// Where an output is made: the tile, and the place in it.
+struct OutputTile {
+  int64_t row_tile, row;
+  int64_t column_tile, column;
+};
+// row_tiles, column_tiles: of the whole problem.
+template <class Params>
+std::string where_text(const core::Problem& p, int64_t element, const Params& k, const OutputTile& at,
+                       int64_t row_tiles, int64_t column_tiles) {
+  const int64_t tile =
+      k.rows_first ? at.column_tile * row_tiles + at.row_tile : at.row_tile * column_tiles + at.column_tile;
+  return element_text(p, element) + "; block " + std::to_string(tile * k.splits) + ", row " +
+         std::to_string(at.row) + " and column " + std::to_string(at.column) + " of its tile";
 }
 
 }  // namespace tconv::cuda

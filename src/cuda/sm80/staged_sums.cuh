@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda/device/accumulator.hpp"
+#include "cuda/device/epilogue.cuh"
 #include "cuda/device/writers.cuh"
 
 namespace tconv::cuda::sm80 {
@@ -25,6 +26,17 @@ __device__ __forceinline__ void stage_sums(float* staged, const Sums& sums, int 
       }
     }
   }
+}
+
+// Stores four neighbouring outputs at once, on a whole vector.
+template <class T>
+__device__ __forceinline__ void store_four(T* to, const float* sums, const void* bias, int64_t channel) {
+  const float4 sum = *reinterpret_cast<const float4*>(sums);
+  const Epilogue<T> finish = epilogue_of_sums<T>(bias, channel);
+  alignas(16) const T values[4] = {finish(sum.x + 0.f), finish(sum.y + 0.f), finish(sum.z + 0.f),
+                                   finish(sum.w + 0.f)};
+  using Words = std::conditional_t<sizeof(T) == 2, uint2, uint4>;
+  *reinterpret_cast<Words*>(to) = *reinterpret_cast<const Words*>(values);
 }
 
 #endif

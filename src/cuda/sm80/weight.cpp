@@ -1,7 +1,6 @@
 #include "cuda/sm80/weight.hpp"
 
 #include "core/polyphase.hpp"
-#include "cuda/host/choice.hpp"
 #include "cuda/host/launch.hpp"
 #include "cuda/plan/report.hpp"
 #include "cuda/plan/tensor.hpp"
@@ -92,12 +91,9 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   if (device.sm < 80) return Support::no("compute capability below 8.0: no tf32 or bfloat16 tensor cores");
   Support takes = weight_supports(p);
   if (!takes.ok) return takes;
-  // The choice comes first: it searches only where this kernel may be the fastest.
-  if (options.force_kernel != kSm80Weight.name) {
-    if (Support chosen = supports_choice(kSm80Weight, p, device, options); !chosen.ok) return chosen;
-  }
-  if (weight_search(p, device).blocks == 0) return Support::no("no stage fits shared memory");
-  return Support::yes();
+  return supports_searched(
+      kSm80Weight, p, device, options, [&] { return weight_search(p, device).blocks > 0; },
+      "no stage fits shared memory");
 }
 
 std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,

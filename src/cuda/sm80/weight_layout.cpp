@@ -160,4 +160,9 @@ int weight_line_shift(const WeightParams& k, int unit, int threads) {
   return best;
 }
 
+void set_weight_splits(WeightParams& k, int& wanted) {
+  k.splits = wanted = std::max(1, std::min(wanted, k.stages));
+  k.direct = k.splits == 1 && k.stages <= k.chain;
+}
+
 }  // namespace tconv::cuda

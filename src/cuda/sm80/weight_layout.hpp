@@ -23,6 +23,9 @@ void set_weight_pieces(WeightParams& k, const core::Problem& p, int piece, int s
 // Outputs of a piece: from the first tap of its first position to the last of its last.
 int64_t weight_reach(const WeightParams& k);
 
+// Splits of the stages, of those that are wanted; one alone whose sums are one chain stores dw itself.
+void set_weight_splits(WeightParams& k, int& wanted);
+
 // Bytes from one row of dy to the next in shared memory; exact: of the fewest bank conflicts, which takes a
 // search; else the most that this can be.
 inline constexpr int kWeightPitchSlack = 112;

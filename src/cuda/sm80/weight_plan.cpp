@@ -47,9 +47,7 @@ bool fits(const WeightPlan& plan, const core::DeviceInfo& device) {
 void set_splits(WeightPlan& plan, const core::DeviceInfo& device, const WeightTile& tile,
                 const WeightStageCost& stage) {
   WeightParams& k = plan.params;
-  k.splits = std::max(1, std::min(plan.config.splits, k.stages));
-  plan.config.splits = k.splits;
-  k.direct = k.splits == 1 && k.stages <= k.chain;
+  set_weight_splits(k, plan.config.splits);
   plan.blocks = int64_t{k.tiles} * k.splits;
   const int64_t sum = plan.mode == Arithmetic::f64 ? 8 : 4;
   plan.part_bytes = k.direct ? 0 : plan.blocks * tile.rows() * tile.columns() * sum;

@@ -6,6 +6,7 @@
 
 #include "core/problem.hpp"
 #include "cuda/device/arithmetic.hpp"
+#include "cuda/host/choice.hpp"
 #include "cuda/host/launch.hpp"
 #include "cuda/sm80/weight.hpp"
 
@@ -69,6 +70,18 @@ std::string weight_where(const WeightParams&, int tile_rows, const core::Problem
 core::Status sum_weight_parts(const Launcher& launcher, void (*kernel)(WeightSumParams),
                               WeightSumParams params, const plan::Operands& operands,
                               const plan::RunContext& context);
+
+// How an entry answers for a weight gradient that its kernel takes. The choice comes first: fits() searches,
+// and is asked only where this kernel may be the fastest.
+template <class Fits>
+plan::Support supports_searched(const plan::KernelEntry& entry, const core::Problem& p,
+                                const core::DeviceInfo& device, const plan::PlanOptions& options,
+                                const Fits& fits, const char* none_fits) {
+  if (options.force_kernel != entry.name) {
+    if (plan::Support chosen = supports_choice(entry, p, device, options); !chosen.ok) return chosen;
+  }
+  return fits() ? plan::Support::yes() : plan::Support::no(none_fits);
+}
 
 plan::Support weight_y_support(const core::Problem& problem);
 

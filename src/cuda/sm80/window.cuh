@@ -115,13 +115,7 @@ class Warp {
         b[j][0] = {__byte_perm(raw.b[j][0], raw.b[j][1], 0x5410),
                    __byte_perm(raw.b[j][2], raw.b[j][3], 0x5410)};
       } else {
-        uint32_t x[A::kParts], y[A::kParts];
-        unfit_.note(raw.b[j][0], 0);
-        unfit_.note(raw.b[j][1], 1);
-        prepare<A>(raw.b[j][0], x);
-        prepare<A>(raw.b[j][1], y);
-#pragma unroll
-        for (int q = 0; q < A::kParts; ++q) b[j][q] = {x[q], y[q]};
+        prepare_column<A>(raw.b[j][0], raw.b[j][1], unfit_, b[j]);
       }
     }
 #pragma unroll
@@ -131,15 +125,7 @@ class Warp {
       if constexpr (sizeof(T) == 2) {
         a[0] = raw.a[i];
       } else {
-        const uint32_t v[4] = {raw.a[i].x, raw.a[i].y, raw.a[i].z, raw.a[i].w};
-        uint32_t parts[4][A::kParts];
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          unfit_.note(v[e], 2 + e % 2);
-          prepare<A>(v[e], parts[e]);
-        }
-#pragma unroll
-        for (int q = 0; q < A::kParts; ++q) a[q] = {parts[0][q], parts[1][q], parts[2][q], parts[3][q]};
+        prepare_weights<A>(raw.a[i], unfit_, a);
       }
 #pragma unroll
       for (int j = 0; j < S::kNi; ++j) multiply<A>(sums[i][j], a, b[j]);
@@ -150,16 +136,6 @@ class Warp {
   int column_[S::kNi];
   Unfit<A> unfit_;
 };
-
-__device__ __forceinline__ void wait_for_stage(int stages) {
-  if (stages == 2) {
-    ptx::copy_async_wait<0>();
-  } else if (stages == 3) {
-    ptx::copy_async_wait<1>();
-  } else {
-    ptx::copy_async_wait<2>();
-  }
-}
 
 #endif
 

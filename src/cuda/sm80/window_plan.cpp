@@ -9,7 +9,6 @@
 #include "core/reach.hpp"
 #include "cuda/host/bias_alone.hpp"
 #include "cuda/plan/geometry.hpp"
-#include "cuda/plan/memo.hpp"
 #include "cuda/plan/report.hpp"
 #include "cuda/plan/tensor.hpp"
 #include "cuda/sm80/raw_plan.hpp"
@@ -170,17 +169,13 @@ WindowPlan window_plan_of(const Problem& p, const DeviceInfo& d, const WindowCon
 }
 
 WindowPlan window_plan(const Problem& p, const DeviceInfo& d, bool batch_invariant) {
-  static thread_local Memo<WindowPlan> memo;
-  return memo.get(p, d, batch_invariant, [&] {
-    return plan_with_splits(p, batch_invariant,
-                            [&](const Problem& of, int splits) { return cheapest(of, d, splits); });
-  });
+  return plan_with_splits(p, d, batch_invariant,
+                          [&](const Problem& of, int splits) { return cheapest(of, d, splits); });
 }
 
 std::string window_refusal(const Problem& p, const DeviceInfo& d) {
   if (std::string other = plan::other_operation(p, core::Operation::strided); !other.empty()) return other;
-  if (d.sm < 80) return "compute capability below 8.0: no tf32 or bfloat16 tensor cores";
-  if (p.dtype == core::DType::f64) return "dtype f64: this kernel is for float32 and 16-bit types";
+  if (std::string none = no_mma(p, d); !none.empty()) return none;
   if (p.lout() > 1 && p.y_steps()[2] != 1) return "positions of dy do not lie side by side";
   if (p.n * p.l < 1 || p.lout() < 1) return "no position";
   if (std::string far = core::beyond_tiles(p); !far.empty()) return far;
@@ -190,11 +185,8 @@ std::string window_refusal(const Problem& p, const DeviceInfo& d) {
       core::Size(p.cout) * p.k >= kCount || core::Size(p.stride) * p.l >= kCount) {
     return "positions or channels reach 2^30";
   }
-  // Three products of halves are a few units of 2^-24 off a product: within the promise of longer sums.
-  constexpr int64_t kTerms = 16;
-  if (arithmetic_of(p) == Arithmetic::ieee && p.cout_per_group() * ceil_div(p.k, int64_t{2}) < kTerms) {
-    return "ieee float32 with sums of fewer than 16 terms: a split product would be the error";
-  }
+  const int64_t terms = p.cout_per_group() * ceil_div(p.k, int64_t{2});
+  if (std::string few = too_few_terms(p, terms); !few.empty()) return few;
   for (int tile = 0; tile < kWindowTileCount; ++tile) {
     if (window_plan_of(p, d, {tile, 1}).blocks > 0) return "";
   }
@@ -206,12 +198,10 @@ std::string where(const WindowPlan& plan, const Problem& p, int64_t element) {
   const WindowTile& tile = kWindowTiles[plan.config.tile];
   const int64_t i = element % p.l, ci = element / p.l % p.cin, n = element / p.l / p.cin;
   const int64_t group = ci / p.cin_per_group(), inner = ci % p.cin_per_group(), column = n * p.l + i;
-  const int64_t row_tile = group * k.row_tiles.value + inner / tile.rows, column_tile = column / tile.columns;
-  const int64_t rows = int64_t{k.row_tiles.value} * k.groups;
-  const int64_t at = k.rows_first ? column_tile * rows + row_tile : row_tile * k.column_tiles + column_tile;
-  return element_text(p, element) + "; block " + std::to_string(at * k.splits) + ", row " +
-         std::to_string(inner % tile.rows) + " and column " + std::to_string(column % tile.columns) +
-         " of its tile";
+  return where_text(p, element, k,
+                    {group * k.row_tiles.value + inner / tile.rows, inner % tile.rows, column / tile.columns,
+                     column % tile.columns},
+                    int64_t{k.row_tiles.value} * k.groups, k.column_tiles);
 }
 
 }  // namespace tconv::cuda

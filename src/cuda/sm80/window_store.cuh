@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cuda/device/epilogue.cuh"
-#include "cuda/sm80/overlap_store.cuh"
+#include "cuda/sm80/cluster_sums.cuh"
 #include "cuda/sm80/raw_operands.cuh"
 #include "cuda/sm80/staged_sums.cuh"
 #include "cuda/sm80/window_source.cuh"
@@ -94,7 +94,7 @@ __device__ __forceinline__ void store_share(const WindowParams& p, const Place& 
   T* to = static_cast<T*>(p.dx) + (n * p.cin + channel + first) * p.l + i;
 #pragma unroll 4
   for (int row = first; row < place.rows; row += step, to += step * p.l) {
-    const float sum = overlap::split_sum<kSplits>(staged + row * S::kSumPitch + column);
+    const float sum = split_sum<kSplits>(staged + row * S::kSumPitch + column);
     *to = alone ? epilogue_of<T>(p.bias, channel + row).alone()
                 : epilogue_of_sums<T>(p.bias, channel + row)(sum + 0.f);
   }
@@ -116,12 +116,7 @@ __device__ __forceinline__ void store_vectors_of(const WindowParams& p, const Pl
   const int64_t step = kApart * p.l;
 #pragma unroll 4
   for (int row = first; row < place.rows; row += kApart, to += step, from += kApart * S::kSumPitch) {
-    const float4 sum = *reinterpret_cast<const float4*>(from);
-    const Epilogue<T> finish = epilogue_of_sums<T>(p.bias, channel + row);
-    alignas(16) const T values[kVector] = {finish(sum.x + 0.f), finish(sum.y + 0.f), finish(sum.z + 0.f),
-                                           finish(sum.w + 0.f)};
-    using Words = std::conditional_t<sizeof(T) == 2, uint2, uint4>;
-    *reinterpret_cast<Words*>(to) = *reinterpret_cast<const Words*>(values);
+    store_four(to, from, p.bias, channel + row);
   }
 }
 
@@ -132,22 +127,7 @@ __device__ __forceinline__ void store_outputs(const WindowParams& p, const Place
     store_vectors_of<S>(p, place, staged);
     return;
   }
-  if (p.splits == 1) {
-    store_share<S, 1>(p, place, staged);
-    return;
-  }
-#if __CUDA_ARCH__ >= 900
-  overlap::cluster_barrier();
-  if (p.splits == 2) {
-    store_share<S, 2>(p, place, staged);
-  } else if (p.splits == 4) {
-    store_share<S, 4>(p, place, staged);
-  } else {
-    store_share<S, 8>(p, place, staged);
-  }
-  __syncwarp();
-  overlap::cluster_barrier();  // no block leaves while others read its sums
-#endif
+  store_splits(p.splits, [&](auto splits) { store_share<S, splits.value>(p, place, staged); });
 }
 
 #endif

@@ -10,6 +10,7 @@
 #include "cuda/host/tensor_map.hpp"
 #include "cuda/plan/geometry.hpp"
 #include "cuda/sm90/blocked_plan.hpp"
+#include "cuda/sm90/no_wgmma.hpp"
 
 namespace tconv::cuda {
 namespace {
@@ -21,18 +22,6 @@ using plan::Support;
 Sm90BlockedFunctions functions_of(Arithmetic mode) {
   if (mode == Arithmetic::f16) return sm90_blocked_f16();
   return mode == Arithmetic::bf16 ? sm90_blocked_bf16() : sm90_blocked_tf32();
-}
-
-// A map of x, whose rows the main kernel turns.
-Status set_raw_map(Sm90TurnedParams& k, const Problem& p) {
-  constexpr int kElement = 2;
-  const int64_t row = k.sizes.x_step[1] * kElement;
-  return make_tensor_map({k.operands.x,
-                          kElement,
-                          {p.l, k.sizes.cin_group, p.groups, p.n},
-                          {row, row * k.sizes.cin_group, p.n > 1 ? k.sizes.x_step[0] * kElement : row},
-                          {k.raw.box, kSm90Unit, 1, 1}},
-                         k.raw.map);
 }
 
 class Sm90Blocked final : public plan::Kernel {
@@ -110,8 +99,11 @@ class Sm90Blocked final : public plan::Kernel {
     Sm90TurnedParams params{{gather_params(plan_.main.params), plan_.straight}, plan_.raw};
     params.operands = main_operands(input(operands), operands, context);
     params.raw.by_elements = reinterpret_cast<uintptr_t>(params.operands.x) % 16 != 0;
-    const Status made = params.raw.by_elements ? Status() : set_raw_map(params, plan_.form.product);
-    if (!made.ok()) return made;
+    if (!params.raw.by_elements) {
+      const Status made = make_rows_map(plan_.form.product, params.operands.x, params.sizes.x_step,
+                                        params.raw.box, kSm90Unit, params.raw.map);
+      if (!made.ok()) return made;
+    }
     const Sm90TurnedFunctions functions =
         plan_.main.mode == Arithmetic::f16 ? sm90_turned_f16() : sm90_turned_bf16();
     return launcher.run(
@@ -133,8 +125,7 @@ class Sm90Blocked final : public plan::Kernel {
 std::string refusal(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
   if (std::string words = no_transposed_form(p); !words.empty()) return words;
   if (std::string far = core::beyond_tiles(p); !far.empty()) return far;  // of x as it lies in memory
-  if (device.sm != 90) return "compute capability not 9.0: no wgmma";
-  if (!built_for_sm90a()) return "this build has no code for sm_90a";
+  if (std::string words = no_wgmma(device); !words.empty()) return words;
   if (p.dtype == core::DType::f64) return "dtype f64: wgmma has no float64";
   const Problem f = transposed_form(p).product;
   if (arithmetic_of(f) == Arithmetic::ieee) return "ieee float32: operands of one part alone";
@@ -191,13 +182,12 @@ std::unique_ptr<const plan::Kernel> sm90_blocked_kernel(const Problem& problem,
   return std::make_unique<Sm90Blocked>(problem, device, sm90_blocked_plan_of(problem, device, config));
 }
 
-const plan::KernelEntry kSm90Blocked = {
-    .name = "cuda.sm90.blocked",
-    .summary = "many channels by wgmma, x in channel blocks",
-    .device = core::DeviceKind::cuda,
-    .supports = supports,
-    .make = make,
-    .y_steps = true,
-    .strided_bias = true};
+const plan::KernelEntry kSm90Blocked = {.name = "cuda.sm90.blocked",
+                                        .summary = "many channels by wgmma, x in channel blocks",
+                                        .device = core::DeviceKind::cuda,
+                                        .supports = supports,
+                                        .make = make,
+                                        .y_steps = true,
+                                        .strided_bias = true};
 
 }  // namespace tconv::cuda

@@ -10,14 +10,19 @@
 
 namespace tconv::cuda::sm90 {
 
+// Of channel blocks, whoever makes them.
 template <class M, int RowBlocks, int N>
-struct BlockedShape : GatherShape<M, RowBlocks, N> {
-  static constexpr bool kFromBlocks = true;
+struct ChannelBlockShape : GatherShape<M, RowBlocks, N> {
   static constexpr int kWide = N;
   // Two blocks share an SM where sums leave them registers: one stores while the other multiplies. All their
   // threads have as many.
   static constexpr int kBlocksOfSm = sm90_blocks_of_sm(N), kThreads = sm90_blocked_threads(N);
   static constexpr int kConsumer = kBlocksOfSm == 2 ? 0 : 224, kProducer = kBlocksOfSm == 2 ? 0 : 56;
+};
+
+template <class M, int RowBlocks, int N>
+struct BlockedShape : ChannelBlockShape<M, RowBlocks, N> {
+  static constexpr bool kFromBlocks = true;
 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -92,21 +97,33 @@ class BlockedWriter {
 
 #endif
 
-template <class S>
-struct BlockedStages {
+// What the stages of channel blocks have in common. kBringers: how many arrive for a stage of x.
+template <class S, class P, int kBringers>
+struct ChannelBlockStages {
   using Shape = S;
-  using Params = Sm90BlockedParams;
+  using Params = P;
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Product = GatheredProduct<S>;
   using Writer = BlockedWriter<S>;
 
-  __device__ static Arrivals arrivals(const Params&) {
-    return {1, kSm90Consumers / 32, S::kRowBlocks, kSm90Consumers / 32};
+  __device__ static Arrivals arrivals(const P&) {
+    return {kBringers, kSm90Consumers / 32, S::kRowBlocks, kSm90Consumers / 32};
   }
-  __device__ static bool idle(const Params&, const Block&) {
+  __device__ static bool idle(const P&, const Block&) {
     return false;
   }
+  __device__ static void prepare_rows(const P& p, const Block& block, unsigned char* shared) {
+    PassWriter<S>::prepare_rows(p, block, shared);
+  }
+#endif
+};
+
+template <class S>
+struct BlockedStages : ChannelBlockStages<S, Sm90BlockedParams, 1> {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  using Params = Sm90BlockedParams;
+
   __device__ static void prepare(const Params&, unsigned char*) {}
   __device__ static void bring(const Params& p, const Block& block, const Rings<S>& rings,
                                unsigned char* shared, int warp) {
@@ -115,9 +132,6 @@ struct BlockedStages {
     if (warp == 1 && lane < S::kRowBlocks) {
       PackedSource<S>(p, block, shared, lane).template run<ColumnTiles>(rings);
     }
-  }
-  __device__ static void prepare_rows(const Params& p, const Block& block, unsigned char* shared) {
-    PassWriter<S>::prepare_rows(p, block, shared);
   }
 #endif
 };

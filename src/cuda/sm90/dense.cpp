@@ -9,6 +9,7 @@
 #include "cuda/plan/geometry.hpp"
 #include "cuda/sm90/cost.hpp"
 #include "cuda/sm90/dense_plan.hpp"
+#include "cuda/sm90/no_wgmma.hpp"
 
 namespace tconv::cuda {
 namespace {
@@ -74,26 +75,19 @@ Sm90PackParams pack_params(const Sm90Plan& plan, const Problem& p, const WeightS
   return params;
 }
 
-// A map of x of shape (group of channels, N), of which a dimension of one has any step. Or several, of all
-// rows whatever their sample: each of every row_classes-th one, from the 16-byte boundary at or before its
-// begin.
+// One map of x, or several of all rows whatever their sample: each of every row_classes-th row, from the
+// 16-byte boundary at or before its first element.
 Status set_x_maps(Sm90TmaParams& k, const Problem& p, int channels) {
-  const int64_t element = static_cast<int64_t>(core::size_of(p.dtype)), row = k.sizes.x_step[1] * element;
-  const int element_bytes = static_cast<int>(element), classes = k.source.row_classes;
+  const int classes = k.source.row_classes;
   if (classes == 1) {
-    const int64_t sample = p.n > 1 ? k.sizes.x_step[0] * element : row;
-    return make_tensor_map({k.operands.x,
-                            element_bytes,
-                            {p.l, k.sizes.cin_group, p.groups, p.n},
-                            {row, row * k.sizes.cin_group, sample},
-                            {k.source.width, channels, 1, 1}},
-                           k.source.maps[0]);
+    return make_rows_map(p, k.operands.x, k.sizes.x_step, k.source.width, channels, k.source.maps[0]);
   }
+  const int64_t element = static_cast<int64_t>(core::size_of(p.dtype)), row = k.sizes.x_step[1] * element;
   const int64_t rows = (p.n - 1) * k.source.sample_rows + p.cin, step = row * classes;
   for (int m = 0; m < classes; ++m) {
     const int64_t behind = m * row % 16;
     const Status made = make_tensor_map({static_cast<const std::byte*>(k.operands.x) + m * row - behind,
-                                         element_bytes,
+                                         static_cast<int>(element),
                                          {p.l + behind / element, ceil_div(rows - m, int64_t{classes}), 1, 1},
                                          {step, step, step},
                                          {k.source.width, channels / classes, 1, 1}},
@@ -201,8 +195,7 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
 Support supports(const Problem& asked, const core::DeviceInfo& device, const plan::PlanOptions& options) {
   if (std::string words = no_transposed_form(asked); !words.empty()) return Support::no(std::move(words));
   const Problem p = transposed_form(asked).product;
-  if (device.sm != 90) return Support::no("compute capability not 9.0: no wgmma");
-  if (!built_for_sm90a()) return Support::no("this build has no code for sm_90a");
+  if (std::string words = no_wgmma(device); !words.empty()) return Support::no(std::move(words));
   if (p.dtype == core::DType::f64) return Support::no("dtype f64: wgmma has no float64");
   const Support takes = tensor_supports(p);
   if (!takes.ok) return takes;

@@ -109,6 +109,19 @@ class GatherLoads {
     }
   }
 
+  // Calls each(round, block, slot) for the warp's pieces of one batch.
+  template <class Each>
+  __device__ __forceinline__ void for_pieces(int first, int pieces, const Each& each) const {
+#pragma unroll
+    for (int r = 0; r < kRounds; ++r) {
+      const int piece = first + r * kWarps;
+      if (piece >= pieces) break;
+      int block, slot;
+      find(piece, block, slot);
+      each(r, block, slot);
+    }
+  }
+
   __device__ void load(Batch& batch, int first, int pieces) const {
     if (way_ == Way::whole) return load_words<true>(batch, first, pieces);
     if (way_ == Way::words) return load_words<false>(batch, first, pieces);
@@ -126,7 +139,9 @@ class GatherLoads {
     asm("" : "+l"(base));
     return base;
   }
-  __device__ uint32_t channel_bytes() const { return static_cast<uint32_t>(p_.sizes.x_step[1]) * sizeof(T); }
+  __device__ uint32_t channel_bytes() const {
+    return static_cast<uint32_t>(p_.sizes.x_step[1]) * sizeof(T);
+  }
   // Channels from a block's first one on that exist at a position.
   __device__ int channels_at(int position, int block) const {
     const bool inside = static_cast<uint32_t>(position) < static_cast<uint32_t>(p_.sizes.l);
@@ -137,12 +152,7 @@ class GatherLoads {
   __device__ void load_words(Batch& batch, int first, int pieces) const {
     const uint64_t base = stage_base();
     const uint32_t step = channel_bytes();
-#pragma unroll
-    for (int r = 0; r < kRounds; ++r) {
-      const int piece = first + r * kWarps;
-      if (piece >= pieces) break;
-      int block, slot;
-      find(piece, block, slot);
+    for_pieces(first, pieces, [&](int r, int block, int slot) {
       uint32_t offset = block * Mode::kUnit * step + slot * static_cast<uint32_t>(sizeof(T));
       const int channels = Whole ? Mode::kUnit : channels_at(start_ + slot, block);
 #pragma unroll
@@ -151,7 +161,7 @@ class GatherLoads {
         if (Whole || j < channels) batch[r][j] = ptx::load_global4(base + offset);
         offset += step;
       }
-    }
+    });
   }
 
   // Pairs of 16-bit elements, which of every second channel lie across two words. All loads are under way
@@ -160,12 +170,7 @@ class GatherLoads {
     const uint64_t at = stage_base(), base = at & ~uint64_t{3};
     const uint32_t step = channel_bytes(), late = static_cast<uint32_t>(at & 2);
     uint32_t behind[kRounds][Mode::kUnit / 2];
-#pragma unroll
-    for (int r = 0; r < kRounds; ++r) {
-      const int piece = first + r * kWarps;
-      if (piece >= pieces) break;
-      int block, slot;
-      find(piece, block, slot);
+    for_pieces(first, pieces, [&](int r, int block, int slot) {
       uint32_t offset = late + block * Mode::kUnit * step + slot * 2;
       uint32_t across = (late != 0 ? offset : offset + step) + 2;  // of the first channel with such pairs
 #pragma unroll
@@ -176,7 +181,7 @@ class GatherLoads {
         behind[r][j / 2] = ptx::load_global4(base + across);
         across += 2 * step;
       }
-    }
+    });
     const uint32_t even = late != 0 ? 0x5432 : 0x3210, odd = late != 0 ? 0x3210 : 0x5432;
 #pragma unroll
     for (int r = 0; r < kRounds; ++r) {
@@ -192,12 +197,7 @@ class GatherLoads {
   __device__ void load_elements(Batch& batch, int first, int pieces) const {
     const uint64_t base = stage_base();
     const uint32_t step = channel_bytes();
-#pragma unroll
-    for (int r = 0; r < kRounds; ++r) {
-      const int piece = first + r * kWarps;
-      if (piece >= pieces) break;
-      int block, slot;
-      find(piece, block, slot);
+    for_pieces(first, pieces, [&](int r, int block, int slot) {
       uint32_t offset = block * Mode::kUnit * step + slot * 2;
       const int left = channels_at(start_ + slot, block), right = channels_at(start_ + slot + 1, block);
 #pragma unroll
@@ -207,17 +207,12 @@ class GatherLoads {
         batch[r][j] = low | high << 16;
         offset += step;
       }
-    }
+    });
   }
 
   // Any samples, channels and alignment.
   __device__ void load_any(Batch& batch, int first, int pieces) const {
-#pragma unroll
-    for (int r = 0; r < kRounds; ++r) {
-      const int piece = first + r * kWarps;
-      if (piece >= pieces) break;
-      int block, slot;
-      find(piece, block, slot);
+    for_pieces(first, pieces, [&](int r, int block, int slot) {
       const int channel = channel_ + block * Mode::kUnit;
 #pragma unroll
       for (int q = 0; q < kPositions; ++q) {
@@ -231,7 +226,7 @@ class GatherLoads {
           batch[r][j] = q == 0 ? value : batch[r][j] | value << 16;
         }
       }
-    }
+    });
   }
 
   const Sm90GatherParams& p_;

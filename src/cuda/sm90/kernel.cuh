@@ -41,17 +41,24 @@ concept TellsStages = requires(const P& p) {
   { p.barriers } -> std::convertible_to<int>;
 };
 
+// Whole warpgroups multiply, and all registers fit in those of an SM.
 template <class S>
-concept TileShape = TellsStages<typename S::Params> && requires {
-  typename S::Mode::T;
-} && epilogue::ActivationSlot<typename S::Activation, float> &&
-            epilogue::PrologueSlot<typename S::Prologue, float> && S::kConsumers %
-            128 ==
-        0 &&
-    S::kThreads % 32 == 0 && S::kConsumers < S::kThreads&& S::kConsumer % 8 == 0 && S::kProducer % 8 == 0 &&
+inline constexpr bool kSoundThreads =
+    S::kConsumers % 128 == 0 && S::kThreads % 32 == 0 && S::kThreads >= S::kConsumers + 32 &&
+    S::kConsumer % 8 == 0 && S::kProducer % 8 == 0 &&
     (S::kConsumer == 0 || (S::kThreads % 128 == 0 && S::kProducer >= 24)) &&
     (S::kConsumers * S::kConsumer + (S::kThreads - S::kConsumers) * S::kProducer) * S::kBlocksOfSm <=
         64 * 1024;
+
+template <class S>
+concept HasMode = requires {
+  typename S::Mode::T;
+};
+
+template <class S>
+concept TileShape = TellsStages<typename S::Params> && HasMode<S> &&
+    epilogue::ActivationSlot<typename S::Activation, float> &&
+    epilogue::PrologueSlot<typename S::Prologue, float> && kSoundThreads<S>;
 
 template <class P, class Shape>
 concept TileProducts = requires(P product, typename P::Sums sums, int tile) {

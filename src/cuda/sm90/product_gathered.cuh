@@ -48,6 +48,19 @@ class GatheredProduct {
   __device__ const Seen& seen() const { return seen_; }
 
  private:
+  // Calls multiply(taps) for each of the tile's stages, when it is full.
+  template <class Multiply>
+  __device__ __forceinline__ void for_stages(const Multiply& multiply) {
+    for (int slab = block_.first_slab; slab < block_.end_slab; ++slab) {
+      for (int group = 0; group < p_.source.tap_groups; ++group) {
+        const int taps = min(p_.source.tap_group, p_.sizes.taps - group * p_.source.tap_group);
+        ptx::barrier_wait(rings_.full(0, stage_.at), stage_.parity);
+        multiply(taps);
+        stage_.advance(p_.source.stages);
+      }
+    }
+  }
+
   // A slot or a stage is released once the wgmma that read it are complete, which is awaited after the next
   // ones have been issued. (A wait that is not in every iteration of the loop makes ptxas serialise
   // all wgmma, C7520.) Returns what the loading warps saw in the tile.
@@ -57,39 +70,34 @@ class GatheredProduct {
     Seen seen;
     unsigned long long marked = 0;
     int accumulate = 0, used_stage = -1, used_slot = -1;
-    for (int slab = block_.first_slab; slab < block_.end_slab; ++slab) {
-      for (int group = 0; group < p_.source.tap_groups; ++group) {
-        const int taps = min(p_.source.tap_group, p_.sizes.taps - group * p_.source.tap_group);
-        ptx::barrier_wait(rings_.full(0, stage_.at), stage_.parity);
-        if constexpr (std::is_same_v<Mode, Fp16Scaled>) {
-          if (leader_) {
-            marked |= marks_[stage_.at];
-            seen.unscale = unscales_[stage_.at];
-          }
+    for_stages([&](int taps) {
+      if constexpr (std::is_same_v<Mode, Fp16Scaled>) {
+        if (leader_) {
+          marked |= marks_[stage_.at];
+          seen.unscale = unscales_[stage_.at];
         }
-        uint64_t b = x_ + static_cast<uint32_t>((stage_.at * p_.source.stage_bytes >> 4) + p_.source.halo);
-        for (int i = 0; i < taps; ++i) {
-          ptx::barrier_wait(rings_.weights_full(slot_.at), slot_.parity);
-          const uint64_t a = weights_ + static_cast<uint32_t>(slot_.at * S::kSlotBytes >> 4);
-          ptx::wgmma_fence();
-#pragma unroll
-          for (int h = 0; h < S::kN / kWide; ++h) {
-            auto& part = *reinterpret_cast<float(*)[kWide / 2]>(&sums[h * kWide / 2]);
-            ptx::wgmma<kOperand<Mode>, kWide>(part, a, b + h * kWide, accumulate);
-            ptx::wgmma<kOperand<Mode>, kWide>(part, a + kStepA, b + h * kWide + 2 * p_.source.pitch, 1);
-          }
-          accumulate = 1;
-          b -= p_.sizes.step;
-          ptx::wgmma_commit();
-          ptx::wgmma_wait<1>();
-          release(used_stage, used_slot);
-          used_stage = i == taps - 1 ? stage_.at : -1;
-          used_slot = slot_.at;
-          slot_.advance(p_.weights.slots);
-        }
-        stage_.advance(p_.source.stages);
       }
-    }
+      uint64_t b = x_ + static_cast<uint32_t>((stage_.at * p_.source.stage_bytes >> 4) + p_.source.halo);
+      for (int i = 0; i < taps; ++i) {
+        ptx::barrier_wait(rings_.weights_full(slot_.at), slot_.parity);
+        const uint64_t a = weights_ + static_cast<uint32_t>(slot_.at * S::kSlotBytes >> 4);
+        ptx::wgmma_fence();
+#pragma unroll
+        for (int h = 0; h < S::kN / kWide; ++h) {
+          auto& part = *reinterpret_cast<float(*)[kWide / 2]>(&sums[h * kWide / 2]);
+          ptx::wgmma<kOperand<Mode>, kWide>(part, a, b + h * kWide, accumulate);
+          ptx::wgmma<kOperand<Mode>, kWide>(part, a + kStepA, b + h * kWide + 2 * p_.source.pitch, 1);
+        }
+        accumulate = 1;
+        b -= p_.sizes.step;
+        ptx::wgmma_commit();
+        ptx::wgmma_wait<1>();
+        release(used_stage, used_slot);
+        used_stage = i == taps - 1 ? stage_.at : -1;
+        used_slot = slot_.at;
+        slot_.advance(p_.weights.slots);
+      }
+    });
     ptx::wgmma_wait<0>(sums);
     release(used_stage, used_slot);
     if constexpr (std::is_same_v<Mode, Fp16Scaled>) {
@@ -114,34 +122,29 @@ class GatheredProduct {
 #pragma unroll
     for (int i = 0; i < S::kN / 2; ++i) total[i] = 0;
     Sums sums;
-    for (int slab = block_.first_slab; slab < block_.end_slab; ++slab) {
-      for (int group = 0; group < p_.source.tap_groups; ++group) {
-        const int taps = min(p_.source.tap_group, p_.sizes.taps - group * p_.source.tap_group);
-        ptx::barrier_wait(rings_.full(0, stage_.at), stage_.parity);
-        if (leader_) marked |= marks_[stage_.at];
-        for (int i = 0; i < taps; ++i) {
-          ptx::barrier_wait(rings_.weights_full(slot_.at), slot_.parity);
-          const uint64_t a = weights_ + (slot_.at * S::kSlotBytes >> 4);
-          const uint64_t b = x_ + (stage_.at * p_.source.stage_bytes >> 4) +
-                             static_cast<uint32_t>(p_.source.halo - p_.sizes.step * i);
-          const uint64_t a_lo = a + (kSm90PartBytes >> 4), b_lo = b + kSm90Blocks * p_.source.pitch;
-          ptx::wgmma_fence();
-          ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a_lo, b, 0);
-          ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a, b_lo, 1);
-          ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a_lo + kStepA, b + 2 * p_.source.pitch, 1);
-          ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a + kStepA, b_lo + 2 * p_.source.pitch, 1);
-          ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a, b, 1);
-          ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a + kStepA, b + 2 * p_.source.pitch, 1);
-          ptx::wgmma_commit();
-          ptx::wgmma_wait<0>(sums);
-          release(i == taps - 1 ? stage_.at : -1, slot_.at);
-          slot_.advance(p_.weights.slots);
+    for_stages([&](int taps) {
+      if (leader_) marked |= marks_[stage_.at];
+      for (int i = 0; i < taps; ++i) {
+        ptx::barrier_wait(rings_.weights_full(slot_.at), slot_.parity);
+        const uint64_t a = weights_ + (slot_.at * S::kSlotBytes >> 4);
+        const uint64_t b = x_ + (stage_.at * p_.source.stage_bytes >> 4) +
+                           static_cast<uint32_t>(p_.source.halo - p_.sizes.step * i);
+        const uint64_t a_lo = a + (kSm90PartBytes >> 4), b_lo = b + kSm90Blocks * p_.source.pitch;
+        ptx::wgmma_fence();
+        ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a_lo, b, 0);
+        ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a, b_lo, 1);
+        ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a_lo + kStepA, b + 2 * p_.source.pitch, 1);
+        ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a + kStepA, b_lo + 2 * p_.source.pitch, 1);
+        ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a, b, 1);
+        ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a + kStepA, b + 2 * p_.source.pitch, 1);
+        ptx::wgmma_commit();
+        ptx::wgmma_wait<0>(sums);
+        release(i == taps - 1 ? stage_.at : -1, slot_.at);
+        slot_.advance(p_.weights.slots);
 #pragma unroll
-          for (int k = 0; k < S::kN / 2; ++k) total[k] += sums[k];
-        }
-        stage_.advance(p_.source.stages);
+        for (int k = 0; k < S::kN / 2; ++k) total[k] += sums[k];
       }
-    }
+    });
     return {__shfl_sync(0xffffffffu, marked != 0, 0) != 0, 1};
   }
 
@@ -155,48 +158,43 @@ class GatheredProduct {
 #pragma unroll
     for (int i = 0; i < S::kN / 2; ++i) total[i] = 0;
     Sums sums;
-    for (int slab = block_.first_slab; slab < block_.end_slab; ++slab) {
-      for (int group = 0; group < p_.source.tap_groups; ++group) {
-        const int taps = min(p_.source.tap_group, p_.sizes.taps - group * p_.source.tap_group);
-        ptx::barrier_wait(rings_.full(0, stage_.at), stage_.parity);
-        if (leader_) {
-          marked |= marks_[stage_.at];
-          seen.unscale = unscales_[stage_.at];
-        }
-        for (int i = 0; i < taps;) {
-          const int end = min(taps, i + together);
-          RingPlace slot = slot_;
-          uint64_t b = x_ + (stage_.at * p_.source.stage_bytes >> 4) +
-                       static_cast<uint32_t>(p_.source.halo - p_.sizes.step * i);
-#pragma unroll 1
-          for (int tap = i; tap < end; ++tap) {
-            ptx::barrier_wait(rings_.weights_full(slot.at), slot.parity);
-            multiply_small(sums, weights_ + static_cast<uint32_t>(slot.at * S::kSlotBytes >> 4), b, tap > i);
-            b -= p_.sizes.step;
-            slot.advance(p_.weights.slots);
-          }
-          ptx::wgmma_wait<0>(sums);
-#pragma unroll
-          for (int k = 0; k < S::kN / 2; ++k) total[k] = fmaf(sums[k], Fp16Split::kDown, total[k]);
-          slot = slot_;
-          b += p_.sizes.step * (end - i);
-#pragma unroll 1
-          for (int tap = i; tap < end; ++tap) {
-            multiply_large(sums, weights_ + static_cast<uint32_t>(slot.at * S::kSlotBytes >> 4), b, tap > i);
-            b -= p_.sizes.step;
-            slot.advance(p_.weights.slots);
-          }
-          ptx::wgmma_wait<0>(sums);
-          for (; i < end; ++i) {
-            release(i == taps - 1 ? stage_.at : -1, slot_.at);
-            slot_.advance(p_.weights.slots);
-          }
-#pragma unroll
-          for (int k = 0; k < S::kN / 2; ++k) total[k] += sums[k];
-        }
-        stage_.advance(p_.source.stages);
+    for_stages([&](int taps) {
+      if (leader_) {
+        marked |= marks_[stage_.at];
+        seen.unscale = unscales_[stage_.at];
       }
-    }
+      for (int i = 0; i < taps;) {
+        const int end = min(taps, i + together);
+        RingPlace slot = slot_;
+        uint64_t b = x_ + (stage_.at * p_.source.stage_bytes >> 4) +
+                     static_cast<uint32_t>(p_.source.halo - p_.sizes.step * i);
+#pragma unroll 1
+        for (int tap = i; tap < end; ++tap) {
+          ptx::barrier_wait(rings_.weights_full(slot.at), slot.parity);
+          multiply_small(sums, weights_ + static_cast<uint32_t>(slot.at * S::kSlotBytes >> 4), b, tap > i);
+          b -= p_.sizes.step;
+          slot.advance(p_.weights.slots);
+        }
+        ptx::wgmma_wait<0>(sums);
+#pragma unroll
+        for (int k = 0; k < S::kN / 2; ++k) total[k] = fmaf(sums[k], Fp16Split::kDown, total[k]);
+        slot = slot_;
+        b += p_.sizes.step * (end - i);
+#pragma unroll 1
+        for (int tap = i; tap < end; ++tap) {
+          multiply_large(sums, weights_ + static_cast<uint32_t>(slot.at * S::kSlotBytes >> 4), b, tap > i);
+          b -= p_.sizes.step;
+          slot.advance(p_.weights.slots);
+        }
+        ptx::wgmma_wait<0>(sums);
+        for (; i < end; ++i) {
+          release(i == taps - 1 ? stage_.at : -1, slot_.at);
+          slot_.advance(p_.weights.slots);
+        }
+#pragma unroll
+        for (int k = 0; k < S::kN / 2; ++k) total[k] += sums[k];
+      }
+    });
     seen.unscale = __shfl_sync(0xffffffffu, seen.unscale, 0);
     seen.marked = __shfl_sync(0xffffffffu, marked != 0, 0);
     return seen;

@@ -55,17 +55,12 @@ class GatherSource : GatherLoads<S> {
 
   // What the prologue makes of x.
   __device__ void prepare(Batch& batch, int first, int pieces) const {
-#pragma unroll
-    for (int r = 0; r < kRounds; ++r) {
-      const int piece = first + r * kWarps;
-      if (piece >= pieces) break;
-      int block, slot;
-      find(piece, block, slot);
+    this->for_pieces(first, pieces, [&](int r, int block, int slot) {
       const int channel = first_channel_ + channel_ + block * Mode::kUnit;
 #pragma unroll
       for (int j = 0; j < Mode::kUnit; ++j)
         batch[r][j] = word_behind<T>(typename S::Prologue{}, batch[r][j], channel + j);
-    }
+    });
   }
 
   __device__ void store(const Batch& batch, uint32_t stage, int first, int pieces) {

@@ -17,12 +17,9 @@
 namespace tconv::cuda::sm90 {
 
 template <class M, int RowBlocks, int N>
-struct TurnedShape : GatherShape<M, RowBlocks, N> {
-  static constexpr int kWide = N;
-  // As in BlockedShape: ptxas needs 96 registers where two blocks share an SM, so that they have one warp
-  // that turns, beside the one of copies.
-  static constexpr int kBlocksOfSm = sm90_blocks_of_sm(N), kThreads = sm90_blocked_threads(N);
-  static constexpr int kConsumer = kBlocksOfSm == 2 ? 0 : 224, kProducer = kBlocksOfSm == 2 ? 0 : 56;
+struct TurnedShape : ChannelBlockShape<M, RowBlocks, N> {
+  // ptxas needs 96 registers where two blocks share an SM, so that they have one warp that turns, beside the
+  // one of copies.
   static constexpr int kTurners = sm90_turners(N);
 };
 
@@ -187,20 +184,10 @@ class Turner {
 #endif
 
 template <class S>
-struct TurnedStages {
-  using Shape = S;
+struct TurnedStages : ChannelBlockStages<S, Sm90TurnedParams, S::kTurners> {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Params = Sm90TurnedParams;
 
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  using Product = GatheredProduct<S>;
-  using Writer = BlockedWriter<S>;
-
-  __device__ static Arrivals arrivals(const Params&) {
-    return {S::kTurners, kSm90Consumers / 32, S::kRowBlocks, kSm90Consumers / 32};
-  }
-  __device__ static bool idle(const Params&, const Block&) {
-    return false;
-  }
   __device__ static void prepare(const Params& p, unsigned char* shared) {
     if (threadIdx.x != 0) return;
     const RawRing ring(p, shared);
@@ -223,9 +210,6 @@ struct TurnedStages {
     } else if (lane == 31 && !p.raw.by_elements) {
       RawSource<S>(p, block, shared).run();
     }
-  }
-  __device__ static void prepare_rows(const Params& p, const Block& block, unsigned char* shared) {
-    PassWriter<S>::prepare_rows(p, block, shared);
   }
 #endif
 };

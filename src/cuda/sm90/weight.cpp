@@ -4,11 +4,11 @@
 
 #include "core/polyphase.hpp"
 #include "cuda/entries.hpp"
-#include "cuda/host/choice.hpp"
 #include "cuda/host/launch.hpp"
 #include "cuda/host/tensor_map.hpp"
 #include "cuda/plan/report.hpp"
 #include "cuda/plan/tensor.hpp"
+#include "cuda/sm90/no_wgmma.hpp"
 #include "cuda/sm90/weight_plan.hpp"
 
 namespace tconv::cuda {
@@ -107,15 +107,11 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   if (std::string other = plan::other_operation(p, core::Operation::weight); !other.empty()) {
     return Support::no(std::move(other));
   }
-  if (device.sm != 90) return Support::no("compute capability not 9.0: no wgmma");
-  if (!built_for_sm90a()) return Support::no("this build has no code for sm_90a");
+  if (std::string words = no_wgmma(device); !words.empty()) return Support::no(std::move(words));
   if (Support takes = sm90_weight_supports(p); !takes.ok) return takes;
-  // The choice comes first: it searches only where this kernel may be the fastest.
-  if (options.force_kernel != kSm90Weight.name) {
-    if (Support chosen = supports_choice(kSm90Weight, p, device, options); !chosen.ok) return chosen;
-  }
-  if (sm90_weight_search(p, device).blocks == 0) return Support::no("no two stages fit shared memory");
-  return Support::yes();
+  return supports_searched(
+      kSm90Weight, p, device, options, [&] { return sm90_weight_search(p, device).blocks > 0; },
+      "no two stages fit shared memory");
 }
 
 std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,

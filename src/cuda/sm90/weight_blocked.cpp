@@ -9,6 +9,7 @@
 #include "cuda/host/tensor_map.hpp"
 #include "cuda/plan/report.hpp"
 #include "cuda/plan/tensor.hpp"
+#include "cuda/sm90/no_wgmma.hpp"
 #include "cuda/sm90/weight_blocked_plan.hpp"
 
 namespace tconv::cuda {
@@ -122,8 +123,7 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   if (std::string other = plan::other_operation(p, core::Operation::weight); !other.empty()) {
     return Support::no(std::move(other));
   }
-  if (device.sm != 90) return Support::no("compute capability not 9.0: no wgmma");
-  if (!built_for_sm90a()) return Support::no("this build has no code for sm_90a");
+  if (std::string words = no_wgmma(device); !words.empty()) return Support::no(std::move(words));
   if (Support takes = sm90_weight_blocked_supports(p); !takes.ok) return takes;
   const Sm90WeightBlockedPlan plan = sm90_weight_blocked_plan(p, device);
   if (plan.blocks == 0) return Support::no("its planes or positions are too many");

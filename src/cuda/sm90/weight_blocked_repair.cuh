@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cuda/device/divide.cuh"
+#include "cuda/device/floor_div.cuh"
 #include "cuda/device/nan.cuh"
 #include "cuda/device/ptx/sm90.cuh"
 #include "cuda/sm90/weight_blocked_pass.cuh"
@@ -121,12 +122,6 @@ __device__ inline float exact_sum(const Sm90WeightBlockedParams& p, const Place&
   return sum;
 }
 
-// Towards minus infinity, b > 0.
-__device__ inline int64_t floor_quotient(int64_t a, int64_t b) {
-  const int64_t q = a / b;
-  return a % b < 0 ? q - 1 : q;
-}
-
 // Whether an operand that is not finite meets the zeros which stand for none, so that a sum may be NaN of no
 // product: x where there is no dy, or dy where there is no x. By all lanes of a warp; of few positions of a
 // sample, those at its ends.
@@ -137,8 +132,8 @@ __device__ inline bool meets_zeros(const Sm90WeightBlockedParams& p, const Place
   const int k = row.k + column.a, lane = threadIdx.x % 32;
   const int64_t behind = row.k / p.tap_stride * p.step, first = p.padding - int64_t{p.dilation} * k;
   // There is dy for i in [begin, end); places of a sample are those of i in [-behind, pitch - behind).
-  const int64_t begin = floor_quotient(first + p.stride - 1, p.stride),
-                end = max(begin, floor_quotient(first + p.lout - 1, p.stride) + 1), l = p.l;
+  const int64_t begin = floor_div(first + p.stride - 1, p.stride),
+                end = max(begin, floor_div(first + p.lout - 1, p.stride) + 1), l = p.l;
   const int64_t from[4] = {0, min(max(end, int64_t{0}), l), max(begin, -behind), max(begin, l)};
   const int64_t to[4] = {min(max(begin, int64_t{0}), l), l, min(end, int64_t{0}), min(end, p.pitch - behind)};
   const T* x = static_cast<const T*>(p.x) + (int64_t{at.group} * p.cin_group + row.ci) * p.x_step[1];

@@ -108,9 +108,7 @@ void set_cost(Sm90WeightPlan& plan, const core::DeviceInfo& device, const Sm90We
 void set_splits(Sm90WeightPlan& plan, const core::DeviceInfo& device, const StageCost& stage) {
   const Sm90WeightShape& shape = kSm90WeightShapeTable[plan.config.shape];
   WeightParams& k = plan.params.k;
-  k.splits = std::max(1, std::min(plan.config.splits, k.stages));
-  plan.config.splits = k.splits;
-  k.direct = k.splits == 1 && k.stages <= k.chain;
+  set_weight_splits(k, plan.config.splits);
   plan.blocks = int64_t{k.tiles} * k.splits;
   plan.part_bytes = k.direct ? 0 : plan.blocks * shape.rows() * shape.columns * 4;
   set_cost(plan, device, shape, stage);
