@@ -9,6 +9,7 @@
 #include "cuda/simt/bias.hpp"
 #include "cuda/simt/outer.hpp"
 #include "cuda/simt/plain.hpp"
+#include "cuda/simt/weight_staged.hpp"
 #include "cuda/sm80/weight_layout.hpp"
 #include "cuda/sm80/weight_plan.hpp"
 #include "cuda/sm90/weight_plan.hpp"
@@ -235,6 +236,37 @@ TEST(WeightPlan, OuterSplitsCoverThePositions) {
     EXPECT_TRUE(k.splits == 1 || (k.splits - 1) * k.split_positions < k.positions) << text(p);
     EXPECT_GE(k.row_tiles * simt::kOuterTileTable[plan.tile].rows, k.cin_group) << text(p);
   }
+}
+
+// Splits are whole chunks and cover the segments; no lane adds more than kStagedLongest products one after
+// the other; what a tile reads of dy lies within its window and its buffer.
+TEST(WeightPlan, StagedChunksCoverThePositions) {
+  judge::Rng rng(16);
+  const core::DeviceInfo d = device("h200");
+  int taken = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const core::Problem p = drawn(rng, core::Operation::weight);
+    const simt::StagedPlan plan = simt::staged_plan(p, d);
+    if (plan.blocks == 0) continue;
+    ++taken;
+    const simt::StagedParams& k = plan.params;
+    const int64_t segment = int64_t{1} << k.segment_log2;
+    EXPECT_GE(k.splits * k.split_segments, k.segments) << text(p);
+    EXPECT_TRUE(k.splits == 1 || (k.splits - 1) * k.split_segments < k.segments) << text(p);
+    EXPECT_EQ(k.split_segments % k.chunk_segments, 0) << text(p);
+    EXPECT_GE(k.by_sample_segments.value * segment, p.l) << text(p);
+    EXPECT_LE(k.split_segments * segment / k.slices / 32, simt::kStagedLongest) << text(p);
+    EXPECT_EQ(k.chunk_segments * segment, int64_t{k.runs} * simt::kStagedRun) << text(p);
+    EXPECT_EQ(k.runs % k.slices, 0) << text(p);
+    const int64_t last = p.stride * (segment - 1) + p.dilation * (k.taps - 1);
+    EXPECT_EQ(k.window, last + 1) << text(p);
+    EXPECT_LT(last / p.stride, k.segment_pitch) << text(p);
+    EXPECT_LE(int64_t{k.chunk_segments} * k.segment_pitch, k.phase_pitch) << text(p);
+    EXPECT_LE(2 * sizeof(float) * static_cast<std::size_t>(k.buffer_words), plan.shared_bytes) << text(p);
+    EXPECT_LE(plan.shared_bytes, 112u * 1024) << text(p);
+    EXPECT_EQ(plan.part_bytes > 0, k.splits > 1) << text(p);
+  }
+  EXPECT_GT(taken, 700);
 }
 
 // What sums positions covers all of them once.

@@ -14,6 +14,7 @@
 #include "cuda/simt/plain.hpp"
 #include "cuda/simt/strided.hpp"
 #include "cuda/simt/weight_plan.hpp"
+#include "cuda/simt/weight_staged.hpp"
 #include "cuda/sm80/dense_plan.hpp"
 #include "cuda/sm80/weight_plan.hpp"
 #include "cuda/sm90/dense_plan.hpp"
@@ -177,6 +178,8 @@ TEST(Where, WeightGradientsHaveAPlaceEachInTheGrid) {
     const simt::OuterPlan outer = simt::outer_plan(p, device("h200"));
     std::map<simt::TileSum, int64_t> sums;
     std::map<simt::OuterSum, int64_t> outer_sums;
+    const simt::StagedPlan staged = simt::staged_plan(p, device("h200"));
+    std::map<simt::StagedSum, int64_t> staged_sums;
     for (int64_t e = 0; e < p.output_elements(); ++e) {
       const WeightPlace at = weight_place(plan.params, tile.rows(), e);
       EXPECT_TRUE(at.tile < plan.params.tiles && at.row < tile.rows() && at.column < tile.columns()) << line;
@@ -185,6 +188,9 @@ TEST(Where, WeightGradientsHaveAPlaceEachInTheGrid) {
       EXPECT_TRUE(sum.tile < plain.params.tiles && sums.try_emplace(sum, e).second) << line << ": " << e;
       const simt::OuterSum mine = simt::outer_sum(outer, e);
       EXPECT_TRUE(mine.tile < outer.params.tiles && outer_sums.try_emplace(mine, e).second)
+          << line << ": " << e;
+      const simt::StagedSum lanes = simt::staged_sum(staged, e);
+      EXPECT_TRUE(lanes.tile < staged.params.tiles && staged_sums.try_emplace(lanes, e).second)
           << line << ": " << e;
     }
   }
@@ -215,6 +221,7 @@ TEST(Stages, EveryFamilyNamesThem) {
       {"cuda.simt.strided", "gx n2 ci4 co4 l70 k4 s2 p1 f32"},
       {"cuda.simt.outer", "gw n2 ci4 co4 l70 k4 s2 p1 f32"},
       {"cuda.simt.weight", "gw n2 ci4 co4 l70 k4 s2 p1 f32"},
+      {"cuda.simt.weight_staged", "gw n2 ci4 co4 l70 k4 s2 p1 f32"},
       {"cuda.sm90.weight_blocked", "gw n2 ci64 co64 l70 k4 s2 p1 f32"},
       {"cuda.sm90.weight", "gw n2 ci64 co64 l70 k4 s2 p1 f32 tf32"},
       {"cuda.sm80.weight", "gw n2 ci64 co64 l70 k4 s2 p1 f32"},

@@ -7,6 +7,7 @@
 #include "cuda/entries.hpp"
 #include "cuda/plan/tensor.hpp"
 #include "cuda/simt/bias.hpp"
+#include "cuda/simt/weight_staged.hpp"
 #include "cuda/sm80/weight_plan.hpp"
 #include "cuda/sm90/weight_blocked_plan.hpp"
 #include "cuda/sm90/weight_plan.hpp"
@@ -166,6 +167,35 @@ TEST_F(Weight, BlockedConfigurationsAgree) {
   }
 }
 
+// The same of multiply-adds by lanes: segments shorter and longer than a run, windows of some phases or all,
+// tiles of one channel or of several.
+TEST_F(Weight, StagedConfigurationsAgree) {
+  const core::DeviceInfo device = cuda::device_info(0).value();
+  for (const char* text : {"gw n3 ci20 co10 l1301 k5 s1 p2 f32", "gw n2 ci9 co5 l997 k3 s2 p1 f32 tf32",
+                           "gw n19 ci4 co3 l13 k7 s3 p1 d2 f32", "gw n2 ci12 co3 l640 k9 s1 p0 d5 f32",
+                           "gw n1 ci5 co2 l200 k100 s70 p3 f32", "gw n2 ci6 co24 l500 k3 s4 p1 g3 f32",
+                           "gw n300 ci3 co2 l1 k2 s1 p0 f32", "gw n2 ci1 co1 l3000 k1 s1 p0 f32",
+                           "gw n2 ci17 co2 l333 k16 s16 p0 f32"}) {
+    const Gradient g(text, true);
+    const std::vector<std::byte> expected = g.truth();
+    int taken = 0;
+    for (int tile = 0; tile < cuda::simt::kStagedTiles; ++tile) {
+      const cuda::simt::StagedTile& t = cuda::simt::kStagedTileTable[tile];
+      const int warps = cuda::simt::staged_warps(t.rows * t.columns);
+      for (int row_warps = 1; row_warps <= warps; row_warps *= 2) {
+        for (int column_warps = 1; column_warps * row_warps <= warps; ++column_warps) {
+          const auto plan = cuda::simt::staged_plan_of(g.problem, device, {tile, row_warps, column_warps});
+          if (plan.blocks == 0) continue;
+          ++taken;
+          EXPECT_TRUE(g.run(*cuda::simt::staged_kernel(g.problem, device, plan), taken % 3) == expected)
+              << text << ": tile " << tile << ", warps " << row_warps << " x " << column_warps;
+        }
+      }
+    }
+    EXPECT_GT(taken, 15) << text;
+  }
+}
+
 // Copies differ by alignment, the order of sums does not.
 TEST_F(Weight, AddressesChangeNoBits) {
   for (const char* text : {"gw n3 ci70 co40 l304 k5 s1 p2 f32 tf32", "gw n2 ci40 co20 l64 k16 s8 p4 bf16",
@@ -217,6 +247,7 @@ TEST_F(Weight, LongSums) {
                {"gw n4 ci2 co2 l500001 k2 s1 p0 f64", "cuda.sm80.weight", 1e-13, 1e-13},
                {"gw n4 ci2 co2 l500001 k2 s1 p0 f32", "cuda.simt.weight", 1e-6, 2e-6},
                {"gw n4 ci2 co2 l500001 k2 s1 p0 f32", "cuda.simt.outer", 1e-6, 2e-6},
+               {"gw n4 ci2 co2 l500001 k3 s2 p1 f32", "cuda.simt.weight_staged", 1e-6, 2e-6},
                {"gb n8 ci1 co4 l1000001 k1 s1 p0 f32", "cuda.simt.bias", 1e-6, 2e-6}};
   const int sm = cuda::device_info(0).value().sm;
   for (const auto& c : cases) {
@@ -234,7 +265,7 @@ TEST_F(Weight, SmallGradients) {
     for (int64_t i = 0; i < p.y_elements(); ++i) {
       reference::store(p.dtype, g.y.data(), i, scale * reference::load(p.dtype, g.y.data(), i));
     }
-    for (const char* kernel : {"cuda.sm80.weight", "cuda.sm90.weight_blocked"}) {
+    for (const char* kernel : {"cuda.sm80.weight", "cuda.sm90.weight_blocked", "cuda.simt.weight_staged"}) {
       if (std::string(kernel).starts_with("cuda.sm90.") && cuda::device_info(0).value().sm != 90) continue;
       const std::vector<std::byte> got = g.run(*chosen(p, kernel));
       const plan::Operands host{g.x.data(), nullptr, nullptr, g.y.data(), nullptr};

@@ -17,6 +17,7 @@
 #include "cuda/simt/plain.hpp"
 #include "cuda/simt/strided.hpp"
 #include "cuda/simt/weight.hpp"
+#include "cuda/simt/weight_staged.hpp"
 #include "cuda/sm80/dense.hpp"
 #include "cuda/sm80/overlap.hpp"
 #include "cuda/sm80/pointwise.hpp"
@@ -32,10 +33,10 @@ namespace tconv::cuda {
 std::span<const plan::KernelEntry* const> entries() {
   // One line a family: its header src/cuda/<folder>/<family>.hpp declares the entry, its .cpp defines it.
   static const std::vector<const plan::KernelEntry*> list = {
-      &kSm80Pointwise, &kSm80Window, &kSimtStrided, &kSm80Overlap, &kSimtLongk,
-      &kSimtDepthwise, &kSimtNarrow, &kSm90Blocked, &kSm90Dense,   &kSm80Dense,
-      &kSimtGather,    &kSimtDense,  &kSimtOuter,   &kSimtWeight,  &kSm90WeightBlocked,
-      &kSm90Weight,    &kSm80Weight, &kSimtBias,    &kSimtPlain};
+      &kSm80Pointwise,     &kSm80Window, &kSimtStrided, &kSm80Overlap, &kSimtLongk,
+      &kSimtDepthwise,     &kSimtNarrow, &kSm90Blocked, &kSm90Dense,   &kSm80Dense,
+      &kSimtGather,        &kSimtDense,  &kSimtOuter,   &kSimtWeight,  &kSimtWeightStaged,
+      &kSm90WeightBlocked, &kSm90Weight, &kSm80Weight,  &kSimtBias,    &kSimtPlain};
   return list;
 }
 

@@ -5,6 +5,7 @@
 #include "cuda/plan/tensor.hpp"
 #include "cuda/simt/outer.hpp"
 #include "cuda/simt/weight_plan.hpp"
+#include "cuda/simt/weight_staged.hpp"
 #include "cuda/sm80/weight.hpp"
 #include "cuda/sm80/weight_plan.hpp"
 #include "cuda/sm90/weight.hpp"
@@ -46,6 +47,7 @@ double weighted(const ByMode& by_mode, double seconds, const Problem& p, const D
 double expected_seconds(const KernelEntry& entry, const Problem& p, const DeviceInfo& d) {
   if (&entry == &kSimtOuter) return simt::outer_plan(p, d).seconds;
   if (&entry == &kSimtWeight) return simt::weight_plan(p, d).seconds;
+  if (&entry == &kSimtWeightStaged) return simt::staged_plan(p, d).seconds;
   if (&entry == &kSm80Weight) return weighted(kSm80WeightWeights, weight_search(p, d).cost.total, p, d);
   if (&entry == &kSm90Weight) return weighted(kSm90WeightWeights, sm90_weight_search(p, d).cost.total, p, d);
   return weighted(kBlockedWeights, sm90_weight_blocked_plan(p, d).cost.total, p, d);
@@ -53,14 +55,15 @@ double expected_seconds(const KernelEntry& entry, const Problem& p, const Device
 
 // Its time is not below this: a search is not needed where another kernel takes no longer.
 double least_seconds(const KernelEntry& entry, const Problem& p, const DeviceInfo& d) {
+  if (&entry == &kSimtWeightStaged) return simt::staged_least_seconds(p, d);
   if (&entry == &kSm80Weight) return weighted(kSm80WeightWeights, weight_least_seconds(p, d), p, d);
   if (&entry == &kSm90Weight) return weighted(kSm90WeightWeights, sm90_weight_least_seconds(p, d), p, d);
   return 0;
 }
 
 KernelChoice compare(const Problem& p, const DeviceInfo& d) {
-  static const KernelEntry* const kCompared[] = {&kSimtOuter, &kSimtWeight, &kSm90WeightBlocked, &kSm90Weight,
-                                                 &kSm80Weight};
+  static const KernelEntry* const kCompared[] = {&kSimtOuter,         &kSimtWeight, &kSimtWeightStaged,
+                                                 &kSm90WeightBlocked, &kSm90Weight, &kSm80Weight};
   KernelChoice best;
   plan::PlanOptions forced;
   for (const KernelEntry* entry : kCompared) {

@@ -56,7 +56,7 @@ class SplitWeightKernel : public plan::Kernel {
   }
   // One split stores dw itself.
   core::Status run_as(const char* name, int threads, const plan::Operands& operands,
-                      const plan::RunContext& context) const {
+                      const plan::RunContext& context, std::size_t shared_bytes = 0) const {
     const Launcher launcher(name, problem_, device_, context);
     core::Status status = launcher.check(operands);
     if (!status.ok()) return status;
@@ -65,7 +65,7 @@ class SplitWeightKernel : public plan::Kernel {
     params.y = operands.grad_output;
     params.output = operands.output;
     params.parts = params.splits > 1 ? context.workspace : nullptr;
-    status = launcher.run(functions_.tiles[plan_.tile], {plan_.blocks, threads}, params);
+    status = launcher.run(functions_.tiles[plan_.tile], {plan_.blocks, threads, shared_bytes}, params);
     if (!status.ok() || params.splits == 1) return status;
     return sum_partials(launcher, problem_.dtype, Parts::accumulator,
                         flat_sum_params(params.parts, params.output, params.elements, params.splits));
