@@ -1,5 +1,5 @@
 // Which output a lane's register holds: the maps of the tensor cores' accumulators, for writers, for repairs
-// and for the words that tell whence a wrong output came. Host and device code.
+// and for messages that say where a wrong output was computed. Host and device code.
 #pragma once
 
 namespace tconv::cuda {
@@ -10,15 +10,15 @@ struct TilePlace {
   bool operator==(const TilePlace&) const = default;
 };
 
-// Who holds a sum: a warp's lane, and of its registers which.
+// Who holds a sum: which lane of a warp, and which of its registers.
 struct LaneRegister {
   int lane, index;
   bool operator==(const LaneRegister&) const = default;
 };
 
-// mma.sync's m16n8 (the PTX manual's C fragment; m8n8 of float64 is its upper and its lower half):
+// mma.sync's m16n8 (the C fragment of the PTX manual; its halves are float64's m8n8):
 //
-//   row lane/4 + 8 in registers 2 and 3, columns 2*(lane%4) and, in odd registers, the one behind.
+//   row lane/4, + 8 in registers 2 and 3; column 2*(lane%4), + 1 in odd registers.
 struct MmaAccumulator {
   static constexpr int kRows = 16, kColumns = 8, kRegisters = 4;
 
@@ -32,7 +32,7 @@ struct MmaAccumulator {
   }
 };
 
-// A warp's kMi x kNi of them: register [i][j][k] is k of the tile at rows 16*i, columns 8*j.
+// A warp's kMi x kNi tiles: register [i][j][k] is register k of the tile at row 16*i and column 8*j.
 template <int kMi, int kNi>
 struct MmaWarpTile {
   static constexpr int kRows = kMi * MmaAccumulator::kRows, kColumns = kNi * MmaAccumulator::kColumns;
@@ -51,7 +51,7 @@ struct MmaWarpTile {
   }
 };
 
-// Every place of a tile has one holder, and that one holds it.
+// Every place of a tile has exactly one holder, and the maps to it and back agree.
 template <class Map>
 constexpr bool is_accumulator_map() {
   for (int lane = 0; lane < 32; ++lane) {

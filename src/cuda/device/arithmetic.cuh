@@ -4,9 +4,9 @@
 //   T, Sum, Word      of storage, of sums, and an unsigned word of T's size
 //   kShape            its ArithmeticShape; kParts, kUnit, kDepth, kSlab of it
 //   operand(v, parts) a unit of x as parts of operands: rounded, split, or as it is
-//   weight(v, parts)  a unit of weights; where it is packed
-//   too_small(v)      whether a unit of x holds a number that the parts cannot hold
-//   special(v)        whether a unit of weights does, or one that is not finite
+//   weight(v, parts)  a unit of weights, when it is packed
+//   too_small(v)      whether a unit of x holds a number too small for the parts
+//   special(v)        the same for a unit of weights; true also if a weight is not finite
 #pragma once
 
 #include "cuda/device/arithmetic.hpp"
@@ -17,10 +17,10 @@ namespace tconv::cuda {
 
 constexpr uint32_t kInfBits = 0x7f800000u;
 constexpr uint32_t kTf32Mask = 0xffffe000u;
-constexpr uint32_t kRoundsToInf = 0x7f7ff000u;  // the lowest magnitude that does
+constexpr uint32_t kRoundsToInf = 0x7f7ff000u;  // the least magnitude that does
 
-// To nearest at 10 mantissa bits, ties away, as cvt.rna.tf32 does, but finite numbers stay finite (the upper
-// bits are kept instead) and a NaN stays one (an mma reads the upper 19 bits only).
+// Rounds to 10 mantissa bits, to nearest, ties away from zero, like cvt.rna.tf32; but finite numbers stay
+// finite (they keep their upper bits), and NaN stays NaN (an mma reads only the upper 19 bits).
 __device__ inline uint32_t to_tf32(uint32_t u) {
   const uint32_t magnitude = u & 0x7fffffffu;
   uint32_t r = u + 0x1000u;
@@ -28,12 +28,12 @@ __device__ inline uint32_t to_tf32(uint32_t u) {
   return r & kTf32Mask;
 }
 
-// Not zero, and too small for two tf32 parts to hold all its bits, with some room: below 2^-100.
+// Not zero, but too small for two tf32 parts to hold all its bits. 2^-100 leaves some room.
 __device__ inline bool too_small_to_split(uint32_t u) {
   return (u & 0x7fffffffu) - 1u < 0x0d800000u - 1u;
 }
 
-// u = hi + lo up to 2^-23 of u; Inf and NaN go to lo.
+// u = hi + lo, to within 2^-23 of u; Inf and NaN go to lo.
 __device__ inline void split_tf32(uint32_t u, uint32_t& hi, uint32_t& lo) {
   const bool finite = (u & 0x7fffffffu) < kInfBits;
   const uint32_t rounded = to_tf32(u);
@@ -42,7 +42,7 @@ __device__ inline void split_tf32(uint32_t u, uint32_t& hi, uint32_t& lo) {
   lo = finite ? to_tf32(__float_as_uint(rest)) : rounded;
 }
 
-// Of a weight: what is too small goes to lo with all its bits, where exact.cuh reads them.
+// The same for a weight: one that is too small goes to lo with all its bits, where exact.cuh reads them.
 __device__ inline void split_weight(uint32_t u, uint32_t& hi, uint32_t& lo) {
   split_tf32(u, hi, lo);
   if (too_small_to_split(u)) {
@@ -97,7 +97,7 @@ __device__ inline uint4 unit_of(const unsigned long long (&v)[2]) {
           static_cast<uint32_t>(v[1] >> 32)};
 }
 
-// The largest magnitude of four numbers, NaN where one is.
+// The largest magnitude of four numbers; NaN if one of them is.
 __device__ inline float largest_of(const uint32_t (&v)[4]) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   float a, b;
@@ -115,7 +115,7 @@ __device__ inline float largest_of(const uint32_t (&v)[4]) {
 }
 
 struct Tf32 : ArithmeticBase<float, Arithmetic::tf32> {
-  // The tensor core reads the upper 19 bits, so that rounding is an addition, but for the largest numbers,
+  // The tensor core reads the upper 19 bits, so rounding is an addition, except for the largest numbers,
   // infinities and NaN.
   __device__ static void operand(const uint32_t (&v)[4], uint4 (&parts)[1]) {
     if (largest_of(v) < __uint_as_float(kRoundsToInf)) {
@@ -124,7 +124,7 @@ struct Tf32 : ArithmeticBase<float, Arithmetic::tf32> {
       parts[0] = {to_tf32(v[0]), to_tf32(v[1]), to_tf32(v[2]), to_tf32(v[3])};
     }
   }
-  // With the lower bits cleared: exact sums read weights as numbers.
+  // The lower bits are cleared, because exact sums read weights as numbers.
   __device__ static void weight(const uint32_t (&v)[4], uint4 (&parts)[1]) {
     parts[0] = {to_tf32(v[0]), to_tf32(v[1]), to_tf32(v[2]), to_tf32(v[3])};
   }
@@ -134,7 +134,7 @@ struct Ieee : ArithmeticBase<float, Arithmetic::ieee> {
     return too_small_to_split(v[0]) || too_small_to_split(v[1]) || too_small_to_split(v[2]) ||
            too_small_to_split(v[3]);
   }
-  // Of weights: too small, or not finite.
+  // For weights: too small, or not finite.
   __device__ static bool special(const uint32_t (&v)[4]) {
     bool infinite = false;
     for (int i = 0; i < 4; ++i) infinite = infinite || (v[i] & 0x7fffffffu) >= kInfBits;

@@ -12,7 +12,7 @@ enum class Arithmetic : int { tf32, ieee, f16, bf16, f64 };
 struct ArithmeticShape {
   int element, sum;  // bytes of a stored element, and of a sum
   int parts;         // of an operand
-  int products;      // mma that one product of operands takes
+  int products;      // mma instructions for one product of operands
 
   constexpr int unit() const { return 16 / element; }  // channels in 16 bytes
   constexpr int depth() const { return 2 * unit(); }   // channels of one mma
@@ -34,8 +34,8 @@ constexpr ArithmeticShape shape_of(Arithmetic arithmetic) {
   return {2, 4, 1, 1};
 }
 
-// A lane's unit of 16 bytes of packed weights is its A fragment of an mma (of f64: of two): which row, and
-// which channel of the step, its element e is.
+// A lane's 16 bytes of packed weights are its A fragment of an mma (in f64, of two). These two say which row
+// and which channel of the step element e of them is.
 template <int kUnit>
 struct WeightFragment {
   static constexpr int kRows = MmaAccumulator::kRows, kRegisters = kUnit, kColumns = 2 * kUnit;

@@ -16,11 +16,11 @@ __device__ inline bool has_product(const BiasAloneParams& p, int64_t q) {
   // Taps first + t*tap_stride are at positions i - t*step.
   const int64_t i = (q - first * p.dilation) / p.stride;
   const int64_t least = i < p.l ? 0 : (i - p.l) / p.step + 1;
-  const int64_t taps = (p.k - 1 - first) / p.tap_stride;  // behind the first
+  const int64_t taps = (p.k - 1 - first) / p.tap_stride;  // after the first
   return least <= taps && least <= i / p.step;
 }
 
-// The same of a strided product: whether a tap k with 0 <= stride*i - padding + dilation*k < l exists.
+// The same for a strided product: whether a tap k with 0 <= stride*i - padding + dilation*k < l exists.
 __device__ inline bool has_strided_product(const BiasAloneParams& p, int64_t i) {
   const int64_t o = i * p.stride - p.padding;
   if (o >= p.l) return false;
@@ -28,7 +28,7 @@ __device__ inline bool has_strided_product(const BiasAloneParams& p, int64_t i) 
   return least < p.k && least <= (p.l - 1 - o) / p.dilation;
 }
 
-// A block takes channels in turn, and mostly finds that their bias is another.
+// A block takes channels in turn, and finds for most that the bias is not -0.0.
 template <class T, bool kStrided = false>
 __global__ void __launch_bounds__(kBiasAloneThreads)
     bias_alone_kernel(const __grid_constant__ BiasAloneParams p) {

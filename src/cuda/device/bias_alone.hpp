@@ -7,7 +7,7 @@ namespace tconv::cuda {
 
 inline constexpr int kBiasAloneThreads = 256;
 
-// Of a strided product cout and lout are those of its output, dx, and l is dy's length.
+// For a strided product, cout and lout are those of its output, dx, and l is the length of dy.
 struct BiasAloneParams {
   const void* bias;
   void* y;

@@ -19,8 +19,8 @@ __device__ inline T rounded(Accumulator<T> v) {
   }
 }
 
-// What a sum becomes in memory: rounded once, NaN the canonical one. Every store of an output goes through
-// this, or does the same for two at a time (canonical_pair).
+// A sum as it is stored: rounded once, every NaN canonical. Every store of an output goes through this, or
+// does the same for two at a time (canonical_pair).
 template <class T>
 __device__ inline T narrow(Accumulator<T> v) {
   return canonical(rounded<T>(v));
@@ -38,7 +38,7 @@ __device__ inline T narrow_double(double v) {
   }
 }
 
-// Total: what sums of T are held in at their end; float64 where many partial sums are added.
+// Total: the type of the final sums of T; float64 where many partial sums are added.
 template <class T, class Total = Accumulator<T>>
 struct DeviceRounding {
   using Storage = T;
@@ -57,20 +57,20 @@ using Epilogue = epilogue::Epilogue<DeviceRounding<T>, Slots...>;
 template <class T, class... Slots>
 using WideEpilogue = epilogue::Epilogue<DeviceRounding<T, double>, Slots...>;
 
-// An output channel's bias; none: zero. Its NaN may have any bits, and outputs without products copy it.
+// The bias of an output channel, or zero if there is none. A NaN may have any bits, and is copied as it is.
 template <class T>
 __device__ inline Accumulator<T> load_bias(const void* bias, int64_t channel) {
   if (bias == nullptr) return 0;
   return canonical_copy(widen(__ldg(static_cast<const T*>(bias) + channel)));
 }
 
-// The same to be added to a sum: +0.0 where it is -0.0, so that a sum of zeros, whatever their sign, is +0.0.
+// The same, for adding to a sum: +0.0 in place of -0.0, so that a sum of zeros of any sign is +0.0.
 template <class T>
 __device__ inline Accumulator<T> load_bias_to_add(const void* bias, int64_t channel) {
   return load_bias<T>(bias, channel) + Accumulator<T>(0);
 }
 
-// Of outputs that may have no product, and of sums alone.
+// For outputs that may have no product (alone() returns the bias); and for sums only.
 template <class T>
 __device__ inline Epilogue<T> epilogue_of(const void* bias, int64_t channel) {
   return {load_bias<T>(bias, channel)};

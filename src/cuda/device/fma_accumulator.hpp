@@ -21,7 +21,7 @@ struct FmaAccumulator {
   constexpr int column_threads() const { return columns / thread_columns; }
   constexpr int threads() const { return row_threads() * column_threads(); }
   constexpr int row_warps() const { return row_threads() / 8; }
-  // From one of a thread's chunks to its next.
+  // From one chunk of a thread to its next.
   constexpr int rows_apart() const { return row_threads() * chunk; }
   constexpr int columns_apart() const { return column_threads() * chunk; }
 
@@ -48,7 +48,7 @@ struct FmaAccumulator {
   }
 };
 
-// Every place of a tile has one holder, and that one holds it.
+// Every place of a tile has exactly one holder, and the maps to it and back agree.
 constexpr bool is_accumulator_map(const FmaAccumulator& map) {
   for (int row = 0; row < map.rows; ++row) {
     for (int column = 0; column < map.columns; ++column) {

@@ -7,7 +7,7 @@
 namespace tconv::cuda {
 
 enum class NamedBarrier : int {
-  warpgroup = 1,  // of the three that may multiply, one each: 1, 2, 3
+  warpgroup = 1,  // one for each warpgroup that multiplies, at most three: 1, 2, 3
   rows = 4,       // the writer's table of rows is there
   scale = 5       // warps that load have agreed on a scale
 };

@@ -2,8 +2,8 @@
 //
 // What arithmetic, conversions and tensor cores make of a NaN is positive in every type below float64, with
 // all bits of the mantissa set. As a signed integer it is above the canonical one, and all numbers are below:
-// a minimum makes it canonical and leaves numbers alone, of either sign. A NaN that is merely copied (a bias)
-// may have any sign and payload, and so may one of float64: those need a comparison.
+// a minimum makes it canonical, and leaves numbers of either sign alone. A NaN that is merely copied (a bias)
+// may have any sign and payload, and so may a NaN of float64: those need a comparison.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -18,7 +18,7 @@ inline constexpr int kNanF32 = 0x7fc00000;
 inline constexpr int kNanF16 = 0x7e00, kNanBf16 = 0x7fc0;
 inline constexpr long long kNanF64 = 0x7ff8000000000000;
 
-// Of results of arithmetic.
+// For results of arithmetic.
 __device__ inline float canonical(float v) {
   return __int_as_float(min(__float_as_int(v), kNanF32));
 }
@@ -29,7 +29,7 @@ __device__ inline double canonical(double v) {
 template <class T>
 inline constexpr int kNan16 = std::is_same_v<T, __half> ? kNanF16 : kNanBf16;
 
-// Of 16-bit elements: two of them in a word, or one in its lower half.
+// For 16-bit elements: two in a word, or one in its lower half.
 template <class T>
 __device__ inline uint32_t canonical_pair(uint32_t both) {
   return __vmins2(both, static_cast<uint32_t>(kNan16<T>) * 0x10001u);
@@ -51,7 +51,7 @@ __device__ inline __nv_bfloat16 canonical(__nv_bfloat16 v) {
   return canonical16(v);
 }
 
-// Of numbers that were copied.
+// For numbers that were copied.
 __device__ inline float canonical_copy(float v) {
   return v != v ? __int_as_float(kNanF32) : v;
 }

@@ -2,13 +2,13 @@
 //
 //   for each output e:  y[e] = epilogue(partial[0][e] + partial[1][e] + ...)          in this order
 //
-// A Place tells where they lie. Contract, for a block's outputs e in [0, chunk):
-//   Place(params)                     of this block
-//   bool there(uint32_t e)            whether output e is the block's; what follows it is not, where it is
-//   not int64_t partial(uint32_t e)       place of its first partial sum; -1: the output has no products
-//   int64_t channel(uint32_t e)       whose bias it has
-//   int64_t first()                   of the block's outputs in y
-//   static constexpr int kAhead       loads under way for one output
+// A Place says where they are. Contract, for a block's outputs e in [0, chunk):
+//   Place(params)                     the place of this block
+//   bool there(uint32_t e)            whether output e exists; if not, none after it does
+//   int64_t partial(uint32_t e)       where its first partial sum is; -1: it has no products
+//   int64_t channel(uint32_t e)       the channel whose bias it has
+//   int64_t first()                   where the block's first output is in y
+//   static constexpr int kAhead       how many loads of one output are under way together
 #pragma once
 
 #include <concepts>
@@ -29,7 +29,7 @@ concept SumPlace = requires(const P place, uint32_t e) {
   { P::kAhead } -> std::convertible_to<int>;
 };
 
-// at[0] + at[split_size] + ..., kAhead loads under way. Total: float64 where many parts are added.
+// at[0] + at[split_size] + ..., kAhead loads under way. Total: float64 if many parts are added.
 template <int kAhead, class Total, class Part>
 __device__ __forceinline__ Total sum_in_order(const Part* at, int64_t split_size, int splits) {
   Total sum = 0;
@@ -68,7 +68,7 @@ class FlatPlace {
   uint32_t end_;
 };
 
-// 32-bit counts, as the families whose sums lie like this keep them.
+// Counts have 32 bits, as in the families whose sums lie like this.
 class PhasePlace {
  public:
   using Params = PhaseSumParams;

@@ -1,6 +1,6 @@
-// Where a reduction is cut, blocks leave partial sums in the workspace, and one kernel (ordered_sum.cuh) adds
-// them in the order of the splits: no atomics, the same bits on every run. These are its parameters; where a
-// family keeps an output's partial sums is its Place.
+// Where a reduction is split, blocks leave partial sums in the workspace, and one kernel (ordered_sum.cuh)
+// adds them in the order of the splits: no atomics, the same bits on every run. These are its parameters. A
+// Place says where a family keeps the partial sums of an output.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace tconv::cuda {
 
-inline constexpr int kSumThreads = 256, kSumEach = 4;  // outputs of a thread, under way together
+inline constexpr int kSumThreads = 256, kSumEach = 4;  // outputs of a thread, computed together
 inline constexpr int kSumChunk = kSumThreads * kSumEach;
 
 struct OrderedSumParams {
@@ -20,7 +20,7 @@ struct OrderedSumParams {
   int splits;
 };
 
-// Partial sums lie as the outputs do. Outputs (n, cout, lout); without a bias any shape, as one row.
+// Partial sums lie as the outputs do: (n, cout, lout) or, without a bias, any shape, as one row.
 struct FlatSumParams : OrderedSumParams {
   int64_t elements, lout, cout;
   int chunk;  // outputs of a block
@@ -35,7 +35,7 @@ struct PhaseSumParams : OrderedSumParams {
   int block_couts, block_rows, cout_rows, phase_rows;
   int stride, dilation, padding, phases, tap_stride, inverse;  // inverse of dilation/g modulo tap_stride
   Divisor stride_div, gcd_div, tap_stride_div;
-  // What a block sums (set at the launch): a piece of one of the rows (n, cout) of y, or short rows.
+  // What a block sums (set at launch): a piece of one row (n, cout) of y, or several short rows.
   uint32_t rows, chunk, chunk_rows;
   Divisor chunks_div, lout_div, cout_div, cout_group_div, block_couts_div;
 };

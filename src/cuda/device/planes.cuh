@@ -1,6 +1,6 @@
-// A tensor's phases modulo a stride as rows of their own, so that positions a stride apart lie side by side.
-// Bound by memory: every element that a phase has is read once (neighbouring phases meet in the L1 cache) and
-// written once.
+// A tensor's phases modulo a stride, as rows of their own, so that positions a stride apart become
+// neighbours. Memory binds: every element that a phase has is read once (neighbouring phases share it in the
+// L1 cache) and written once.
 #pragma once
 
 #include "cuda/device/divide.cuh"
@@ -8,8 +8,8 @@
 
 namespace tconv::cuda {
 
-// A thread takes `Phases` phases of 8/Phases positions of a row, all loads under way together. Divisions are
-// for a thread's row alone.
+// A thread takes `Phases` phases of 8/Phases positions of a row; all its loads are under way together. It
+// divides only to find its row.
 template <class Word, int Phases>
 __global__ void __launch_bounds__(kPlanesThreads) planes_kernel(const __grid_constant__ PlanesParams p) {
   constexpr int kPositions = 8 / Phases;

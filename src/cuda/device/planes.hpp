@@ -14,7 +14,7 @@ struct PlanesParams {
   int64_t from_step[3];      // sample, channel, position
   int64_t channels, length;  // of from
   int64_t stride, dilation, padding;
-  int64_t rows, pitch;     // n * channels; of planes, all of it is written
+  int64_t rows, pitch;     // n * channels; elements of a plane, all of which are written
   int32_t phases, chunks;  // blocks that share them
   int32_t lanes, tiles;    // threads of a row, a power of two; blocks of its positions
 };

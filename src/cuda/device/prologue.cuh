@@ -1,4 +1,4 @@
-// The prologue (epilogue/prologue.hpp) on devices: elements of x as they would be stored behind it.
+// The prologue (epilogue/prologue.hpp) on devices: what becomes of an element of x before the product.
 #pragma once
 
 #include "cuda/device/epilogue.cuh"
@@ -15,8 +15,8 @@ __device__ inline T behind(const P& prologue, T v, int channel) {
   return v;
 }
 
-// The same of 4 bytes: one float32, or two elements of a 16-bit type, of one channel. A word's upper half may
-// be no element at all, and zero.
+// The same for 4 bytes of one channel: one float32, or two elements of a 16-bit type. The upper half of a
+// word may be no element at all; then it is zero.
 template <class T, class P>
 __device__ inline uint32_t word_behind(const P& prologue, uint32_t word, int channel) {
   if constexpr (kHasPrologue<P>) {

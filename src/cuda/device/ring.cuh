@@ -1,13 +1,13 @@
 // A ring of places in shared memory, filled by some warps of a block and read by others.
 //
 // Each place has two barriers (mbarriers), full and empty. The side that fills waits for empty, writes and
-// arrives at full; the side that reads waits for full, reads and arrives at empty. A barrier goes through
-// phases that a wait can tell apart by their parity alone: a place's turn in the ring gives it. Who fills a
-// ring for the first time waits for the other parity, which is over from the start.
+// arrives at full; the side that reads waits for full, reads and arrives at empty. A barrier passes through
+// phases; a wait tells them apart by parity, which follows from how often the ring has turned. Whoever fills
+// the ring for the first time waits for the other parity, which is over from the start.
 //
-// Hazard: an arrival at empty says that the reads are over, and a load that is merely issued is not. Release
-// a place behind the first use of what was read of it, and behind __syncwarp() where a lane does it for its
-// warp.
+// Hazard: an arrival at empty says that the reads are over, which a load that was merely issued is not.
+// Release a place after the first use of what was read from it, and after __syncwarp() if one lane releases
+// it for its warp.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Storage types, the type that sums are held in, 16-byte vectors.
+// Storage types, the types of their sums, and 16-byte vectors.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -11,7 +11,7 @@
 
 namespace tconv::cuda {
 
-// float16 and bfloat16 are multiplied and summed in float32: their products are exact there.
+// float16 and bfloat16 are multiplied and summed in float32, where their products are exact.
 template <class T>
 using Accumulator = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
@@ -42,7 +42,7 @@ __device__ inline Vector16<T> load_vector(const T* p) {
   return out;
 }
 
-// Elements from p down to the last 16-byte boundary.
+// Elements from the last 16-byte boundary to p.
 template <class T>
 __device__ inline int misalignment(const T* p) {
   return static_cast<int>(reinterpret_cast<uintptr_t>(p) % 16 / sizeof(T));

@@ -1,5 +1,5 @@
-// Where a kernel of the transposed product finds a weight of the problem that was asked for, which may be the
-// strided product in its transposed form (cuda/host/transposed_form.hpp).
+// Where a kernel of the transposed product finds a weight of the problem that the caller asked for, which may
+// be a strided product in its transposed form (cuda/host/transposed_form.hpp).
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace tconv::cuda {
 
-// Elements from a group to the next, from an input channel's to the next, from an output channel's to the
-// next; and which tap of k: first + phase + step * the form's tap, for input channels that are (channel,
+// Elements from one group, from one input channel and from one output channel to the next; and the index k
+// that a tap of the form has: first + phase + step * tap, for input channels that are pairs (channel,
 // phase), phase fastest.
 struct WeightSteps {
   int64_t group, cin, cout;
@@ -26,11 +26,11 @@ struct WeightSteps {
 #endif
 };
 
-// What the positions of planes are (cuda/device/planes.hpp), for sums that ask which products there are. None
-// where phases is 0.
+// What the positions of planes are (cuda/device/planes.hpp), for sums that ask which products exist. There
+// are no planes if phases is 0.
 struct DeepTaps {
   int32_t phases, stride, dilation;
-  int32_t k, first, step;  // as of WeightSteps
+  int32_t k, first, step;  // as in WeightSteps
   int64_t padding, length;
   bool ragged;  // some phases lack a tap
 

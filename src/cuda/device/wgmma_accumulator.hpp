@@ -1,12 +1,12 @@
-// The maps of wgmma's accumulators (accumulator.hpp). wgmma is of compute capability 9.0 alone.
+// The maps of wgmma's accumulators (accumulator.hpp), for compute capability 9.0 only.
 #pragma once
 
 #include "cuda/device/accumulator.hpp"
 
 namespace tconv::cuda {
 
-// A warp's 16 of the 64 rows of a 64 x N product. Of each 8 columns a lane holds two neighbours of the row
-// lane/4, then the same of the row 8 below:
+// A warp has 16 of the 64 rows of a 64 x N product. Of every 8 columns a lane holds two neighbours in row
+// lane/4, then two in the row 8 below:
 //
 //   register         0                1                2                3              4 ...
 //   row              lane/4           lane/4           lane/4 + 8       lane/4 + 8     lane/4
@@ -26,21 +26,21 @@ struct WgmmaAccumulator {
   }
 };
 
-// A warp's positions (rows) by packed rows (columns) of a warpgroup's tile: Own/2 products, of which register
-// r of product m is register m * N/2 + r. A lane has Own positions: neighbours, so that neighbouring taps
-// share registers of x, or 8 apart.
+// A warp's positions (rows) by packed rows (columns) in a warpgroup's tile: Own/2 products, where register r
+// of product m is register m * N/2 + r. A lane has Own positions: neighbours, so that neighbouring taps share
+// registers of x, or positions 8 apart.
 template <int Own, bool Neighbours, int N>
 struct WarpgroupTileAccumulator {
   static constexpr int kRows = 8 * Own, kColumns = N, kRegisters = Own / 2 * (N / 2);
   static constexpr int kProducts = Own / 2;
 
-  // Where a lane has its i-th position: the product, and of a pair of rows which.
+  // Where a lane's i-th position is: which product, and which of a pair of rows.
   static constexpr int product(int i) { return Neighbours ? i / 2 : i % kProducts; }
   static constexpr int below(int i) { return Neighbours ? i % 2 : i / kProducts; }
   static constexpr int position(int lane, int i) {
     return Neighbours ? lane / 4 * Own + i : lane / 4 + 8 * i;
   }
-  // The register, of its product, of the lane's packed row e of its two of the group-th 8.
+  // The register, within its product, of the lane's packed row e (of two) in the group-th 8 rows.
   static constexpr int index(int group, int i, int e) { return 4 * group + below(i) * 2 + e; }
 
   static constexpr TilePlace place(LaneRegister at) {

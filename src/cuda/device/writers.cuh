@@ -2,8 +2,8 @@
 //
 //   store_pair        two neighbours at an even place
 //   store_vectors     neighbours in the widest pieces that they make, where the address allows
-//   store_span        the same in the widest pieces that the address allows
-//   store_clipped     of neighbours those that exist, one by one
+//   store_span        neighbours in the widest pieces that the address allows
+//   store_clipped     those neighbours that exist, one by one
 //   copy_clipped      the same from shared memory
 //   store_partial     an mma warp tile's sums as rows of partial sums
 #pragma once
@@ -23,8 +23,8 @@ __device__ inline void store_pair(V* at, V left, V right) {
   *reinterpret_cast<Pair*>(at) = {left, right};
 }
 
-// In pieces of 16, 8 or 4 bytes, the widest that kN makes; one by one where the address allows no such piece
-// (the same for all lanes of a warp).
+// In pieces of 16, 8 or 4 bytes, the widest that kN makes; one by one if the address does not allow such
+// pieces (the same for all lanes of a warp).
 template <class T, int kN>
 __device__ __forceinline__ void store_vectors(T* to, const T (&values)[kN]) {
   constexpr int kBytes = kN * sizeof(T);
@@ -73,7 +73,7 @@ __device__ __forceinline__ void store_span(T* to, const T (&values)[kN]) {
   }
 }
 
-// Those of to[0..kN) whose index lies in [begin, end).
+// Stores those of to[0..kN) whose index lies in [begin, end).
 template <class T, int kN, class Index>
 __device__ __forceinline__ void store_clipped(T* to, const T (&values)[kN], Index begin, Index end) {
 #pragma unroll
@@ -82,7 +82,7 @@ __device__ __forceinline__ void store_clipped(T* to, const T (&values)[kN], Inde
   }
 }
 
-// Elements [from, end) of a row's vector, as far as they are outputs; o: the output of element 0.
+// Elements [from, end) of a row's vector, those that are outputs; o: the output that element 0 is.
 template <class T>
 __device__ inline void copy_clipped(T* to, const T* staged, int64_t o, int from, int end, int64_t lout) {
 #pragma unroll 1

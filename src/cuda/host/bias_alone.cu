@@ -17,8 +17,8 @@ static_assert(kNanF32 == core::canonical_nan(DType::f32) && kNanF64 == core::can
 
 namespace {
 
-// Of phases [first, end), which have `taps` taps: whether an output's taps are all outside of x: before it,
-// behind it, or, where they lie further apart than x is long, between them.
+// For phases [first, end), which have `taps` taps: whether the taps of some output all lie outside x: before
+// it, after it or, if they are further apart than x is long, on both sides of it.
 bool has_unreached(const Problem& p, const core::Polyphase& f, int64_t first, int64_t end, int64_t taps) {
   if (first >= end || taps == 0) return false;
   const int64_t reach = (end - 1) * p.dilation;
@@ -28,7 +28,7 @@ bool has_unreached(const Problem& p, const core::Polyphase& f, int64_t first, in
   return before || behind || (taps > 1 && f.step > p.l);
 }
 
-// Of a strided product: whether an output's taps are all before dy, behind it, or on both sides of it.
+// For a strided product: whether the taps of some output all lie before dy, after it, or on both sides of it.
 bool has_unreached_strided(const Problem& p) {
   const int64_t reach = p.dilation * (p.k - 1);
   const bool before = reach < p.padding, behind = p.stride * (p.l - 1) - p.padding >= p.lout();

@@ -1,6 +1,6 @@
 // Outputs without any product are their bias, bit for bit, including a bias of -0.0. A sum that begins at
 // +0.0 and to which the bias is added gives this for every bias except -0.0. A family whose sums cannot tell
-// a zero that stands for no product from a real one uses this to store such outputs again.
+// a real zero from one that stands for no product stores such outputs again by this.
 #pragma once
 
 #include "cuda/device/bias_alone.hpp"

@@ -7,19 +7,19 @@
 namespace tconv::cuda {
 
 struct KernelChoice {
-  const plan::KernelEntry* entry = nullptr;  // null: none of those that are compared can run the problem
-  double ms = 0;                             // what is expected of it; 0: it was not compared
+  const plan::KernelEntry* entry = nullptr;  // null: no kernel that is compared can run the problem
+  double ms = 0;                             // its expected time; 0: it was not compared
 };
 
-// The kernel of the least expected time among those that can run a transposed or strided product. With
-// batch_invariant, one sample alone decides.
+// The kernel with the least expected time among those that can run a transposed or strided product. With
+// batch_invariant, one sample decides for the whole batch.
 KernelChoice product_choice(const core::Problem& problem, const core::DeviceInfo& device,
                             const plan::PlanOptions& options);
 
-// The same of a weight gradient.
+// The same for a weight gradient.
 KernelChoice weight_choice(const core::Problem& problem, const core::DeviceInfo& device);
 
-// Yes where an entry is the choice, or where there is none; else no, with the kernel that is.
+// Yes if this entry is the choice, or if there is none; otherwise no, naming the kernel that is chosen.
 plan::Support supports_choice(const plan::KernelEntry& entry, const core::Problem& problem,
                               const core::DeviceInfo& device, const plan::PlanOptions& options);
 

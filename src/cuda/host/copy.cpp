@@ -1,4 +1,4 @@
-// Raw weights into the buffer of packed ones, for kernels that read raw weights.
+// Copies raw weights into the buffer for packed ones, for kernels that read raw weights.
 #include <cuda_runtime_api.h>
 
 #include "cuda/entries.hpp"

@@ -38,7 +38,7 @@ int attribute(cudaDeviceAttr which, int index) {
   return value;
 }
 
-// The rates of the device with that name in the table, else those that clock and widths allow.
+// The rates in the table for a device of that name; otherwise those that follow from its clock and widths.
 void set_rates(DeviceInfo& device, int index) {
   const std::string bare = bare_name(device.name);
   const DeviceInfo* row = nullptr;
@@ -83,7 +83,7 @@ Result<DeviceInfo> ask(int index) {
   return device;
 }
 
-// The CUDA runtime is linked statically, and works with drivers from the first one of its major version on.
+// The CUDA runtime is linked statically and works with every driver of its major version or later.
 std::string about_driver() {
   int driver = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) return "no NVIDIA driver is installed";
@@ -111,7 +111,7 @@ Result<int> device_count() {
 
 Result<DeviceInfo> device_info(int index) {
   static std::mutex mutex;
-  static std::map<int, DeviceInfo> known;  // what a device is does not change; failures are asked again
+  static std::map<int, DeviceInfo> known;  // a device does not change; failures are tried again
   const std::lock_guard lock(mutex);
   if (const auto found = known.find(index); found != known.end()) return found->second;
   const Result<int> count = device_count();

@@ -5,12 +5,12 @@
 
 namespace tconv::cuda {
 
-// Milliseconds of an entry's plan for a problem that it can run, with half of what packing weights takes, as
-// callers pack before or in each call. 0: the entry is not to be compared.
+// Milliseconds that an entry's plan takes for a problem that it can run, with half the time of packing
+// weights, since some callers pack once and some in each call. 0: the entry is not compared.
 double expected_ms(const plan::KernelEntry& entry, const core::Problem& problem,
                    const core::DeviceInfo& device, bool batch_invariant);
 
-// What the problem's bytes take at the rate of a copy.
+// The time for the problem's bytes at the rate of a copy.
 double memory_ms(const core::Problem& problem, const core::DeviceInfo& device);
 
 }  // namespace tconv::cuda

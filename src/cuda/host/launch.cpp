@@ -54,7 +54,7 @@ Status Launcher::check_pointer(const char* name, const void* pointer) const {
 
 Status Launcher::run_erased(const void* function, const Grid& grid, void** arguments) const {
   if (Status status = ready(); !status.ok()) return status;
-  if (grid.blocks <= 0) {  // which is how a plan says that it does not fit: nothing would be computed
+  if (grid.blocks <= 0) {  // a plan says in this way that it does not fit; nothing would be computed
     return {Code::internal_error, what() + ": a launch of " + std::to_string(grid.blocks) + " blocks"};
   }
   if (grid.blocks > kMaxBlocks) {

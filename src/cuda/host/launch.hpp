@@ -21,10 +21,10 @@
 namespace tconv::cuda {
 
 struct Grid {
-  int64_t blocks = 1;      // along x, at most kMaxBlocks
-  int threads = 1;         // a block
+  int64_t blocks = 1;      // along x; at most kMaxBlocks
+  int threads = 1;         // in a block
   std::size_t shared = 0;  // dynamic shared memory in bytes; above 48 KiB the limit is raised
-  int cluster = 1;         // blocks of a cluster, from compute capability 9.0 on
+  int cluster = 1;         // blocks in a cluster; only from compute capability 9.0 on
 };
 
 inline constexpr int64_t kMaxBlocks = 0x7fffffff;
@@ -34,11 +34,11 @@ class Launcher {
   Launcher(const char* kernel, const core::Problem& problem, const core::DeviceInfo& device,
            const plan::RunContext& context);
 
-  // Refuses operands that are known to be elsewhere: on another device, or in host memory that the device
-  // cannot read. Checks the first tensor read and the output, which takes about a microsecond.
+  // Refuses operands that are known to be in the wrong place: on another device, or in host memory that the
+  // device cannot read. Checks the first tensor that is read and the output, in about a microsecond.
   core::Status check(const plan::Operands& operands) const;
 
-  // Queues one kernel. The argument types are the kernel's own, so a struct that differs does not compile.
+  // Queues one kernel. The argument types are the kernel's own, so another struct does not compile.
   template <class... Parameters>
   core::Status run(void (*function)(Parameters...), const Grid& grid,
                    const std::type_identity_t<std::remove_cv_t<Parameters>>&... arguments) const {
@@ -46,7 +46,7 @@ class Launcher {
     return run_erased(reinterpret_cast<const void*>(function), grid, pointers);
   }
 
-  // output = 0 bytes, as a memset on the stream.
+  // Sets `bytes` bytes to 0, as a memset on the stream.
   core::Status zero(void* output, std::size_t bytes) const;
 
  private:

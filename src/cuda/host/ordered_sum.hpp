@@ -9,19 +9,19 @@ namespace tconv::cuda {
 // The type in which partial sums are held and added: the dtype's accumulation type, or float64.
 enum class Parts { accumulator, float64 };
 
-// For a transposed product whose partial sums are in the workspace: as many as y has elements, for each
-// split.
+// For a transposed product whose partial sums are in the workspace: for each split, as many as y has
+// elements. split.
 FlatSumParams flat_sum_params(const core::Problem& problem, const plan::Operands& operands,
                               const void* workspace, int splits);
 
-// Of one row of `elements` outputs without a bias, as a gradient is.
+// For one row of `elements` outputs without a bias, such as a gradient.
 FlatSumParams flat_sum_params(const void* partial, void* output, int64_t elements, int64_t splits);
 
-// y (n, cout, lout) = bias + its partial sums, which lie as y does. Without a bias: any tensor of as many
-// elements. Sets the chunk.
+// y (n, cout, lout) = bias + its partial sums, which lie like y. Without a bias, a tensor of any shape with
+// as many elements. Sets the chunk.
 core::Status sum_partials(const Launcher& launcher, core::DType dtype, Parts parts, FlatSumParams params);
 
-// Of partial sums in the workspace, in rows (cout, phase) of the polyphase form. params: without pointers,
+// For partial sums in the workspace, in rows (cout, phase) of the polyphase form. params: without pointers,
 // chunks and the divisors of rows.
 core::Status sum_partials(const Launcher& launcher, const core::Problem& problem,
                           const plan::Operands& operands, const void* workspace, PhaseSumParams params);

@@ -9,7 +9,7 @@ namespace tconv::cuda {
 namespace {
 
 Phases computed(const core::Problem& p) {
-  // Slots of a tile's row are counted in 32 bits.
+  // The slots of a tile's row are counted with 32 bits.
   constexpr int64_t kMaxInterleavedStride = 1 << 23;
   const core::Polyphase form(p);
   Phases f{};
@@ -22,7 +22,7 @@ Phases computed(const core::Problem& p) {
   f.taps = form.taps;
   f.interleaved = (p.dilation == 1 || f.count == 1) && p.stride <= kMaxInterleavedStride;
   f.gaps = !f.interleaved && f.count < p.stride;
-  // Interleaved rows need every u whose slots meet the output; skewed ones every u of a phase's output.
+  // Interleaved rows need every u whose slots meet the output; skewed ones, every u of a phase's output.
   const int64_t reach = f.interleaved ? 0 : (f.count - 1) * p.dilation;
   f.first = f.interleaved ? p.padding / p.stride : core::ceil_div(p.padding - reach, p.stride);
   const int64_t last = core::floor_div(p.lout() - 1 + p.padding, p.stride);
@@ -32,7 +32,7 @@ Phases computed(const core::Problem& p) {
 
 }  // namespace
 
-// A search asks for every candidate of one problem.
+// A search asks once for every candidate of one problem.
 Phases phases_of(const core::Problem& p) {
   static thread_local core::Problem last;
   static thread_local Phases found = computed(last);

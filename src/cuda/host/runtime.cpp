@@ -26,7 +26,7 @@ bool is_sticky(cudaError_t error) {
 
 core::Status status_of(cudaError_t error, const std::string& what) {
   if (error == cudaSuccess) return {};
-  (void)cudaGetLastError();  // a refused call leaves its error behind for an innocent next one
+  (void)cudaGetLastError();  // a refused call would otherwise leave its error to the next call
   const std::string words = std::string(cudaGetErrorName(error)) + ": " + cudaGetErrorString(error);
   if (is_sticky(error)) {
     return {Code::device_error, what +

@@ -15,7 +15,7 @@ namespace tconv::cuda {
 // context) are reported as such.
 core::Status status_of(cudaError_t error, const std::string& what);
 
-// Whether the context is lost: an earlier kernel failed, and only a new process helps.
+// Whether the context is lost because an earlier kernel failed. Only a new process helps.
 bool is_sticky(cudaError_t error);
 
 // Makes a device current for a scope. Does nothing if it is current already.
@@ -32,7 +32,7 @@ class DeviceGuard {
   cudaError_t error_ = cudaSuccess;
 };
 
-// Whether the build has code for sm_90a. For sm_90 alone, or from PTX of another target, wgmma kernels are
+// Whether the build has code for sm_90a. Otherwise (sm_90 only, or PTX of another target) wgmma kernels are
 // empty.
 bool built_for_sm90a();
 

@@ -16,9 +16,9 @@ using core::Status;
 namespace {
 
 constexpr int64_t kVector = 16;          // bytes
-constexpr int64_t kEnoughChannels = 16;  // of tf32 a slab
+constexpr int64_t kEnoughChannels = 16;  // of tf32, for a slab
 
-// How k is cut: of the problem without n and l, as packed weights have it.
+// How k is cut. It follows from the problem without n and l, because packed weights depend on it.
 struct Cut {
   int64_t apart, phases, taps, step;
 };
@@ -70,7 +70,7 @@ std::string no_transposed_form(const Problem& p) {
   if (p.lout() < 1) return operation + " of no outputs";
   if (std::string far = core::beyond_tiles(p); !far.empty()) return far;
   const Cut cut = cut_of(p);
-  // The kernels that make planes and pack count these with 32 bits.
+  // The kernels that make planes and pack weights count these with 32 bits.
   constexpr int64_t kCount = 1 << 26, kPlanes = int64_t{1} << 33;
   const core::Size positions = core::Size(p.l) + core::Size(cut.step) * cut.taps;
   const core::Size planes = positions * cut.phases * p.cout * p.n;
@@ -78,7 +78,7 @@ std::string no_transposed_form(const Problem& p) {
       positions >= kCount || planes >= kPlanes) {
     return operation + ": its planes of phases have 2^33 elements or more";
   }
-  // Positions between taps that are far apart would be read for nothing.
+  // What lies between taps that are far apart would be read for nothing.
   const core::Size wanted = core::Size(std::min(p.l, p.lout())) * cut.taps * 4 + 4096;
   const bool read_as_it_is = p.stride == 1 && cut.apart == 1 && p.y_contiguous;
   if (!read_as_it_is && positions > wanted) return operation + ": taps far apart";

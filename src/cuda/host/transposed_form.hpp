@@ -7,10 +7,10 @@
 //   planes[n,(co,a),v] = dy[n,co,stride*v + dilation*a - padding]
 // clang-format on
 //
-// is a product of the planes by taps j in falling order, the two sides' channels exchanged. At stride 1 with
-// m = 1 the planes are dy itself and need not be made: then the form's padding is dilation*(K-1) - padding,
-// which may be negative, as may its output padding, which makes the output as long as x is. Of few channels m
-// is larger, so that (co, a) fill a slab of the tensor cores.
+// This is a product of the planes and taps j in falling order, with the channels of both sides exchanged. At
+// stride 1 with m = 1 the planes are dy itself and need not be made: the form's padding is then
+// dilation*(K-1) - padding. It may be negative, and so may the output padding, which makes the output as long
+// as x. With few channels m is larger, so that (co, a) fill a slab of the tensor cores.
 //
 // Making the planes takes one pass over memory. Their rows are aligned to 16 bytes, whatever the alignment of
 // the rows of dy is.
@@ -25,7 +25,7 @@
 namespace tconv::cuda {
 
 struct TransposedForm {
-  // For the formulas of plans: core::validate would refuse its padding. A transposed product is its own form.
+  // Only for the formulas of plans: core::validate would refuse its padding. A transposed product is itself.
   core::Problem product;
   WeightSteps weights = {};
   DeepTaps deep = {};
@@ -35,17 +35,17 @@ struct TransposedForm {
   double planes_ms(const core::DeviceInfo& device) const;
 };
 
-// Empty if a problem has such a form (or is one), else the reason why not.
+// Empty if a problem has such a form (or is one), otherwise the reason why not.
 std::string no_transposed_form(const core::Problem& problem);
 TransposedForm transposed_form(const core::Problem& problem);
 
-// The part of the form that packed weights depend on, for the key of their layout.
+// The part of the form on which packed weights depend, for the key of their layout.
 std::string key_of(const TransposedForm& form);
 
 // ", x in planes of 8 phases (12 MB)", or nothing.
 std::string words_of(const TransposedForm& form);
 
-// The x of the form, made at `planes` if necessary; `x` is null if that fails.
+// The x of the form; made in `planes` if necessary. `x` is null if that fails.
 core::Status form_input(const TransposedForm& form, const core::Problem& problem, const Launcher& launcher,
                         const plan::Operands& operands, void* planes, const void*& x);
 

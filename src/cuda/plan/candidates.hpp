@@ -1,5 +1,5 @@
-// How a plan is chosen among candidates: which splits of a reduction there are, and what batch invariance
-// leaves of them. A family enumerates its configurations, keeps those that fit, and takes the one of the
+// How a plan is chosen among candidates: which splits of a reduction there are, and which of them batch
+// invariance allows. A family enumerates its configurations, keeps those that fit, and takes the one with the
 // least predicted time.
 #pragma once
 
@@ -12,9 +12,9 @@ namespace tconv::cuda {
 
 inline constexpr int kTensorSplits[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
 inline constexpr int kAnySplits = 32;
-inline constexpr int64_t kMaxPartialBytes = 256 << 20;  // where the split is free to choose
+inline constexpr int64_t kMaxPartialBytes = 256 << 20;  // a limit where the split may be chosen freely
 
-// forced: the one split that is left, 0: none is.
+// forced: the only split that is allowed; 0: any.
 struct SplitLimits {
   int forced = 0, most = kAnySplits;
 
@@ -25,13 +25,13 @@ struct SplitLimits {
 };
 
 inline bool may_fold(const core::Problem& p, const Phases& f) {
-  // Between samples lie zeros as far as taps reach, which may be far more columns than outputs need.
+  // Between samples there are zeros as far as taps reach, maybe far more columns than the outputs need.
   const int64_t columns = f.positions + p.l + (f.taps - 1) * f.step;
   return p.n > 1 && f.positions < 256 && columns <= 32 * std::max<int64_t>(32, f.positions) &&
          p.n * columns < (int64_t{1} << 30);
 }
 
-// Splits that all samples share, however many there are: their sums are to be no more than this many times y,
+// Splits that all samples share, however many there are: their sums must be no more than this many times y,
 // whatever padding cuts off.
 inline int most_shared_splits(const core::Problem& p, const Phases& f) {
   constexpr int64_t kMost = 64;

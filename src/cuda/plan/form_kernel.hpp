@@ -1,5 +1,5 @@
-// What the tensor-core kernels of a transposed form have in common: the problem that was asked for, its form,
-// and a plan for the form's product.
+// What the tensor-core kernels of a transposed form have in common: the problem that the caller asked for,
+// its form, and a plan for the form's product.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace tconv::cuda {
 
-// Plan: with packed_bytes, phases and cost, and describe(), stages() and where() of it and the form's
+// Plan: has packed_bytes, phases and cost; describe(), stages() and where() take it together with the form's
 // product.
 template <class Plan>
 class FormKernel : public plan::Kernel {

@@ -1,5 +1,5 @@
-// The sizes of a problem as the tensor-core families' kernels take them, and its columns. Templates over the
-// families' parameters, which name these alike.
+// The sizes of a problem in the form that the tensor-core kernels take, and its columns. Templates over the
+// families' parameters, which use the same names.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ T round_up(T value, T to) {
   return (value + to - 1) / to * to;
 }
 
-// Steps of both tensors, as the kernels of weight gradients name them.
+// Steps of both tensors, under the names that kernels of weight gradients use.
 template <class Params>
 void set_steps(Params& k, const core::Problem& p) {
   const auto x = p.x_steps(), y = p.y_steps();
@@ -45,7 +45,7 @@ void set_sizes(Params& k, const core::Problem& p, const Phases& f) {
   k.x_step[1] = steps[1];
 }
 
-// Columns of a sample from k.first_u on: every u that an output has, be it of a phase or of bias alone.
+// Columns of a sample from k.first_u on: every u that has an output, whether of a phase or of bias alone.
 template <class Params>
 void set_columns(Params& k, const core::Problem& p, const Phases& f, int tile_columns, bool folded) {
   const int64_t last = core::floor_div(p.lout() - 1 + p.padding, p.stride);
@@ -53,7 +53,7 @@ void set_columns(Params& k, const core::Problem& p, const Phases& f, int tile_co
   int64_t tiles = 0;
   k.folded = folded;
   if (folded) {
-    // A tap that reaches back over the sample's begin must meet the zeros behind the sample before.
+    // A tap that reaches back over a sample's beginning must meet the zeros after the sample before it.
     k.first_u = std::min<int64_t>(k.first_u, 0);
     columns = std::max(last - k.first_u + 1, p.l + (f.taps - 1) * f.step - k.first_u);
     k.sample_columns = static_cast<int>(columns);
@@ -69,10 +69,10 @@ void set_columns(Params& k, const core::Problem& p, const Phases& f, int tile_co
   k.partial_columns = tiles * tile_columns;
 }
 
-// core::work_of(), which a search asks for every candidate of one problem.
+// core::work_of(), kept because a search asks for it for every candidate of one problem.
 const core::Work& problem_work(const core::Problem& problem);
 
-// What a sum of partial sums needs to know of a problem; its rows and columns are the family's.
+// What a sum of partial sums needs to know of a problem; the family adds rows and columns.
 PhaseSumParams phase_sum_params(const core::Problem& problem, const Phases& phases);
 
 }  // namespace tconv::cuda

@@ -1,5 +1,5 @@
-// What a search found last, by thread. Planning asks several times for the same plan: each family for its
-// own, and the choice among families for all.
+// The last result of a search, for each thread. Planning asks several times for the same plan: each family
+// for its own, and the choice among families for all of them.
 #pragma once
 
 #include <tuple>
@@ -10,7 +10,7 @@
 
 namespace tconv::cuda {
 
-// Whether plans of one device serve the other: everything that models and searches read.
+// Whether plans for one device serve the other: compares everything that models and searches read.
 inline bool same_device(const core::DeviceInfo& a, const core::DeviceInfo& b) {
   const auto all = [](const core::DeviceInfo& d) {
     return std::tie(d.sm, d.sm_count, d.shared_per_block, d.shared_per_sm, d.l2_bytes, d.copy_gbps,
@@ -19,8 +19,8 @@ inline bool same_device(const core::DeviceInfo& a, const core::DeviceInfo& b) {
   return all(a) == all(b);
 }
 
-// search(), or what it gave this thread last for the same arguments. It must be a pure function of them. One
-// object for each kind of search: a function's static thread_local.
+// Calls search(), or returns what it gave this thread last time for the same arguments. It must be a pure
+// function of them. Use one object for each kind of search: a static thread_local of the function.
 template <class Found>
 class Memo {
  public:

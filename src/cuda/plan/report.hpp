@@ -1,4 +1,4 @@
-// Words for plans: an output's place in the polyphase form, and the stages that kernels have alike.
+// Words for plans: an output's place in the polyphase form, and the stages that several kernels share.
 #pragma once
 
 #include <compare>
@@ -11,10 +11,10 @@
 
 namespace tconv::cuda {
 
-// An element of y, and which phase and position make it.
+// An element of y, and the phase and position that it belongs to.
 struct OutputPlace {
   int64_t n, cout, o;
-  int64_t group, inner;  // cout is the inner-th of its group
+  int64_t group, inner;  // cout is number `inner` in its group
   int64_t phase, u;      // phase -1: no tap reaches the output
 
   bool has_phase() const { return phase >= 0; }
@@ -31,13 +31,13 @@ std::string element_text(const core::Problem& problem, int64_t element);
 // "bias, scale ..., one rounding to f16": what the epilogue does.
 plan::StageLine epilogue_line(const core::Problem& problem);
 
-// How outputs are stored whose reduction is cut into so many splits; one: `alone`.
+// How outputs are stored if the reduction is split this many ways; `alone` for one split.
 plan::StageLine writer_line(const std::string& alone, int64_t splits);
 
-// The same where partial sums lie as tiles; direct: there are none.
+// The same where partial sums lie as tiles; direct: there are no partial sums.
 plan::StageLine tiles_writer_line(const std::string& alone, bool direct, int64_t splits);
 
-// Who holds an output's sum before it is stored. Of a split reduction: in the first split.
+// Who holds the sum of an output before it is stored; for a split reduction, in the first split.
 struct Holder {
   int64_t block;
   int thread;       // of the block
@@ -48,7 +48,7 @@ struct Holder {
 // "block 12, warp 2, lane 13, sums[1][3][2]"
 std::string text(const Holder& holder);
 
-// Who sums in one block for each split: "block 3", "blocks 3, 15, ... of 4 splits".
+// Who sums in a block for each split: "block 3", "blocks 3, 15, ... of 4 splits".
 std::string blocks_text(int64_t block, int64_t apart, int64_t splits);
 
 // "then block 3, thread 17, values[0] of the ordered sum of 4 splits"

@@ -16,7 +16,7 @@ using core::DType;
 using core::Problem;
 using plan::Support;
 
-// What the kernels count in 32 bits.
+// What the kernels count with 32 bits.
 Support countable(const Problem& p) {
   if (std::string far = core::beyond_tiles(p); !far.empty()) return Support::no(std::move(far));
   constexpr int64_t kCount = int64_t{1} << 30;
@@ -65,12 +65,12 @@ const char* name_of(Arithmetic arithmetic) {
 }
 
 Support tensor_supports(const Problem& p) {
-  if (!p.positions_contiguous()) return Support::no("x's positions do not lie side by side");
-  // hi*hi + hi*lo + lo*hi is a few units of 2^-24 off a product: within the promise of a sum of 16 terms or
-  // more, not of a product alone.
+  if (!p.positions_contiguous()) return Support::no("x's positions are not contiguous");
+  // hi*hi + hi*lo + lo*hi differs from a product by a few units of 2^-24: within the promise for a sum of 16
+  // terms more, not of a product alone.
   if (arithmetic_of(p) == Arithmetic::ieee && p.cin_per_group() < 16) {
     return Support::no(
-        "ieee float32 with fewer than 16 channels a group: a split product would be the error");
+        "ieee float32 with fewer than 16 channels a group: too few to hide the error of split products");
   }
   return countable(p);
 }

@@ -1,5 +1,5 @@
-// What the tensor-core families take of a problem: its arithmetic, whether its counts fit their kernels, the
-// name of its packed weights.
+// What the tensor-core families need to know of a problem: its arithmetic, whether its counts fit their
+// kernels, and the name of its packed weights.
 #pragma once
 
 #include <string>
@@ -10,19 +10,19 @@
 
 namespace tconv::cuda {
 
-inline constexpr int kTensorMaxStride = 1024;  // tables of a stride's outputs lie in shared memory
+inline constexpr int kTensorMaxStride = 1024;  // the tables of a stride's outputs are in shared memory
 
 Arithmetic arithmetic_of(const core::Problem& problem);
 const char* name_of(Arithmetic arithmetic);
 
-// Which of a family's instantiations serves an arithmetic; f64: null where the family refuses it.
+// Which of a family's instantiations serves an arithmetic. f64 is null if the family refuses it.
 template <class V>
 V by_arithmetic(Arithmetic arithmetic, V tf32, V ieee, V f16, V bf16, V f64 = {}) {
   const V all[] = {tf32, ieee, f16, bf16, f64};
   return all[static_cast<int>(arithmetic)];
 }
 
-// Whether x, the arithmetic and every count that the kernels keep in 32 bits are as they need them.
+// Whether x, the arithmetic and every count that the kernels keep in 32 bits are suitable.
 plan::Support tensor_supports(const core::Problem& problem);
 
 std::string tensor_pack_key(const char* kernel, const core::Problem& problem, const Phases& phases);

@@ -16,7 +16,7 @@ using core::Problem;
 using core::Status;
 using plan::Support;
 
-// Elements that one of a thread's sums takes at most, and about how many a thread takes at least.
+// The most elements that one sum of a thread takes, and roughly the fewest that a thread takes.
 constexpr int64_t kLongest = 512, kShortest = 4;
 
 class Kernel final : public plan::Kernel {

@@ -4,8 +4,8 @@
 //     for turn of kBiasThreads * kBiasSums elements:  each thread's kBiasSums sums += dy[n,co,o]
 //     a tree over the block's sums; the splits are added in order by a second kernel (ordered_sum.cuh)
 //
-// Elements are read one by one, so that neither the order of a sum depends on how rows are aligned nor is a
-// row that begins anywhere slower.
+// Elements are read one by one, so that the order of a sum does not depend on the alignment of rows, and a
+// row may begin anywhere at no cost.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct BiasParams {
   void* output;
   void* parts;  // null: one split
   int64_t y_step[3];
-  int64_t lout, cout, elements;        // elements: of a channel
+  int64_t lout, cout, elements;        // elements: in a channel
   int64_t splits, turns, split_turns;  // turns of a channel
   int64_t row_turns;                   // of a row, where rows are long
 };

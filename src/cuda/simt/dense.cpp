@@ -19,7 +19,7 @@ using core::DType;
 using core::Problem;
 using core::Status;
 
-constexpr int kThreads = 256;  // of the helper kernels
+constexpr int kThreads = 256;  // in the helper kernels
 int64_t blocks_for(int64_t elements) {
   return std::min<int64_t>(core::ceil_div(elements, kThreads), 1 << 16);
 }
@@ -93,7 +93,7 @@ class DenseKernel final : public plan::Kernel {
 
   Status multiply(const Launcher& launcher, const plan::Operands& operands,
                   const plan::RunContext& context) const {
-    if (plan_.rows == 0) return {};  // no output has a tap, and the fill has stored them all
+    if (plan_.rows == 0) return {};  // no output has a tap, so the fill has stored all of them
     DenseParams params = shape();
     const bool split = plan_.splits > 1;
     params.x = operands.x;
@@ -143,7 +143,7 @@ plan::Support supports(const Problem& p, const core::DeviceInfo& device, const p
   if (std::string words = simt::simt_refusal(p, device, core::Operation::transposed); !words.empty()) {
     return plan::Support::no(std::move(words));
   }
-  // Counts inside a group, positions of a sample and blocks are 32-bit in the kernel; addresses are 64-bit.
+  // In the kernel, counts within a group, positions of a sample and blocks have 32 bits; addresses have 64.
   constexpr int64_t kCount = int64_t{1} << 29;
   if (p.k >= kCount || p.cin_per_group() >= kCount / p.k || p.cout_per_group() >= kCount / p.k) {
     return plan::Support::no("a group's channels times k reach 2^29");
@@ -156,7 +156,7 @@ plan::Support supports(const Problem& p, const core::DeviceInfo& device, const p
   if (core::Size(f.positions) * f.count > core::Size(32) * p.lout() + (1 << 16)) {
     return plan::Support::no("padding cuts nearly all outputs of " + std::to_string(f.count) + " phases");
   }
-  // No tile has fewer than 32 rows and columns, and no plan more than 32 splits.
+  // No tile has fewer than 32 rows or columns, and no plan has more than 32 splits.
   const core::Size most =
       core::Size(p.n) * (f.positions / 32 + 1) * p.groups * (p.cout_per_group() * f.count / 32 + 1) * 32;
   if (most > kMaxBlocks &&

@@ -1,5 +1,5 @@
-// The kernel of cuda.simt.dense (dense.hpp has its loop nest). Plain loads and two shared-memory stages: what
-// every GPU since sm_70 has.
+// The kernel of cuda.simt.dense (dense.hpp has its loop nest). Plain loads and two shared-memory stages,
+// which every GPU since sm_70 can run.
 #pragma once
 
 #include "cuda/simt/dense_loads.cuh"
@@ -47,7 +47,7 @@ __device__ inline void stage_pass(
     for (int c = 0; c < Shape::kThreadRows / Shape::kChunk; ++c) {
       Vector16<Sum> v;
 #pragma unroll
-      for (int p = 0; p < Shape::kPasses; ++p) {  // registers are indexed by constants alone
+      for (int p = 0; p < Shape::kPasses; ++p) {  // only constants may index registers
         if (p != pass) continue;
 #pragma unroll
         for (int i = 0; i < Shape::kChunk; ++i) v.v[i] = sums[c * Shape::kChunk + i][p * Shape::kChunk + j];
@@ -58,8 +58,8 @@ __device__ inline void stage_pass(
   }
 }
 
-// When all threads have stored the tile's outputs. Its place is found again, from a number that the compiler
-// does not know to be the same: kept, it would take registers from the sums.
+// Called when all threads have stored the tile's outputs. Its place is found again, from a number that the
+// compiler cannot know to be the same: keeping the place would take registers from the sums.
 template <class T>
 __device__ inline void repair_tile(const DenseParams& p, int rows, int columns) {
   uint32_t number;
@@ -114,10 +114,10 @@ __global__ __launch_bounds__(Shape::kThreads,
   fetch();
   put(0);
   __syncthreads();
-  // A slab is multiplied while the next one is fetched. Fetching goes on behind the last slab, where it goes
-  // unused: a branch there would let the compiler move the loads down to their stores, and every slab would
-  // wait for memory (H200: 30 instead of 35 TFLOP/s). Four stages with a barrier every second slab are no
-  // faster.
+  // A slab is multiplied while the next one is fetched. Fetching goes on after the last slab, and its result
+  // is not used: a branch there would let the compiler move the loads down to their stores, and every slab
+  // would wait for memory (H200: 30 instead of 35 TFLOP/s). Four stages with a barrier every second slab are
+  // no faster.
 #pragma unroll 1
   for (int slab = 0; slab < slabs; ++slab) {
     advance();
@@ -144,8 +144,8 @@ __global__ __launch_bounds__(Shape::kThreads,
     }
   }
   if (__syncthreads_or(nan)) {
-    // In the tile of most sums ptxas 13.0 spills in the loop of one type where this is inline, and in that of
-    // the others where it is not.
+    // For the tile with the most sums ptxas 13.0 spills in the loop of one type if this is inline, and in
+    // that of the others if it is not.
     if constexpr (std::is_same_v<typename Shape::T, float>) {
       repair_tile_apart<typename Shape::T>(p, Shape::kRows, Shape::kColumns);
     } else {

@@ -6,19 +6,19 @@
 //       acc[m][c] += x[n, ci, u - j*step] * packed[g][j][ci][c]                   a thread: TM x TN of acc
 //     y[n, cout, stride*u + a*dilation - padding] = acc[m][c] + bias[cout]
 //
-// Where tap_stride does not divide K, the first phases have one tap more. They are a class of columns apart,
-// with tiles of its own: nothing is multiplied by a zero that stands for no tap (an Inf of x would make it
+// If tap_stride does not divide K, the first phases have one tap more. They form a class of columns with
+// tiles of its own, so that nothing is multiplied by a zero that stands for no tap (an Inf of x would make it
 // NaN).
 //
 //   packed: for each class (groups, taps, cin/groups, pitch): w[ci, cout, a + j*tap_stride] at column
 //   cout*phases + a - first_phase; pitch = columns rounded up to 16 bytes.
 //
-// Few rows leave SMs idle, so the slabs can be split over blocks: each split writes its sums, laid out as y,
-// to the workspace, and a second kernel adds them in order. No atomics: the same bits on every run. The order
-// of one split's sum depends on the slabs alone, not on the tile.
+// With few rows, SMs would idle, so the slabs can be split over blocks: each split writes its sums, laid out
+// like y, to the workspace, and a second kernel adds them in order. No atomics: the same bits on every run.
+// The order of one split's sum depends only on the slabs, not on the tile.
 //
-// Positions outside x are zeros in shared memory. Where one meets an infinite weight the sum becomes NaN; a
-// block whose sums hold a NaN computes those outputs again from what is there (dense_repair.cuh).
+// Positions outside x are zeros in shared memory. If one meets an infinite weight, the sum becomes NaN; a
+// block whose sums hold a NaN computes those outputs again from the products that exist (dense_repair.cuh).
 #pragma once
 
 #include "cuda/device/divisor.hpp"
@@ -33,10 +33,10 @@ namespace tconv::cuda {
 extern const plan::KernelEntry kSimtDense;
 
 inline constexpr int kSlabChannels = 8;
-// Positions, with whatever taps reach behind them, stay below this in the kernel.
+// In the kernel, positions stay below this, including what taps reach beyond them.
 inline constexpr int kDenseOutside = -(1 << 30);
 
-// Steps in elements to a slab's inputs and weights from those of the slab before.
+// From the inputs and weights of one slab to those of the next, in elements.
 struct DenseStep {
   int64_t input, weight;
   int position;
@@ -64,7 +64,7 @@ struct DenseParams {
   int64_t x_step[3];
   int l, cin_group;
   int splits;
-  bool rows_first;     // neighbouring blocks share weights, else inputs
+  bool rows_first;     // neighbouring blocks share weights; otherwise inputs
   int64_t split_size;  // output elements from one split's sums to the next
   uint32_t row_tiles, column_tiles;
   DenseClass classes[2];

@@ -6,8 +6,8 @@
 
 namespace tconv::cuda {
 
-// A block computes Rows x Columns sums; a thread ThreadRows x ThreadColumns of them, as FmaAccumulator has
-// them.
+// A block computes Rows x Columns sums; a thread has ThreadRows x ThreadColumns of them, laid out as in
+// FmaAccumulator.
 template <class T_, int Rows, int Columns, int ThreadRows, int ThreadColumns, int BlocksPerSm>
 struct DenseShape {
   using T = T_;
@@ -38,7 +38,7 @@ struct DenseShape {
 // Where this block's tile lies.
 struct DenseBlock {
   int64_t group, row;
-  int split, kind, column;  // kind: of the class
+  int split, kind, column;  // kind: the class
 
   // b: the block's number.
   __device__ DenseBlock(const DenseParams& p, int tile_rows, int tile_columns, uint32_t b) {
@@ -70,7 +70,7 @@ struct DenseSlabs {
 // This thread's place in the tile.
 template <class Shape>
 struct DenseThread {
-  int row, column;  // of its first chunk
+  int row, column;  // of the first chunk
   __device__ DenseThread() {
     constexpr FmaAccumulator kMap = Shape::map();
     row = kMap.first_row(threadIdx.x);

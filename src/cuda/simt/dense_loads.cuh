@@ -6,8 +6,8 @@
 
 namespace tconv::cuda {
 
-// Inputs of a slab: a thread keeps one row of the tile and reads some of its channels; neighbouring threads
-// read neighbouring positions. Any strides and any alignment.
+// Inputs of a slab: a thread keeps to one row of the tile and reads some of its channels; neighbouring
+// threads read neighbouring positions. Any strides and any alignment.
 template <class Shape>
 class DenseInputs {
   using T = typename Shape::T;

@@ -12,10 +12,10 @@ using core::ceil_div;
 
 constexpr int kSplits[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
 
-// What all tiles have alike, fitted with their own rates (dense_tiles.hpp).
+// What all tiles have in common; fitted together with their own rates (dense_tiles.hpp).
 struct LaunchRates {
   double clock;  // Hz
-  double start;  // cycles before any product
+  double start;  // cycles before the first product
   double sum;    // of the pass that adds the splits' sums
   double bytes;  // of these sums a cycle
 };
@@ -25,7 +25,7 @@ double cycles_of(const DensePlan& plan, const DenseTile& tile, const core::Probl
                  const core::DeviceInfo& device) {
   const double lanes = p.dtype == core::DType::f64 ? 64 : 128;
   const double rate = lanes * tile.rates.full;
-  double slabs = 0;  // of all blocks of a row of tiles
+  double slabs = 0;  // in all blocks of a row of tiles
   for (const DenseClass& k : plan.classes) {
     slabs += static_cast<double>(ceil_div(k.slabs, plan.splits)) * static_cast<double>(k.column_tiles);
   }
@@ -99,7 +99,7 @@ DensePlan plan_dense(const core::Problem& given, const core::DeviceInfo& device,
   const int slabs = base.classes[0].slabs;
   for (std::size_t t = 0; t < tiles.size(); ++t) {
     for (const int splits : kSplits) {
-      // Every split has work; and if a fill comes first, no second pass may follow.
+      // Every split must have work; and if a fill comes first, no second pass may follow.
       const bool useful =
           splits == 1 || (!base.phases.gaps && (splits - 1) * ceil_div(slabs, splits) < slabs);
       if (!useful) continue;

@@ -15,7 +15,7 @@ struct DenseCursor {
   int tap;
   __device__ DenseCursor(const DenseClass& k, int slab)
       : channel(slab / k.taps * kSlabChannels), tap(slab % k.taps) {}
-  __device__ bool advance(const DenseClass& k) {  // true: to the next channels
+  __device__ bool advance(const DenseClass& k) {  // true: it went to the next channels
     if (++tap < k.taps) return false;
     tap = 0;
     channel += kSlabChannels;
@@ -28,11 +28,11 @@ class DenseRepair {
  public:
   using Sum = Accumulator<T>;
 
-  // Of the class k, sums over slabs [first_slab, first_slab + slabs).
+  // For class k, sums over slabs [first_slab, first_slab + slabs).
   __device__ DenseRepair(const DenseParams& p, const DenseClass& k, int64_t group, int first_slab, int slabs)
       : p_(p), k_(k), group_(group), first_slab_(first_slab), slabs_(slabs) {}
 
-  // The group's column, position m of all samples. y: of Out, or partial sums.
+  // A column of the group at position m, counted over all samples. y: of type Out, or partial sums.
   template <class Out>
   __device__ void output(Out* y, int64_t m, int column) const {
     const Phases& f = p_.phases;

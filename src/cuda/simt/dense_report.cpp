@@ -43,7 +43,7 @@ std::vector<plan::StageLine> stages(const DensePlan& plan, const Problem& p) {
           {"writer", writer_words(plan)}};
 }
 
-// DenseBlock and FmaAccumulator, backwards.
+// DenseBlock and FmaAccumulator in reverse.
 Holder holder_of(const DensePlan& plan, const Problem& p, const OutputPlace& at) {
   const DenseTile& tile = dense_tiles(p.dtype)[static_cast<std::size_t>(plan.tile)];
   const bool second = at.phase >= plan.classes[0].phases;

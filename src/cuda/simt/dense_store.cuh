@@ -1,11 +1,11 @@
-// The epilogue of cuda.simt.dense: columns of sums that lie staged in shared memory become pieces of y.
+// The epilogue of cuda.simt.dense: columns of sums, staged in shared memory, become pieces of y.
 //
 // A column is (cout, phase) and y wants the phases interleaved. The outputs of position u are
 //   stride*u - padding + slot
-// slot a for phase a, slots from phases.count on bias alone. Where all phases of a channel are staged, its
-// outputs over the tile's positions are one run of memory: stored 16 bytes at a time from the first aligned
-// address on, whatever the row's alignment. Else (more phases than columns staged, two classes, or skewed
-// phases) outputs are stored one by one, phases fastest.
+// slot a for phase a, and bias alone in slots from phases.count on. If all phases of a channel are staged,
+// its outputs over the tile's positions are one run of memory, which is stored 16 bytes at a time from the
+// first aligned address on, whatever the row's alignment. Otherwise (more phases than staged columns, two
+// classes, or skewed phases) outputs are stored one by one, phases fastest.
 #pragma once
 
 #include "cuda/device/divide.cuh"
@@ -14,7 +14,7 @@
 
 namespace tconv::cuda {
 
-// Rows of a staged column are shuffled by 16-byte chunks, so that reading neighbouring columns of one row
+// Rows of a staged column are shuffled in chunks of 16 bytes, so that reading one row of neighbouring columns
 // meets no bank conflict.
 template <class Sum>
 __device__ inline int staged_row(int row, int column) {
@@ -32,7 +32,7 @@ class DenseStore {
     first_u_ = first_row - first_n_ * p.phases.positions;
   }
 
-  // Stores the group's columns [first, first + count), which are the staged ones.
+  // Stores columns [first, first + count) of the group, which are the staged ones.
   template <class Out>
   __device__ void columns(Out* y, int first, int count) const {
     const int end = count < k_.columns - first ? first + count : k_.columns;
@@ -63,8 +63,8 @@ class DenseStore {
   }
 
   // `channels` channels from `channel` on, whose columns begin at staged column `column`. A run is one
-  // channel of one sample. Samples are shared out to groups of warps, and the 16-byte pieces of a sample's
-  // runs, which are equally long, to the group's threads.
+  // channel of one sample. Samples are divided among groups of warps; the 16-byte pieces of a sample's runs,
+  // which have equal lengths, among the threads of the group.
   template <class Out>
   __device__ void runs(Out* y, int channel, int channels, int column) const {
     const int samples = static_cast<int>(divide(first_u_ + rows_ - 1, p_.phases.positions)) + 1;
@@ -87,7 +87,7 @@ class DenseStore {
     }
   }
 
-  // Outputs [0, length) of each channel, the first one being slot `skip` of tile row `row`.
+  // Outputs [0, length) of each channel; the first is slot `skip` of tile row `row`.
   template <class Out>
   __device__ void store_runs(Out* y, int64_t cout, int channels, int length, int skip, int row, int column,
                              uint32_t thread, uint32_t threads) const {
@@ -108,8 +108,8 @@ class DenseStore {
     }
   }
 
-  // Outputs [i, i + a vector) of a run, those of them that exist. The address of the vector is aligned; where
-  // the staged sums are too, they are read as a vector.
+  // Outputs [i, i + a vector) of a run, as far as they exist. The vector's address is aligned; if the staged
+  // sums are too, they are read as a vector.
   template <class Out>
   __device__ void store_piece(Out* out, int i, int length, int skip, int row, int column,
                               const Epilogue<Out>& finish) const {
@@ -150,7 +150,7 @@ class DenseStore {
     }
   }
 
-  // Phases [a, b) of some channels; with the last phase of an interleaved row go the slots of bias alone.
+  // Phases [a, b) of some channels. The last phase of an interleaved row includes the slots of bias alone.
   template <class Out>
   __device__ void one_by_one(Out* y, int channel, int channels, int a, int b, int column) const {
     const uint32_t phases = b - a, first = k_.first_phase + a;
@@ -159,7 +159,7 @@ class DenseStore {
     const int64_t apart = p_.phases.interleaved ? 1 : p_.phases.dilation;
     const uint32_t each = slots * Rows;  // at most 2^30
     for (int c = 0; c < channels;) {
-      // As many channels at once as 32 bits count.
+      // As many channels at once as 32 bits can count.
       const int now = min(channels - c, static_cast<int>((1u << 30) / each));
       for (uint32_t i = threadIdx.x; i < now * each; i += Threads) {
         const uint32_t q = i / slots, slot = i - q * slots, row = q % Rows, d = c + q / Rows;

@@ -5,13 +5,13 @@
 
 namespace tconv::cuda {
 
-// Of the cost model, fitted to the times of all tiles and splits on 45 layers (H200; the model is 12% off on
-// average, and its choices at most 11% slower than the best ones; f64 by analogy). `tconv bench --device cuda
-// --kernel cuda.simt.dense` gives the times.
+// Part of the cost model, fitted to the times of all tiles and splits on 45 layers (H200; the model is off by
+// 12% on average, its choices are at most 11% slower than the best ones; f64 by analogy). `tconv bench
+// --device cuda --kernel cuda.simt.dense` gives the times.
 struct DenseRates {
-  double full;    // share of the multiply-add rate of an SM that holds several blocks
-  double lone;    // of that share, what a block alone on its SM reaches
-  double cycles;  // of a block beside its products: first loads and stores
+  double full;    // share of the multiply-add rate that an SM with several blocks reaches
+  double lone;    // the part of that share that a block alone on its SM reaches
+  double cycles;  // cycles of a block beside its products: first loads and stores
 };
 
 struct DenseTile {

@@ -22,7 +22,7 @@ using core::Status;
 using plan::PlanOptions;
 
 constexpr int64_t kSharedBytes = 48 * 1024;
-constexpr int64_t kBlocksPerSm = 128;  // some eight at once, in 16 turns: few enough idle at the end
+constexpr int64_t kBlocksPerSm = 128;  // about eight at once, in 16 turns, so that few SMs idle at the end
 
 // How a row is cut. The first four follow from dtype and stride (DepthwiseShape in depthwise.cuh).
 struct DepthwiseConfig {
@@ -58,7 +58,7 @@ DepthwiseConfig plan_depthwise(const Problem& p, const DeviceInfo& device) {
   c.by_words =
       p.cin_per_group() == 1 && p.x_steps()[2] == 1 && outputs > kDepthwiseThreads / 2 * c.run * c.runs;
   c.threads = c.by_words ? kDepthwiseThreads : kDepthwiseSmallThreads;
-  // A block takes as many windows of a row as still leave several blocks in sequence for every SM.
+  // A block takes as many windows of a row as still leave several blocks for every SM, one after another.
   const int64_t windows = ceil_div(outputs, c.threads * c.run * c.runs);
   const int64_t wanted = kBlocksPerSm * std::max(1, device.sm_count);
   c.parts = std::clamp<int64_t>(ceil_div(wanted, std::max<int64_t>(1, p.n * p.cout)), 1, windows);
@@ -74,7 +74,7 @@ DepthwiseConfig plan_depthwise(const Problem& p, const DeviceInfo& device) {
   return c;
 }
 
-// depthwise_part and run_phase, backwards, where y begins on 32 bytes.
+// depthwise_part and run_phase in reverse, where y begins on 32 bytes.
 Holder holder_of(const DepthwiseConfig& c, const Problem& p, const OutputPlace& at) {
   const int64_t line = at.n * p.cout + at.cout, past = line * p.lout() % c.sector;
   const int64_t window = c.threads * c.run * c.runs, e = at.o + past;
@@ -152,17 +152,18 @@ class DepthwiseKernel final : public plan::Kernel {
 
 std::string refusal(const Problem& p, const DeviceInfo& device) {
   if (std::string words = simt_refusal(p, device); !words.empty()) return words;
-  if (p.dtype == DType::f64) return "dtype f64: for f32, f16 and bf16";
-  if (p.dilation != 1 && p.k > 1) return "dilation " + std::to_string(p.dilation) + ": taps of 1 alone";
+  if (p.dtype == DType::f64) return "dtype f64: this kernel is for f32, f16 and bf16";
+  if (p.dilation != 1 && p.k > 1)
+    return "dilation " + std::to_string(p.dilation) + ": this kernel is for dilation 1";
   if (p.stride != 1 && p.stride != 2 && p.stride != 4 && p.stride != 8) {
-    return "stride " + std::to_string(p.stride) + ": for 1, 2, 4 and 8";
+    return "stride " + std::to_string(p.stride) + ": this kernel is for 1, 2, 4 and 8";
   }
   if (p.cin_per_group() > kDepthwiseMaxCin) {
-    return "cin " + std::to_string(p.cin_per_group()) + " a group: for " + std::to_string(kDepthwiseMaxCin) +
-           " at most";
+    return "cin " + std::to_string(p.cin_per_group()) + " a group: this kernel is for " +
+           std::to_string(kDepthwiseMaxCin) + " at most";
   }
   if (p.k > kSharedBytes || plan_depthwise(p, device).shared_bytes > kSharedBytes) {
-    return "k " + std::to_string(p.k) + ": a window does not fit shared memory";
+    return "k " + std::to_string(p.k) + ": a window does not fit in shared memory";
   }
   return "";
 }

@@ -1,4 +1,4 @@
-// cuda.simt.depthwise: few channels in a group, hence bound by memory.
+// cuda.simt.depthwise: few channels in a group, so memory binds.
 //
 //   x (N, Cin, L)   w (Cin, Cout/groups, K)   y (N, Cout, Lout)   dilation 1, stride S of 1, 2, 4 or 8
 //   for each row (n, co) of y                                     grid: rows x windows of the row
@@ -8,11 +8,11 @@
 //           for m in 0..R-1                                       registers
 //             y[o0+m] += x[ci, Q(m) - t] * w[ci, co, r(m) + t*S]
 //
-// R is a multiple of S, so all runs of a row begin at the same residue, the row's phase: the kernel is
-// compiled once a phase, which makes every register index a constant, interleaves the residues without any
-// exchange and leaves nothing but whole 16-byte stores, whatever the row's alignment. Windows begin at
-// 32-byte boundaries of y: no memory sector is written by two blocks. A row's first and last run store their
-// elements one by one.
+// R is a multiple of S, so all runs of a row begin at the same residue, the row's phase. The kernel is
+// compiled once for each phase, which makes every register index a constant, interleaves the residues without
+// any exchange and leaves only whole 16-byte stores, whatever the row's alignment. Windows begin on 32-byte
+// boundaries of y, so that no memory sector is written by two blocks. The first and last runs of a row store
+// their elements one by one.
 //
 // Each value of x is read once from memory (except for the halo of K/S values in each window) and kept as
 // float in shared memory. Two kernels differ in how it gets there. The usual one, for one channel in a group,
@@ -26,7 +26,7 @@
 
 namespace tconv::cuda::simt {
 
-// to is aligned to 16 bytes; o: its place in the row. whole: all of the window lies in [0, lout).
+// `to` is aligned to 16 bytes; o: its place in the row. whole: the whole window lies in [0, lout).
 template <class T, int R>
 __device__ __forceinline__ void store_run(T* to, int64_t o, const float (&sum)[R], bool whole,
                                           const Epilogue<T>& finish, const DepthwiseParams& a) {
@@ -54,7 +54,7 @@ __device__ __forceinline__ void store_run(T* to, int64_t o, const float (&sum)[R
   }
 }
 
-// A window of y, whose first output is first, at to. xs points at this thread's first Q of channel 0.
+// A window of y at `to`, whose first output is `first`. xs points at this thread's first Q of channel 0.
 template <class T, int S, int kThreads, int kPhase>
 __device__ __forceinline__ void run_phase(T* to, int64_t first, const Epilogue<T>& finish, const float* xs,
                                           const float* ws, int channels, const DepthwiseParams& a) {
@@ -82,7 +82,7 @@ __device__ __forceinline__ void run_phase(T* to, int64_t first, const Epilogue<T
   }
 }
 
-// Phases are tried one after the other; the test is uniform over the block.
+// Phases are tried one after another; all threads of a block take the same branch.
 template <class T, int S, int kThreads, int kPhase = 0>
 __device__ __forceinline__ void run_any_phase(int phase, T* to, int64_t first, const Epilogue<T>& finish,
                                               const float* xs, const float* ws, int channels,
@@ -94,8 +94,8 @@ __device__ __forceinline__ void run_any_phase(int phase, T* to, int64_t first, c
   }
 }
 
-// Blocks of 128 threads on an SM, for its loads in flight: fewer where a thread holds 32 sums (strides 4 and
-// 8, which read little).
+// Blocks of 128 threads on an SM, which decide how many loads are in flight: fewer where a thread holds 32
+// sums (strides 4 and 8, which read little).
 template <class Shape>
 constexpr int depthwise_blocks() {
   return Shape::kRuns * Shape::R >= 32 ? 6 : 7;
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(kDepthwiseThreads,
     for (int k = threadIdx.x + kThreads; k < a.k; k += kThreads) {
       finite = finite && is_finite(widen(part.weight[k]));
     }
-    if (__syncthreads_or(!finite)) special = true;  // and the row before has read its weights
+    if (__syncthreads_or(!finite)) special = true;  // and everybody has read the weights of the row before
     if (static_cast<int>(threadIdx.x) < a.k) ws[threadIdx.x] = widen(weight);
     for (int k = threadIdx.x + kThreads; k < a.k; k += kThreads) ws[k] = widen(part.weight[k]);
     T* to = part.row + part.first;

@@ -18,7 +18,7 @@ namespace simt {
 
 inline constexpr int kDepthwiseMaxCin = 8;
 inline constexpr int kDepthwiseThreads = 128, kDepthwiseSmallThreads = 32;
-// Shared floats before a channel's first value: place for what a first word holds before it.
+// Shared floats before a channel's first value, for the elements that its first word holds before it.
 inline constexpr int kDepthwiseLead = 4;
 
 struct DepthwiseParams {
@@ -33,9 +33,9 @@ struct DepthwiseParams {
   int64_t tiles;           // n*cout*parts
   int32_t cin_per_group, k;
   int32_t blocks_of_taps;  // ceil(ceil(k/S) / (R/S))
-  int32_t values, words;   // of a window of x: needed, and words of 4 bytes that hold them however aligned
-  int32_t pitch;           // shared floats a channel of x, kDepthwiseLead of them before the first value
-  int32_t weights_pitch;   // shared floats a channel of weights
+  int32_t values, words;   // of a window of x: needed, and words of 4 bytes that hold them at any alignment
+  int32_t pitch;           // shared floats of a channel of x, kDepthwiseLead of them before the first value
+  int32_t weights_pitch;   // shared floats of a channel of weights
   bool small;              // tiles < 2^31: indices are divided by multiplication
   Divisor by_parts, by_cout, by_cout_per_group;
 };

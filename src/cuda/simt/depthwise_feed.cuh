@@ -52,8 +52,8 @@ __device__ __forceinline__ void put_word(float* to, uint32_t word) {
   }
 }
 
-// This thread's words of a window; the first word of them all begins at a position of the row, from points at
-// this thread's.
+// This thread's words of a window. The window's first word begins at `position` of the row; `from` points at
+// the first word of this thread.
 template <class T, int kThreads, int kWords>
 __device__ __forceinline__ void fetch_words(uint32_t (&held)[kWords], const uint32_t* from, const T* row,
                                             int64_t position, const DepthwiseParams& a) {
@@ -72,7 +72,7 @@ __device__ __forceinline__ void fetch_words(uint32_t (&held)[kWords], const uint
   }
 }
 
-// The words into shared memory, position's element to shared[0].
+// Stores the words to shared memory; the element at `position` goes to shared[0].
 template <class T, int kThreads, int kWords>
 __device__ __forceinline__ void put_words(float* shared, const uint32_t (&held)[kWords], const T* row,
                                           int64_t position, const DepthwiseParams& a) {
@@ -89,7 +89,7 @@ __device__ __forceinline__ void put_words(float* shared, const uint32_t (&held)[
   }
 }
 
-// One channel of a window element by element, whatever its strides; value 0 is position start.
+// One channel of a window, element by element, with any strides; value 0 is position `start`.
 template <class T, int kThreads, int kEach>
 __device__ __forceinline__ void fill_elements(float* shared, const T* row, int64_t start,
                                               const DepthwiseParams& a) {

@@ -1,4 +1,4 @@
-// What a block of cuda.simt.depthwise works on, and its outputs that became NaN, again.
+// What a block of cuda.simt.depthwise works on, and how it recomputes outputs that became NaN.
 #pragma once
 
 #include "cuda/simt/depthwise_taps.cuh"
@@ -9,7 +9,7 @@ namespace tconv::cuda::simt {
 template <class T>
 struct DepthwisePart {
   T* row;               // of y
-  int64_t first, end;   // outputs; first + m is aligned where m is
+  int64_t first, end;   // outputs; first + m is aligned if m is
   const T *x, *weight;  // of the first channel of the row's group
   int64_t start;        // position of a window's first value
   int phase;
@@ -45,7 +45,7 @@ __device__ __forceinline__ DepthwisePart<T> depthwise_part(const DepthwiseParams
   return part;
 }
 
-// This thread's outputs of a part that became NaN, again, of the products that are there.
+// Recomputes this thread's outputs of a part that became NaN, from the products that exist.
 template <class T, int S, int kThreads>
 __device__ __forceinline__ void repair_part(const DepthwiseParams& a, int64_t index) {
   using Shape = DepthwiseShape<T, S, kThreads>;
@@ -76,9 +76,9 @@ __device__ __forceinline__ void repair_part(const DepthwiseParams& a, int64_t in
   }
 }
 
-// The same of all the block's parts, when all of them are stored: before, what this needs would take
-// registers from the sums. Zeros stand for positions outside x, and an infinite weight makes NaN of them, and
-// nothing else. Only where weights are not all finite; slow.
+// The same for all parts of the block, after all of them are stored: earlier, it would take registers from
+// the sums. Zeros stand for positions outside x, and an infinite weight makes NaN of them, and of nothing
+// else. It is slow, and runs only if some weight is not finite.
 template <class T, int S, int kThreads>
 __device__ __forceinline__ void repair_parts(const DepthwiseParams& a) {
   loads_after_stores();

@@ -6,19 +6,19 @@
 
 namespace tconv::cuda::simt {
 
-// R outputs a run: a 16-byte vector, or one Q where that is more.
+// R outputs in a run: a 16-byte vector, or one Q if that is more.
 template <class T, int S, int kThreads>
 struct DepthwiseShape {
   static constexpr int kVector = 16 / sizeof(T);
   static constexpr int R = kVector > S ? kVector : S;
   static constexpr int XV = R / S;                                                  // Q a run
   static constexpr int kRuns = XV >= 4 ? 2 : 64 / static_cast<int>(sizeof(T)) / R;  // at once
-  // bf16 k4 s2 takes 447 us in one turn and 430 in two (H200), which have as many loads ahead as float32.
+  // bf16 k4 s2 takes 447 us in one turn and 430 in two (H200), which have as many loads in flight as float32.
   static constexpr int kTurns = sizeof(T) == 2 && S == 2 ? 2 : 1;
   static constexpr int kThreadQ = kTurns * kRuns * XV;
   static constexpr int kStep = kThreads * kThreadQ;    // Q of a window
   static constexpr int kPack = 4 / sizeof(T);          // elements a word
-  static constexpr int kWords = kThreadQ / kPack + 1;  // of a window, a thread: its own and one of the halo
+  static constexpr int kWords = kThreadQ / kPack + 1;  // of a window, for a thread: its own, one of the halo
 };
 
 template <int XV>
@@ -37,8 +37,8 @@ __device__ __forceinline__ void load_window(float (&to)[XV], const float* from) 
   }
 }
 
-// All taps of one input channel for this thread's runs. xs points at run 0's first Q. Weights are read four
-// at a time, and bounds are tested for whole taps: only the last tap may lack residues.
+// All taps of one input channel for this thread's runs. xs points at the first Q of run 0. Weights are read
+// four at a time, and bounds are tested for whole taps: only the last tap may lack residues.
 template <int S, int R, int kRuns, int kPhase, int kThreads>
 __device__ __forceinline__ void add_channel(float (&sum)[kRuns][R], const float* xs, const float* ws,
                                             const DepthwiseParams& a) {

@@ -40,7 +40,7 @@ int64_t tiles_of(const GatherConfig& c, const Problem& p) {
   return c.q_tiles * c.residue_chunks * c.co_blocks * p.groups * p.n;
 }
 
-// gather_kernel's place of a thread, backwards.
+// A thread's place in gather_kernel, in reverse.
 Holder holder_of(const GatherConfig& c, const Problem& p, const OutputPlace& at) {
   const int64_t reach = at.o + p.padding, r = reach % p.stride, q = reach / p.stride - c.q_first;
   const int64_t in_q = q % (c.q_step * c.p);
@@ -63,7 +63,7 @@ GatherConfig plan_gather(const Problem& problem) {
   c.residue_chunks = ceil_div(problem.stride, c.residues);
   c.q_step = std::clamp<int64_t>(count, 1, kThreads / c.residues);
   c.co = problem.cout_per_group() > 1 ? 4 : 1;
-  // Several positions share a weight; rows that one block covers keep a position a thread.
+  // Several positions share a weight; if one block covers the rows, each thread keeps one position.
   c.p = c.co == 4 ? 2 : count >= 4 * c.q_step ? 4 : 1;
   c.q_tiles = ceil_div(count, c.q_step * c.p);
   c.co_blocks = ceil_div(problem.cout_per_group(), c.co);

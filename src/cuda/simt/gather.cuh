@@ -1,4 +1,4 @@
-// cuda.simt.gather: every problem that tiles count; meant for few channels a group where dilation is above 1.
+// cuda.simt.gather: every problem whose counts tiles can hold; meant for few channels and dilation.
 //
 //   x (N, Cin, L)   w (Cin, Cout/groups, K)   y (N, Cout, Lout)   o = s*Q + r - padding
 //   for each (n, group), block of kCo output channels, chunk of residues, tile of Q      grid
@@ -9,9 +9,9 @@
 //             for c in 0..kCo-1
 //               sum[i][c] += x[ci, Q + i*step + shift] * w[ci, co+c, k]
 //
-// with g = gcd(s, d). Residues that are no multiple of g have no taps: bias alone. The first tap of residue r
-// is k0 = (r/g * inverse of d/g) mod s/g; its shift (r - k0*d)/s. Nothing is shared between threads but L1:
-// about one load a product. Every index is 64-bit.
+// with g = gcd(s, d). Residues that are not multiples of g have no taps: bias alone. The first tap of residue
+// r is k0 = (r/g * inverse of d/g) mod s/g; its shift is (r - k0*d)/s. Threads share nothing but L1: about
+// one load for each product. Every index has 64 bits.
 #pragma once
 
 #include "cuda/simt/gather.hpp"
@@ -50,14 +50,14 @@ __global__ void __launch_bounds__(256) gather_kernel(const GatherParams a) {
       int64_t k0 = r_common * a.inverse;
       k0 -= divide(k0, tap_step) * tap_step;
       if (k0 < a.k) {
-        // A sum of products begins at +0.0, also where the bias is -0.0.
+        // A sum of products begins at +0.0 even if the bias is -0.0.
 #pragma unroll
         for (int i = 0; i < kP; ++i) {
 #pragma unroll
           for (int c = 0; c < kCo; ++c) sum[i][c] += Sum(0);
         }
       }
-      const int64_t reach = k0 < a.k ? k0 * a.dilation : 0;  // without taps there is no k0*dilation
+      const int64_t reach = k0 < a.k ? k0 * a.dilation : 0;  // without taps k0*dilation may overflow
       const int64_t shift0 = floor_div(r - reach, a.stride);
       const T* x_channel =
           static_cast<const T*>(a.x) + n * a.x_sample + group * a.cin_per_group * a.x_channel;

@@ -25,11 +25,11 @@ struct GatherParams {
   int64_t cin_per_group, cout_per_group, groups;
   int64_t common, inverse;   // g, and the inverse of d/g modulo s/g
   int64_t q_first;           // Q of output 0
-  int64_t residues, q_step;  // of a block: r in [0, residues), and Q in a thread's step
+  int64_t residues, q_step;  // of a block: r in [0, residues), and Q from one thread step to the next
   int64_t q_tiles, residue_chunks, co_blocks, tiles;
 };
 
-// Warps of all tiles; a thread's output channels and positions.
+// Warps of all tiles, and a thread's output channels and positions.
 struct GatherWork {
   double warps;
   int couts, positions;

@@ -62,7 +62,7 @@ class LongkKernel final : public plan::Kernel {
 plan::Support supports(const Problem& p, const DeviceInfo& device, const PlanOptions& options) {
   if (std::string words = narrow_refusal(p, device); !words.empty()) return plan::Support::no(words);
   const NarrowConfig config = plan_narrow(p, device, options.batch_invariant, true);
-  // A wrong split is no danger to memory but to sense: the partial sums must stay within the device.
+  // Any split is safe, but a bad one is useless: the partial sums must fit in the device's memory.
   const int64_t partial = config.splits * p.y_elements() * 8;
   if (config.splits > 1 && partial > int64_t{1} << 32) {
     return plan::Support::no("partial sums of " + std::to_string(partial) + " bytes");

@@ -1,5 +1,5 @@
-// cuda.simt.longk: a long reduction Cin*K with few outputs (an inverse STFT, a mask decoder): the positions
-// of y alone do not fill the machine, so the reduction is cut over blocks.
+// cuda.simt.longk: a long reduction Cin*K with few outputs (an inverse STFT, a mask decoder). The positions
+// of y alone do not fill the machine, so the reduction is split over blocks.
 //
 //   pass 1, the kernels of cuda.simt.narrow with splits > 1:
 //     for split in 0..splits-1                                     grid

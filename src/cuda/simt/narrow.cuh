@@ -2,19 +2,19 @@
 //
 //   x (N, Cin, L)   w (Cin, Cout/groups, K)   y (N, Cout, Lout)   o = s*Q + r - padding, taps k = r + t*s
 //   for each (n, group), tile of Q, block of kCo output channels, group of residues        grid
-//     for ci in co's group                     cut into slices: warps of the block, blocks of the grid
+//     for ci in co's group                     in slices: warps of the block, blocks of the grid
 //       for t in 0..ceil(K/s)-1
 //         for i in 0..kP-1                     Q = tile + lane + 32*i: loads of neighbours, no shared memory
 //           for c in 0..kCo-1, r in 0..kR-1    registers, kP*kCo*kR sums a thread
 //             sum[i][c][r] += x[ci, Q - t] * w[ci, co+c, r + t*s]
 //
-// x comes straight from memory (its re-reads by the next tap hit L1), all taps of a channel or two at a time;
-// weights lie in shared memory, kCo*kR in a row, and are read as 16-byte broadcasts. The s residues of a Q
-// are neighbours in y: a thread that holds them all stores them itself, else rows pass through shared memory.
-// Bound by memory while an element of x meets fewer than about 20 products, else by FMA and shared memory.
+// x comes straight from memory (the next tap reads it again from L1), all taps of one or two channels at a
+// time. Weights are in shared memory, kCo*kR in a row, and are read as 16-byte broadcasts. The s residues of
+// a Q are neighbours in y: a thread that holds them all stores them itself; otherwise rows pass through
+// shared memory. Memory binds up to about 20 products for each element of x, then FMA and shared memory.
 //
-// Where Q alone cannot fill the machine the reduction over ci is sliced: over warps of a block, which add up
-// in shared memory one after the other, and over blocks, which write partial sums that a second kernel adds
+// If Q alone cannot fill the machine, the reduction over ci is sliced: over warps of a block, which add up in
+// shared memory one after another, and over blocks, which write partial sums that a second kernel adds
 // (longk.hpp). The order of every sum is fixed by the configuration.
 #pragma once
 
@@ -22,8 +22,8 @@
 
 namespace tconv::cuda::simt {
 
-// Channels first, first+step, ... below count of a chunk, where every Q - t of this warp lies in [0, l),
-// positions are neighbours in memory and every residue has all kTaps taps: no tests, loads with constant
+// Channels first, first+step, ... below count of a chunk, if every Q - t of this warp lies in [0, l),
+// positions are neighbours in memory and every residue has all kTaps taps: no tests, and loads with constant
 // offsets. x points at (channel 0 of the chunk, position q).
 template <class T, class Sum, int kCo, int kR, int kP, int kTaps>
 __device__ __forceinline__ void add_inside(Sum (&sum)[kP][kCo * kR], const T* x, const Sum* ws, int first,
@@ -32,7 +32,7 @@ __device__ __forceinline__ void add_inside(Sum (&sum)[kP][kCo * kR], const T* x,
   const int64_t x_step = step * a.x_channel;
   const T* from = x + first * a.x_channel;
   const Sum* w_at = ws + first * kTaps * ws_tap;
-  // Channels whose loads are in flight at once: two, where the registers of two blocks an SM allow.
+  // Channels whose loads are in flight at once: two, if an SM's registers then still hold two blocks.
   constexpr int kAhead = kTaps * kP <= 8 && kP * kCo * kR <= 32 && sizeof(T) <= 4 ? 2 : 1;
 #pragma unroll kAhead
   for (int ci = first; ci < count; ci += step) {
@@ -58,9 +58,9 @@ __device__ __forceinline__ void add_inside(Sum (&sum)[kP][kCo * kR], const T* x,
   }
 }
 
-// The same with every test: any strides, edges (what lies outside x is no product: an infinite weight must
-// not make NaN of a zero there), taps that end within the block's residues. live: residues of
-// the block with a tap 0; tap t has live - t*s.
+// The same with every test: any strides, edges (a position outside x is no product: an infinite weight must
+// not make NaN of a zero there), and taps that end within the block's residues. live: the residues of the
+// block that have a tap 0; tap t has live - t*s.
 template <class T, class Sum, int kCo, int kR, int kP>
 __device__ __forceinline__ void add_tested(Sum (&sum)[kP][kCo * kR], const T* x, int64_t q, const Sum* ws,
                                            int first, int step, int count, int live, const NarrowParams& a) {
@@ -96,7 +96,7 @@ __device__ __forceinline__ void add_tested(Sum (&sum)[kP][kCo * kR], const T* x,
   }
 }
 
-// Blocks of 256 threads on an SM, by the sums a thread holds: what waits for memory wants many.
+// Blocks of 256 threads on an SM, by the sums that a thread holds: kernels that wait for memory want many.
 constexpr int narrow_blocks_per_sm(int sums, int bytes) {
   return sums * bytes <= 64 ? 3 : sums * bytes <= 256 ? 2 : 1;
 }
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(32 * kNarrowMaxWarps,
     narrow_kernel(const NarrowParams a) {
   using Sum = Accumulator<T>;
   extern __shared__ __align__(16) unsigned char shared_bytes[];
-  Sum* ws = reinterpret_cast<Sum*>(shared_bytes);  // the weights' place holds the stage at the end
+  Sum* ws = reinterpret_cast<Sum*>(shared_bytes);  // the stage takes the place of the weights at the end
   const NarrowThread me = narrow_thread(a);
   const int q_block = 32 * kP * a.q_warps;
 

@@ -29,15 +29,15 @@ struct NarrowParams {
   int64_t l, lout, padding;
   int64_t q_first;                                                  // Q of output 0
   int64_t q_tiles, co_blocks, residue_groups, groups, rows, tiles;  // rows: n*groups
-  int64_t row_elements;                                             // n*cout*lout: a partial's size
+  int64_t row_elements;                                             // n*cout*lout: the size of one partial
   int32_t cin_per_group, cout_per_group, k, stride, taps;
   int32_t splits, cin_per_split;
   int32_t q_warps, r_warps, slice_warps;  // of a block; r_warps*kR residues a group
   int32_t residues;                       // min(s, r_warps*kR)
   int32_t chunk;                          // input channels whose weights lie in shared memory
   Divisor by_residues, by_taps_residues;
-  bool direct;  // one residue block that is the whole stride: threads store what they hold
-  // narrow_ring.cuh alone:
+  bool direct;  // one residue block is the whole stride: threads store what they hold
+  // for narrow_ring.cuh only:
   bool keep;            // all tiles have the same weights, which stay in shared memory
   bool turned;          // the padding is half the stride, modulo the stride: see store_direct
   int32_t ring_offset;  // bytes of shared memory before the warps' rings
@@ -51,7 +51,7 @@ struct NarrowTileShape {
   bool operator==(const NarrowTileShape&) const = default;
 };
 
-// Weights of a (channel, tap) in shared memory: read 16 bytes at a time where there are four or more.
+// The pitch of a (channel, tap)'s weights in shared memory: four or more are read 16 bytes at a time.
 constexpr int narrow_pitch(int columns) {
   return columns < 4 ? columns : (columns + 3) / 4 * 4;
 }
@@ -72,7 +72,7 @@ constexpr int ring_row(int p) {
   return 32 * p + kRingMostTaps - 1;
 }
 
-// The compiled tiles, one source file a storage type. At most 128 sums of 4 bytes a thread.
+// The compiled tiles, one source file for each storage type. A thread has at most 128 sums of 4 bytes.
 struct NarrowCompiled {
   NarrowTileShape shape;
   bool ring;  // narrow_ring.cuh, else narrow.cuh

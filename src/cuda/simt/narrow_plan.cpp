@@ -19,8 +19,8 @@ using core::Problem;
 
 constexpr int64_t kSharedBytes = 48 * 1024;
 constexpr int64_t kWeightBytes = 24 * 1024;  // of shared memory; a channel may take twice that
-// Warps an SM for which the reduction is sliced. Tiles of many sums want fewer: they have more to do between
-// loads.
+// Warps on an SM for which the reduction is sliced. Tiles with many sums want fewer, because they have more
+// to do between loads.
 constexpr int64_t kWarpsPerSm = 16, kWarpsPerSmLarge = 8;
 constexpr int64_t kMostSplits = 64;
 
@@ -30,11 +30,11 @@ int64_t padded(int64_t value, int64_t step) {
 
 // Measured on an H200 by `tconv bench --device cuda --kernel cuda.simt.narrow`.
 struct NarrowRates {
-  double reread;   // of x by a further block of output channels, from L2, beside its first read
-  double row;      // cycles of the load pipe for a warp's row of x that is seldom aligned
+  double reread;   // of x by another block of output channels, from L2, relative to the first read
+  double row;      // cycles of the load pipe for a warp's row of x, which is seldom aligned
   double staged;   // bytes of y that pass through shared memory: 4->4 k4 s4 in 1127 us, and 417
-  double alone;    // of a block alone on its SM, which overlaps nothing
-  double padding;  // of the products, where memory binds
+  double alone;    // for a block alone on its SM, which overlaps nothing
+  double padding;  // of the products, if memory binds
 };
 constexpr NarrowRates kRates = {.reread = 0.5, .row = 1.4, .staged = 2.5, .alone = 1.1, .padding = 0.25};
 
@@ -62,7 +62,7 @@ double cost(const Problem& p, const DeviceInfo& device, const NarrowCompiled& co
   const double bytes = element * (static_cast<double>(p.n * p.cin * p.l) * reading +
                                   storing * static_cast<double>(p.y_elements()));
   const double multiplying = products / rate * std::max(1.0, loads / fma);
-  // Being alone counts less in a long run (H200, us, tiles of 4 and 8 positions: 4->4 k4 s4, l55104 8.1
+  // Being alone costs less in a long run (H200, us, tiles of 4 and 8 positions: 4->4 k4 s4, l55104 8.1
   // and 9.7; n64 l220000 417 and 386).
   const core::Size blocks = core::Size(p.n) * p.groups * passes * ceil_div(last + 1, 256 * shape.p);
   const bool alone = compiled.ring && ring_blocks_per_sm(shape.co * shape.r, shape.p, element) == 1 &&
@@ -75,13 +75,13 @@ int64_t sum_bytes(const Problem& p) {
   return p.dtype == DType::f64 ? 8 : 4;
 }
 
-// Rows that pass through shared memory must fit what every GPU has.
+// Rows that pass through shared memory must fit in what every GPU has.
 int64_t stage_bytes(const NarrowConfig& c, const Problem& p, int64_t r_warps, int64_t q_warps) {
   if (r_warps == 1 && c.shape.r == p.stride) return 0;
   return 32 * q_warps * c.shape.p * ((r_warps * c.shape.r) | 1) * sum_bytes(p);
 }
 
-// few: one warp of residues, where its stores still fill memory sectors, so that warps are left for slices.
+// few: only one warp of residues, if its stores still fill memory sectors, so that warps are left for slices.
 void cut_residues(NarrowConfig& c, const Problem& p, bool few) {
   const int64_t blocks = ceil_div(p.stride, c.shape.r);
   int64_t most = few && c.shape.r * sum_bytes(p) >= 32 ? 1 : kNarrowMaxWarps;
@@ -101,14 +101,14 @@ void cut_positions(NarrowConfig& c, const Problem& p) {
   c.q_tiles = ceil_div(warps, c.q_warps);
 }
 
-// Sums of the slices pass through shared memory; an odd pitch, so that lanes meet different banks.
+// The slices' sums pass through shared memory, with an odd pitch, so that lanes meet different banks.
 int64_t slice_bytes(const NarrowConfig& c, const Problem& p) {
   const int64_t sums = (c.shape.p * c.shape.r * c.shape.co | (c.ring ? 1 : 0)) * sum_bytes(p);
   return c.slice_warps == 1 ? 0 : 32 * c.q_warps * c.r_warps * sums;
 }
 
-// Slices the reduction over warps, at the expense of positions where a block has no warps left, then (where
-// it may) over blocks, until there are enough warps or too few channels.
+// Slices the reduction: over warps, at the expense of positions if a block has no warps left, then (if
+// allowed) over blocks, until there are enough warps or too few channels.
 void cut_reduction(NarrowConfig& c, const Problem& p, int64_t rows, int64_t wanted, bool may_split) {
   const int64_t cin = p.cin_per_group();
   const auto warps = [&] { return rows * c.q_tiles * c.co_blocks * c.residue_groups * (c.threads() / 32); };
@@ -125,7 +125,7 @@ void cut_reduction(NarrowConfig& c, const Problem& p, int64_t rows, int64_t want
   }
   while (slice_bytes(c, p) > kSharedBytes && c.q_warps % 2 == 0) c.q_warps /= 2, c.q_tiles *= 2;
   if (slice_bytes(c, p) > 64 * 1024) c.slice_warps = 1;  // what every GPU has
-  // No more blocks than run at once: a few that come after the others would double the time.
+  // No more blocks than run at once: a few late ones would double the time.
   c.splits = may_split ? std::clamp<int64_t>(wanted / std::max<int64_t>(1, warps()), 1, kMostSplits) : 1;
   c.cin_per_split = std::max<int64_t>(ceil_div(cin, c.splits), std::min<int64_t>(cin, 2 * c.slice_warps));
   c.splits = ceil_div(cin, c.cin_per_split);
@@ -135,13 +135,13 @@ int64_t channel_bytes(const NarrowConfig& c, const Problem& p) {
   return c.taps * c.r_warps * narrow_pitch(c.shape.r * c.shape.co) * sum_bytes(p);
 }
 
-// Shared memory for weights. A ring takes up to 25 KiB beside them, in f64 50: together what every GPU has.
+// Shared memory for weights. A ring takes up to 25 KiB beside them, 50 in f64: together what every GPU has.
 int64_t weight_bytes(const Problem& p, bool ring) {
   if (!ring) return kWeightBytes;
   return (p.dtype == DType::f64 ? 12 : 20) * 1024;
 }
 
-// Of the tiles whose shared memory suffices the one with the least cost. Null: none.
+// The cheapest of the tiles that fit in shared memory; null if there is none.
 struct BestTile {
   const NarrowCompiled* tile = nullptr;
   double cost = 0;
@@ -190,15 +190,16 @@ std::string NarrowConfig::text() const {
 
 std::string narrow_refusal(const Problem& p, const DeviceInfo& device) {
   if (std::string words = simt_refusal(p, device); !words.empty()) return words;
-  if (p.dilation != 1 && p.k > 1) return "dilation " + std::to_string(p.dilation) + ": taps of 1 alone";
+  if (p.dilation != 1 && p.k > 1)
+    return "dilation " + std::to_string(p.dilation) + ": this kernel is for dilation 1";
   constexpr int64_t kMost = int64_t{1} << 30;
   if (p.k >= kMost || p.stride >= kMost || p.cin >= kMost || p.cout >= kMost) return "sizes above 2^30";
-  return best_tile(p, device).tile == nullptr ? "one channel's weights do not fit shared memory" : "";
+  return best_tile(p, device).tile == nullptr ? "one channel's weights do not fit in shared memory" : "";
 }
 
 NarrowConfig plan_narrow(const Problem& p, const DeviceInfo& device, bool batch_invariant, bool may_split) {
   NarrowConfig c;
-  Problem shape_of = p;  // the choice looks at one sample where the batch must not count
+  Problem shape_of = p;  // one sample decides if the bits must not depend on the batch
   if (batch_invariant) shape_of.n = std::min<int64_t>(p.n, 1);
   if (const BestTile best = best_tile(shape_of, device); best.tile != nullptr) {
     c.shape = best.tile->shape, c.ring = best.tile->ring;

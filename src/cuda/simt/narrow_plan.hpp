@@ -15,7 +15,7 @@ struct NarrowConfig {
   NarrowTileShape shape{1, 1, 4};
   bool ring = false;  // see NarrowCompiled
   int q_warps = 1, r_warps = 1, slice_warps = 1;
-  int residues = 1;  // a block
+  int residues = 1;  // in a block
   int64_t residue_groups = 1, co_blocks = 1, q_tiles = 1;
   int64_t q_first = 0;
   int64_t taps = 1;  // ceil(K/stride)
@@ -23,7 +23,7 @@ struct NarrowConfig {
   int64_t chunk = 1;  // channels whose weights lie in shared memory at a time
   int64_t shared_bytes = 0, ring_offset = 0;
   bool direct = false, keep = false;  // see NarrowParams
-  int64_t blocks = 1;                 // that run at once on the device
+  int64_t blocks = 1;                 // blocks that the device runs at once
   double ms = 0;                      // by the model
   bool operator==(const NarrowConfig&) const = default;
   int threads() const { return 32 * q_warps * r_warps * slice_warps; }
@@ -33,10 +33,10 @@ struct NarrowConfig {
 // The compiled tiles of the problem's type.
 std::span<const NarrowCompiled> narrow_compiled(const core::Problem& problem);
 
-// Why the kernel cannot take a problem; empty where it can.
+// Why the kernel cannot take a problem; empty if it can.
 std::string narrow_refusal(const core::Problem& problem, const core::DeviceInfo& device);
 
-// splits 1 unless may_split, then as many as the device needs to be full.
+// One split unless may_split; then as many as fill the device.
 NarrowConfig plan_narrow(const core::Problem& problem, const core::DeviceInfo& device, bool batch_invariant,
                          bool may_split);
 
@@ -48,7 +48,7 @@ std::string where(const NarrowConfig& config, const core::Problem& problem, int6
 // Blocks of the grid.
 int64_t grid_blocks(const NarrowConfig& config, const core::Problem& problem);
 
-// Queues the kernel; partial is null where config.splits is 1.
+// Queues the kernel; partial is null if config.splits is 1.
 core::Status launch_narrow(const Launcher& launcher, const core::Problem& problem, const NarrowConfig& config,
                            const plan::Operands& operands, void* partial);
 

@@ -44,7 +44,7 @@ std::vector<plan::StageLine> stages(const NarrowConfig& c, const Problem& p) {
           {"writer", writer_words(c)}};
 }
 
-// narrow_tile and narrow_thread, backwards.
+// narrow_tile and narrow_thread in reverse.
 Holder holder_of(const NarrowConfig& c, const Problem& p, const OutputPlace& at) {
   const int64_t reach = at.o + p.padding, r = reach % p.stride, q = reach / p.stride - c.q_first;
   const int64_t q_block = int64_t{32} * c.shape.p * c.q_warps, in_q = q % q_block;

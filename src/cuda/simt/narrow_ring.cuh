@@ -1,13 +1,13 @@
-// cuda.simt.narrow and longk where x is bound to wait for memory: one output channel, or four at all of a
-// stride of four. The loop nest is narrow.cuh's; x takes another way.
+// cuda.simt.narrow and longk where loads of x would have to wait for memory: with one output channel, or with
+// four in all at a stride of four. The loop nest is that of narrow.cuh; x takes another way.
 //
 // Each warp copies the rows of x that it needs, channels ahead, into a ring of its own in shared memory:
-// without registers where copies are asynchronous, through registers one channel ahead elsewhere (16-bit
-// types, before compute capability 8.0). Edges of x arrive there as zeros, so no loop tests for them (what an
-// infinite weight makes of them is mended behind: narrow_ring_repair.cuh), and the number of taps is free.
-// Quicker than narrow.cuh by as much as those wait (H200, us, narrow.cuh and this: 512->1 k16 s8 52 and 32,
-// 512->1 k21 s10 73 and 41, 64->1 k8 s4 235 and 210, 4->4 k4 s4 450 and 386, 22->16 k7 s4 66 and 53), slower
-// where many columns multiply a tap at a time (16->8 k4 s2 252 and 276).
+// without registers if copies are asynchronous, otherwise through registers one channel ahead (16-bit types,
+// and before compute capability 8.0). Edges of x arrive there as zeros, so no loop tests for them, and any
+// number of taps is possible; what an infinite weight makes of the zeros is repaired later
+// (narrow_ring_repair.cuh). It is faster than narrow.cuh where that one waits (H200, us, narrow.cuh and this:
+// 512->1 k16 s8 52 and 32, 512->1 k21 s10 73 and 41, 64->1 k8 s4 235 and 210, 4->4 k4 s4 450 and 386, 22->16
+// k7 s4 66 and 53), slower where many columns multiply a tap at a time (16->8 k4 s2 252 and 276).
 #pragma once
 
 #include "cuda/simt/narrow_ring_repair.cuh"
@@ -26,7 +26,7 @@ __device__ __forceinline__ void add_products(Sum (&sum)[kP][kCo * kR], const Sum
   }
 }
 
-// The same for the first `live` residues alone.
+// The same for the first `live` residues only.
 template <class Sum, int kCo, int kR, int kP>
 __device__ __forceinline__ void add_live_products(Sum (&sum)[kP][kCo * kR], const Sum (&v)[kP],
                                                   const Sum* w_at, int live) {
@@ -43,14 +43,14 @@ __device__ __forceinline__ void add_live_products(Sum (&sum)[kP][kCo * kR], cons
   }
 }
 
-// What a warp does of a chunk: channels first, first+step, ... below count.
+// A warp's part of a chunk: channels first, first+step, ... below count.
 struct RingChannels {
   int first, step, count;
   uint32_t there;  // bit i: piece i of this lane, position q - (taps-1) + 32*i, is needed and lies in [0, l)
-  int live;        // residues with a last tap; kR or more: all that there are
+  int live;        // residues with a last tap; kR or more: all residues
 };
 
-// An element to shared memory without a register; zero where it is not there.
+// Copies an element to shared memory without a register; zero if `there` is false.
 template <class T>
 __device__ __forceinline__ void copy_async(T* to, const T* from, bool there) {
 #if __CUDA_ARCH__ >= 800
@@ -65,7 +65,7 @@ __device__ __forceinline__ void close_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
-// Until all but the last kAway groups of copies have arrived.
+// Waits until all but the last kAway groups of copies have arrived.
 template <int kAway>
 __device__ __forceinline__ void await_copies() {
 #if __CUDA_ARCH__ >= 800
@@ -81,7 +81,7 @@ template <class T>
 constexpr bool kRingAsync = false;
 #endif
 
-// All taps of a channel whose row lies in the ring; row points at this lane's position q.
+// All taps of a channel whose row is in the ring; row points at this lane's position q.
 template <class T, class Sum, int kCo, int kR, int kP>
 __device__ __forceinline__ void add_channel(Sum (&sum)[kP][kCo * kR], const T* row, const Sum* w_at, int live,
                                             const NarrowParams& a) {
@@ -112,7 +112,7 @@ __device__ __forceinline__ void add_channels(Sum (&sum)[kP][kCo * kR], const T* 
   const T* from = x + at.first * a.x_channel - halo * a.x_position;
   const Sum* w_at = ws + at.first * (a.taps * a.r_warps * narrow_pitch(kCo * kR));
   const bool neighbours = a.x_position == 1;
-  // A channel's pieces: asynchronously, or into registers and from there; at once where strides are odd.
+  // Loads a channel's pieces: asynchronously, or into registers first, or at once if strides are odd.
   const auto copy_strided = [&](T* to) {
 #pragma unroll 1
     for (int i = 0; i <= kP; ++i) to[32 * i] = (at.there >> i & 1) != 0 ? from[32 * i * a.x_position] : T{};
@@ -137,7 +137,7 @@ __device__ __forceinline__ void add_channels(Sum (&sum)[kP][kCo * kR], const T* 
     for (int i = 0; i <= kP; ++i) to[32 * i] = held[i];
   };
   T* mine = ring + lane;
-  __syncwarp();  // the ring's last readers are through
+  __syncwarp();  // the ring's last readers have finished
   if constexpr (kRingAsync<T>) {
 #pragma unroll
     for (int r = 0; r < kRing - 1; ++r) {
@@ -153,7 +153,7 @@ __device__ __forceinline__ void add_channels(Sum (&sum)[kP][kCo * kR], const T* 
     const T* row = mine + slot * kRow + halo;
     if constexpr (kRingAsync<T>) {
       await_copies<kRing - 2>();
-      __syncwarp();  // all lanes' copies are here, and all have read the slot before
+      __syncwarp();  // all lanes' copies have arrived, and all have read the slot before
       T* to = mine + (slot == 0 ? kRing - 1 : slot - 1) * kRow;
       if (ci + (kRing - 1) * at.step < at.count) fetch(to);
       close_copies();
@@ -175,7 +175,7 @@ __global__ void __launch_bounds__(32 * kNarrowMaxWarps, ring_blocks_per_sm(kCo* 
     narrow_ring_kernel(const NarrowParams a) {
   using Sum = Accumulator<T>;
   extern __shared__ __align__(16) unsigned char shared_bytes[];
-  Sum* ws = reinterpret_cast<Sum*>(shared_bytes);  // the weights' place holds the stage at the end
+  Sum* ws = reinterpret_cast<Sum*>(shared_bytes);  // the stage takes the place of the weights at the end
   const NarrowThread me = narrow_thread(a);
   const int q_block = 32 * kP * a.q_warps;
   T* ring = reinterpret_cast<T*>(shared_bytes + a.ring_offset) +
@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(32 * kNarrowMaxWarps, ring_blocks_per_sm(kCo* 
     const int64_t n = divide(tile.row, a.groups), group = tile.row - n * a.groups;
     const int64_t q_warp_first = tile.q + me.q_warp * (32 * kP), q = q_warp_first + me.lane;
     const int residue = tile.residue + me.r_warp * kR;  // first of this warp's block
-    // Residues of this warp's block with a last tap; kR where no residue that there is lacks it.
+    // Residues of this warp's block that have a last tap; kR if none of the existing ones lacks it.
     const int64_t last = static_cast<int64_t>(a.k) - residue - (a.taps - 1) * static_cast<int64_t>(a.stride);
     const int live = last >= min(kR, a.stride - residue) ? kR : static_cast<int>(max(last, int64_t{0}));
     RingChannels at{me.slice, a.slice_warps, 0, 0, live};

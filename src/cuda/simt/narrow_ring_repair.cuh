@@ -1,13 +1,13 @@
-// Outputs of narrow_ring.cuh that became NaN, again, of the products that are there: it multiplies zeros that
-// stand for positions outside x, and makes NaN of an infinite weight there. Zero times infinity makes nothing
-// else, so whatever came out as a number is right. Only where weights are not all finite.
+// Recomputes outputs of narrow_ring.cuh that became NaN, from the products that exist: the kernel multiplies
+// zeros that stand for positions outside x, and an infinite weight makes NaN of them. Zero times infinity
+// gives nothing else, so every output that is a number is correct. Runs only if some weight is not finite.
 #pragma once
 
 #include "cuda/simt/narrow_ring_store.cuh"
 
 namespace tconv::cuda::simt {
 
-// The split's share of output (channel co of the group, residue) at q.
+// The split's share of the output (a channel of the group, a residue) at q.
 template <class T>
 __device__ Accumulator<T> ring_sum_again(const NarrowParams& a, const RingTile& tile, int64_t co,
                                          int64_t residue, int64_t q) {
@@ -49,8 +49,8 @@ __device__ __forceinline__ void repair_outputs(const NarrowParams& a, const Ring
   }
 }
 
-// All tiles of the block, when all of them are stored: before, what this needs would take registers from the
-// sums.
+// All tiles of the block, after all of them are stored: earlier, what this needs would take registers from
+// the sums.
 template <class T>
 __device__ __forceinline__ void repair_ring_tiles(const NarrowParams& a, int couts, int positions) {
   using Sum = Accumulator<T>;

@@ -1,4 +1,4 @@
-// Tiles of narrow_ring.cuh at their end: slices are added, sums are stored.
+// The end of a tile of narrow_ring.cuh: slices are added, sums are stored.
 #pragma once
 
 #include "cuda/simt/narrow_store.cuh"
@@ -7,7 +7,7 @@ namespace tconv::cuda::simt {
 
 using RingTile = NarrowTile<int>;
 
-// Adds the slices' sums into slice 0's, slice after slice.
+// Adds the slices' sums to those of slice 0, one slice after another.
 template <class Sum, int kN, int kP>
 __device__ __forceinline__ void add_ring_slices(Sum (&sum)[kP][kN], Sum* buffer, const NarrowThread& me,
                                                 const NarrowParams& a) {
@@ -27,10 +27,10 @@ __device__ __forceinline__ void add_ring_slices(Sum (&sum)[kP][kN], Sum* buffer,
   }
 }
 
-// Sums of one warp straight to Out (y, or the partial sums): the block's kR residues are the stride, so a
-// thread holds kR neighbours and a warp 32*kR. With a padding of half the stride, as is usual, a thread's
-// neighbours straddle the places where aligned stores begin: it then stores its upper half and the lower half
-// of the next Q, which the next lane holds.
+// Stores the sums of one warp straight to Out (y, or the partial sums): the block's kR residues are the
+// stride, so a thread holds kR neighbours and a warp 32*kR. If the padding is half the stride, as usual, a
+// thread's neighbours straddle the boundaries of aligned stores: it then stores its upper half and the lower
+// half of the next Q, which the next lane holds.
 template <class Out, class Sum, int kCo, int kR, int kP>
 __device__ __forceinline__ void store_ring_direct(Out* row, const Sum (&sum)[kP][kCo * kR], int c, int64_t q,
                                                   int lane, const Epilogue<Out>& finish,
@@ -43,8 +43,8 @@ __device__ __forceinline__ void store_ring_direct(Out* row, const Sum (&sum)[kP]
   const int begin = o < 0 ? static_cast<int>(min(-o, static_cast<int64_t>(kMost))) : 0;
   const int end =
       static_cast<int>(max(static_cast<int64_t>(0), min(a.lout - o, static_cast<int64_t>(kMost))));
-  Sum lower[kHalf + 1];  // of the next lane, in turn for every i from the last one down
-  Sum above[kHalf + 1];  // the same of i + 1
+  Sum lower[kHalf + 1];  // of the next lane, for every i in turn from the last one down
+  Sum above[kHalf + 1];  // the same for i + 1
 #pragma unroll
   for (int i = kP - 1; i >= 0; --i) {
     Sum v[kR];
@@ -77,7 +77,7 @@ __device__ __forceinline__ void store_ring_direct(Out* row, const Sum (&sum)[kP]
   }
 }
 
-// All output channels of a tile, to y with bias or to the split's partial sums.
+// All output channels of a tile, to y with bias or to the partial sums of the split.
 template <class Out, class Sum, int kCo, int kR, int kP>
 __device__ __forceinline__ void store_ring_tile(Out* to, const void* bias_of, const Sum (&sum)[kP][kCo * kR],
                                                 Sum* stage, const RingTile& tile, const NarrowThread& me,

@@ -1,4 +1,4 @@
-// A tile of cuda.simt.narrow at its end: sums become rows of y, or partial sums.
+// The end of a tile of cuda.simt.narrow: sums become rows of y, or partial sums.
 #pragma once
 
 #include "cuda/device/writers.cuh"
@@ -6,7 +6,7 @@
 
 namespace tconv::cuda::simt {
 
-// Where output channel co of a tile (of either kernel) begins in y, and its channel.
+// Where output channel co of a tile (of either kernel) begins in y, and which channel that is.
 template <class Tile>
 __device__ __forceinline__ int64_t narrow_line(const Tile& tile, int64_t co, int64_t& channel,
                                                const NarrowParams& a) {
@@ -15,7 +15,7 @@ __device__ __forceinline__ int64_t narrow_line(const Tile& tile, int64_t co, int
   return (n * a.groups * a.cout_per_group + channel) * a.lout;
 }
 
-// The sums of an output channel, picked without indexing registers at run time.
+// Selects the sums of an output channel without indexing registers at run time.
 template <class Sum, int kCo, int kR>
 __device__ __forceinline__ Sum pick(const Sum (&sum)[kCo * kR], int c, int r) {
   Sum v = sum[r];
@@ -24,8 +24,8 @@ __device__ __forceinline__ Sum pick(const Sum (&sum)[kCo * kR], int c, int r) {
   return v;
 }
 
-// Sums of one warp straight to Out (y, or the partial sums): the block's kR residues are the stride, so a
-// thread holds kR neighbours and a warp 32*kR.
+// Stores the sums of one warp straight to Out (y, or the partial sums): the block's kR residues are the
+// stride, so a thread holds kR neighbours and a warp 32*kR.
 template <class Out, class Sum, int kCo, int kR, int kP>
 __device__ __forceinline__ void store_direct(Out* row, const Sum (&sum)[kP][kCo * kR], int c, int64_t q,
                                              const Epilogue<Out>& finish, const NarrowParams& a) {
@@ -46,7 +46,7 @@ __device__ __forceinline__ void store_direct(Out* row, const Sum (&sum)[kP][kCo 
   }
 }
 
-// stage[(Q - tile.q)*pitch + residue] = slice 0's sums of output channel c.
+// stage[(Q - tile.q)*pitch + residue] = the sums of slice 0 for output channel c.
 template <class Sum, int kCo, int kR, int kP>
 __device__ __forceinline__ void stage_sums(Sum* stage, const Sum (&sum)[kP][kCo * kR], int c, int pitch,
                                            const NarrowThread& me) {
@@ -77,7 +77,7 @@ __device__ __forceinline__ void write_row(Out* row, const Sum* stage, int pitch,
   }
 }
 
-// All output channels of a tile, to y with bias or to the split's partial sums.
+// All output channels of a tile, to y with bias or to the partial sums of the split.
 template <class Out, class Sum, int kCo, int kR, int kP>
 __device__ __forceinline__ void store_tile(Out* to, const void* bias_of, const Sum (&sum)[kP][kCo * kR],
                                            Sum* stage, const NarrowTile<int64_t>& tile,

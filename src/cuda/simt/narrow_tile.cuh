@@ -1,4 +1,4 @@
-// A tile of cuda.simt.narrow at its begin: its place, its threads' shares, its weights; and its slices' sums.
+// The beginning of a tile of cuda.simt.narrow: place, shares of threads, weights; and the sums of slices.
 #pragma once
 
 #include "cuda/simt/narrow.hpp"
@@ -6,7 +6,7 @@
 
 namespace tconv::cuda::simt {
 
-// What a block works on. Count: of residues, channels and splits, which 32 bits hold where x takes the ring.
+// What a block works on. Count: of residues, channels and splits; int32 if x passes through a ring.
 template <class Count>
 struct NarrowTile {
   int64_t row, q;            // q: first Q
@@ -25,7 +25,7 @@ __device__ __forceinline__ NarrowTile<Count> narrow_tile(const NarrowParams& a, 
   return t;
 }
 
-// ws[((ci*taps + t)*r_warps + residue block)*kPitch + c*kR + r]. Whether those of this thread are finite.
+// ws[((ci*taps + t)*r_warps + residue block)*kPitch + c*kR + r]. Returns whether this thread's are finite.
 template <class T, class Sum, int kCo, int kR, int kPitch, class Tile>
 __device__ __forceinline__ bool fill_weights(Sum* ws, const T* w, int ci_count, const Tile& tile,
                                              const NarrowParams& a) {
@@ -60,7 +60,7 @@ __device__ __forceinline__ bool fill_weights(Sum* ws, const T* w, int ci_count, 
   return finite;
 }
 
-// kN values, 16 bytes at a time where there are so many.
+// kN values, 16 bytes at a time if there are that many.
 template <int kN>
 __device__ __forceinline__ void load_weights(float (&to)[kN], const float* from) {
   if constexpr (kN % 4 == 0) {
@@ -87,7 +87,7 @@ __device__ __forceinline__ double multiply_add(double a, double b, double c) {
   return fma(a, b, c);
 }
 
-// What a thread is of its block.
+// A thread's role in its block.
 struct NarrowThread {
   int lane, q_warp, r_warp, slice;
 };
@@ -97,7 +97,7 @@ __device__ __forceinline__ NarrowThread narrow_thread(const NarrowParams& a) {
   return {static_cast<int>(threadIdx.x & 31), warp % a.q_warps, rest % a.r_warps, rest / a.r_warps};
 }
 
-// Adds the slices' sums into slice 0's, slice after slice.
+// Adds the slices' sums to those of slice 0, one slice after another.
 template <class Sum, int kN, int kP>
 __device__ __forceinline__ void add_slices(Sum (&sum)[kP][kN], Sum* buffer, const NarrowThread& me,
                                            const NarrowParams& a) {

@@ -19,10 +19,10 @@ using core::Problem;
 using core::Status;
 using plan::Support;
 
-// Fitted to 472 problems in bf16, tf32 and ieee on an H200, of which it is off by 10% (median). Blocks of an
-// SM share its instructions: a column costs as much as 24 products, for its load and its test. What a block
-// waits for is not shared: a column's load at each position, the longer the more rows of dy (lines) a warp's
-// 32 columns lie in.
+// Fitted to 472 problems in bf16, tf32 and ieee on an H200; the median error is 10%. The blocks of an SM
+// share its instructions: a column costs as much as 24 products, for its load and its test. Waiting is not
+// shared: at each position a column waits for its load, and waits longer if a warp's 32 columns lie in more
+// rows of dy (lines of the cache).
 double seconds_of(const OuterPlan& plan, const Problem& p, const core::DeviceInfo& device) {
   const OuterTile& tile = kOuterTileTable[plan.tile];
   const OuterParams& k = plan.params;
@@ -136,7 +136,7 @@ OuterPlan outer_plan(const Problem& p, const core::DeviceInfo& device) {
     for (int64_t splits = least; splits <= std::max(least, positions / 16); splits *= 2) {
       const OuterPlan plan = outer_plan_of(p, device, tile, splits);
       if (best.blocks == 0 || plan.seconds < best.seconds) best = plan;
-      if (plan.blocks > 8 * int64_t{std::max(1, device.sm_count)}) break;  // more splits only add sums
+      if (plan.blocks > 8 * int64_t{std::max(1, device.sm_count)}) break;  // more splits would only add sums
     }
   }
   return best;

@@ -8,7 +8,7 @@
 
 namespace tconv::cuda::simt {
 
-// Where a position is in dy, of tap 0 without padding: of the sample, and from the beginning of the data.
+// Where a position is in dy, for tap 0 without padding: in the sample, and from the first element.
 struct OuterPlace {
   int64_t element;
   int o;
@@ -17,19 +17,19 @@ struct OuterPlace {
 template <class T, int Rows, int Columns>
 struct OuterShared {
   using Sum = Accumulator<T>;
-  static constexpr int kPitch = Rows + 16 / static_cast<int>(sizeof(Sum));  // a load begins on 16 bytes
+  static constexpr int kPitch = Rows + 16 / static_cast<int>(sizeof(Sum));  // so that loads begin on 16 bytes
   alignas(16) Sum x[kOuterPositions][kPitch];
   OuterPlace places[kOuterPositions];
 };
 
-// The rows of x of the positions from `first` on, and where these are in dy. Rows beyond the tile's are zero.
+// The rows of x at positions from `first` on, and where these are in dy. Rows beyond the tile are zero.
 template <class T, int Rows, int Columns>
 __device__ inline void outer_stage(OuterShared<T, Rows, Columns>& shared, const OuterParams& p, const T* x,
                                    int rows, int64_t first, int count) {
   static_assert(kOuterThreads % kOuterPositions == 0);
   const int at = threadIdx.x % kOuterPositions;
   if (at >= count) {
-    shared.places[at] = {0, INT_MIN};  // outside of dy for every tap
+    shared.places[at] = {0, INT_MIN};  // outside dy for every tap
     return;
   }
   const int64_t n = (first + at) / p.l, i = first + at - n * p.l;
@@ -43,7 +43,7 @@ __device__ inline void outer_stage(OuterShared<T, Rows, Columns>& shared, const 
   }
 }
 
-// The products of kOuterAtOnce positions, added in their order. All loads of dy come first, to wait together.
+// The products of kOuterAtOnce positions, added in order. All loads of dy come first, to wait together.
 template <class T, int Rows, int Columns>
 __device__ inline void outer_products(const OuterShared<T, Rows, Columns>& shared, int at,
                                       const T* const (&y)[Columns], const int (&tap_place)[Columns], int lout,
@@ -75,7 +75,7 @@ __device__ inline void outer_products(const OuterShared<T, Rows, Columns>& share
         for (int r = 0; r < Rows; ++r) sums[c][r] = fma(a[r], b[q][c], sums[c][r]);
       }
     } else {
-      // What lies outside is no product: zero times an infinite x would be NaN.
+      // A position outside dy is no product: zero times an infinite x would be NaN.
 #pragma unroll
       for (int c = 0; c < Columns; ++c) {
         if (!there[q][c]) continue;
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(kOuterThreads, outer_blocks<T, Rows * Columns>
   for (int c = 0; c < Columns; ++c) {
     const int64_t column = column0 + c * kOuterThreads;
     const int64_t co = min(column, width - 1) / p.k;
-    // A column beyond the last reads nothing: its place is beyond dy at every position.
+    // A column beyond the last reads nothing: its place lies outside dy at every position.
     tap_place[c] = column < width ? static_cast<int>(column - co * p.k) * p.dilation - p.padding : p.lout;
     y[c] =
         static_cast<const T*>(p.y) + (group * p.cout_group + co) * p.y_step[1] + tap_place[c] * p.y_step[2];
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(kOuterThreads, outer_blocks<T, Rows * Columns>
   const int64_t end = min(p.positions, (split + 1) * p.split_positions);
   for (int64_t first = split * p.split_positions; first < end; first += kOuterPositions) {
     const int count = static_cast<int>(min(int64_t{kOuterPositions}, end - first));
-    __syncthreads();  // the positions before have been read
+    __syncthreads();  // all have read the positions before
     outer_stage(shared, p, x, rows, first, count);
     __syncthreads();
     for (int at = 0; at < count; at += kOuterAtOnce) outer_products(shared, at, y, tap_place, p.lout, sums);

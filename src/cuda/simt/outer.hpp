@@ -1,5 +1,5 @@
-// cuda.simt.outer: the weight gradient as a sum of outer products, where few positions add to many weights
-// and the time is that of writing dw: layers that see a few frames, and bases of an inverse STFT.
+// cuda.simt.outer: the weight gradient as a sum of outer products, for few positions and many weights, where
+// writing dw takes most of the time: layers that see a few frames, and bases of an inverse STFT.
 //
 //   for tile of rows ci x columns (co,k), split of the positions:     a block
 //     for position (n,i) of the split, one after the other:
@@ -8,8 +8,8 @@
 //
 // A thread owns its outputs: it keeps some columns, kOuterThreads apart, of all rows of the tile. x waits in
 // shared memory, a position's rows side by side, and a thread reads four with one load; dy comes from L1,
-// where neighbouring threads read neighbouring taps. cuda.simt.weight instead deals the positions out to
-// threads and adds their sums by a tree, which costs more than the products when positions are few.
+// where neighbouring threads read neighbouring taps. cuda.simt.weight divides the positions among threads
+// instead, and adds their sums by a tree, which costs more than the products if positions are few.
 #pragma once
 
 #include <compare>
@@ -25,10 +25,10 @@ extern const plan::KernelEntry kSimtOuter;
 namespace simt {
 
 inline constexpr int kOuterThreads = 128;
-inline constexpr int kOuterPositions = 64;                // of x in shared memory at once
-inline constexpr int kOuterAtOnce = 4;                    // of these, loads of dy in flight
-inline constexpr int kOuterLongest = 512;                 // products that are added one after the other
-inline constexpr int64_t kOuterReach = int64_t{1} << 30;  // places in dy fit 32 bits
+inline constexpr int kOuterPositions = 64;  // positions of x in shared memory at once
+inline constexpr int kOuterAtOnce = 4;      // positions of these whose loads of dy are in flight together
+inline constexpr int kOuterLongest = 512;   // products that are added one after another
+inline constexpr int64_t kOuterReach = int64_t{1} << 30;  // places in dy fit in 32 bits
 
 struct OuterParams {
   const void* x;

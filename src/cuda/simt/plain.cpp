@@ -130,7 +130,7 @@ class PlainKernel final : public plan::Kernel {
     return {};
   }
 
-  // As many parts as fill the device about four times, none shorter than sixteen positions a thread.
+  // As many parts as fill the device about four times, but at least sixteen positions a thread.
   void split() {
     const Problem& p = problem_;
     shape_.splits = 1;

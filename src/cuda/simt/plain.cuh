@@ -6,7 +6,7 @@
 
 namespace tconv::cuda {
 
-// A float64 sum fed by runs of float32 products, short enough that float32 loses nothing to speak of.
+// A float64 sum fed by runs of float32 products, short enough that float32 loses next to nothing.
 template <class Sum>
 class LongSum {
  public:
@@ -31,8 +31,8 @@ __device__ inline Accumulator<T> read(const void* data, int64_t index) {
   return widen(__ldg(static_cast<const T*>(data) + index));
 }
 
-// From the first tap of a residue to its first whose input lies before l; the largest number where that would
-// lie beyond 63 bits.
+// From the first tap of a residue to its first whose input is before l; the largest number if that would need
+// more than 63 bits.
 __device__ inline int64_t first_tap_inside(const PlainParams& p, int64_t reach, int64_t first) {
   const int64_t beyond = reach - (p.l - 1) * p.stride;
   if (beyond <= 0) return first;
@@ -56,7 +56,7 @@ __global__ void plain_transposed_kernel(const __grid_constant__ PlainParams p) {
       const auto product = static_cast<unsigned __int128>(r / p.gcd) * static_cast<uint64_t>(p.inverse);
       int64_t k = static_cast<int64_t>(product % static_cast<uint64_t>(p.tap_stride));
       k = first_tap_inside(p, reach, k);
-      // Counted down: k plus tap_stride may leave 63 bits behind the last tap.
+      // Counts down, because k plus tap_stride may overflow after the last tap.
       const int64_t last = min(p.k - 1, reach / p.dilation);
       for (int64_t left = k > last ? 0 : (last - k) / p.tap_stride + 1; left > 0; --left) {
         const int64_t i = (reach - k * p.dilation) / p.stride;
@@ -96,12 +96,12 @@ __global__ void plain_strided_kernel(const __grid_constant__ PlainParams p) {
       }
     }
     const WideEpilogue<T> finish{load_bias<T>(p.bias, ci)};
-    // Without products the bias, -0.0 included.
+    // Without products: the bias, including -0.0.
     static_cast<T*>(p.output)[e] = begin < end ? finish(sum.total()) : finish.alone();
   }
 }
 
-// The block's sum of a thread's value, in a fixed order; right in thread 0.
+// The sum of a value over the block's threads, in a fixed order; only thread 0 has the result.
 __device__ inline double block_sum(double v) {
   __shared__ double of_warps[kPlainThreads / 32];
   for (int apart = 16; apart > 0; apart /= 2) v += __shfl_down_sync(0xffffffffu, v, apart);

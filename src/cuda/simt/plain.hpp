@@ -36,7 +36,7 @@ struct PlainParams {
   int64_t stride, padding, dilation, gcd, tap_stride, inverse;  // of dilation/gcd modulo tap_stride
   int64_t x_step[3], y_step[3];
   int64_t elements;  // of the output
-  int64_t tiles;     // of gw and gb, a split left out
+  int64_t tiles;     // of gw and gb, not counting splits
   int64_t splits;
   int64_t positions, split_positions;  // that gw and gb sum over, and of one split
 };

@@ -13,7 +13,7 @@
 
 namespace tconv::cuda::simt {
 
-// Whether whole positions, with an output for every residue, would be nearly all for nothing.
+// Whether whole positions, with an output for every residue, would nearly all be computed for nothing.
 inline bool mostly_cut(const core::Problem& p) {
   return p.stride > 1 << 15 && p.stride / 16 > p.lout();
 }

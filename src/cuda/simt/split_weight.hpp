@@ -1,5 +1,5 @@
-// What the simt kernels of a weight gradient have in common: a grid of tiles and splits of the positions
-// (n, i), then the splits' ordered sum.
+// What the simt kernels of the weight gradient have in common: a grid of tiles and of splits of the positions
+// (n, i), then the ordered sum of the splits.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ inline int64_t positions_of(const core::Problem& p) {
   return p.lout() == 0 ? 0 : p.n * p.l;
 }
 
-// Cuts the positions into `splits` parts, or fewer if these are even. k.tiles and k.elements are set.
+// Cuts the positions into `splits` parts, or fewer if those are even. k.tiles and k.elements must be set.
 template <class Plan>
 void set_splits(Plan& plan, const core::Problem& p, int64_t splits) {
   auto& k = plan.params;
@@ -54,7 +54,7 @@ class SplitWeightKernel : public plan::Kernel {
     return element_text(problem_, element) + "; " +
            blocks_text(tile, plan_.params.tiles, plan_.params.splits);
   }
-  // One split stores dw itself.
+  // A single split stores dw itself.
   core::Status run_as(const char* name, int threads, const plan::Operands& operands,
                       const plan::RunContext& context, std::size_t shared_bytes = 0) const {
     const Launcher launcher(name, problem_, device_, context);

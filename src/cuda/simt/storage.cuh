@@ -10,20 +10,20 @@
 
 namespace tconv::cuda::simt {
 
-// Cuts the lowest of mixed-radix digits off an index and returns it.
+// Takes the lowest of an index's mixed-radix digits off and returns it.
 __device__ __forceinline__ int64_t take_digit(int64_t& index, int64_t radix) {
   const int64_t rest = divide(index, radix), digit = index - rest * radix;
   index = rest;
   return digit;
 }
 
-// Loads written before this stay before the stores written after it. Without it the compiler pairs each load
+// Keeps loads written before this before the stores written after it. Without it the compiler pairs each load
 // with its store, and their latencies add up.
 __device__ __forceinline__ void loads_before_stores() {
   asm volatile("" ::: "memory");
 }
 
-// The thread's own stores, of whatever type, before it reads them back.
+// Keeps the thread's own stores, of any type, before the loads that read them back.
 __device__ __forceinline__ void loads_after_stores() {
   asm volatile("" ::: "memory");
 }

@@ -10,17 +10,17 @@ namespace {
 using core::ceil_div;
 using core::Problem;
 
-// What the model is made of: cycles of an SM, and bytes a cycle of it. Measured on an H200; for other devices
-// they are taken as they are. `tconv bench --model --device cuda` sets predictions against times.
+// The model's rates: cycles of an SM, and bytes that it moves in a cycle. Measured on an H200, and taken as
+// they are for other devices. `tconv bench --model --device cuda` compares predictions with times.
 struct Sm80Rates {
-  double clock;                   // Hz
-  double sm90_share;              // of the matrix rate that mma.sync reaches there; elsewhere all of it
-  double l2_bytes;                // an SM's share
-  double step;                    // loads of fragments and the barrier of one weight block
-  double start;                   // of a block: first loads
-  double tile;                    // of a tile's way out, beside its bytes
-  double row_bytes, phase_bytes;  // on the way out: rows at stride 1, phases
-  double beside;                  // of the units that do not bind
+  double clock;       // Hz
+  double sm90_share;  // the share of the matrix rate that mma.sync reaches on sm_90; elsewhere it reaches all
+  double l2_bytes;    // for one SM
+  double step;        // loads of fragments and the barrier of one weight block
+  double start;       // of a block: its first loads
+  double tile;        // of storing a tile, in addition to its bytes
+  double row_bytes, phase_bytes;  // of storing: rows at stride 1, phases
+  double beside;                  // the part of the units' time that the slowest one does not hide
   double launch_ms, efficiency;
 };
 // tf32 reaches 310 of 400 TFLOP/s, bf16 621 of 760.
@@ -45,7 +45,7 @@ double tensor_rate(Arithmetic arithmetic, const core::DeviceInfo& d) {  // flop 
   return gflops * 1e9 * share / (kSm80Rates.clock * std::max(1, d.sm_count));
 }
 
-// Of the kernel, and of the sum of partial sums behind it.
+// For the kernel, and for the sum of partial sums after it.
 double launch_ms(const Sm80Plan& plan, const core::DeviceInfo& d) {
   constexpr const Sm80Rates& rates = kSm80Rates;
   if (!plan.params.partial) return rates.launch_ms;
@@ -74,14 +74,14 @@ Sm80Cost sm80_cost(const Sm80Plan& plan, const Problem& p, const core::DeviceInf
       static_cast<double>(ceil_div(ceil_div(p.cin_per_group(), 2 * shape.unit()), k.splits)) * k.taps;
   const double warps = tile.threads() / 32.0;
   const double warp_products = tile.warp_rows() / 16.0 * (tile.warp_columns() / 8.0) * shape.products;
-  // Rows of the last row block that are not there are not multiplied.
+  // Rows that the last row block lacks are not multiplied.
   const double rows_share = static_cast<double>(k.row_tiles) / (k.row_blocks * (tile.rows() / 16.0));
   const double product = 2.0 * 16 * 8 * 2 * shape.unit() / tensor_rate(plan.mode, d);
   const double tensor = steps * warps * warp_products * product * rows_share;
   const double reads = warps * shape.parts * (tile.warp_rows() / 16.0 * 4 + tile.warp_columns() / 8.0 * 2);
   const double fill = tile.rows() / 16.0 * sm80_tile_bytes(shape) / 2 / 128 * (plan.config.resident ? 0 : 1) +
                       2.0 * shape.parts * k.width * 16 / 128 / k.tap_group;
-  // A row of y holds outputs without taps as well.
+  // A row of y also holds outputs without taps.
   const double out_bytes = rows_share * tile.rows() * tile.columns() * k.stride / k.phases * shape.element;
   const double shared = steps * (reads * rows_share + fill) + 2.5 * out_bytes / 128;
   const double out_cycles = rates.tile + out_bytes / (k.stride == 1 ? rates.row_bytes : rates.phase_bytes);
@@ -106,7 +106,7 @@ Sm80Cost sm80_cost(const Sm80Plan& plan, const Problem& p, const core::DeviceInf
   c.l2 = l2 / (rates.l2_bytes * sms) * ms;
   c.dram = dram_ms(p, d);
   c.launch = launch_ms(plan, d);
-  // The units work side by side, but not perfectly so.
+  // The units overlap, but not perfectly.
   const double sum = c.tensor + c.shared + c.waves + c.l2 + c.dram;
   const double most = std::max({c.tensor, c.shared, c.waves, c.l2, c.dram});
   c.total = most + rates.beside * (sum - most) + c.launch;

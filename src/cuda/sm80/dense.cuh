@@ -7,7 +7,7 @@ namespace tconv::cuda::sm80 {
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 
-// The block's weight blocks: for each of its row tiles, one slab's one tap.
+// The block's weight blocks: for each of its row tiles, one tap of one slab.
 template <class S>
 class Weights {
  public:
@@ -64,7 +64,7 @@ __device__ inline void multiply_block(typename S::Mode::Sum (&sums)[S::kMi][S::k
         a[i][q] = *reinterpret_cast<const uint4*>(weights + unit * kSm80UnitBytes);
       }
     }
-    // Fewer column tiles at a time where the fragments of all would take too many registers.
+    // Fewer column tiles at a time if the fragments of all of them would take too many registers.
     constexpr bool kTight = Mode::kUnit == 8 && S::kMinBlocks == 3;
     constexpr int kAtOnce = Mode::kParts == 2 ? 2 : kTight ? S::kNi / 2 : S::kNi;
 #pragma unroll
@@ -77,7 +77,7 @@ __device__ inline void multiply_block(typename S::Mode::Sum (&sums)[S::kMi][S::k
 #pragma unroll
         for (int j = 0; j < kAtOnce; j += 2) {
           if constexpr (std::is_same_v<Mode, F64>) {
-            // One double a lane and tile: channel lane%4 of the step, position lane/4.
+            // One double for each lane and tile: channel lane%4 of the step, position lane/4.
 #pragma unroll
             for (int k = 0; k < 2; ++k) {
               b[j + k][q] = ptx::load_shared8(at + (j + k) * 8 * kSm80UnitBytes);
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kMinBlocks)
   using Mode = typename S::Mode;
   extern __shared__ __align__(128) unsigned char shared[];
 
-  // Which rows, which slabs; neighbouring blocks are neighbouring walkers along the columns.
+  // Which rows and which slabs. Neighbouring blocks walk along the columns side by side.
   int place = blockIdx.x;
   const int walker = place % p.walkers;
   place /= p.walkers;
@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kMinBlocks)
   const int end_slab = static_cast<int>(int64_t{p.slabs} * (rows.split + 1) / p.splits);
   if (walker >= p.column_tiles) return;
 
-  // Row tiles of this warp that exist, and those of them whose phase has the last tap.
+  // Row tiles of this warp that exist, and which of them have a phase with the last tap.
   const int warp_row = threadIdx.x / 32 / S::kWarpColumns;
   uint32_t all = 0, last = 0;
 #pragma unroll
@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kMinBlocks)
   // The first weights and the first x stage.
   const int ahead = p.resident ? blocks : S::kSlots - 1;
   for (int b = 0; b < ahead; ++b) {
-    weights.copy(b % blocks, b);  // a tile of fewer blocks begins anew
+    weights.copy(b % blocks, b);  // a tile with fewer blocks begins again
     if (!p.resident) ptx::copy_async_commit();
   }
   if (p.resident) ptx::copy_async_commit();
@@ -193,13 +193,13 @@ __global__ void __launch_bounds__(S::kThreads, S::kMinBlocks)
     const bool more = next.tile < p.column_tiles;
     const bool ahead = next.tile != now.tile;
     unsigned char* next_stage = shared + (stage ^ 1) * stage_bytes;
-    // The columns of the next stage are on their way for all taps but the last, then the halo.
+    // During all taps but the last, the columns of the next stage are on their way; then its halo.
     const int columns_there = p.halo == 0 ? 0 : taps - 2;
     for (int i = 0; i < taps; ++i) {
       if (!p.resident) ptx::copy_async_wait<S::kSlots - 2>();
       if (!p.resident || i == 0) __syncthreads();
       if (!p.resident) {
-        // Into the slot that was multiplied before the barrier. Past the last tile the copy is a spare one.
+        // Into the slot that was multiplied before the barrier. After the last tile the copy is not needed.
         weights.copy(fetch, fetch_slot);
         ptx::copy_async_commit();
         fetch = fetch + 1 == blocks ? 0 : fetch + 1;
@@ -219,8 +219,8 @@ __global__ void __launch_bounds__(S::kThreads, S::kMinBlocks)
     stage ^= 1;
     if (next.tile != now.tile) {  // the last stage of a tile of columns
       const Exact<S> exact(p, rows, first_slab, end_slab);
-      // Split operands have an infinity in one part alone, which meets the zeros around x as it should, but
-      // not those of planes.
+      // With split operands, an infinity is in one part only, which meets the zeros around x as it should,
+      // but not the zeros of planes.
       const bool edge = kSplit ? p.deep.phases > 0 : exact.at_edge(now.tile);
       const bool nan = edge && has_nan<S>(sums);
       if (p.partial) {

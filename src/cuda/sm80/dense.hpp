@@ -20,31 +20,31 @@
 //
 //   packed[group][row tile of 16][slab][tap][step 0..1][part][lane]        parts: 1; 2 where float32 is split
 //
-// and, where float32 is split, a byte a row tile: whether a weight of it needs more (exact.cuh).
+// and, if float32 is split, one byte for each row tile: whether one of its weights needs more (exact.cuh).
 // A row tile of 16 holds 16 neighbouring cout of ONE phase, phases fastest: row tile t is phase t % phases of
-// cout 16*(t/phases)... So every row tile has a whole number of taps and nothing is multiplied by a zero that
-// stands for no tap (an Inf of x would make it NaN). A lane's unit holds, by rows q = lane/4 and q+8 and
-// t = lane%4 (the PTX manual's A fragment):
+// cout 16*(t/phases)... So every row tile has a whole number of taps, and nothing is multiplied by a zero
+// that stands for no tap (an Inf of x would make it NaN). A lane's unit holds, for rows q = lane/4 and q+8
+// and t = lane%4 (the PTX manual's A fragment):
 //   float32    (q, t) (q+8, t) (q, t+4) (q+8, t+4)                                   depth 8 a step
 //   16-bit     (q, 2t..2t+1) (q+8, 2t..2t+1) (q, 2t+8..2t+9) (q+8, 2t+8..2t+9)       depth 16 a step
 //   float64    (q, t) (q+8, t)                                                       depth 4 a step
 //
-// Modes. tf32: both operands rounded to nearest, ties away, as cvt.rna does; what would round to infinity
-// keeps its upper bits. f16, bf16: exact products. f64: DMMA. ieee float32: x = hi + lo and w = hi + lo, each
-// part in tf32; a step's lo*hi, hi*lo and hi*hi go to a fresh accumulator, which is added to the float32 sum
-// in registers, because the tensor core truncates where it accumulates. An operand that is Inf or NaN is all
-// in its lo part (hi = 0), so that Inf*w stays Inf and does not meet a lo of the other sign.
+// Modes. tf32: both operands are rounded to nearest, ties away from zero, as by cvt.rna; what would round to
+// infinity keeps its upper bits. f16, bf16: exact products. f64: DMMA. ieee float32: x = hi + lo and w = hi +
+// lo, each part in tf32; a step's lo*hi, hi*lo and hi*hi go to a fresh accumulator, which is added to the
+// float32 sum in registers, because the tensor core truncates when it accumulates. An operand that is Inf or
+// NaN is entirely in lo (hi = 0), so that Inf*w stays Inf and does not meet a lo of the other sign.
 //
 // Positions outside x are zeros in shared memory. In a tile that reaches there, outputs that became NaN (an
-// infinite weight times such a zero, which is no product) are computed again from what is there (exact.cuh).
+// infinite weight times such a zero, which is no product) are recomputed from what exists (exact.cuh).
 //
-// Where tiles are few, the slabs are split over blocks: sums go to the workspace, laid out [split][row]
-// [column], and a second kernel adds them in order. Short samples share a tile of columns ("folded": samples
-// one behind another with a halo of zeros between) and go the same way. Neither uses atomics, and the order
-// of an output's sum depends on the split alone.
+// If there are few tiles, the slabs are split over blocks: sums go to the workspace, laid out [split][row]
+// [column], and a second kernel adds them in order. Short samples share a tile of columns ("folded": one
+// after another, with a halo of zeros between them) and go the same way. Neither uses atomics, and the order
+// of an output's sum depends only on the split.
 //
-// Shared memory: x stages (2), weight blocks (a ring, or all of them where they fit), and one pass of the
-// tile on its way to y. Bound: the tensor pipe for many channels, DRAM for few.
+// Shared memory: x stages (2), weight blocks (a ring, or all of them if they fit), and one pass of the tile
+// on its way to y. With many channels the tensor pipe binds, with few DRAM.
 #pragma once
 
 #include "cuda/device/arithmetic.hpp"
@@ -84,11 +84,11 @@ struct Sm80Params {
   int row_blocks;          // tiles of a block's rows, in a group
   // Columns: column c of sample n is u = first_u + c, for c in [0, sample_columns).
   int64_t first_u;
-  int sample_columns;  // apart from the next sample's: whole tiles, or folded a sample and its gap
+  int sample_columns;  // columns from one sample to the next: whole tiles or, if folded, a sample and its gap
   bool folded, partial;
   int column_tiles, walkers;
-  Divisor sample_tiles;  // column tiles of one sample, where not folded
-  Divisor sample_pitch;  // sample_columns, where folded
+  Divisor sample_tiles;  // column tiles of one sample, if not folded
+  Divisor sample_pitch;  // sample_columns, if folded
   Divisor stride_div;
   int64_t partial_columns;  // of a row of the workspace
   // Stages.
@@ -106,7 +106,7 @@ struct Sm80Params {
 struct Sm80PackParams {
   const void* weight;
   void* packed;
-  unsigned char* marks;  // of row tiles, zero before; only where float32 is split
+  unsigned char* marks;  // for each row tile, zero beforehand; only if float32 is split
   int64_t units;         // without the parts
   WeightSteps steps;
   int cin_group, cout_group, k;
@@ -114,11 +114,11 @@ struct Sm80PackParams {
 };
 
 struct Sm80Functions {
-  void (*tiles[3])(Sm80Params);  // null where the mode has none
+  void (*tiles[3])(Sm80Params);  // null if the mode does not have the tile
   void (*pack)(Sm80PackParams);
 };
 
-// One source file a mode.
+// One source file for each mode.
 Sm80Functions sm80_tf32();
 Sm80Functions sm80_ieee();
 Sm80Functions sm80_f16();

@@ -18,8 +18,8 @@ using core::Problem;
 
 constexpr int64_t kReservedShared = 1024;  // of each block, by the driver
 
-// The most taps a group may have. Its halo passes through a block's registers at once, and it does so during
-// the group's last tap, so that no group has one tap alone.
+// The most taps that a group may have. Its halo passes through a block's registers at once, during the last
+// tap of the group before, so no group may have a single tap.
 int tap_group_of(const Phases& f, const Sm80Tile& tile) {
   const int64_t halo = tile.threads() / kSm80Blocks;
   for (int64_t group = std::min(f.taps, halo / f.step + 1); group > 1; --group) {
@@ -81,7 +81,7 @@ void set_shared(Sm80Plan& plan, const ArithmeticShape& shape, const Sm80Tile& ti
   plan.shared_bytes = static_cast<std::size_t>(at);
 }
 
-// Blocks that an SM holds at once; 0: none.
+// Blocks that an SM holds at once; 0 if none.
 int64_t occupancy(const Sm80Plan& plan, const core::DeviceInfo& d, const Sm80Tile& tile) {
   const int64_t shared = static_cast<int64_t>(plan.shared_bytes) + kReservedShared;
   if (static_cast<int64_t>(plan.shared_bytes) > d.shared_per_block) return 0;
@@ -89,7 +89,7 @@ int64_t occupancy(const Sm80Plan& plan, const core::DeviceInfo& d, const Sm80Til
   return std::min(by_registers, d.shared_per_sm / shared);
 }
 
-// Blocks along the columns: as many as the SMs hold at once, each with its equal share; or one a tile.
+// Blocks along the columns: as many as the SMs hold at once, each with an equal share; or one for each tile.
 int walkers_of(const Sm80Plan& plan, const core::DeviceInfo& d, int64_t resident_blocks) {
   const Sm80Params& k = plan.params;
   const int64_t tiles = std::max(1, k.column_tiles);
@@ -100,14 +100,14 @@ int walkers_of(const Sm80Plan& plan, const core::DeviceInfo& d, int64_t resident
   return static_cast<int>(ceil_div(tiles, ceil_div(tiles, most)));
 }
 
-// All configurations that the kernel has for a problem; whether one fits, its plan says.
+// All configurations that the kernel has for a problem. Whether one fits, its plan says.
 std::vector<Sm80Config> candidates(const Problem& p, const SplitLimits& limits) {
   std::vector<Sm80Config> out;
   const Phases phases = phases_of(p);
   const Arithmetic arithmetic = arithmetic_of(p);
   const int64_t slabs = ceil_div(p.cin_per_group(), shape_of(arithmetic).slab());
-  // Of a tile and a split: how x lies, how much is stored at once, where weights stay, how many blocks there
-  // are.
+  // For a tile and a split: how x lies, how much is stored at once, where weights stay, and how many blocks
+  // there are.
   const auto add = [&](int index, int splits, bool folded) {
     const Sm80Tile& tile = kSm80Tiles[index];
     const int tap_group = tap_group_of(phases, tile);
@@ -132,7 +132,7 @@ std::vector<Sm80Config> candidates(const Problem& p, const SplitLimits& limits) 
   return out;
 }
 
-// What a plan has from its tile, its split and how samples lie.
+// What the tile, the split and the layout of samples decide.
 Sm80Plan begun(const Problem& p, const Sm80Config& config) {
   Sm80Plan plan{};
   plan.mode = arithmetic_of(p);
@@ -150,8 +150,8 @@ Sm80Plan begun(const Problem& p, const Sm80Config& config) {
   return plan;
 }
 
-// The rest, of which there are many for each of those. same_shared: what is stored at once and where weights
-// stay are those of the plan already.
+// The rest, of which there are many variants for each of those. same_shared: what is stored at once and where
+// weights stay are as in the plan already.
 void finish(Sm80Plan& plan, const Problem& p, const core::DeviceInfo& d, const Sm80Config& config,
             bool same_shared) {
   plan.config = config;

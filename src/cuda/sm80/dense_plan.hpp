@@ -13,7 +13,7 @@
 
 namespace tconv::cuda {
 
-// Walkers of a configuration that its plan is to choose: as many as the SMs hold at once, or a block a tile.
+// Walkers of a configuration, if its plan is to choose: as many as the SMs hold at once, or a block a tile.
 inline constexpr int kFillSms = 0, kOneATile = -1;
 
 struct Sm80Config {
@@ -44,23 +44,23 @@ struct Sm80Plan {
   bool fits() const { return blocks > 0; }
 };
 
-// Of a row tile's packed weights for one slab and tap.
+// The packed weights of a row tile for one slab and tap.
 constexpr int sm80_tile_bytes(const ArithmeticShape& shape) {
   return kSm80Steps * shape.parts * kSm80RowTileUnits * kSm80UnitBytes;
 }
 
 // The whole plan of one configuration, with its predicted cost.
 Sm80Plan sm80_plan_of(const core::Problem&, const core::DeviceInfo&, const Sm80Config&);
-// The most taps that a stage of that tile may hold.
+// The most taps that a stage of this tile may hold.
 int sm80_tap_group(const core::Problem&, int tile);
-// Of a plan with partial sums, without pointers.
+// For a plan with partial sums; without pointers.
 PhaseSumParams sm80_sum_params(const Sm80Plan&, const core::Problem&);
 // The cheapest one. batch_invariant: the split does not depend on n.
 Sm80Plan sm80_plan(const core::Problem&, const core::DeviceInfo&, bool batch_invariant);
 
 // Predicted milliseconds of a plan that fits.
 Sm80Cost sm80_cost(const Sm80Plan&, const core::Problem&, const core::DeviceInfo&, int64_t resident_blocks);
-// No plan of this one's tile, split and folding is below this; what else it has need not be there.
+// No plan with the tile, split and folding of this one is faster than this; nothing else of it must be set.
 double sm80_least_ms(const Sm80Plan&, const core::Problem&, const core::DeviceInfo&);
 
 // A kernel of a given configuration, which must fit: for tests and for the search of constants.

@@ -1,16 +1,16 @@
-// Outputs that the tensor cores cannot have right, again, by fused multiply-adds over what is there.
+// Recomputes, by fused multiply-adds over what exists, the outputs that the tensor cores cannot compute.
 //
-// Of split float32: x = hi + lo keeps 23 bits down to 2^-112: below, lo falls under tf32's smallest subnormal
-// (2^-136). And an infinite weight is all in its lo part, which meets no lo of x. Packing marks row tiles
-// that hold a weight below 2^-100 or not finite, and a block marks a tile of columns that has seen such a
-// small x. All outputs of marked tiles are computed again.
+// Split float32: x = hi + lo keeps 23 bits down to 2^-112; below that, lo falls under tf32's smallest
+// subnormal (2^-136). And an infinite weight is entirely in lo, which meets no lo of x. Packing marks row
+// tiles with a weight below 2^-100 or not finite, and a block marks a tile of columns in which it has seen
+// such a small x. All outputs of marked tiles are computed again.
 //
-// Of all others: a position outside x is a zero in shared memory, which is no product, but makes NaN of an
-// infinite weight. Zero times infinity makes nothing else, so of a tile at an edge of x the outputs that are
-// NaN are computed again.
+// All others: a position outside x is a zero in shared memory. It is no product, but an infinite weight makes
+// NaN of it. Zero times infinity gives nothing else, so in a tile at an edge of x the outputs that are NaN
+// are computed again.
 //
-// That is slow, and rare: data that ordinary layers see (zeros included) mark nothing and make no NaN. A sum
-// ends at its first NaN, so that data that is NaN throughout costs a term an output.
+// This is slow, and rare: the data of ordinary layers (zeros included) mark nothing and make no NaN. A sum
+// ends at its first NaN, so that data that are NaN throughout cost one term for each output.
 #pragma once
 
 #include "cuda/sm80/store.cuh"
@@ -38,14 +38,14 @@ class Exact {
 
   // Whether a tile of columns reaches beyond x, at its ends or between folded samples.
   __device__ bool at_edge(int tile) const {
-    // Planes hold zeros that are no products as well: outside of dy, and where a phase lacks the last tap.
+    // In planes, too, some zeros are no products: outside dy, and where a phase lacks the last tap.
     if (p_.folded || p_.deep.phases > 0) return true;
     const int turn = tile - static_cast<int>(p_.sample_tiles.divide(tile) * p_.sample_tiles.value);
     const int64_t first = p_.first_u + int64_t{turn} * S::kColumns;
     return first < int64_t{p_.taps - 1} * p_.step || first + S::kColumns > p_.l;
   }
 
-  // After the tile's sums are stored, and a barrier.
+  // After the tile's sums are stored, and after a barrier.
   __device__ void store_again(int tile, Again which) const {
     const int rows = (rows_.end_tile - rows_.first_tile) * 16;
 #pragma unroll 1
@@ -97,7 +97,7 @@ class Exact {
     *to = epilogue_of_sums<T>(p_.bias, channel)(sum(row_tile, row, n, u));
   }
 
-  // A weight, the channel-th of a slab, as packing left it (dense.hpp has the order).
+  // A weight as packing left it, for channel `channel` of a slab (dense.hpp has the order).
   __device__ static Sum weight(const unsigned char* block, int row, int channel) {
     constexpr int kPart = kSm80RowTileUnits * kSm80UnitBytes, kStep = Mode::kParts * kPart;
     const LaneRegister at = WeightFragment<Mode::kUnit>::holder({row, channel % Mode::kDepth});

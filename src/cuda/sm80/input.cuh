@@ -15,7 +15,7 @@ struct Shape {
   static constexpr int kThreads = 32 * Rw * Cw, kMinBlocks = MinBlocks;
   static constexpr int kRowTiles = Rw * Mi, kRows = 16 * kRowTiles, kColumns = 8 * Cw * Ni;
   static constexpr int kSlots = kRows == 128 ? 4 : 6;
-  // Units that a thread holds on their way: block(i) = own block + i * kBlocksApart at one position.
+  // The units that a thread holds: block(i) = its own block + i * kBlocksApart, at one position.
   static_assert(kThreads % kColumns == 0);
   static constexpr int kBlocksApart = kThreads / kColumns;
   static constexpr int kHeld = kSm80Blocks / kBlocksApart;
@@ -44,7 +44,7 @@ class Input {
   __device__ Input(const Sm80Params& p, int group)
       : p_(p), group_(static_cast<const T*>(p.x) + int64_t{group} * p.cin_group * p.x_step[1]) {}
 
-  // Aims at a stage. Slot i of its positions is start + i.
+  // Points the loads at a stage. Slot i of its positions is start + i.
   __device__ void aim(const Cursor& c) {
     const int back = p_.step * (c.group * p_.tap_group + p_.tap_group - 1);
     channel_ = c.slab * Mode::kSlab;
@@ -57,8 +57,8 @@ class Input {
     sample_ = group_ + int64_t{n} * p_.x_step[0];
   }
 
-  // A stage passes through registers in two parts: the tile's columns, a thread to each (or to each and each
-  // channel block), and the halo before them. load queues a part's loads.
+  // A stage passes through registers in two parts: first the tile's columns, one to each thread (or one to
+  // each thread and channel block), then the halo before them. load() queues the loads of a part.
   __device__ void load_columns() {
     const int slot = p_.halo + threadIdx.x % S::kColumns;
     const int block = threadIdx.x / S::kColumns;
@@ -72,7 +72,7 @@ class Input {
     load_unit(units_[0], place(slot, block), 0);
   }
 
-  // Writes that part, rounded or split, to the stage at `stage`. ahead: of the next tile of columns already.
+  // Writes that part, rounded or split, to the stage at `stage`. ahead: it belongs to the next tile already.
   __device__ void store_columns(unsigned char* stage, bool ahead) {
     const int slot = p_.halo + threadIdx.x % S::kColumns, block = threadIdx.x / S::kColumns;
 #pragma unroll
@@ -86,14 +86,14 @@ class Input {
     store_unit(units_[0], stage, block, slot, ahead);
   }
 
-  // Whether the tile that ends here had an operand too small to split; the next tile's part stays.
+  // Whether the tile that ends here had an operand too small to split; what the next tile has seen stays.
   __device__ bool take_small() {
     const bool small = small_ & 1;
     small_ >>= 1;
     return small;
   }
 
-  // Asks the L2 for a later stage, so that its loads, when they come, do not wait for DRAM. A hint only.
+  // Prefetches a later stage into L2, so that its loads will not wait for DRAM. Only a hint.
   __device__ void prefetch(const Cursor& c) const {
     if (p_.folded) return;
     const int n = static_cast<int>(p_.sample_tiles.divide(c.tile));
@@ -114,7 +114,7 @@ class Input {
  private:
   using Unit = Word[Mode::kUnit];
 
-  // A position's first channel of a block, and how many channels there are from it on; 0 outside of x.
+  // A position's first channel in a block, and how many channels exist from it on; 0 outside x.
   struct Place {
     const Word* at;
     int channels;
@@ -137,7 +137,7 @@ class Input {
             inside ? p_.cin_group - channel : 0};
   }
 
-  // The unit `ahead` channels on.
+  // The unit that is `ahead` channels further.
   __device__ void load_unit(Unit& v, const Place& x, int ahead) const {
     const Word* at = x.at + ahead * p_.x_step[1];
 #pragma unroll

@@ -9,7 +9,7 @@ namespace {
 
 using core::Problem;
 
-// What an operand's address allows.
+// The widest copies that an operand's address allows.
 OverlapCopy narrowed(OverlapCopy copy, const void* operand) {
   const auto address = reinterpret_cast<uintptr_t>(operand);
   if (copy == OverlapCopy::vector && address % 16 != 0) copy = OverlapCopy::word;
@@ -27,12 +27,12 @@ struct OverlapFamily {
                              const plan::PlanOptions& options) {
     if (std::string words = overlap_refusal(p, device); !words.empty()) return words;
     const Phases f = phases_of(p);
-    // One sample's tile may need no halo.
+    // A tile of one sample may have no room for the halo.
     if (options.batch_invariant && (f.taps - 1) * f.step > kOverlapTiles[kOverlapTallTile].columns / 2) {
-      return "its taps do not fit a tile";
+      return "its taps do not fit in a tile";
     }
     if (options.batch_invariant && arithmetic_of(p) == Arithmetic::ieee) {
-      return "tiny numbers change how the outputs beside them are computed, of other samples as well";
+      return "tiny numbers change how other samples in the same tile are computed";
     }
     return "";
   }

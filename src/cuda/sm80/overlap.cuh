@@ -27,7 +27,7 @@ class Fragments {
     }
   }
 
-  // As they lie in the stage; rounded later, so that the next step's are under way.
+  // As they lie in the stage. They are rounded later, so that the loads for the next step can be under way.
   __device__ __forceinline__ void raw_weights(const T* stage, int step, uint4 (&a)[S::kMi]) const {
     const T* at = stage + row_ + step * A::kDepth * S::kWeightPitch;
 #pragma unroll
@@ -58,7 +58,7 @@ class Fragments {
     }
   }
 
-  // Two tiles of columns, the j-th and the one behind it. x comes rounded; split operands are split here.
+  // Two tiles of columns, the j-th and the next. x comes rounded; split operands are split here.
   __device__ __forceinline__ void columns(const T* stage, int step, int j, uint2 (&b)[2][A::kParts]) const {
     const T* at = stage + column_ + step * A::kDepth * S::kXPitch + j * 8;
     if constexpr (sizeof(T) == 2) {
@@ -91,7 +91,7 @@ class Fragments {
   Smallest small_;
 };
 
-// The block's slabs, one after the other. Whether it has seen operands that two parts do not hold.
+// The block's slabs, one after another. Returns whether some operand does not fit in two parts.
 template <class S, OverlapCopy kWeightCopy, OverlapCopy kXCopy>
 __device__ __forceinline__ bool multiply_slabs(const OverlapParams& p, const Place& place,
                                                unsigned char* shared, int first_row, int first_column,
@@ -115,7 +115,7 @@ __device__ __forceinline__ bool multiply_slabs(const OverlapParams& p, const Pla
 #pragma unroll 1
   for (int slab = 0; slab < slabs; ++slab) {
     ptx::copy_async_wait<S::kStages - 2>();
-    __syncthreads();  // the stage is whole, and the one before it is read
+    __syncthreads();  // the stage is complete, and the one before it has been read
     const int free = slot == 0 ? S::kStages - 1 : slot - 1, next = slot == S::kStages - 1 ? 0 : slot + 1;
     if (slab + S::kStages - 1 < slabs) weights.load_next(stage_at(free));
     ptx::copy_async_commit();

@@ -1,7 +1,7 @@
 // cuda.sm80.overlap: transposed products with raw weights, by mma.sync; one launch, no workspace.
 //
-// A raw row of weights, that of an input channel, lies side by side over (cout, k). So the wide side of the
-// matrix product is (cout, k), every tap is multiplied once with every position of x, and the products are
+// In a raw row of weights, that of one input channel, (cout, k) are contiguous. So the wide side of the
+// matrix product is (cout, k), every tap is multiplied once by every position of x, and the products are
 // added where they overlap:
 //
 //   for each group, tile of rows (cout, k), tile of columns (n, i):        a cluster, a block a split
@@ -11,14 +11,14 @@
 //     for each output (n, cout, o) of the tile, with o + padding = stride*u + a:    each block its share
 //       y[n, cout, o] = bias + sum over splits, taps j of products[cout, a + j*tap_stride][n, u - j*step]
 //
-// Columns of a batch lie side by side, one sample behind the other. A tile has the (taps - 1)*step columns
-// before its own once more, so that it has all products of its outputs: position u belongs to the tile of
-// column min(u, L - 1). Rows of a tile are some couts with all of their k, or, of long kernels, with some
-// neighbouring phases and all taps of these. What is not there (a tap, a position outside x) is no product
-// and no column, so that an infinite weight makes nothing of it.
+// The samples of a batch are columns one after another. A tile repeats the (taps - 1)*step columns before its
+// own, so that it has all products of its outputs: position u belongs to the tile of column min(u, L - 1).
+// The rows of a tile are some couts with all of their k or, for long kernels, with some neighbouring phases
+// and all taps of these. What does not exist (a tap, a position outside x) is no product and no column, so an
+// infinite weight has no effect there.
 //
-// The splits' sums are read from the other blocks' shared memory (from compute capability 9.0 on; before,
-// there is no split) and added in order. Bound: weights, where positions are few; for many, loads of
+// The sums of the splits are read from the other blocks' shared memory (from compute capability 9.0 on;
+// before that, there is no split) and added in order. With few positions, weights bind; with many, loads of
 // fragments from shared memory.
 #pragma once
 
@@ -34,10 +34,10 @@ namespace tconv::cuda {
 extern const plan::KernelEntry kSm80Overlap;
 
 inline constexpr int kOverlapThreads = 256;
-inline constexpr int kOverlapSlabBytes = 128;  // of a channel's row; splits cut the depth into these
-inline constexpr int kOverlapPad = 8;          // elements behind a row of a stage: fragments meet all banks
+inline constexpr int kOverlapSlabBytes = 128;  // of a channel's row; the depth is split between these
+inline constexpr int kOverlapPad = 8;  // elements after each row of a stage, so that fragments meet all banks
 
-// A block's tile. A stage holds stage_bytes of depth, a part of a slab where columns are many.
+// A block's tile. A stage holds stage_bytes of depth: a part of a slab if there are many columns.
 struct OverlapTile {
   int rows, columns, stages, stage_bytes;
   constexpr int sum_pitch() const { return rows + 4; }  // of a column's products: they meet all banks
@@ -45,7 +45,7 @@ struct OverlapTile {
 inline constexpr OverlapTile kOverlapTiles[] = {{128, 16, 5, 128},  {128, 32, 4, 128}, {128, 64, 4, 128},
                                                 {128, 128, 3, 128}, {64, 256, 4, 64},  {32, 256, 4, 64}};
 inline constexpr int kOverlapTileCount = 6;
-inline constexpr int kOverlapTallTile = 3;  // the widest of those with most rows
+inline constexpr int kOverlapTallTile = 3;  // the widest of the tiles with most rows
 
 // Bytes that a copy moves.
 enum class OverlapCopy : int { vector = 16, word = 4, element = 2 };

@@ -1,4 +1,4 @@
-// Split operands of cuda.sm80.overlap, and outputs that they cannot have right.
+// Split operands of cuda.sm80.overlap, and the outputs that they cannot compute.
 //
 // float32 as hi + lo, both rounded to tf32, keeps 22 bits from 2^-100 up to where rounding leaves the range.
 // A block that sees a smaller number marks its tile, whose outputs are then computed by fused multiply-adds
@@ -12,8 +12,8 @@ namespace tconv::cuda::sm80::overlap {
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 
-// The tensor core drops the lower 13 bits of lo: the factor centres what is lost on zero. An Inf or NaN makes
-// a NaN of lo; adding to its bits instead could make a number of it.
+// The tensor core drops the lower 13 bits of lo; the factor centres the loss on zero. An Inf or NaN makes lo
+// a NaN; adding to its bits instead could make it a number.
 __device__ __forceinline__ void split_quickly(uint32_t u, uint32_t& hi, uint32_t& lo) {
   constexpr float kCentre = 1.0f + 0x1.7p-12f;
   hi = (u + 0x1000u) & kTf32Mask;
@@ -34,8 +34,8 @@ struct Turn {
   int n, u, slot;
 };
 
-// One output, in the order of taps and channels. It ends at its first NaN: data that is NaN throughout would
-// take as long as a scalar loop.
+// One output, in the order of taps and channels. It ends at its first NaN; otherwise data that are NaN
+// throughout would take as long as a scalar loop.
 __device__ inline float exact_sum(const OverlapParams& p, int group, int cout, const Turn& turn,
                                   int first_tap, int end_tap) {
   const float* x =

@@ -17,12 +17,10 @@ namespace {
 using core::ceil_div;
 using core::Problem;
 
-constexpr int kSplits[] = {1, 2, 4, 8};
-
-// How a tile's rows are cut out of (cout, k).
+// How the rows of a tile are cut out of (cout, k).
 struct RowCut {
   bool whole = true;
-  int64_t couts = 0, chunk = 0;  // 0 couts: no way
+  int64_t couts = 0, chunk = 0;  // 0 couts: impossible
   int64_t cout_tiles = 0, phase_tiles = 0;
 };
 
@@ -36,7 +34,7 @@ RowCut rows_of(const Problem& p, const Phases& f, int64_t most_rows, int64_t vec
   const auto take = [&](bool whole, int64_t most, int64_t chunk) {
     if (most < 1) return;
     RowCut rows{whole, std::min(most, couts), chunk, 0, 0};
-    // Tiles that begin on a vector, where that leaves nearly as many couts.
+    // Tiles that begin on a vector, if they then have nearly as many couts.
     const int64_t even = vector / std::gcd(vector, p.k), fewer = rows.couts / even * even;
     if (whole && rows.couts < couts && fewer * 8 >= rows.couts * 7) rows.couts = fewer;
     rows.cout_tiles = ceil_div(couts, rows.couts);
@@ -59,7 +57,7 @@ void set_rows(OverlapParams& k, const Problem& p, const Phases& f, const RowCut&
   k.tap_rows = static_cast<int>(rows.whole ? f.tap_stride : rows.chunk);
   k.cout_tiles = static_cast<int>(rows.cout_tiles);
   k.phase_tiles = static_cast<int>(rows.phase_tiles);
-  // Weights of a tile begin on a vector where everything that lies before them is whole vectors.
+  // The weights of a tile begin on a vector if everything before them is whole vectors.
   const auto bytes = static_cast<int64_t>(size_of(p.dtype));
   k.weight_step = p.cout_per_group() * p.k;
   int64_t steps = std::gcd(k.weight_step, rows.whole ? rows.couts * p.k : rows.chunk);
@@ -94,18 +92,18 @@ bool set_columns(OverlapParams& k, const Problem& p, const Phases& f, int tile_c
 }
 
 // Fitted on an H200 to 1,400 plans of 104 problems (1 to 480,000 columns, each tile and split) in tf32, bf16
-// and split float32: half of them within 9%, the choice among them within 10% of the best on 99.
-// Microseconds. An SM's two blocks take `together` of what they would take one after the other.
+// and split float32: half of the times are within 9%; the choice is within 10% of the best on 99.
+// Microseconds. The two blocks of an SM take `together` of what they would take one after another.
 struct OverlapRates {
   double launch, block;
   double slab[3][kOverlapTileCount];  // in tf32, 16 bit, split float32
-  double odd_weights[2];              // how much longer slabs by copies of 4 bytes and of an element take
-  double odd_slab;                    // how much longer 16-bit columns by single elements take
+  double odd_weights[2];  // how much longer slabs take with copies of 4 bytes, and of single elements
+  double odd_slab;        // how much longer 16-bit columns take with copies of single elements
   double together[kOverlapTileCount], tail, crowded;
-  double far_slab;              // at least, of weights that L2 does not keep
-  double output, tap, far_tap;  // of an output, and of each tap of it, of each split's
-  double neighbour;             // of sums over a cluster, of each of its blocks
-  double memory;                // beside the time that the bytes take, where they bind
+  double far_slab;              // at least, for weights that L2 does not keep
+  double output, tap, far_tap;  // for an output, for each of its taps, for each tap of each split
+  double neighbour;             // for sums over a cluster, for each of its blocks
+  double memory;                // in addition to the time of the bytes, if they bind
 };
 constexpr OverlapRates kRates = {.launch = 2.0,
                                  .block = 1.9,
@@ -124,7 +122,7 @@ constexpr OverlapRates kRates = {.launch = 2.0,
                                  .neighbour = 0.48,
                                  .memory = 7.6};
 
-// How much longer an SM's tensor cores take than those of an H200 by mma.sync. Narrow tiles wait for weights.
+// How much slower an SM's tensor cores are than those of an H200 by mma.sync. Narrow tiles wait for weights.
 double slower(const OverlapPlan& plan, const Problem& p, const core::DeviceInfo& d) {
   constexpr double kHalf = 621e3 / 132, kTf32 = 310e3 / 132;  // GFLOP/s an SM
   const bool half = size_of(p.dtype) == 2;
@@ -146,7 +144,7 @@ double ms_of(const OverlapPlan& plan, const Problem& p, const core::DeviceInfo& 
   const OverlapParams& k = plan.params;
   const bool far = static_cast<double>(p.weight_elements()) * static_cast<double>(size_of(p.dtype)) >
                    0.6 * static_cast<double>(d.l2_bytes);
-  // Of short samples, outputs are more than stride times columns.
+  // Short samples have more outputs than stride times columns.
   const double more = std::max(1.0, static_cast<double>(k.lout) / (static_cast<double>(k.l) * k.stride));
   const double outputs = more * static_cast<double>(k.couts) * std::min(k.own, k.columns) *
                          static_cast<double>(k.phase_tiles > 1 ? k.chunk : k.stride) / k.splits;
@@ -155,23 +153,11 @@ double ms_of(const OverlapPlan& plan, const Problem& p, const core::DeviceInfo& 
                  outputs * (kRates.output + tap * k.taps);
   if (k.splits > 1) block += kRates.neighbour * k.splits;
   const double an_sm = static_cast<double>(plan.blocks) / std::max(1, d.sm_count);
-  const double crowded = k.splits >= 4 && an_sm > 2 ? kRates.crowded : 1;  // large clusters wait for a place
+  const double crowded = k.splits >= 4 && an_sm > 2 ? kRates.crowded : 1;  // large clusters wait for room
   const double turns =
       an_sm <= 1 ? 1 : crowded * kRates.together[plan.config.tile] * (an_sm <= 2 ? 2 : an_sm + kRates.tail);
   const double memory = d.copy_gbps > 0 ? problem_work(p).bytes / d.copy_gbps * 1e-3 + kRates.memory : 0;
   return (kRates.launch + std::max(turns * block, far ? memory : 0)) * 1e-3;
-}
-
-OverlapPlan cheapest(const Problem& p, const core::DeviceInfo& d, int forced_splits) {
-  OverlapPlan best;
-  for (int tile = 0; tile < kOverlapTileCount; ++tile) {
-    for (const int splits : kSplits) {
-      if (forced_splits > 0 && splits != forced_splits) continue;
-      const OverlapPlan plan = overlap_plan_of(p, d, {tile, splits});
-      if (plan.blocks > 0 && (best.blocks == 0 || plan.ms < best.ms)) best = plan;
-    }
-  }
-  return best;
 }
 
 }  // namespace
@@ -213,8 +199,10 @@ OverlapPlan overlap_plan_of(const Problem& p, const core::DeviceInfo& d, const O
 }
 
 OverlapPlan overlap_plan(const Problem& p, const core::DeviceInfo& d, bool batch_invariant) {
-  return plan_with_splits(p, d, batch_invariant,
-                          [&](const Problem& of, int splits) { return cheapest(of, d, splits); });
+  return cheapest_plan(p, d, batch_invariant, kOverlapTileCount,
+                       [&](const Problem& of, int tile, int splits) {
+                         return overlap_plan_of(of, d, {tile, splits});
+                       });
 }
 
 std::string overlap_refusal(const Problem& p, const core::DeviceInfo& d) {
@@ -222,11 +210,11 @@ std::string overlap_refusal(const Problem& p, const core::DeviceInfo& d) {
   if (std::string none = no_mma(p, d); !none.empty()) return none;
   if (const plan::Support takes = tensor_supports(p); !takes.ok) return takes.reason;
   if (!phases_of(p).interleaved) return "dilation skews the phases";
-  if (p.n * p.l < 1 || p.y_elements() < 1) return "no position";
-  // Outputs that no x reaches are few beside the tile that stores them.
+  if (p.n * p.l < 1 || p.y_elements() < 1) return "no positions";
+  // Outputs that no x reaches must be few beside the tile that stores them.
   if (p.lout() / p.stride > 2 * (p.l + p.dilation * p.k) + 1024) return "most outputs lie beyond x";
   const auto fits = [&](int tile) { return overlap_plan_of(p, d, {tile, 1}).blocks > 0; };
-  if (!fits(kOverlapTallTile) && !fits(kOverlapTallTile + 1)) return "its taps do not fit a tile";
+  if (!fits(kOverlapTallTile) && !fits(kOverlapTallTile + 1)) return "its taps do not fit in a tile";
   return "";
 }
 

@@ -35,7 +35,7 @@ OverlapPlan overlap_plan_of(const core::Problem& problem, const core::DeviceInfo
                             const OverlapConfig& config);
 OverlapPlan overlap_plan(const core::Problem& problem, const core::DeviceInfo& device, bool batch_invariant);
 
-// Null where the configuration does not fit.
+// Null if the configuration does not fit.
 std::unique_ptr<const plan::Kernel> overlap_kernel(const core::Problem& problem,
                                                    const core::DeviceInfo& device,
                                                    const OverlapConfig& config);
@@ -43,7 +43,7 @@ std::unique_ptr<const plan::Kernel> overlap_kernel(const core::Problem& problem,
 std::string describe(const OverlapPlan& plan, const core::Problem& problem);
 std::vector<plan::StageLine> stages(const OverlapPlan& plan, const core::Problem& problem);
 
-// Of an output, the block that stores it where there is one split, and the first of its cluster else.
+// The block that stores an output; if there are several splits, the first block of its cluster.
 std::string where(const OverlapPlan& plan, const core::Problem& problem, int64_t element);
 
 }  // namespace tconv::cuda

@@ -52,8 +52,8 @@ struct Place {
   }
 };
 
-// What one operand's thread does not read twice: a stage's rows in pieces of kCopy bytes, each thread the
-// same elements of every kRowsAtOnce-th row. Slabs come one after the other.
+// What the thread of one operand computes once: a stage's rows in pieces of kCopy bytes, where each thread
+// has the same elements of every kRowsAtOnce-th row. Slabs come one after another.
 template <class T, int kRowElements, int kPieceElements>
 struct PieceMap {
   static constexpr int kPieces = kRowElements / kPieceElements;
@@ -65,7 +65,7 @@ struct PieceMap {
         element((threadIdx.x - threadIdx.x / kPieces * kPieces) * kPieceElements) {}
 };
 
-// Weights, to a stage past the registers; single elements through them.
+// Copies weights to a stage, past the registers; single elements pass through them.
 template <class S, OverlapCopy kCopy>
 class WeightCopies {
  public:
@@ -99,7 +99,7 @@ class WeightCopies {
     } else if (kRows <= S::kSlab || map_.row < S::kSlab) {
 #pragma unroll
       for (int row = 0; row < S::kSlab; row += kRows) {
-        // An address is taken from a copy of no bytes as well: the operand's begin is a good one.
+        // A copy of no bytes has an address too; the beginning of the operand is a valid one.
         const bool reads = row < left_;
         if constexpr (kCopy == OverlapCopy::vector) {
           ptx::copy_async16(ptx::shared_address(to), reads ? from : operand_, reads ? bytes_ : 0);
@@ -138,10 +138,10 @@ class WeightCopies {
   const T* operand_;
   const T* from_;
   int64_t row_step_;
-  int bytes_, left_;  // rows, counted from the thread's first of the next slab
+  int bytes_, left_;  // rows left, counted from the thread's first row of the next slab
 };
 
-// Where a column lies in channel 0 of the group; null: nowhere.
+// Where a column is in channel 0 of the group; null: nowhere.
 template <class T>
 __device__ inline const T* column_source(const OverlapParams& p, const Place& place, int column) {
   if (column < 0 || column >= p.columns) return nullptr;
@@ -150,8 +150,8 @@ __device__ inline const T* column_source(const OverlapParams& p, const Place& pl
          column - int64_t{n} * p.l;
 }
 
-// x through registers: rows may begin anywhere, and small copies past registers are slow. What a thread loads
-// while a slab is multiplied it stores behind it, rounded for the tensor cores; what is split, as it is.
+// x passes through registers: rows may begin anywhere, and small copies past the registers are slow. A thread
+// stores what it has loaded after the slab is multiplied, rounded for the tensor cores unless it is split.
 template <class S, OverlapCopy kCopy>
 class XCopies {
  public:
@@ -202,7 +202,7 @@ class XCopies {
   }
 
  private:
-  // Of single elements a thread takes two neighbours, to store them as one word.
+  // A thread takes two neighbouring single elements, so that it can store them as one word.
   static constexpr bool kPairs = kCopy == OverlapCopy::element;
   static constexpr int kPieceWords = kCopy == OverlapCopy::vector ? 4 : 1;
   using Map = PieceMap<T, S::kColumns, kPieceWords * 4 / static_cast<int>(sizeof(T))>;

@@ -1,4 +1,4 @@
-// From products to outputs: each tile's products in shared memory, those of the other splits in theirs, added
+// From products to outputs: each split has the products of its tile in shared memory, and they are added
 // where they overlap.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace tconv::cuda::sm80::overlap {
 
-// products[column][row]: lanes that store lie in all banks, and so do those that read neighbouring rows.
+// products[column][row]: both the lanes that store and those that read neighbouring rows meet all banks.
 template <class S, class Sums>
 __device__ __forceinline__ void stage_products(float* products, const Sums& sums, int first_row,
                                                int first_column) {
@@ -28,7 +28,7 @@ __device__ __forceinline__ void stage_products(float* products, const Sums& sums
   }
 }
 
-// The turns (n, u) that a tile's own columns have, as numbers n*turns + u - first_u.
+// The turns (n, u) of a tile's own columns, as numbers n*turns + u - first_u.
 struct Turns {
   int first, count;
 
@@ -48,7 +48,7 @@ struct Turns {
   }
 };
 
-// Where the outputs of a place (n, u, slot) are, of every cout of the tile.
+// Where the outputs of (n, u, slot) are, for every cout of the tile.
 struct OutputPlace {
   int64_t o = -1;          // -1: none
   int first_tap, end_tap;  // those that meet x
@@ -77,7 +77,7 @@ __device__ __forceinline__ void for_share(const OverlapParams& p, int rank, int 
   const bool last = place.first_phase + p.chunk >= p.phases;
   const uint32_t slots = (last ? p.stride : place.first_phase + p.chunk) - place.first_phase;
   const uint32_t each = turns.count * slots;
-  // Neighbouring threads take neighbouring outputs of a cout; where these are few, others take other couts.
+  // Neighbouring threads take neighbouring outputs of a cout; if these are few, others take other couts.
   uint32_t lanes = 32;
   while (lanes < kOverlapThreads && lanes * splits < each) lanes *= 2;
   const int cout_lane = threadIdx.x / lanes, cout_lanes = kOverlapThreads / lanes;
@@ -97,7 +97,7 @@ __device__ __forceinline__ void for_share(const OverlapParams& p, int rank, int 
   }
 }
 
-// Whether a sum was not finite.
+// Returns whether some sum was not finite.
 template <class S, int kSplits, class P>
 __device__ __forceinline__ bool store_share(const OverlapParams& p, int rank, const P& place,
                                             const float* products) {
@@ -120,7 +120,7 @@ __device__ __forceinline__ bool store_share(const OverlapParams& p, int rank, co
   return infinite;
 }
 
-// What split operands do not have right, once more: all outputs, or those that are not finite.
+// Recomputes what split operands get wrong: all outputs, or those that are not finite.
 template <class S, class P>
 __device__ __noinline__ void store_exact(const OverlapParams& p, int rank, const P& place, bool all) {
   for_share<S>(p, rank, p.splits, place, [&](const OutputPlace& out, const Turn& turn, int cout, float* to) {
@@ -130,12 +130,12 @@ __device__ __noinline__ void store_exact(const OverlapParams& p, int rank, const
   });
 }
 
-// small: whether this block has seen operands that two parts do not hold; then the whole tile is made again.
+// small: whether this block has seen operands that do not fit two parts; then the tile is computed again.
 template <class S, int kSplits, class P>
 __device__ __forceinline__ void store_tile(const OverlapParams& p, int rank, const P& place, float* products,
                                            bool small) {
   constexpr bool kSplitOperands = S::A::kParts == 2;
-  float* mark = products + S::kColumns * S::kSumPitch - 1;  // a column's last places hold no product
+  float* mark = products + S::kColumns * S::kSumPitch - 1;  // the last places of a column hold no product
   if constexpr (kSplitOperands) {
     small = __syncthreads_or(small) != 0;
     if (threadIdx.x == 0) *mark = small ? 1.0f : 0.0f;

@@ -12,7 +12,7 @@ int64_t address(const void* operand) {
   return static_cast<int64_t>(reinterpret_cast<uintptr_t>(operand) % 16);
 }
 
-// What an operand's address allows.
+// The widest copies that an operand's address allows.
 int narrowed(int copy, const void* operand, int element) {
   return address(operand) % copy == 0 ? copy : pointwise_copy(address(operand), element);
 }

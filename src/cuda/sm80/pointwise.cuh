@@ -19,7 +19,7 @@ class Warp {
       : first_row(static_cast<int>(threadIdx.x) / 32 / S::kTile.column_warps * S::kTile.warp_rows()),
         first_column(static_cast<int>(threadIdx.x) / 32 % S::kTile.column_warps * S::kTile.warp_columns()) {
     const int lane = threadIdx.x % 32, quad = lane / 4, t = lane % 4;
-    // Of stored matrices of 8 rows x 16 bytes, a lane addresses row lane%8 of matrix lane/8.
+    // Of matrices of 8 rows x 16 bytes, a lane addresses row lane%8 of matrix lane/8.
     if constexpr (kWide) {
       x_ = S::kXAt + t * S::kXPitch + (first_column + quad) * 4;
     } else {
@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(kPointwiseThreads, S::kTile.blocks)
 #pragma unroll 1
   for (int slab = place.first_slab; slab < place.end_slab; ++slab) {
     wait_for_stage(p.stages);
-    __syncthreads();  // the stage is whole, and the one before it is read
+    __syncthreads();  // the stage is complete, and the one before it has been read
     if constexpr (S::kElement == 2) {
       if (p.x_shifted) {
         source.straighten(p, slab, shared + slot * S::kStageBytes);

@@ -14,20 +14,20 @@ using core::Problem;
 
 // Microseconds, fitted on an H200 to 1,272 times of tiles and splits of 121 random pointwise layers: the
 // median error is 6%, and 94% of the choices are within 10% of the best tile and split. Latencies are those
-// of a block that is alone; work is what it adds to an SM that has enough blocks.
+// of a block that is alone; work is what a block adds to an SM that has enough blocks.
 struct PointwiseRates {
   double launch, slab;
-  double copy, copy_work;  // of a thread's copy
-  double element;          // words of rows that begin inside one, in other copies
+  double copy, copy_work;  // for each copy of a thread
+  double element;          // in copies of words, if rows begin inside one
   double store, store_work;
-  double row;      // of a warp's row that is not stored by vectors
-  double cluster;  // of an output that is added over a cluster
-  double gather;   // of a cluster's sums, for each block and once more
+  double row;      // for a row that a warp does not store by vectors
+  double cluster;  // for an output that is added over a cluster
+  double gather;   // for the sums of a cluster, for each block and once more
   double block_work;
   double step[3];  // latency of a step, by mode: tf32, ieee, 16 bit
   double step_work[kPointwiseTileCount][3];
-  double wave;    // a further round of blocks, of what the first one takes
-  double memory;  // of the time that the bytes take at the rate of a copy
+  double wave;    // another round of blocks, relative to the first one
+  double memory;  // relative to the time of the bytes at the rate of a copy
 };
 constexpr PointwiseRates kRates = {.launch = 2.48,
                                    .slab = 0.211,

@@ -16,7 +16,6 @@ using core::ceil_div;
 using core::DeviceInfo;
 using core::Problem;
 
-constexpr int kSplits[] = {1, 2, 4, 8};
 constexpr int64_t kCount = int64_t{1} << 30;
 
 bool is_strided(const Problem& p) {
@@ -40,18 +39,6 @@ void set_sizes(PointwisePlan& plan, const Problem& p) {
       boundary_of({p.n > 1 ? steps[0] * element : 0, channels > 1 ? steps[1] * element : 0}), int(element));
   k.weight_copy = pointwise_copy(boundary_of({k.weight_step * element}), int(element));
   k.vectors = p.l % 4 == 0;
-}
-
-PointwisePlan cheapest(const Problem& p, const DeviceInfo& d, int forced_splits) {
-  PointwisePlan best;
-  for (int tile = 0; tile < kPointwiseTileCount; ++tile) {
-    for (const int splits : kSplits) {
-      if (forced_splits > 0 && splits != forced_splits) continue;
-      const PointwisePlan plan = pointwise_plan_of(p, d, {tile, splits});
-      if (plan.blocks > 0 && (best.blocks == 0 || plan.ms < best.ms)) best = plan;
-    }
-  }
-  return best;
 }
 
 std::string copies(int bytes, int element) {
@@ -99,8 +86,10 @@ PointwisePlan pointwise_plan_of(const Problem& p, const DeviceInfo& d, const Poi
 }
 
 PointwisePlan pointwise_plan(const Problem& p, const DeviceInfo& d, bool batch_invariant) {
-  return plan_with_splits(p, d, batch_invariant,
-                          [&](const Problem& of, int splits) { return cheapest(of, d, splits); });
+  return cheapest_plan(p, d, batch_invariant, kPointwiseTileCount,
+                       [&](const Problem& of, int tile, int splits) {
+                         return pointwise_plan_of(of, d, {tile, splits});
+                       });
 }
 
 std::string pointwise_refusal(const Problem& p, const DeviceInfo& d) {
@@ -109,11 +98,10 @@ std::string pointwise_refusal(const Problem& p, const DeviceInfo& d) {
   }
   if (std::string none = no_mma(p, d); !none.empty()) return none;
   if (p.k != 1 || p.stride != 1 || p.padding != 0 || p.lout() != p.l) {
-    return "more than a tap, a stride or padding: this kernel is for pointwise layers";
+    return "more than one tap, a stride or padding: this kernel is for pointwise layers";
   }
-  if (p.l > 1 && (is_strided(p) ? p.y_steps() : p.x_steps())[2] != 1)
-    return "positions do not lie side by side";
-  if (p.n * p.l < 1) return "no position";
+  if (p.l > 1 && (is_strided(p) ? p.y_steps() : p.x_steps())[2] != 1) return "positions are not contiguous";
+  if (p.n * p.l < 1) return "no positions";
   if (std::string far = core::beyond_tiles(p); !far.empty()) return far;
   if (core::Size(p.n) * p.l >= kCount || p.cin >= kCount || p.cout >= kCount) {
     return "positions or channels reach 2^30";
@@ -123,7 +111,7 @@ std::string pointwise_refusal(const Problem& p, const DeviceInfo& d) {
   for (int tile = 0; tile < kPointwiseTileCount; ++tile) {
     if (pointwise_plan_of(p, d, {tile, 1}).blocks > 0) return "";
   }
-  return "its tiles do not fit shared memory, or are too many";
+  return "its tiles do not fit in shared memory, or are too many";
 }
 
 std::string describe(const PointwisePlan& plan, const Problem& p) {

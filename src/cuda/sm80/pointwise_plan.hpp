@@ -39,10 +39,10 @@ PointwisePlan pointwise_plan(const core::Problem& problem, const core::DeviceInf
 // Predicted milliseconds of a plan that fits.
 double pointwise_ms(const PointwisePlan& plan, const core::Problem& problem, const core::DeviceInfo& device);
 
-// The widest piece in which rows can be copied whose addresses and steps are multiples of `bytes`.
+// The widest piece in which rows can be copied if their addresses and steps are multiples of `bytes`.
 int pointwise_copy(int64_t bytes, int element);
 
-// Null where the configuration does not fit.
+// Null if the configuration does not fit.
 std::unique_ptr<const plan::Kernel> pointwise_kernel(const core::Problem& problem,
                                                      const core::DeviceInfo& device,
                                                      const PointwiseConfig& config);
@@ -50,7 +50,7 @@ std::unique_ptr<const plan::Kernel> pointwise_kernel(const core::Problem& proble
 std::string describe(const PointwisePlan& plan, const core::Problem& problem);
 std::vector<plan::StageLine> stages(const PointwisePlan& plan, const core::Problem& problem);
 
-// Of an output, the block that stores it where there is one split, and the first of its cluster else.
+// The block that stores an output; if there are several splits, the first block of its cluster.
 std::string where(const PointwisePlan& plan, const core::Problem& problem, int64_t element);
 
 }  // namespace tconv::cuda

@@ -50,7 +50,7 @@ struct Place {
   }
 };
 
-// The first `bytes` of eight from global to shared memory, zeros behind them.
+// Copies the first `bytes` of eight from global to shared memory; the rest become zeros.
 __device__ __forceinline__ void copy_async8(uint32_t to, const void* from, int bytes) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;\n" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
@@ -66,8 +66,8 @@ __device__ __forceinline__ uint32_t load_two(const T* from, int there) {
   return there > 1 ? low | static_cast<uint32_t>(__ldg(half + 1)) << 16 : low;
 }
 
-// `all` rows of kColumns elements, kPitch bytes apart, in pieces of kBytes: of `rows` of them the first
-// `columns` elements, else zeros. Single elements pass through registers, a word of them at once.
+// Copies `all` rows of kColumns elements, kPitch bytes apart, in pieces of kBytes: of the first `rows` rows
+// the first `columns` elements; the rest become zeros. Single elements pass through registers, by words.
 template <class T, int kColumns, int kPitch, int kBytes>
 __device__ __forceinline__ void copy_rows(uint32_t to, const T* from, int64_t step, int rows, int all,
                                           int columns) {
@@ -124,14 +124,14 @@ __device__ __forceinline__ void copy_rows(int piece, uint32_t to, const T* from,
   }
 }
 
-// Whether a 16-bit element is its word's second.
+// Whether a 16-bit element is the second of its word.
 template <class T>
 __device__ __forceinline__ int inside_word(const T* at) {
   return static_cast<int>(reinterpret_cast<uintptr_t>(at) % 4 / 2);
 }
 
-// The same of 16-bit rows that begin at any element, word by word from the word on in which they begin. x
-// itself begins at a word, so that the element before a row is one of x.
+// The same for 16-bit rows that begin at any element, word by word from the word in which they begin. x
+// itself begins on a word, so the element before a row is also one of x.
 template <class T, int kColumns, int kPitch>
 __device__ __forceinline__ void copy_shifted(uint32_t to, const T* from, int64_t step, int rows, int all,
                                              int columns) {
@@ -145,11 +145,11 @@ __device__ __forceinline__ void copy_shifted(uint32_t to, const T* from, int64_t
   const int word = static_cast<int>(threadIdx.x) % kWords;
 #pragma unroll 4
   for (int row = static_cast<int>(threadIdx.x) / kWords; row < all; row += kApart) copy(row, word);
-  // Of a row that begins inside a word, the last column lies in one word more.
+  // If a row begins inside a word, its last column lies in one word more.
   if (static_cast<int>(threadIdx.x) < all) copy(static_cast<int>(threadIdx.x), kWords);
 }
 
-// Moves the rows that begin inside a word to where a stage has rows. Some lanes of a warp move a row.
+// Moves rows that begin inside a word to where a stage has its rows. Several lanes of a warp move a row.
 template <class T, int kColumns, int kPitch>
 __device__ __forceinline__ void move_rows(unsigned char* stage, const T* from, int64_t step, int all) {
   constexpr int kPieces = kColumns / 8, kApart = kPointwiseThreads / kPieces;
@@ -187,7 +187,7 @@ class Source {
         weight_(static_cast<const T*>(p.weight) + int64_t{place.group} * p.rows * p.depth +
                 place.first_row * (S::kTurned ? 1 : p.weight_step)) {}
 
-  // Channels of a slab.
+  // The channels of a slab.
   __device__ static int channels(const PointwiseParams& p, int slab) {
     return min(S::kSlab, p.depth - slab * S::kSlab);
   }
@@ -218,7 +218,7 @@ class Source {
     }
   }
 
-  // After copies of rows that are shifted.
+  // Call it after copies of shifted rows.
   __device__ __forceinline__ void straighten(const PointwiseParams& p, int slab, unsigned char* stage) const {
     move_rows<T, S::kColumns, S::kXPitch>(stage + S::kXAt, x_ + int64_t{slab} * S::kSlab * p.x_step[1],
                                           p.x_step[1], channels(p, slab));

@@ -1,4 +1,4 @@
-// From sums to outputs: each split's sums in shared memory, those that need it computed again, then added in
+// From sums to outputs: the sums of each split in shared memory, recomputed where necessary, then added in
 // order and stored.
 #pragma once
 
@@ -32,8 +32,8 @@ __device__ __forceinline__ float exact_sum(const PointwiseParams& p, const Place
   return sum;
 }
 
-// all: every output of the tile; else those that are not finite. The place is made anew: handed over, it
-// would lie on the stack from the kernel's beginning.
+// all: every output of the tile; otherwise those that are not finite. The place is computed anew: passed as
+// an argument, it would be on the stack from the kernel's beginning.
 template <class S>
 __device__ __noinline__ void repair(const PointwiseParams& p, float* staged, bool all) {
   const Place place(p, S::kRows, S::kColumns);
@@ -51,15 +51,15 @@ __device__ __forceinline__ T* outputs_of(const PointwiseParams& p, const Place& 
   return static_cast<T*>(p.y) + channel * p.l + place.first_column;
 }
 
-// A warp stores rows, a word a lane: of 16-bit types two neighbours that lie in one. The sums of some rows
-// are read before the first is stored.
+// A warp stores rows, a word for each lane: in 16-bit types, two neighbours that share one. The sums of
+// several rows are read before the first is stored.
 template <class S, int kSplits>
 __device__ __forceinline__ void store_share(const PointwiseParams& p, const Place& place,
                                             const float* staged) {
   using T = typename S::T;
   constexpr int kApart = kPointwiseThreads / 32 * kSplits, kWord = 4 / static_cast<int>(sizeof(T));
   constexpr int kAhead = S::kRows / kApart >= 2 ? 2 : 1;
-  // One more where a row begins inside a word.
+  // One more, because a row may begin inside a word.
   constexpr int kTurns = S::kColumns / (32 * kWord) + (kWord > 1 ? 1 : 0);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll 1
@@ -106,7 +106,7 @@ __device__ __forceinline__ void store_share(const PointwiseParams& p, const Plac
   }
 }
 
-// A thread stores four neighbours of every `apart`-th row, whose rows begin on whole vectors.
+// A thread stores four neighbours of every kApart-th row, if rows begin on whole vectors.
 template <class S>
 __device__ __forceinline__ void store_vectors_of(const PointwiseParams& p, const Place& place,
                                                  const float* staged) {

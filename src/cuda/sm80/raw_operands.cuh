@@ -1,5 +1,5 @@
-// Operands of mma.sync that come from memory as they are: how float32 is rounded or split on its way, and
-// what that does not get right.
+// Operands of mma.sync that come from memory as they are: how float32 is rounded or split on the way, and
+// where that goes wrong.
 #pragma once
 
 #include "cuda/device/arithmetic.cuh"
@@ -9,8 +9,8 @@ namespace tconv::cuda::sm80 {
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 
-// A float32 as the tensor cores take it: they read the upper 19 bits, so that rounding is an addition. It is
-// wrong of infinities and NaN, which `Unfit` notes, and makes infinities of the largest numbers.
+// A float32 as the tensor cores take it: they read the upper 19 bits, so rounding is an addition. It is wrong
+// for infinities and NaN, which `Unfit` notes, and turns the largest numbers into infinities.
 template <class A>
 __device__ __forceinline__ void prepare(const uint32_t u, uint32_t (&parts)[A::kParts]) {
   parts[0] = u + 0x1000u;
@@ -20,11 +20,11 @@ __device__ __forceinline__ void prepare(const uint32_t u, uint32_t (&parts)[A::k
   }
 }
 
-// Notes operands that were too small for their parts, or infinite or NaN.
+// Notes operands that are too small for their parts, or infinite or NaN.
 template <class A>
 class Unfit {
  public:
-  // chain: sums of their own, which do not wait for each other.
+  // chain: separate sums, so that they do not wait for each other.
   __device__ __forceinline__ void note(uint32_t u, int chain) {
     poison_[chain] = fmaf(__uint_as_float(u), 0.f, poison_[chain]);
     if constexpr (A::kParts == 2) least_ = min(least_, u + u - 1u);
@@ -34,14 +34,14 @@ class Unfit {
   }
 
  private:
-  // Twice a magnitude's bits, less one: zero is the largest.
+  // Twice the bits of a magnitude, less one, which makes zero the largest.
   static constexpr uint32_t kLeast = 2 * 0x0d800000u - 1u;
 
   uint32_t least_ = ~0u;
   float poison_[4] = {};
 };
 
-// Four words of weights, as ldmatrix or four loads of a lane bring them, become an A fragment a part.
+// Four words of weights, as ldmatrix or four loads of a lane return them, become an A fragment for each part.
 template <class A>
 __device__ __forceinline__ void prepare_weights(const uint4& raw, Unfit<A>& unfit, uint4 (&a)[A::kParts]) {
   const uint32_t v[4] = {raw.x, raw.y, raw.z, raw.w};
@@ -55,7 +55,7 @@ __device__ __forceinline__ void prepare_weights(const uint4& raw, Unfit<A>& unfi
   for (int q = 0; q < A::kParts; ++q) a[q] = {parts[0][q], parts[1][q], parts[2][q], parts[3][q]};
 }
 
-// Two words of x become a B fragment a part.
+// Two words of x become a B fragment for each part.
 template <class A>
 __device__ __forceinline__ void prepare_column(uint32_t low, uint32_t high, Unfit<A>& unfit,
                                                uint2 (&b)[A::kParts]) {
@@ -68,7 +68,7 @@ __device__ __forceinline__ void prepare_column(uint32_t low, uint32_t high, Unfi
   for (int q = 0; q < A::kParts; ++q) b[q] = {x[q], y[q]};
 }
 
-// Until the oldest of 2 to 4 stages is whole: all but the newest stages - 2 groups of copies have arrived.
+// Waits until the oldest of 2 to 4 stages is complete: all but the latest stages - 2 groups of copies.
 __device__ __forceinline__ void wait_for_stage(int stages) {
   if (stages <= 2) {
     ptx::copy_async_wait<0>();
@@ -94,7 +94,7 @@ __device__ __forceinline__ bool any_infinite(const float (&sums)[kMi][kNi][MmaAc
   return poison != 0;
 }
 
-// A factor as the tensor cores have it.
+// A factor as the tensor cores see it.
 template <class A>
 __device__ inline float factor(typename A::T v) {
   const float wide = widen(v);

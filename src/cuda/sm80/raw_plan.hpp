@@ -32,15 +32,27 @@ inline std::string no_mma(const core::Problem& p, const core::DeviceInfo& d) {
 inline std::string too_few_terms(const core::Problem& p, int64_t terms) {
   constexpr int64_t kTerms = 16;
   if (arithmetic_of(p) != Arithmetic::ieee || terms >= kTerms) return "";
-  return "ieee float32 with sums of fewer than 16 terms: a split product would be the error";
+  return "ieee float32 with sums of fewer than 16 terms: too few to hide the error of split products";
 }
 
-// The plan that cheapest(problem, splits) finds, splits 0 meaning any. If samples must not depend on their
-// batch, one sample alone says how the depth is split.
-template <class Cheapest>
-auto plan_with_splits(const core::Problem& p, const core::DeviceInfo& d, bool batch_invariant,
-                      const Cheapest& cheapest) {
-  static thread_local Memo<decltype(cheapest(p, 0))> memo;  // one for each family
+// The cheapest plan_of(problem, {tile, splits}) over all tiles and splits. If samples must not depend on
+// their batch, one sample alone says how the depth is split. Remembers its last result.
+template <class PlanOf>
+auto cheapest_plan(const core::Problem& p, const core::DeviceInfo& d, bool batch_invariant, int tiles,
+                   const PlanOf& plan_of) {
+  using Plan = decltype(plan_of(p, 0, 1));
+  static thread_local Memo<Plan> memo;  // one for each family
+  const auto cheapest = [&](const core::Problem& of, int forced_splits) {
+    Plan best;
+    for (int tile = 0; tile < tiles; ++tile) {
+      for (const int splits : {1, 2, 4, 8}) {
+        if (forced_splits > 0 && splits != forced_splits) continue;
+        const Plan plan = plan_of(of, tile, splits);
+        if (plan.blocks > 0 && (best.blocks == 0 || plan.ms < best.ms)) best = plan;
+      }
+    }
+    return best;
+  };
   return memo.get(p, d, batch_invariant, [&] {
     if (!batch_invariant || p.n == 1) return cheapest(p, 0);
     core::Problem one = p;

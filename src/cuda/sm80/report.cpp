@@ -1,4 +1,4 @@
-// What a plan of cuda.sm80.dense is made of, stage by stage, and who makes an output.
+// What a plan of cuda.sm80.dense consists of, stage by stage, and who computes an output.
 #include "cuda/plan/report.hpp"
 
 #include <cstdio>
@@ -76,7 +76,7 @@ std::vector<plan::StageLine> stages(const Sm80Plan& plan, const Problem& p) {
           {"writer", writer_words(plan)}};
 }
 
-// The kernel's own arithmetic of blocks and tiles (dense.cuh), backwards.
+// The kernel's own arithmetic of blocks and tiles (dense.cuh), in reverse.
 Holder holder_of(const Sm80Plan& plan, const OutputPlace& at) {
   const Sm80Params& k = plan.params;
   const Sm80Tile& tile = kSm80Tiles[plan.config.tile];

@@ -1,9 +1,10 @@
 // The epilogue: sums in registers become rows of y, or partial sums in the workspace.
 //
 // Sums are staged in shared memory as [row][column] in y's type, some of the block's columns at a time. Rows
-// of y begin at any element. At stride 1 a staged row is shifted so that its vectors of 16 bytes are y's, and
-// stores go by vectors, single elements only at the ends. At other strides a warp stores 32 neighbouring
-// outputs: an output's slot modulo the stride says which phase (or none: bias) and how many columns back.
+// of y begin at any element. At stride 1 a staged row is shifted so that its 16-byte vectors are those of y,
+// and stores are whole vectors, with single elements only at the ends. At other strides a warp stores 32
+// neighbouring outputs: an output's slot modulo the stride says which phase (or none: bias) and how many
+// columns back.
 #pragma once
 
 #include "cuda/device/writers.cuh"
@@ -11,8 +12,8 @@
 
 namespace tconv::cuda::sm80 {
 
-// Of an output's slot (o - first) mod stride: its phase, -1 where no tap reaches it, and its column less the
-// stride's number.
+// For an output's slot (o - first) mod stride: its phase, -1 if no tap reaches it, and its column less the
+// number of strides.
 struct SlotEntry {
   int phase, column;
 };
@@ -39,7 +40,7 @@ class Output {
         bias_(reinterpret_cast<Sum*>(shared + p.shared_bias)),
         table_(reinterpret_cast<SlotEntry*>(shared + p.shared_table)) {}
 
-  // Once a block, before a barrier.
+  // Once for each block, before a barrier.
   __device__ void prepare() {
     for (int row = threadIdx.x; row < S::kRows; row += S::kThreads) {
       const int cout = (rows_.first_tile + row / 16) / p_.phases * 16 + row % 16;
@@ -101,7 +102,7 @@ class Output {
     return static_cast<int>(element % kVector);
   }
 
-  // Neighbouring phases lie 16 rows apart: a vector's skew each keeps their columns in different banks.
+  // Neighbouring phases lie 16 rows apart: a skew of one vector each puts their columns into different banks.
   __device__ int staged_row(int row) const {
     return row * p_.stage_pitch + row / 16 * kVector;
   }
@@ -133,8 +134,8 @@ class Output {
     }
   }
 
-  // Stride 1: a row is a cout, a column an output. A thread keeps its vector and walks down the rows. Of a
-  // row that begins between two vectors, the first thread takes what hangs over at both ends.
+  // Stride 1: a row is a cout, a column an output. A thread keeps to its vector and walks down the rows. If a
+  // row begins between two vectors, the first thread takes what is left over at both ends.
   __device__ void store_rows(T* y, int64_t first) const {
     const int v = threadIdx.x & ((1 << p_.row_shift) - 1), step = S::kThreads >> p_.row_shift;
     const int rows = min((rows_.end_tile - rows_.first_tile) * 16, p_.cout_group - rows_.first_tile * 16);
@@ -158,9 +159,9 @@ class Output {
     }
   }
 
-  // Any stride. A warp takes 32 neighbouring outputs of 16 couts, whose phase and column a lane looks up
-  // once. An output belongs to the block that has its phase; one without taps to the block with phase 0 of
-  // its cout.
+  // Any stride. A warp takes 32 neighbouring outputs of 16 couts; a lane looks up its phase and column once.
+  // An output belongs to the block that has its phase; an output without taps, to the block that has phase 0
+  // of its cout.
   __device__ void store_phases(T* y, int64_t first) const {
     constexpr int kWarps = S::kThreads / 32;
     const int first_block = rows_.first_tile / p_.phases, end_block = (rows_.end_tile - 1) / p_.phases + 1;

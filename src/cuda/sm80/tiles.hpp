@@ -13,7 +13,7 @@ struct Sm80Tile {
   int row_warps, column_warps;  // of a block
   int mi, ni;                   // mma tiles of a warp
   int slots;                    // of the weights' ring
-  int blocks, wide_blocks;      // an SM at most, by registers; wide: float64 sums, or operands in two parts
+  int blocks, wide_blocks;  // on an SM, at most, by registers; wide: float64 sums, or operands in two parts
 
   constexpr int warp_rows() const { return mi * MmaAccumulator::kRows; }
   constexpr int warp_columns() const { return ni * MmaAccumulator::kColumns; }
@@ -34,7 +34,7 @@ inline constexpr Sm80Tile kSm80Tiles[] = {
 // clang-format on
 inline constexpr int kSm80TileCount = static_cast<int>(std::size(kSm80Tiles));
 
-// The largest tile's float64 sums do not fit a thread's registers.
+// The float64 sums of the largest tile do not fit in a thread's registers.
 constexpr bool sm80_has(Arithmetic arithmetic, int tile) {
   return arithmetic != Arithmetic::f64 || tile != 0;
 }

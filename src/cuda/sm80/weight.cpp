@@ -93,7 +93,7 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   if (!takes.ok) return takes;
   return supports_searched(
       kSm80Weight, p, device, options, [&] { return weight_search(p, device).blocks > 0; },
-      "no stage fits shared memory");
+      "no stage fits in shared memory");
 }
 
 std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,

@@ -8,8 +8,8 @@ namespace tconv::cuda::sm80::weight {
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 
-// One sum of one chain by fused multiply-adds over the products that exist. It ends soon after its first NaN,
-// and has some loads under way at once: one pair at a time, it would wait for memory at each product.
+// One sum of one chain, by fused multiply-adds over the products that exist. It ends soon after its first
+// NaN, and keeps several loads under way: one pair at a time would wait for memory at each product.
 template <class Mode>
 __device__ inline typename Mode::Sum exact_sum(const WeightParams& p, const typename Mode::T* x,
                                                const typename Mode::T* y, int64_t origin, int64_t first_stage,
@@ -43,7 +43,7 @@ __device__ inline typename Mode::Sum exact_sum(const WeightParams& p, const type
   return sum;
 }
 
-// Which dw a column of the tile is, if it is one's.
+// Which element of dw a column of the tile is, if any.
 struct Column {
   int cout, phase, tap;
   bool there;
@@ -72,8 +72,8 @@ __device__ inline bool suspicious(typename Mode::Sum v) {
   return Mode::kRounds ? !is_finite(v) : v != v;
 }
 
-// Adds a chain's sums to the split's part, or stores them. Whether one may have come from a product that does
-// not exist.
+// Adds a chain's sums to the split's part, or stores them. Returns whether one may include a product that
+// does not exist.
 template <class S>
 __device__ inline bool finish_chain(const Sums<S>& sums, const WeightParams& p, const Place& at, bool first) {
   using Mode = typename S::Mode;
@@ -109,7 +109,7 @@ __device__ inline bool finish_chain(const Sums<S>& sums, const WeightParams& p, 
   return again;
 }
 
-// Makes the sum of column c and row m of the tile again, of all chains, if it is suspicious.
+// Recomputes the sum of column c and row m of the tile, over all chains, if it is suspicious.
 template <class S>
 __device__ inline void repair_sum(const WeightParams& p, const Place& at, int c, int m, int64_t first_stage,
                                   int64_t end_stage) {
@@ -185,7 +185,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kMinBlocks)
   bool again = false;
   for (int64_t stage = first; stage < end; ++stage) {
     ptx::copy_async_wait<kWeightSlots - 2>();
-    __syncthreads();  // the slot of two stages on has been multiplied by all
+    __syncthreads();  // everybody has multiplied the slot of two stages later
     const int64_t later = stage + kWeightSlots - 1;
     const uint32_t slot = slots + next * p.slot_bytes;
     if (later < end) {

@@ -15,14 +15,13 @@
 //
 // Shared memory:  x: rows of x_pitch bytes.  dy: rows of y_pitch bytes, each of `stage_pieces` pieces of a
 // sample: all outputs from the first tap of its first position to the last tap of its last one. Rows of dy
-// begin anywhere; they are copied from the last sixteen bytes before them on, and read so many elements later
-// (Skew). Stride, phase and shift are nothing but places in a row, and neighbouring phases keep strided reads
-// apart in banks.
+// begin anywhere; they are copied from the last 16-byte boundary before them, and read that many elements
+// later (Skew). Stride, phase and shift are only places in a row, and neighbouring phases keep strided reads
+// in different banks.
 //
-// A product outside x or dy is 0 times something, which is NaN where that is infinite. So sums that come out
-// as NaN (of float32 in parts those that are infinite too, since rounding a part may overflow) are made again
-// element by element. A sum ends soon after its first NaN, which bounds the work where x or dy is NaN
-// throughout.
+// A product outside x or dy is 0 times something, which is NaN if that is infinite. So sums that come out as
+// NaN (for float32 in parts also infinite ones, since rounding a part may overflow) are recomputed element by
+// element. A sum ends soon after its first NaN, which bounds the work if x or dy is full of NaN.
 #pragma once
 
 #include <cstdint>
@@ -36,9 +35,9 @@ extern const plan::KernelEntry kSm80Weight;
 
 inline constexpr int kWeightSlots = 3;
 // Positions that are summed in one accumulator before it is added to the split's part. A tensor core
-// truncates where it adds: 512 steps of 8 are off by 1.3e-5 at most, where all products have one sign.
+// truncates when it adds: 512 steps of 8 are off by at most 1.3e-5 if all products have one sign.
 inline constexpr int kWeightChain = 4096;
-inline constexpr int kWeightStepBytes = 32;  // of positions that one mma multiplies
+inline constexpr int kWeightStepBytes = 32;  // of the positions that one mma multiplies
 inline constexpr int kWeightSumOutputs = 32, kWeightSumGroups = 8;
 
 enum class WeightCopy : int32_t { elements, words, vectors };  // how x is read: by element, 4 or 16 bytes
@@ -59,7 +58,7 @@ struct WeightParams {
   int32_t pieces, sample_pieces;  // in all, and of a sample
   int32_t piece, stage_pieces;    // positions of a piece (in a stage: a power of two), pieces of a stage
   int32_t piece_shift, pieces_shift;
-  int32_t piece_pitch;  // elements of a piece of a row of dy, with the sixteen bytes that it may begin in
+  int32_t piece_pitch;  // elements of a piece of a row of dy, with the sixteen bytes in which it may begin
   int32_t x_pitch, y_pitch, slot_bytes;  // bytes
   int32_t line_shift;                    // 2^line_shift threads copy a piece of a row of dy
   int32_t chain;                         // stages that are summed in one accumulator
@@ -82,7 +81,7 @@ struct WeightSumParams {
 struct WeightTile {
   const char* name;
   int warp_rows, warp_columns, mi, ni;
-  int blocks;  // of an SM, by registers
+  int blocks;  // on an SM, by registers
   constexpr int threads() const { return 32 * warp_rows * warp_columns; }
   constexpr int rows() const { return 16 * warp_rows * mi; }
   constexpr int columns() const { return 8 * warp_columns * ni; }
@@ -93,7 +92,7 @@ inline constexpr WeightTile kWeightTileTable[kWeightTiles] = {
     {"32x256", 1, 8, 2, 4, 2},  {"128x32", 8, 1, 1, 4, 2},  {"16x256", 1, 8, 1, 4, 2}};
 
 struct WeightFunctions {
-  void (*tiles[kWeightTiles])(WeightParams);  // null: not in this mode
+  void (*tiles[kWeightTiles])(WeightParams);  // null if the mode does not have the tile
   void (*sum)(WeightSumParams);
 };
 WeightFunctions weight_tf32();

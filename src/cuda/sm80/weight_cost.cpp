@@ -12,15 +12,15 @@ namespace {
 using core::ceil_div;
 using core::Problem;
 
-// Cycles of the four schedulers that sixteen bytes take on their way to shared memory, a warp's 32 at a time.
+// Cycles of the four schedulers for moving sixteen bytes to shared memory, a warp's 32 at a time.
 constexpr double kCopyCycles = 20.0 / 32 / 4;
 constexpr double kLaunchSeconds = 2.5e-6, kWaveSeconds = 1.5e-6, kStageSeconds = 0.25e-6;
 constexpr double kClock = 1.7e9, kL2BytesPerCycle = 26;
-// Units work side by side, but not perfectly so; nor do the first stages of a block, which wait for memory.
+// The units overlap, but not perfectly, and the first stages of a block wait for memory.
 constexpr double kBeside = 0.2, kTensorExcess = 1 + kBeside, kDramExcess = 1.05;
 
 double product_rate(Arithmetic mode, const core::DeviceInfo& device) {
-  // mma.sync attains about three quarters of what wgmma does on Hopper.
+  // On Hopper, mma.sync attains about three quarters of the rate of wgmma.
   const double share = device.sm == 90 ? 0.72 : 0.9;
   switch (mode) {
     case Arithmetic::tf32:
@@ -56,7 +56,7 @@ WeightStageCost weight_stage_cost(const WeightPlan& plan, const core::DeviceInfo
   const double copies = (x_elements + y_elements) * element / 16 * kCopyCycles;
   const double loads = tile.mi * 4 + tile.ni * (element == 2 ? 4 : 2);
   const double shared = steps * loads / kClock;
-  // Instructions: to round operands two each, to split them six.
+  // Instructions: two to round an operand, six to split it.
   const double words = element == 4 ? tile.mi * 4 + tile.ni * 2 : 0;
   const double each = plan.mode == Arithmetic::ieee ? 6 : 2, products = tile.mi * tile.ni;
   const double instructions = words * each + loads + 10 + products * (plan.mode == Arithmetic::ieee ? 9 : 1) +

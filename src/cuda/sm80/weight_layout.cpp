@@ -16,13 +16,14 @@ namespace {
 using core::ceil_div;
 using core::Problem;
 
-// The least number of blocks of at most `most`, evenly: the size of one.
+// Splits `all` evenly into the least number of blocks of at most `most`: the size of one.
 int even_block(int64_t count, int64_t most) {
   return static_cast<int>(ceil_div(count, ceil_div(count, std::max<int64_t>(1, std::min(count, most)))));
 }
 
-// Where a column's first lane reads first, from dy's first element on, as the kernel's Lane has it: cout rows
-// and so many elements, and of a sample that begins `skew` behind a copy's piece, as many more as it shifts.
+// Where the first lane of a column reads first, as in the kernel's Lane: rows (cout) and elements from the
+// first element of dy on, and `shift` for how much further it reads in samples that begin behind a 16-byte
+// boundary.
 struct ColumnPlace {
   int64_t elements;
   int cout, shift;
@@ -36,7 +37,7 @@ ColumnPlace place_of(const WeightParams& k, int unit, int column) {
           static_cast<int>(cout * (k.y_step[1] % unit) % unit)};
 }
 
-// Passes of one load: lanes of the same word share one, lanes of one bank take turns.
+// The passes of one load: lanes of the same word share a pass, lanes of the same bank take turns.
 int passes_of(const int64_t* words, int lanes, int banks) {
   int count[32] = {}, first[32], next[32], most = 1;
   for (int lane = 0; lane < lanes; ++lane) {
@@ -51,8 +52,8 @@ int passes_of(const int64_t* words, int lanes, int banks) {
   return most;
 }
 
-// Passes through shared memory that all columns' loads take with rows so far apart; not counted beyond
-// `enough`.
+// The passes through shared memory that the loads of all columns take, if rows are this far apart; counts no
+// further than `enough`.
 int passes_of(const WeightParams& k, int element, const std::vector<ColumnPlace>& columns, int64_t pitch,
               int enough) {
   const int word_shift = element == 8 ? 3 : 2, banks = 128 >> word_shift, lanes = element == 8 ? 16 : 32;
@@ -75,7 +76,7 @@ int passes_of(const WeightParams& k, int element, const std::vector<ColumnPlace>
 
 int best_pitch(const WeightParams& k, int element, int columns, int64_t least) {
   int64_t best = least;
-  // Of a lane's columns and skews, as passes_of() counts them: a pass each, where no bank has two words.
+  // For a lane's columns and skews, counted as in passes_of(): one pass each if no bank has two words.
   const int skews = 16 / element / std::max(1, 8 / element);
   const int loads = skews * static_cast<int>(ceil_div(columns, element == 8 ? 4 : 8));
   int fewest = INT_MAX;

@@ -1,4 +1,4 @@
-// The layout of a weight gradient's tiles and stages, which cuda.sm80.weight and cuda.sm90.weight have alike.
+// The layout of a weight gradient's tiles and stages, which cuda.sm80.weight and cuda.sm90.weight share.
 // Pure functions; no CUDA here.
 #pragma once
 
@@ -10,7 +10,7 @@ namespace tconv::cuda {
 // Sizes and steps of the problem.
 void set_weight_sizes(WeightParams& k, const core::Problem& p);
 
-// Taps of a block: of the problem's phases, in even blocks of at most `most`.
+// Taps of a block: the taps of the problem's phases, in even blocks of at most `most`.
 int weight_block_taps(int64_t taps, int64_t most);
 
 // Blocks of at most `columns` columns (co, phase, tap); tiles of `rows` ci.
@@ -20,19 +20,19 @@ void set_weight_blocks(WeightParams& k, int rows, int columns, int block_taps, i
 // Pieces of positions of a sample, and stages of pieces.
 void set_weight_pieces(WeightParams& k, const core::Problem& p, int piece, int stage_pieces);
 
-// Outputs of a piece: from the first tap of its first position to the last of its last.
+// Outputs of a piece: from the first tap of its first position to the last tap of its last position.
 int64_t weight_reach(const WeightParams& k);
 
-// Splits of the stages, of those that are wanted; one alone whose sums are one chain stores dw itself.
+// Sets the splits, at most one for each stage; one split whose sums are a single chain stores dw itself.
 void set_weight_splits(WeightParams& k, int& wanted);
 
-// Bytes from one row of dy to the next in shared memory; exact: of the fewest bank conflicts, which takes a
-// search; else the most that this can be.
+// Bytes from one row of dy to the next in shared memory. exact: searches for the fewest bank conflicts;
+// otherwise the most that this can be.
 inline constexpr int kWeightPitchSlack = 112;
 int weight_y_pitch(const WeightParams& k, int element, int columns, bool exact);
 
-// How many threads copy a line of `unit` elements a copy, as a power of two, so that few of `threads` are
-// idle: about 40 instructions for a line, 15 for each sixteen bytes.
+// How many threads copy a line, `unit` elements at a time: a power of two that leaves few of `threads` idle,
+// counting about 40 instructions for a line and 15 for each sixteen bytes.
 int weight_line_shift(const WeightParams& k, int unit, int threads);
 
 }  // namespace tconv::cuda

@@ -8,7 +8,7 @@
 
 namespace tconv::cuda::sm80::weight {
 
-// To nearest at 10 mantissa bits, ties away. Finite numbers above the largest become infinite.
+// Rounds to 10 mantissa bits, to nearest, ties away from zero. Finite numbers beyond the largest overflow.
 __device__ inline uint32_t to_tf32(uint32_t u) {
   uint32_t r = u;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -17,8 +17,8 @@ __device__ inline uint32_t to_tf32(uint32_t u) {
   return r;
 }
 
-// The rest of a split operand is multiplied by 2^13 until its products are added, so that it has all its bits
-// wherever the operand itself is a number, subnormal or not.
+// The rest of a split operand is multiplied by 2^13 until its products are added, so that it keeps all its
+// bits whenever the operand itself is a number, subnormal or not.
 constexpr float kUp = 8192.0f, kDown = 1 / kUp;
 __device__ inline void split(uint32_t u, uint32_t& hi, uint32_t& lo) {
   hi = to_tf32(u);
@@ -33,7 +33,7 @@ __device__ inline double load_double(uint32_t from) {
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 
-// kRounds: what is multiplied may be infinite where operand() is not.
+// kRounds: the value that is multiplied may be infinite although operand() is finite.
 //
 // A: 16 rows of x, 32 bytes of positions each; B: 8 columns of dy likewise, positions
 // `stride` elements apart. The third argument of A: bytes of 8 rows of x.
@@ -61,7 +61,7 @@ struct Tf32 {
   __device__ static float operand(float v) { return __uint_as_float(to_tf32(__float_as_uint(v))); }
 };
 
-// hi*hi in a fresh sum that is rounded into d; hi*lo + lo*hi in a sum of their own, 2^13 times as large.
+// hi*hi goes to a fresh sum that is rounded into d; hi*lo + lo*hi to a sum of their own, 2^13 times as large.
 struct Ieee {
   using T = float;
   using Sum = float;

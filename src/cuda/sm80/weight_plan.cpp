@@ -54,7 +54,7 @@ void set_splits(WeightPlan& plan, const core::DeviceInfo& device, const WeightTi
   set_weight_cost(plan, device, tile, stage);
 }
 
-// What every plan of a problem has.
+// What all plans of a problem have in common.
 WeightPlan begun(const Problem& p, const core::DeviceInfo& device) {
   WeightPlan plan{arithmetic_of(p), {}, {}, {}, 0, 0, 0};
   set_weight_sizes(plan.params, p);
@@ -78,7 +78,7 @@ WeightPlan without_splits(const WeightPlan& sized, const Problem& p, const core:
   return plan;
 }
 
-// Keeps the cheapest number of splits of a plan that fits.
+// Keeps the plan with the cheapest number of splits, of those that fit.
 void try_splits(WeightPlan& best, WeightPlan plan, const core::DeviceInfo& device) {
   const WeightTile& tile = kWeightTileTable[plan.config.tile];
   const WeightStageCost stage = weight_stage_cost(plan, device, tile);
@@ -103,17 +103,18 @@ bool weight_has(Arithmetic mode, int tile) {
 }
 
 Support weight_y_support(const Problem& p) {
-  if (p.y_steps()[2] != 1 && p.lout() > 1) return Support::no("neighbours of dy's positions lie apart");
+  if (p.y_steps()[2] != 1 && p.lout() > 1) return Support::no("positions of dy are not contiguous");
   return Support::yes();
 }
 
 Support weight_supports(const Problem& p) {
   if (std::string far = core::beyond_tiles(p); !far.empty()) return Support::no(std::move(far));
   if (Support y = weight_y_support(p); !y.ok) return y;
-  // hi*hi + hi*lo + lo*hi is up to 2^-22 off a product: within the promise of a sum of 16 terms or more, not
-  // of a product alone.
+  // hi*hi + hi*lo + lo*hi differs from a product by up to 2^-22: within the promise for a sum of 16 terms or
+  // more, not for a single product.
   if (arithmetic_of(p) == Arithmetic::ieee && core::Size(p.n) * p.l < 16) {
-    return Support::no("ieee float32 of fewer than 16 positions: a split product would be the error");
+    return Support::no(
+        "ieee float32 with fewer than 16 positions: too few to hide the error of split products");
   }
   constexpr int64_t kCount = int64_t{1} << 30;
   const core::Size columns = core::Size(p.cout_per_group()) * p.k;
@@ -157,7 +158,7 @@ WeightPlan cheapest(const Problem& p, const core::DeviceInfo& device) {
           last = taps;
           int couts = static_cast<int>(std::min<int64_t>(p.cout_per_group(), columns));
           WeightPlan plan;
-          for (; couts >= 1; couts /= 2) {  // fewer where their rows are long
+          for (; couts >= 1; couts /= 2) {  // fewer if their rows are long
             plan = without_splits(sized, p, device, {tile, piece, positions / piece, taps, couts, 1}, false);
             if (plan.blocks != 0) break;
           }
@@ -169,7 +170,7 @@ WeightPlan cheapest(const Problem& p, const core::DeviceInfo& device) {
   return best;
 }
 
-// Whether rows of dy that lie closer together might let an SM have another block, which takes less time.
+// Whether rows of dy that lie closer together might give an SM room for another block, which saves time.
 bool depends_on_pitch(const WeightPlan& plan, const core::DeviceInfo& device) {
   const WeightTile& tile = kWeightTileTable[plan.config.tile];
   const int64_t bytes = plan.params.slot_bytes, less = int64_t{kWeightPitchSlack} * plan.params.block_couts;

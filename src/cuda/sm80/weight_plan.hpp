@@ -48,16 +48,16 @@ bool weight_has(Arithmetic mode, int tile);
 plan::Support weight_supports(const core::Problem& problem);
 
 WeightPlan weight_plan_of(const core::Problem&, const core::DeviceInfo&, const WeightConfig&);
-// The cheapest, of the right cost, but not to be run: the search for the best distance between rows of dy
-// takes as long as all others, and is left to weight_plan(). The reference holds until the thread's next
-// call.
+// The cheapest plan, with the right cost, but not to be run: the search for the best distance between rows of
+// dy takes as long as all others, and is left to weight_plan(). The reference is valid until the thread's
+// next call.
 const WeightPlan& weight_search(const core::Problem&, const core::DeviceInfo&);
 WeightPlan weight_plan(const core::Problem&, const core::DeviceInfo&);  // the cheapest
-// No plan's predicted time is below this, which takes no search.
+// A lower bound of the predicted time of every plan, without a search.
 double weight_least_seconds(const core::Problem&, const core::DeviceInfo&);
 WeightSumParams weight_sum_params(const WeightParams&, int rows, int columns);
 
-// Which tile of the grid sums an element of dw, and where in the tile, whose rows are ci.
+// Which tile of the grid sums an element of dw, and where in the tile. The rows of a tile are ci.
 struct WeightPlace {
   int64_t tile;
   int row, column;
@@ -66,13 +66,13 @@ struct WeightPlace {
 WeightPlace weight_place(const WeightParams&, int tile_rows, int64_t element);
 std::string weight_where(const WeightParams&, int tile_rows, const core::Problem&, int64_t element);
 
-// Adds up the parts that a kernel left in the workspace.
+// Adds up the parts that a kernel has left in the workspace.
 core::Status sum_weight_parts(const Launcher& launcher, void (*kernel)(WeightSumParams),
                               WeightSumParams params, const plan::Operands& operands,
                               const plan::RunContext& context);
 
-// How an entry answers for a weight gradient that its kernel takes. The choice comes first: fits() searches,
-// and is asked only where this kernel may be the fastest.
+// The answer of an entry whose kernel can compute a weight gradient. The choice comes first: fits() searches,
+// so it is called only if this kernel may be the fastest.
 template <class Fits>
 plan::Support supports_searched(const plan::KernelEntry& entry, const core::Problem& p,
                                 const core::DeviceInfo& device, const plan::PlanOptions& options,

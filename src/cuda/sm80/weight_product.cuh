@@ -1,4 +1,4 @@
-// What a warp of cuda.sm80.weight multiplies: its sums, its fragments in a slot, and the products of a stage.
+// What a warp of cuda.sm80.weight multiplies: its sums, its fragments in a slot, and a stage's products.
 #pragma once
 
 #include "cuda/sm80/weight_stage.cuh"
@@ -33,7 +33,7 @@ struct Sums {
   }
 };
 
-// Where a lane's fragments are in a slot, in bytes: of x, and of its columns of dy without their rows' skew.
+// Where a lane's fragments are in a slot, in bytes: of x, and its columns of dy without their rows' skew.
 template <class S>
 struct Lane {
   using T = typename S::Mode::T;
@@ -53,7 +53,7 @@ struct Lane {
 #pragma unroll
     for (int j = 0; j < S::kNi; ++j) {
       int c = column + j * 8 + lane / 4;
-      if (c >= p.rows * p.block_taps) c = 0;  // no one's column
+      if (c >= p.rows * p.block_taps) c = 0;  // a column without an element of dw
       const int tap = c / p.rows, row_of = c - tap * p.rows;
       const int cout = row_of / p.block_phases, phase = row_of - cout * p.block_phases;
       y[j] = S::kRows * p.x_pitch + cout * p.y_pitch +

@@ -1,4 +1,4 @@
-// The stages of cuda.sm80.weight: x and dy on their way to shared memory.
+// The stages of cuda.sm80.weight: how x and dy get into shared memory.
 #pragma once
 
 #include "cuda/sm80/weight_modes.cuh"
@@ -14,7 +14,7 @@ struct Shape {
   static constexpr int kRows = 16 * Rw * Mi, kColumns = 8 * Cw * Ni;
 };
 
-// The part of the problem that a block of threads has.
+// A block's part of the problem.
 struct Place {
   int group, row, cout, phase, tap;  // first of the tile: channels within the group
   int tile, split;
@@ -39,7 +39,7 @@ __device__ inline Place place_of(const WeightParams& p, int tile_rows) {
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 
-// Sixteen bytes to shared memory, of which `bytes` are read and the others are zeros.
+// Copies sixteen bytes to shared memory: `bytes` of them are read, the others are zeros.
 __device__ inline void copy_async16(uint32_t to, const void* from, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
@@ -53,7 +53,7 @@ __device__ inline void store_shared2(uint32_t to, uint32_t v) {
   asm volatile("st.shared.u16 [%0], %1;\n" ::"r"(to), "h"(static_cast<uint16_t>(v)) : "memory");
 }
 
-// Sample and first position of a piece; no sample beyond the last.
+// The sample and first position of a piece; there is no sample beyond the last.
 struct Piece {
   int64_t n, i;
   bool there;
@@ -77,7 +77,7 @@ class RowsOfX {
         x_(static_cast<const T*>(p.x) + (int64_t{at.group} * p.cin_group + at.row) * p.x_step[1]),
         rows_(min(S::kRows, p.cin_group - at.row)) {}
 
-  // Channels beyond the last keep whatever is there: their sums are no one's.
+  // Channels beyond the last keep whatever is there: nothing uses their sums.
   __device__ void copy(int64_t stage, uint32_t to) const {
     if (p_.copy == WeightCopy::vectors) {
       copy_units<16 / kElement>(stage, to);
@@ -155,8 +155,8 @@ class RowsOfX {
   int rows_;
 };
 
-// Of dy's elements in the sixteen bytes before an element, the number: rows begin anywhere, and are copied
-// from the last sixteen bytes on. All pieces of a sample have the same.
+// How many elements of dy lie between the 16-byte boundary before an element and the element: rows begin
+// anywhere, and are copied from the boundary on. All pieces of a sample have the same number.
 template <class T>
 struct Skew {
   static constexpr int kUnit = 16 / sizeof(T);
@@ -181,7 +181,7 @@ struct Skew {
   }
 };
 
-// Rows of dy, a line a piece of one cout: line_lanes threads copy a line, sixteen bytes each.
+// Rows of dy; a line is a piece of one cout. line_lanes threads copy a line, sixteen bytes each.
 template <class S>
 class RowsOfY {
  public:

@@ -1,4 +1,4 @@
-// The second launch of cuda.sm80.weight: the parts of all splits, added in order.
+// The second launch of cuda.sm80.weight: adds the parts of all splits in order.
 #pragma once
 
 #include "cuda/device/divide.cuh"
@@ -6,8 +6,8 @@
 
 namespace tconv::cuda::sm80::weight {
 
-// A block adds the parts of kWeightSumOutputs neighbours of a part, of which some may be no one's:
-// kWeightSumGroups threads to each, whose runs of splits are added in order.
+// A block adds the parts of kWeightSumOutputs neighbouring places; some may belong to no output. Each has
+// kWeightSumGroups threads, whose runs of splits are added in order.
 template <class Mode>
 __global__ void __launch_bounds__(kWeightSumOutputs* kWeightSumGroups)
     weight_sum_kernel(const __grid_constant__ WeightSumParams p) {

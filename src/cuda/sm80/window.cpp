@@ -8,7 +8,7 @@ namespace {
 
 using core::Problem;
 
-// What an operand's address allows.
+// The widest copies that an operand's address allows.
 WindowPieces narrowed(const WindowPieces& pieces, const void* operand, int element) {
   const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(operand) % 16);
   const int bytes = window_copy_bytes(pieces.copy, element);

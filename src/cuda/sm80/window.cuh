@@ -9,9 +9,9 @@ namespace tconv::cuda::sm80::window {
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 
-// Where in a window, in bytes, the elements of a slab lie: of each step and lane%4 those that its words of B
-// hold. Elements behind the slab's meet weights of zero, and any place is good; so are those of the steps
-// that are loaded ahead.
+// Where in a window, in bytes, the elements of a slab lie: for each step and lane%4, those that the words of
+// B hold. Elements beyond the slab meet weights of zero, so any place is good for them; so it is for the
+// steps that are loaded ahead.
 template <class T>
 inline constexpr int kLaneElements = sizeof(T) == 2 ? 4 : 2;
 
@@ -51,7 +51,7 @@ class Warp {
     row_tiles_ = min(S::kMi, max(0, (place.rows - first_row + 15) / 16));
   }
 
-  // The next step's fragments are on their way while one is multiplied; behind the last step they are any.
+  // While a step is multiplied, the fragments of the next are on their way (after the last, any).
   __device__ __forceinline__ void multiply_slab(const unsigned char* stage, const int* table, int steps,
                                                 Sums& sums) {
     if (row_tiles_ == 0) return;
@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(kWindowThreads, S::kRows* S::kColumns > 4096 ?
 #pragma unroll 1
   for (int slab = place.first_slab; slab < place.end_slab; ++slab) {
     wait_for_stage(p.stages);
-    __syncthreads();  // the stage is whole, and the one before it is read
+    __syncthreads();  // the stage is complete, and the one before it has been read
     load(slab + p.stages - 1, slot == 0 ? p.stages - 1 : slot - 1);
     const int steps = (Slab(p, slab).elements + S::A::kDepth - 1) / S::A::kDepth;
     warp.multiply_slab(shared + slot * p.stage_bytes, table, steps, sums);

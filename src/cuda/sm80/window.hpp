@@ -1,7 +1,7 @@
 // cuda.sm80.window: strided products (Conv1d, input gradients) in one launch, by mma.sync. It reads
 // raw weights and dy in place and needs no workspace.
 //
-// A raw row of weights, that of channel ci, lies side by side over (co, k), which is the depth of the
+// In a raw row of weights, that of channel ci, (co, k) are contiguous; they are the depth of the
 // product:
 //
 //   for each group, tile of rows ci, tile of columns (n, i):                   a cluster, a block a split
@@ -11,18 +11,19 @@
 //     acc of all splits into shared memory
 //     dx[n, ci, i] = bias[ci] + sum over splits of acc[ci][n, i]               each block its share
 //
-// A slab is some channels with all of their taps or, of long kernels, some taps of one channel. A table says
-// where in a window element e of the slab lies for position 0; column (n, i) adds its own place to that. So
-// any stride, dilation and padding costs the same, but for bank conflicts at strides of 16 and more.
+// A slab is some channels with all of their taps or, for long kernels, some taps of one channel. A table says
+// where element e of the slab lies in a window for position 0; column (n, i) adds its own place to that. So
+// any stride, dilation and padding costs the same, except for bank conflicts at strides of 16 and more.
 //
-// Columns of a batch lie side by side. Windows count positions q = n*sample_window + lead + stride*i +
-// dilation*k: samples are so far apart that no piece that is copied at once belongs to two of them. What lies
-// outside dy is zero. Such a zero is no product, but makes NaN of an infinite weight, so outputs that are NaN
-// are computed again from what is there, and so are those of tiles with numbers that split float32 cannot
-// hold.
+// The samples of a batch are columns one after another. Windows count positions q = n*sample_window + lead +
+// stride*i + dilation*k: samples are so far apart that no piece that is copied at once belongs to two of
+// them. What lies outside dy is zero. Such a zero is no product, but an infinite weight makes NaN of it, so
+// outputs that are NaN are recomputed from what exists, and so are those of tiles with numbers that split
+// float32 cannot hold.
 //
-// The splits' sums are read from the other blocks' shared memory (from compute capability 9.0 on; before,
-// there is no split) and added in order. Bound: loads of dy from shared memory; for short depths, stores.
+// The sums of the splits are read from the other blocks' shared memory (from compute capability 9.0 on;
+// earlier, nothing is split) and added in order. Loads of dy from shared memory bind; for short depths,
+// stores.
 #pragma once
 
 #include <cstddef>
@@ -51,12 +52,12 @@ inline constexpr WindowTile kWindowTiles[] = {{16, 128, 1, 4}, {32, 64, 1, 4},  
                                               {64, 64, 2, 2},  {128, 64, 2, 2}, {64, 128, 2, 2}};
 inline constexpr int kWindowTileCount = 6;
 inline constexpr int kWindowMaxStages = 4;
-inline constexpr int kWindowStepsAhead = 3;  // places that are loaded behind a slab's
+inline constexpr int kWindowStepsAhead = 3;  // places that are loaded beyond a slab's
 inline constexpr int kWindowStepBytes = 32;  // of a row of weights: one step of the mma's depth
 constexpr int64_t window_lead(std::size_t element) {
   return 16 / static_cast<int64_t>(element);
 }
-inline constexpr int kWindowSumPad = 8;  // behind a row of staged sums: lanes that store meet all banks
+inline constexpr int kWindowSumPad = 8;  // after a row of staged sums: lanes that store meet all banks
 
 // Bytes that a copy moves; single elements pass through registers.
 enum class WindowCopy : int { vector = 16, word = 4, element = 0 };
@@ -90,7 +91,7 @@ struct WindowParams {
   Divisor sample_window;
   int window_pitch;   // elements from a channel's window to the next
   Divisor row_tiles;  // of a group
-  Divisor low_tiles;  // of rows, or of columns, whichever neighbouring blocks differ in
+  Divisor low_tiles;  // of rows or of columns, in whichever neighbouring blocks differ
   int column_tiles;
   bool rows_first;  // neighbouring blocks share columns
   bool unreached;   // some outputs have no product

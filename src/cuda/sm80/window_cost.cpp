@@ -15,19 +15,19 @@ using core::Problem;
 
 // Microseconds, fitted on an H200 to 302 drawn layers of three seeds, each tile and split: the median error
 // is 10%, and 83% of the choices are within 10% of the best tile and split. Latencies are those of a block
-// that is alone; work is what it adds to an SM that has enough blocks.
+// that is alone; work is what a block adds to an SM that has enough blocks.
 struct WindowRates {
   double launch, start, slab;
-  double copy, copy_work;  // of a thread's copy
+  double copy, copy_work;  // for each copy of a thread
   double store, store_work;
   double block_work;
   double step[3];  // latency of a step, by mode: tf32, ieee, 16 bit
   double step_work[kWindowTileCount][3];
-  double wave;      // a further round of blocks, of what the first one takes
-  double conflict;  // of a step, for each further access to a bank
-  double cluster;   // of a cluster's sums, for each block and once more
+  double wave;      // another round of blocks, relative to the first one
+  double conflict;  // of a step, for each additional access to a bank
+  double cluster;   // for the sums of a cluster, for each block and once more
   double l2;        // bytes
-  double memory;    // of the time that the bytes take at the rate of a copy
+  double memory;    // relative to the time of the bytes at the rate of a copy
 };
 constexpr WindowRates kRates = {.launch = 3.48,
                                 .start = 1.64,

@@ -20,7 +20,6 @@ using core::ceil_div;
 using core::DeviceInfo;
 using core::Problem;
 
-constexpr int kSplits[] = {1, 2, 4, 8};
 constexpr int64_t kSlabBytes = 256, kMostSlabBytes = 512;  // of a row of weights
 constexpr int64_t kReservedShared = 1024;                  // of each block, by the driver
 constexpr int64_t kCount = int64_t{1} << 30;
@@ -120,18 +119,6 @@ void set_sizes_of(WindowParams& k, const Problem& p, const WindowTile& tile) {
   k.vectors = p.l % 4 == 0 && !k.unreached;
 }
 
-WindowPlan cheapest(const Problem& p, const DeviceInfo& d, int forced_splits) {
-  WindowPlan best;
-  for (int tile = 0; tile < kWindowTileCount; ++tile) {
-    for (const int splits : kSplits) {
-      if (forced_splits > 0 && splits != forced_splits) continue;
-      const WindowPlan plan = window_plan_of(p, d, {tile, splits});
-      if (plan.blocks > 0 && (best.blocks == 0 || plan.ms < best.ms)) best = plan;
-    }
-  }
-  return best;
-}
-
 }  // namespace
 
 WindowPieces window_pieces(int64_t row_bytes, int64_t bytes, int element) {
@@ -169,15 +156,16 @@ WindowPlan window_plan_of(const Problem& p, const DeviceInfo& d, const WindowCon
 }
 
 WindowPlan window_plan(const Problem& p, const DeviceInfo& d, bool batch_invariant) {
-  return plan_with_splits(p, d, batch_invariant,
-                          [&](const Problem& of, int splits) { return cheapest(of, d, splits); });
+  return cheapest_plan(p, d, batch_invariant, kWindowTileCount, [&](const Problem& of, int tile, int splits) {
+    return window_plan_of(of, d, {tile, splits});
+  });
 }
 
 std::string window_refusal(const Problem& p, const DeviceInfo& d) {
   if (std::string other = plan::other_operation(p, core::Operation::strided); !other.empty()) return other;
   if (std::string none = no_mma(p, d); !none.empty()) return none;
-  if (p.lout() > 1 && p.y_steps()[2] != 1) return "positions of dy do not lie side by side";
-  if (p.n * p.l < 1 || p.lout() < 1) return "no position";
+  if (p.lout() > 1 && p.y_steps()[2] != 1) return "positions of dy are not contiguous";
+  if (p.n * p.l < 1 || p.lout() < 1) return "no positions";
   if (std::string far = core::beyond_tiles(p); !far.empty()) return far;
   constexpr int64_t kNear = 1 << 20;
   if (p.stride >= kNear || p.k >= kNear || p.dilation >= kNear || core::Size(p.dilation) * p.k >= kCount ||
@@ -190,7 +178,7 @@ std::string window_refusal(const Problem& p, const DeviceInfo& d) {
   for (int tile = 0; tile < kWindowTileCount; ++tile) {
     if (window_plan_of(p, d, {tile, 1}).blocks > 0) return "";
   }
-  return "its windows do not fit shared memory";
+  return "its windows do not fit in shared memory";
 }
 
 std::string where(const WindowPlan& plan, const Problem& p, int64_t element) {

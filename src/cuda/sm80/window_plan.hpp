@@ -38,17 +38,17 @@ WindowPlan window_plan(const core::Problem& problem, const core::DeviceInfo& dev
 // Predicted milliseconds of a plan that fits.
 double window_ms(const WindowPlan& plan, const core::Problem& problem, const core::DeviceInfo& device);
 
-// How an operand's rows are copied, whose addresses and steps are multiples of `bytes`.
+// How an operand's rows are copied if their addresses and steps are multiples of `bytes`.
 WindowPieces window_pieces(int64_t row_bytes, int64_t bytes, int element);
 
-// Null where the configuration does not fit.
+// Null if the configuration does not fit.
 std::unique_ptr<const plan::Kernel> window_kernel(const core::Problem& problem,
                                                   const core::DeviceInfo& device, const WindowConfig& config);
 
 std::string describe(const WindowPlan& plan, const core::Problem& problem);
 std::vector<plan::StageLine> stages(const WindowPlan& plan, const core::Problem& problem);
 
-// Of an output, the block that stores it where there is one split, and the first of its cluster else.
+// The block that stores an output; if there are several splits, the first block of its cluster.
 std::string where(const WindowPlan& plan, const core::Problem& problem, int64_t element);
 
 }  // namespace tconv::cuda

@@ -62,7 +62,7 @@ struct Turn {
       : piece(threadIdx.x & (p.lanes - 1)), row(threadIdx.x / p.lanes), rows(kWindowThreads / p.lanes) {}
 };
 
-// Rows row, row + step, ... below `end` of one piece, from `from` to `to`: its first `bytes`, zeros behind.
+// Copies a piece of rows row, row + step, ... below `end` to `to`: its first `bytes`; the rest are zeros.
 template <WindowCopy kCopy, class T>
 __device__ __forceinline__ void copy_rows(T* to, int to_step, const T* from, int64_t from_step, int row,
                                           int step, int end, int bytes) {
@@ -126,7 +126,7 @@ inline constexpr int kPieceElements = kCopy == WindowCopy::element
                                           ? 1
                                           : static_cast<int>(kCopy) / static_cast<int>(sizeof(T));
 
-// Rows of weights, [ci][element], zeros behind the slab's elements.
+// Rows of weights, [ci][element], zeros after the slab's elements.
 template <class S>
 class WeightCopies {
  public:
@@ -137,7 +137,7 @@ class WeightCopies {
         from_(static_cast<const T*>(p.weight) +
               (int64_t{place.group} * p.cin_group + place.first_row) * p.weight_row) {}
 
-  // Rows of weights that the tile does not have are zero in every stage, once.
+  // Rows of weights that the tile lacks are set to zero once, in every stage.
   __device__ void clear(const WindowParams& p, unsigned char* stages, int count) const {
     const int words = p.weight_pitch / 4, all = (S::kRows - rows_) * words;
     for (int i = threadIdx.x; i < all; i += kWindowThreads) {
@@ -188,7 +188,7 @@ class DyCopies {
     const int piece = p.dy_pieces.copy == WindowCopy::element
                           ? 1
                           : static_cast<int>(p.dy_pieces.copy) / static_cast<int>(sizeof(T));
-    first_ = q - ((q - p.padding) & (piece - 1));  // pieces begin on their boundaries in dy
+    first_ = q - ((q - p.padding) & (piece - 1));  // pieces begin on boundaries in dy
   }
 
   // q of a column's first tap.
@@ -226,7 +226,7 @@ class DyCopies {
       T* to = reinterpret_cast<T*>(stage + p.window_at) + piece * kPiece;
       copy_rows<kCopy>(to, p.window_pitch, from + (there ? n * p.dy_step[0] + o : 0), p.dy_step[1], turn.row,
                        turn.rows, slab.channels, there ? kPiece * static_cast<int>(sizeof(T)) : 0);
-      // What a slab of fewer channels does not have meets weights of zero.
+      // Channels that a shorter slab lacks meet weights of zero; they must be finite.
       if (slab.channels < p.channels) {
         copy_rows<kCopy>(to, p.window_pitch, from, p.dy_step[1], slab.channels + turn.row, turn.rows,
                          p.channels, 0);

@@ -1,4 +1,4 @@
-// From sums to outputs: each split's sums in shared memory, those that need it computed again, then added in
+// From sums to outputs: the sums of each split in shared memory, recomputed where necessary, then added in
 // order and stored.
 #pragma once
 
@@ -12,7 +12,7 @@ namespace tconv::cuda::sm80::window {
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 
-// Sums that may be wrong: NaN and, of float32, infinities, which the largest numbers become when they are
+// Sums that may be wrong: NaN and, in float32, infinities, which the largest numbers become when they are
 // rounded.
 template <class S>
 __device__ inline bool is_unsure(float sum) {
@@ -30,8 +30,8 @@ __device__ __forceinline__ bool any_unsure(const float (&sums)[kNi][MmaAccumulat
   return poison != 0;
 }
 
-// The split's share of one output, of what is there. It ends at its first NaN, so that data that is NaN
-// throughout costs a term an output.
+// The split's share of one output, from what exists. It ends at its first NaN, so that data that are NaN
+// throughout cost one term for each output.
 template <class S>
 __device__ __noinline__ float exact_sum(const WindowParams& p, const Place& place, int row, int n, int i) {
   using T = typename S::T;
@@ -58,7 +58,7 @@ __device__ __noinline__ float exact_sum(const WindowParams& p, const Place& plac
   return sum;
 }
 
-// all: every output of the tile; else those that may be wrong.
+// all: every output of the tile; otherwise those that may be wrong.
 template <class S>
 __device__ __noinline__ void repair(const WindowParams& p, const Place& place, float* staged, bool all) {
 #pragma unroll 1
@@ -72,7 +72,7 @@ __device__ __noinline__ void repair(const WindowParams& p, const Place& place, f
   }
 }
 
-// Whether a tap of position i meets dy.
+// Whether some tap of position i meets dy.
 __device__ inline bool has_product(const WindowParams& p, int i) {
   const int64_t o = int64_t{i} * p.stride - p.padding;
   if (o >= p.lout) return false;
@@ -80,7 +80,7 @@ __device__ inline bool has_product(const WindowParams& p, int i) {
   return least < p.k && least <= (p.lout - 1 - o) / p.dilation;
 }
 
-// A thread stores one column of every `apart`-th row.
+// A thread stores one column of every kApart-th row.
 template <class S, int kSplits>
 __device__ __forceinline__ void store_share(const WindowParams& p, const Place& place, const float* staged) {
   using T = typename S::T;
@@ -100,7 +100,7 @@ __device__ __forceinline__ void store_share(const WindowParams& p, const Place& 
   }
 }
 
-// A thread stores four neighbours of every `apart`-th row, whose rows begin on whole vectors.
+// A thread stores four neighbours of every kApart-th row, if rows begin on whole vectors.
 template <class S>
 __device__ __forceinline__ void store_vectors_of(const WindowParams& p, const Place& place,
                                                  const float* staged) {

@@ -1,4 +1,4 @@
-// Arithmetics of this family beside those of cuda/device/arithmetic.cuh: float32 scaled to float16.
+// What this family adds to the arithmetics of cuda/device/arithmetic.cuh: float32 scaled to float16.
 #pragma once
 
 #include "cuda/device/arithmetic.cuh"
@@ -7,9 +7,9 @@
 
 namespace tconv::cuda::sm90 {
 
-// tf32 with its 10 mantissa bits held in float16, at twice the rate. A power of two for each tile of x and
-// another for each cout keep operands in float16's normal range; a tile that holds a number outside of it is
-// marked, and computed by Tf32 in a second launch.
+// tf32 with its 10 mantissa bits held in float16, at twice the rate. One power of two for each tile of x and
+// one for each cout keep operands in float16's normal range; a tile with a number outside that range is
+// marked, and computed in Tf32 by a second launch.
 struct Fp16Scaled {
   using T = float;
   using Sum = float;
@@ -17,8 +17,8 @@ struct Fp16Scaled {
   static constexpr int kParts = 1, kUnit = 8, kDepth = 16, kSlab = 32;
 };
 
-// ieee float32 in two parts of float16, of 11 bits each: v*scale = hi + lo/2^11 up to 2^-22 of it. Scales and
-// marks as of Fp16Scaled; marked tiles are computed by Ieee.
+// ieee float32 in two parts of float16, of 11 bits each: v*scale = hi + lo/2^11 to within 2^-22. Scales and
+// marks are as for Fp16Scaled; marked tiles are computed in Ieee.
 struct Fp16Split {
   using T = float;
   using Sum = float;
@@ -36,7 +36,7 @@ __device__ inline uint32_t scaled_pair(uint32_t left, uint32_t right, float scal
   return *reinterpret_cast<const uint32_t*>(&both);
 }
 
-// 8 numbers likewise, and what that leaves of them (Fp16Split): exactly, then rounded.
+// The same for 8 numbers; and what that leaves of them (Fp16Split): exact, then rounded.
 __device__ inline uint4 scaled_unit(const uint32_t (&v)[8], float scale) {
   return {scaled_pair(v[0], v[1], scale), scaled_pair(v[2], v[3], scale), scaled_pair(v[4], v[5], scale),
           scaled_pair(v[6], v[7], scale)};
@@ -51,13 +51,13 @@ __device__ inline uint4 rest_of_unit(const uint32_t (&v)[8], float scale, const 
           rest_of_pair(v[4], v[5], scale, taken.z), rest_of_pair(v[6], v[7], scale, taken.w)};
 }
 
-// Of magnitudes' bits: the exponent that a scale is chosen by, kept where scale and 1/scale are normal, and
-// so are the limits.
+// For the bits of magnitudes: the exponent by which a scale is chosen, limited so that scale, 1/scale and the
+// limits are normal numbers.
 __device__ inline int scale_exponent(uint32_t most) {
   return most == 0 ? 127 : min(max(static_cast<int>(most >> 23), 67), 187);
 }
 
-// Of a number's bits, 0 where it is not finite.
+// From the bits of a number; 0 if it is not finite.
 __device__ inline uint32_t finite_magnitude(uint32_t bits) {
   const uint32_t magnitude = bits & 0x7fffffffu;
   return magnitude < kInfBits ? magnitude : 0u;

@@ -128,7 +128,7 @@ std::string refusal(const Problem& p, const core::DeviceInfo& device, const plan
   if (std::string words = no_wgmma(device); !words.empty()) return words;
   if (p.dtype == core::DType::f64) return "dtype f64: wgmma has no float64";
   const Problem f = transposed_form(p).product;
-  if (arithmetic_of(f) == Arithmetic::ieee) return "ieee float32: operands of one part alone";
+  if (arithmetic_of(f) == Arithmetic::ieee) return "ieee float32: this kernel does not split operands";
   if (options.batch_invariant) return "batch_invariant: the split depends on n";
   Problem plain = f;  // the pass takes x in any steps
   plain.x_contiguous = true;
@@ -138,8 +138,8 @@ std::string refusal(const Problem& p, const core::DeviceInfo& device, const plan
   return "";
 }
 
-// Where a slab and a row block are mostly padding, or no sums are long, a pass does not pay; but for large
-// problems, whose pass takes a known share of their time, and for those that have none.
+// If slabs and row blocks are mostly padding, or no sums are long, a pass does not pay, except for large
+// problems, whose pass takes a known share of the time, and for problems that need no pass.
 bool worth_asking(const Problem& f) {
   constexpr int64_t kManyChannels = 48, kLongSum = 256;
   const int64_t rows = f.cout_per_group() * std::min(f.k, f.stride), channels = f.cin_per_group();

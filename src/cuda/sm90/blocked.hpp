@@ -1,19 +1,19 @@
-// cuda.sm90.blocked: transposed and strided products of many channels. x becomes channel blocks, as wgmma
-// reads its operands. Of 16-bit types whose rows begin on 16 bytes the main kernel makes them in shared
-// memory, of raw rows that tensor copies bring (turned_stages.cuh). Else a pass writes them; the main kernel
-// then takes them by bulk copies, and none of its warps converts anything:
+// cuda.sm90.blocked: transposed and strided products of many channels. x becomes channel blocks, in the form
+// in which wgmma reads its operands. In 16-bit types whose rows begin on 16 bytes the main kernel makes them
+// in shared memory, from raw rows that tensor copies bring (turned_stages.cuh). Otherwise a pass writes them;
+// the main kernel then loads them by bulk copies, and none of its warps converts anything:
 //
 //   blocks[group][channel block][row][unit]
 //     unit: 16 bytes, which are 4 channels of tf32 or 8 of a 16-bit type, at one position
 //     row:  the columns of one sample or, where samples are folded, of all samples
 //
-// A strided product is taken in its transposed form (cuda/host/transposed_form.hpp); its phases are channels
-// of the blocks, so that no planes are made before. Where a row has no x its units are zero, as far as an
-// output's taps reach; what lies beyond belongs to columns that are no outputs.
+// A strided product is computed in its transposed form (cuda/host/transposed_form.hpp); its phases are
+// channels of the blocks, so that no planes are made first. Where a row has no x, its units are zero as far
+// as the taps of an output reach; what lies beyond belongs to columns that are no outputs.
 //
 // The loop nest, operands, products and writers are those of the gathered way of cuda.sm90.dense (dense.hpp):
-// a tap is a shift of 16-byte units within a stage, so that a slab of x is copied once for all its taps. What
-// binds: the tensor cores, from two taps on; with one tap they need 48 bytes a cycle, and L2 delivers at most
+// a tap is a shift of 16-byte units within a stage, so a slab of x is copied once for all its taps. From two
+// taps on the tensor cores bind; with a single tap they would need 48 bytes a cycle, and L2 delivers at most
 // half of that.
 #pragma once
 
@@ -24,8 +24,8 @@ namespace tconv::cuda {
 
 extern const plan::KernelEntry kSm90Blocked;
 
-// Of the main kernel, whose warpgroups have so many columns: blocks that share an SM, and threads of a block.
-// Two warpgroups multiply.
+// For the main kernel with this many columns for each warpgroup: blocks that share an SM, and threads of a
+// block. Two warpgroups multiply.
 constexpr int sm90_blocks_of_sm(int columns) {
   return columns <= 128 ? 2 : 1;
 }
@@ -34,8 +34,8 @@ constexpr int sm90_blocked_threads(int columns) {
 }
 inline constexpr int kSm90BlockingThreads = 256;
 
-// The pass. A unit e of a row is column c = e - front, position v = first_u + c: of channel (channel, phase)
-// from[stride*v + phase*dilation - padding], where v is in [0, l) and that in [0, length).
+// The pass. Unit e of a row is column c = e - front, position v = first_u + c. For channel (channel, phase)
+// it holds from[stride*v + phase*dilation - padding], if v is in [0, l) and that is in [0, length).
 struct Sm90BlockingParams {
   const void* from;
   void* to;
@@ -54,8 +54,8 @@ struct Sm90BlockedParams : Sm90GatherParams {
   bool straight;
 };
 
-// Of 16-bit types: raw rows of x by tensor copies, which warps turn into channel blocks in shared memory.
-// A stage of raw rows is [box][channel][position].
+// For 16-bit types: tensor copies bring raw rows of x, and warps turn them into channel blocks in shared
+// memory. A stage of raw rows is [box][channel][position].
 struct Sm90RawSource {
   TensorMap map;
   int box, boxes;    // positions of a copy: an odd number of 8, so that rows lie in other banks each;
@@ -78,7 +78,7 @@ struct Sm90BlockedFunctions {
   void (*blocking[4])(Sm90BlockingParams);  // of 1, 2, 4 or 8 words at once; null where a unit has fewer
 };
 
-// One source file a mode.
+// One source file for each mode.
 Sm90BlockedFunctions sm90_blocked_tf32();
 Sm90BlockedFunctions sm90_blocked_f16();
 Sm90BlockedFunctions sm90_blocked_bf16();

@@ -18,19 +18,19 @@ using core::Problem;
 //   tconv bench --device cuda --kernel cuda.sm90.blocked --model
 struct BlockedRates {
   double clock = 1.75e9;
-  double tensor = 0.97;                   // share of the tensor cores' peak that a tile's sums reach
+  double tensor = 0.97;                   // the share of the tensor cores' peak that the sums of a tile reach
   double l2[2] = {44, 27};                // bytes a cycle, by blocks that share an SM
   double kept_bytes = 30e6, again = 1.5;  // of x that L2 keeps; how much longer the rest takes
-  double tile = 4500;                     // of a tile, beside its sums and outputs
+  double tile = 4500;                     // for a tile, in addition to its sums and outputs
   // Bytes a cycle of a block, by passes and from registers.
   double store[2] = {11.8, 7.7}, straight[2] = {23.5, 18.5};
   double element = 1.3;  // outputs a cycle, one by one from registers
   double start = 5000;   // of a block
   double launch_ms = 0.003;
-  // Of a warp that turns, a stage; 8 channels x 32 positions.
+  // For a warp that turns: a stage; 8 channels x 32 positions.
   double turn_stage = 400, turn_piece = 40;
-  // Share of the copy rate: by loads of 2, 4, 8 and 16 bytes, where a unit has phases of channels; plain
-  // where it has none.
+  // The share of the copy rate: with loads of 2, 4, 8 and 16 bytes if a unit has phases of channels; plain if
+  // it has where it has none.
   double blocking[4] = {0.43, 0.6, 0.75, 0.75}, plain = 0.85;
 };
 constexpr BlockedRates kRates;
@@ -42,8 +42,8 @@ double store_rate(const Sm90BlockedPlan& blocked, const Problem& p, int element)
   return p.lout() * element % 8 == 0 ? kRates.straight[shared] : kRates.element * element;
 }
 
-// What products, L2 and the warps that turn take together, and the whole of a turned plan: they hide each
-// other less than products hide copies. Fitted to 305 times of all tiles on 61 convolutions of stride 1
+// What products, L2 and the turning warps take together, and the whole time of a turned plan: they hide each
+// other other less than products hide copies. Fitted to 305 times of all tiles on 61 convolutions of stride 1
 // (H200, 10%).
 double turned_ms(const Sm90Cost& c) {
   constexpr double kNorm = 1.5, kL2 = 0.4, kTurn = 0.85, kStore = 0.75;
@@ -74,7 +74,7 @@ Sm90Cost sm90_blocked_cost(const Sm90BlockedPlan& blocked, const DeviceInfo& d) 
                waves = static_cast<double>(ceil_div(plan.blocks, int64_t{d.sm_count} * blocked.blocks_of_sm));
   const double ms = 1e3 / kRates.clock, busy = waves * tiles * ms;
   const int shared = blocked.blocks_of_sm - 1;
-  // One tap has nothing to do with x but to bring it, and other row blocks need it again.
+  // With one tap, most of the work is to bring x, and every row block needs it again.
   const bool falls_out = k.sizes.taps == 1 && k.grid.row_runs > 1 &&
                          static_cast<double>(p.x_elements()) * element > kRates.kept_bytes;
   Sm90Cost c;

@@ -17,7 +17,7 @@ using core::ceil_div;
 using core::DeviceInfo;
 using core::Problem;
 
-// Columns of its own: an output lies at a multiple of 8 columns wherever it does in y.
+// Its own columns: an output lies at a multiple of 8 columns, whatever its place in y.
 void set_columns(Sm90StageParams& k, const Problem& f, const Phases& phases, int tile_columns, bool folded) {
   constexpr int64_t kUnit = 8;
   const int64_t reach = (phases.count - 1) * phases.dilation;
@@ -28,7 +28,7 @@ void set_columns(Sm90StageParams& k, const Problem& f, const Phases& phases, int
   k.columns.folded = folded;
   int64_t tiles = 0;
   if (folded) {
-    // A tap that reaches back over the sample's begin must meet the zeros behind the sample before.
+    // A tap that reaches back over a sample's beginning must meet the zeros after the sample before it.
     k.columns.first_u = first - (first > 0 ? round_up(first, kUnit) : 0);
     const int64_t columns = round_up(
         std::max(last - k.columns.first_u + 1, f.l + (phases.taps - 1) * phases.step - k.columns.first_u),
@@ -47,8 +47,8 @@ void set_columns(Sm90StageParams& k, const Problem& f, const Phases& phases, int
 }
 
 // Places in shared memory, in the order of gather_plan.cpp. Stages of x and slots of weights reach equally
-// far ahead: what is on its way from L2 takes as long as several products (n16 ci512 co256 l512 k16 s8 in
-// bf16, two taps: 0.11 ms with 4 slots).
+// far ahead: what comes from L2 takes as long as several products (n16 ci512 co256 l512 k16 s8 in bf16, two
+// taps: 0.11 ms with 4 slots).
 void set_shared(Sm90BlockedPlan& plan, const Sm90Tile& tile, int64_t limit) {
   constexpr int64_t kMinSlots = 3, kBarriers = 16;  // bytes of the two barriers of a place
   Sm90StageParams& k = plan.main.params;
@@ -82,9 +82,9 @@ void set_shared(Sm90BlockedPlan& plan, const Sm90Tile& tile, int64_t limit) {
   plan.main.shared_bytes = static_cast<std::size_t>(plan.raw.barriers + (turned ? kBarriers * stages : 0));
 }
 
-// Stages of raw rows, and the turned ones. Columns begin on 16 bytes of rows that do. What ldmatrix reads at
-// once, 32 positions, may reach beyond a copy: what it makes of that is written over, or lies behind the
-// stage's last position.
+// Stages of raw rows, and turned ones. Columns begin on 16 bytes of rows that do. ldmatrix reads 32 positions
+// at once, which may reach beyond a copy: what becomes of those is overwritten, or lies after the last
+// position of the stage.
 void set_raw(Sm90BlockedPlan& plan) {
   constexpr int kUnit = 8, kAtOnce = 32, kMostBox = 248;
   Sm90StageParams& k = plan.main.params;
@@ -101,7 +101,7 @@ void set_raw(Sm90BlockedPlan& plan) {
   k.gather.stage_bytes = kSm90Blocks * k.gather.pitch * 16;
 }
 
-// What the plan of the gathered way has otherwise.
+// What the plan of the gathered way sets otherwise.
 void set_main(Sm90BlockedPlan& plan, const DeviceInfo& d) {
   const Problem& f = plan.form.product;
   Sm90Plan& main = plan.main;
@@ -134,7 +134,7 @@ void set_main(Sm90BlockedPlan& plan, const DeviceInfo& d) {
                                       : 0;
 }
 
-// Positions before column 0 that an output's taps reach.
+// Positions before column 0 that the taps of an output reach.
 int64_t front_of(const Sm90Plan& plan) {
   const Phases& f = plan.phases;
   return std::max<int64_t>(0, (f.taps - 1) * f.step - (f.first - plan.params.columns.first_u));
@@ -181,7 +181,7 @@ void set_blocking(Sm90BlockedPlan& plan, const Problem& asked) {
   plan.bytes = 16 * (b.rows * b.pitch + 2 * plan.slack);
 }
 
-// Samples that share tiles: for nothing where outputs go straight to y, but for the zeros between them.
+// Samples that share tiles: at no cost if outputs go straight to y, except for the zeros between them.
 bool folds(const Problem& f, int splits) {
   if (f.stride > 1 || splits > 1) return may_fold(f, phases_of(f));
   constexpr int64_t kLong = 8192, kCount = 1 << 30;
@@ -190,15 +190,16 @@ bool folds(const Problem& f, int splits) {
   return f.n > 1 && phases.positions < kLong && f.n * columns < kCount;
 }
 
-// Whether tensor copies bring rows that can be turned into the plan's channel blocks: a copy begins on 16
-// bytes of x, and ldmatrix on 16 bytes of a copied row.
+// Whether tensor copies can bring rows to be turned into the plan's channel blocks: a copy begins on 16 bytes
+// of x, and ldmatrix on 16 bytes of a copied row.
 bool turns(const Sm90BlockedPlan& plan, const Problem& asked) {
   constexpr int kUnit = 8;
   const Sm90StageParams& k = plan.main.params;
   const int64_t apart = int64_t{k.sizes.step} * k.gather.tap_group;  // of neighbouring groups' first columns
   const auto steps = asked.operation == core::Operation::transposed ? asked.x_steps() : asked.y_steps();
-  // With phases passes of the writer bind: of n16 ci64 co32 l64000 k4 s2 cuda.sm90.dense takes 106 us, this
-  // 155. With one tap the warps that turn bind: of n8 ci128 co128 l128000 k1 138 us and 191.
+  // With phases, passes of the writer bind: n16 ci64 co32 l64000 k4 s2 takes 155 us, with cuda.sm90.dense
+  // 106. With one tap the warps that turn bind: n8 ci128 co128 l128000 k1 takes 191 us, with cuda.sm90.dense
+  // 138.
   return plan.form.product.stride == 1 && plan.form.product.k > 1 && !plan.form.planes &&
          !plan.main.config.folded && size_of(asked.dtype) == 2 && steps[2] == 1 &&
          sm90_copies_rows(plan.main, plan.form.product) && sm90_row_classes(k, kUnit) == 1 &&

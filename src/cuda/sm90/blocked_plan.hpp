@@ -33,19 +33,20 @@ Sm90BlockedPlan sm90_blocked_plan(const core::Problem& problem, const core::Devi
 Sm90BlockedPlan sm90_blocked_plan_of(const core::Problem& problem, const core::DeviceInfo& device,
                                      const Sm90Config& config);
 
-// Predicted: of the main kernel, and milliseconds of the pass (blocked_cost.cpp).
+// The predicted time of the main kernel, and the milliseconds of the pass (blocked_cost.cpp).
 Sm90Cost sm90_blocked_cost(const Sm90BlockedPlan& plan, const core::DeviceInfo& device);
 double sm90_blocking_ms(const Sm90BlockedPlan& plan, const core::Problem& asked,
                         const core::DeviceInfo& device);
 
-// log2 of the words that the pass can load at once: phases side by side, on boundaries of as many.
+// log2 of the words that the pass can load at once: phases that are neighbours, on boundaries of as many
+// words.
 int blocked_words(const Sm90BlockingParams& blocking, std::size_t element);
 
 // A kernel of a given configuration, which must fit: for tests and for the search of constants.
 std::unique_ptr<const plan::Kernel> sm90_blocked_kernel(const core::Problem&, const core::DeviceInfo&,
                                                         const Sm90Config&);
 
-// Whether sums are long and channels many enough that a pass over x may pay, or none may be needed.
+// Whether sums are long enough and channels many enough that a pass over x may pay, or that none is needed.
 bool sm90_blocked_pays(const core::Problem& problem);
 
 std::string describe(const Sm90BlockedPlan& plan);

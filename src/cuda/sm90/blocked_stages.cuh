@@ -1,4 +1,4 @@
-// The stages of cuda.sm90.blocked (blocked.hpp): those of the gathered way, but for the source of x.
+// The stages of cuda.sm90.blocked (blocked.hpp): those of the gathered way, except for the source of x.
 #pragma once
 
 #include "cuda/sm90/blocking.cuh"
@@ -10,12 +10,12 @@
 
 namespace tconv::cuda::sm90 {
 
-// Of channel blocks, whoever makes them.
+// The shape of kernels on channel blocks, whoever makes the blocks.
 template <class M, int RowBlocks, int N>
 struct ChannelBlockShape : GatherShape<M, RowBlocks, N> {
   static constexpr int kWide = N;
-  // Two blocks share an SM where sums leave them registers: one stores while the other multiplies. All their
-  // threads have as many.
+  // Two blocks share an SM if their sums leave enough registers: one stores while the other multiplies. All
+  // of their threads then have the same number of registers.
   static constexpr int kBlocksOfSm = sm90_blocks_of_sm(N), kThreads = sm90_blocked_threads(N);
   static constexpr int kConsumer = kBlocksOfSm == 2 ? 0 : 224, kProducer = kBlocksOfSm == 2 ? 0 : 56;
 };
@@ -27,7 +27,7 @@ struct BlockedShape : ChannelBlockShape<M, RowBlocks, N> {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// Stages of x by bulk copies, one of each channel block, which one lane has done.
+// Fills stages of x by bulk copies, one for each channel block, which a single lane issues.
 template <class S>
 class BlockSource {
  public:
@@ -60,7 +60,7 @@ class BlockSource {
   }
 
  private:
-  // Of a tile's first column.
+  // The unit of a tile's first column.
   __device__ int64_t first_unit(int tile) const {
     if (p_.columns.folded) return int64_t{tile} * S::kColumns;
     const int n = static_cast<int>(p_.columns.sample_tiles.divide(tile));
@@ -97,7 +97,7 @@ class BlockedWriter {
 
 #endif
 
-// What the stages of channel blocks have in common. kBringers: how many arrive for a stage of x.
+// What stages of channel blocks have in common. kBringers: how many arrivals complete a stage of x.
 template <class S, class P, int kBringers>
 struct ChannelBlockStages {
   using Shape = S;

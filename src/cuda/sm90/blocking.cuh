@@ -1,5 +1,5 @@
-// The pass of cuda.sm90.blocked: x into channel blocks. Bound by memory: what is read of a row's neighbours
-// meets in the L1 cache, and units are written side by side.
+// The pass of cuda.sm90.blocked: x into channel blocks. Memory binds: reads of a row's neighbours meet in the
+// L1 cache, and units are written side by side.
 #pragma once
 
 #include "cuda/device/divide.cuh"
@@ -8,14 +8,14 @@
 
 namespace tconv::cuda::sm90 {
 
-// `Vector` words that lie side by side.
+// `Vector` contiguous words.
 template <class Word, int Vector>
 struct alignas(sizeof(Word) * Vector) Words {
   Word v[Vector];
 };
 
-// The units' elements where a unit has phases of channels: of channel after channel, from `phase` on. left:
-// channels from the first one on.
+// The elements of units that consist of phases of channels: channel after channel, from `phase` on. left: how
+// many channels exist from the first one on.
 template <int Vector, int Positions, int Unit, class Word>
 __device__ inline void load_phases(const Sm90BlockingParams& p, const Word* (&from)[Positions],
                                    const int64_t (&o)[Positions], const bool (&there)[Positions], int phase,
@@ -42,8 +42,8 @@ __device__ inline void load_phases(const Sm90BlockingParams& p, const Word* (&fr
   }
 }
 
-// A thread makes the units of some positions of a row (group, channel block, row), all loads under way
-// together. Vector: phases of a channel that one load brings, where they lie on such boundaries.
+// A thread makes the units of some positions of a row (group, channel block, row), with all loads under way
+// together. Vector: how many phases of a channel one load brings, if they lie on such boundaries.
 template <class Mode, int Vector>
 __global__ void __launch_bounds__(kSm90BlockingThreads)
     blocking_kernel(const __grid_constant__ Sm90BlockingParams p) {
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(kSm90BlockingThreads)
   }
   Word values[kPositions][Mode::kUnit];
   if (Vector == 1 && p.phases == 1) {
-    // Few instructions a load: this pass has no others to hide them behind.
+    // Few instructions for each load: this pass has nothing else to hide them behind.
     const int left = static_cast<int>(p.channels) - channel;
 #pragma unroll
     for (int i = 0; i < kPositions; ++i) {

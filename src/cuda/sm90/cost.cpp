@@ -11,37 +11,37 @@ namespace {
 
 using core::ceil_div;
 
-// Rates below are cycles of an SM at kClock, fitted to H200 measurements by
+// The rates below are cycles of an SM at kClock, fitted to H200 measurements by
 //   tconv bench --device cuda --model
 // which prints predicted and measured milliseconds side by side.
 constexpr double kClock = 1.75e9;
-constexpr double kL2BytesPerCycle = 26;  // an SM's share
+constexpr double kL2BytesPerCycle = 26;  // for one SM
 constexpr double kStartCycles = 5000;    // of a block: launch, barriers, the first loads
 constexpr double kLaunchMs = 0.003;
-constexpr double kSecondMs = 0.003;  // of the second launch, where it has nothing to do
-constexpr double kZeroMs = 0.002;    // of the memset before
-// Of weights that stay in shared memory: nothing is multiplied before all are there. By 126 pairs of plans
-// that differ in this alone.
+constexpr double kSecondMs = 0.003;  // for the second launch, if it has nothing to do
+constexpr double kZeroMs = 0.002;    // for the memset before it
+// For weights that stay in shared memory: nothing is multiplied before all of them are there. From 126 pairs
+// of plans that differ only in this.
 constexpr double kResidentMs = 0.003;
 
-// x gathered. What binds is the chain of the loading warps' instructions and waits, and what is stored after
-// it. Fitted to 80 large random problems in bf16 and 40 in tf32 and ieee, each in all tiles: within 13% (root
-// mean square) in 16-bit types, 9% in the others.
+// x gathered. The chain of the loading warps' instructions and waits binds, and then what is stored. Fitted
+// to 80 large random problems in bf16 and 40 in tf32 and ieee, each in all tiles: within 13% (root mean
+// square) in 16-bit types, 9% in the others.
 struct GatherRates {
-  double stage;  // whatever its size: the loads' latency
+  double stage;  // whatever its size: the latency of the loads
   double piece;  // of a stage, of a warp
-  double tap;    // of split operands: sums that are over before they are added up
+  double tap;    // for split operands: sums that must be complete before they are added up
   double store;  // bytes a cycle
 };
 constexpr GatherRates kTf32 = {1200, 65, 0, 15}, kScaled = {1200, 100, 0, 15};
 constexpr GatherRates kIeee = {1200, 160, 110, 15}, k16Bit = {1200, 110, 0, 8.8};
-// Twice the channels of kIeee a piece; two waits for sums. Fitted to 121 problems, large at random and drawn
-// layers, each in all tiles: within 21% (root mean square).
+// Twice as many channels in a piece as for kIeee; two waits for sums. Fitted to 121 large random problems and
+// drawn layers, each in all tiles: within 21% (root mean square).
 constexpr GatherRates kSplit = {1200, 150, 285, 15};
 constexpr double kGatherDram = 1.05, kGatherL2 = 1.1;
 
-// How much longer loading takes: where warps have few registers, beside 256 columns a warpgroup, or many; and
-// of pairs of 16-bit elements that are not aligned words, most of all in slabs that are not whole.
+// How much longer loading takes: if warps have few registers, beside 256 columns in a warpgroup, or many; and
+// for pairs of 16-bit elements that are not aligned words, most of all in slabs that are not whole.
 double load_factor(const Sm90Plan& plan, const Sm90Tile& tile, const Sm90Layout& layout) {
   const Sm90Sizes& sizes = plan.params.sizes;
   const bool few = tile.n == 256;
@@ -62,20 +62,20 @@ const GatherRates& gather_rates(Arithmetic mode, bool scaled) {
   return mode == Arithmetic::tf32 ? kTf32 : k16Bit;
 }
 
-// x by tensor copies: cycles of a warpgroup, which does one thing after the other. streamed: tiles in step
-// with each other. Fitted, in tf32 and bf16, from registers to n64 ci128 co128 l65536 k3, n16 ci32 co64
-// l131072 k3 s2 d2, n1 ci512 co256 l8000 k16 s8, n16 ci128 co64 l55104 k4 s2 and n16 ci64 co32 l110208 k4 s2,
-// all within 10%; operands in shared memory to 13 problems of all kinds of taps and rows, of which most are
+// x by tensor copies: cycles of a warpgroup, which does one thing after another. streamed: for tiles that
+// move in step. Fitted, in tf32 and bf16: from registers to n64 ci128 co128 l65536 k3, n16 ci32 co64 l131072
+// k3 s2 d2, n1 ci512 co256 l8000 k16 s8, n16 ci128 co64 l55104 k4 s2 and n16 ci64 co32 l110208 k4 s2, all
+// within 10%; operands in shared memory to 13 problems of all kinds of taps and rows, of which most are
 // within 12%; straight to n64 ci128 co128 l65536 k3 and k1, n16 ci128 co64 l55104 k4 s2, n16 ci64 co64 l65536
 // k8 s4 and l32768 k16 s8, most within 12%; shifted to n64 ci128 co128 l65536 k3, k1 p1 and l65535 k3 and n16
 // ci64 co64 l131072 k5 p2, within 10%.
 struct TmaRates {
   double tile, slab, tap;  // of a slab; of a tap of it
   double output;           // of each output, where warps store alone
-  double window;           // in windows
+  double window;           // for each output in windows
   double shifted;          // in windows that are staged as they lie in y
   double straight[2];      // from registers: of stride 1, of others
-  double uneven;           // how much longer storing takes where phases do not come as powers of two
+  double uneven;           // how much longer storing takes if the number of phases is not a power of two
   double streamed;
 };
 // By row blocks, and whether elements have 16 bits.
@@ -119,7 +119,7 @@ Sm90Cost tma_cost(const Sm90Plan& plan, const core::Problem& p, const core::Devi
   const double tiles = waves * static_cast<double>(ceil_div(k.tiles.rounds, k.grid.walkers));
   const double outputs =
       static_cast<double>(tile.row_blocks) * k.sizes.block_couts * k.tiles.step * k.sizes.stride;
-  // Where rows do not begin on 16 bytes, several copies bring a stage, and two warpgroups wait for all.
+  // If rows do not begin on 16 bytes, several copies bring a stage, and two warpgroups wait for all of them.
   const double classes = k.tma.row_classes > 1 && tile.row_blocks == 2 ? 1.2 : 1;
   const double busy = tiles * (k.weights.resident ? 1 : cycles.streamed) * classes * ms;
   Sm90Cost c;

@@ -1,4 +1,4 @@
-// What a mode says of sizes, and the predicted time of a plan of cuda.sm90.dense.
+// What a mode implies for sizes, and the predicted time of a plan of cuda.sm90.dense.
 #pragma once
 
 #include "cuda/sm90/dense_plan.hpp"
@@ -16,7 +16,7 @@ inline int sm90_pass(const Sm90Tile& tile, int element) {
   return tile.n < kSm90PassBytes / element ? tile.n : kSm90PassBytes / element;
 }
 
-// How much longer PassWriter takes where phases are skewed.
+// How much longer PassWriter takes if phases are skewed.
 double skew_factor(const Sm90StageParams& params);
 
 Sm90Cost sm90_cost(const Sm90Plan& plan, const core::Problem& problem, const core::DeviceInfo& device,

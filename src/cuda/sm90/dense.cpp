@@ -19,9 +19,10 @@ using core::Problem;
 using core::Status;
 using plan::Support;
 
-// Blocks of threads to fill the device: first parts of at least 8 rows, then along the channels, and further
-// where a block's share is large. More blocks wait longer for each other than they save: 8.4 MB of tf32
-// (512x256x16, H200, from and to DRAM) take 11 us with two blocks an SM, 12 with four, 27 with eight.
+// Divides the work among blocks to fill the device: first into parts of at least 8 rows, then along the
+// channels, and further if a block's share is large. More blocks wait longer for each other than they
+// save: 8.4 MB of tf32 (512x256x16, H200, from and to DRAM) take 11 us with two blocks an SM, 12 with four,
+// 27 with eight.
 void spread(Sm90PackParams& k, int64_t row_blocks, const core::DeviceInfo& device) {
   constexpr int64_t kLargeShare = 1 << 15;  // weights
   k.part_couts = k.block_couts;
@@ -40,7 +41,7 @@ void spread(Sm90PackParams& k, int64_t row_blocks, const core::DeviceInfo& devic
   }
 }
 
-// both: layouts, of float32.
+// both: both layouts, for float32.
 Sm90PackParams pack_params(const Sm90Plan& plan, const Problem& p, const WeightSteps& steps,
                            const core::DeviceInfo& device, const void* weight, void* packed, bool both) {
   const Sm90StageParams& k = plan.params;
@@ -112,7 +113,7 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
     set_deep(second_);
   }
 
-  // The object alone: two plans of parameters and the forms of the problem are over 4 kB.
+  // Only the object: two plans of parameters and the forms of the problem take over 4 kB.
   std::size_t table_bytes() const override { return sizeof(*this); }
   std::size_t workspace_bytes() const override {
     return static_cast<std::size_t>(planes_at() + form_.planes_bytes);

@@ -16,8 +16,8 @@ namespace {
 using core::ceil_div;
 using core::Problem;
 
-// What a tile with tensor copies marks are tiles of its second launch, second_config's, which has its rows
-// and columns.
+// The tiles that a plan with tensor copies marks are tiles of its second launch, that of second_config, which
+// has the same rows and columns.
 constexpr bool marks_fit() {
   for (const Sm90Tile& t : kSm90Tiles) {
     if (t.tma && t.columns() != kSm90MarkedColumns) return false;
@@ -67,7 +67,7 @@ void set_columns(Sm90Plan& plan, const Problem& p, const Sm90Tile& tile) {
   Sm90StageParams& k = plan.params;
   const Phases& f = plan.phases;
   const int64_t reach = (f.count - 1) * f.dilation;
-  // The outputs without taps behind a skewed phase reach back as it does, and less than a stride further.
+  // The outputs without taps after a skewed phase reach back like the phase, by less than a stride more.
   k.columns.first_u = std::min(p.padding / p.stride, core::floor_div(p.padding - reach, p.stride));
   const int64_t multiple = plan.config.aligned ? 16 : 2;  // 16-bit types load pairs
   k.columns.first_u = core::floor_div(k.columns.first_u, multiple) * multiple;
@@ -76,14 +76,14 @@ void set_columns(Sm90Plan& plan, const Problem& p, const Sm90Tile& tile) {
   k.sizes.skewed = reach >= p.stride;
 }
 
-// Blocks along the columns: as many as the SMs hold at once, each with its equal share.
+// Blocks along the columns: as many as the SMs hold at once, each with an equal share.
 int walkers_of(const Sm90StageParams& k, const core::DeviceInfo& d, int64_t tiles) {
   const int64_t rows = int64_t{k.grid.row_runs} * k.sizes.groups * k.grid.splits;
   const int64_t most = std::max<int64_t>(1, rows < d.sm_count ? d.sm_count / rows : 1);
   return static_cast<int>(ceil_div(tiles, ceil_div(tiles, most)));
 }
 
-// Everything but the cost; blocks is 0 where it does not fit.
+// Everything except the cost; blocks is 0 if it does not fit.
 Sm90Plan laid_out(const Problem& p, const core::DeviceInfo& d, const Sm90Config& config) {
   Sm90Plan plan{};
   plan.mode = arithmetic_of(p);
@@ -117,7 +117,7 @@ Sm90Plan laid_out(const Problem& p, const core::DeviceInfo& d, const Sm90Config&
   return plan;
 }
 
-// Of a plan that holds float32 in float16: tiles of the same rows and columns with operands in tf32.
+// For a plan that holds float32 in float16: tiles of the same rows and columns with operands in tf32.
 Sm90Config second_config(const Sm90Plan& plan) {
   Sm90Config config = plan.config;
   const Sm90Tile& tile = kSm90Tiles[config.tile];
@@ -131,7 +131,7 @@ Sm90Config second_config(const Sm90Plan& plan) {
   return config;
 }
 
-// What it marks must have a second launch.
+// There must be a second launch for what it marks.
 bool has_second(const Sm90Plan& plan, const Problem& p, const core::DeviceInfo& d) {
   if (!plan.config.scaled) return true;
   return laid_out(p, d, second_config(plan)).blocks > 0;
@@ -144,9 +144,9 @@ Sm90Plan plan_with(const Problem& p, const core::DeviceInfo& d, const Sm90Config
   return plan;
 }
 
-// forced_splits > 0: the plan's bits are not to depend on n, so nothing is scaled to float16 either: which
-// tiles leave its range would depend on the tiles. Nor does x come by tensor copies: sums have another order
-// there.
+// forced_splits > 0: the plan's bits must not depend on n. So nothing is scaled to float16, because which
+// tiles leave its range would depend on the tiles; and x does not come by tensor copies, because sums have
+// another order there.
 Sm90Plan cheapest(const Problem& p, const core::DeviceInfo& d, int forced_splits, int most_splits) {
   Sm90Plan best{};
   const Phases phases = phases_of(p);
@@ -249,7 +249,8 @@ Sm90Plan sm90_plan(const Problem& p, const core::DeviceInfo& d, bool batch_invar
 }
 
 bool sm90_fits(const Problem& p, const core::DeviceInfo& d, bool batch_invariant) {
-  // The smallest tile with streamed weights, unsplit; partial sums take less still, as they stage no outputs.
+  // The smallest tile with streamed weights, not split; partial sums take even less, as they stage no
+  // outputs.
   Sm90Config smallest;
   smallest.tile = kSm90SmallestTile;
   return laid_out(p, d, smallest).blocks > 0 || sm90_plan(p, d, batch_invariant).blocks > 0;

@@ -15,13 +15,13 @@ namespace tconv::cuda {
 struct Sm90Config {
   int tile = 0;  // index into sm90_tiles()
   int splits = 1;
-  int walkers = 0;        // blocks along the columns; 0: chosen
-  int stages = 0;         // of x; 0: what fits
-  bool resident = false;  // weights, where x comes by tensor copies: gathered, it is never the faster
-  bool scaled = false;    // float32 as scaled float16, of ieee in two parts; tiles beyond its range again
+  int walkers = 0;        // blocks along the columns; 0: to be chosen
+  int stages = 0;         // of x; 0: as many as fit
+  bool resident = false;  // weights, if x comes by tensor copies; if x is gathered, this is never faster
+  bool scaled = false;    // float32 as scaled float16, ieee in two parts; what exceeds it is computed again
   bool folded = false;
   bool aligned = false;  // columns begin at a multiple of 16 positions of x
-  bool turned = false;   // of cuda.sm90.blocked: channel blocks are made in shared memory
+  bool turned = false;   // for cuda.sm90.blocked: channel blocks are made in shared memory
   bool operator==(const Sm90Config&) const = default;
 };
 
@@ -30,7 +30,7 @@ struct Sm90Cost {
   double tensor = 0, load = 0, l2 = 0, store = 0, dram = 0, launch = 0, total = 0;
 };
 
-// What a plan tells the stages, of either way that x takes; operands and marks come with a launch.
+// What a plan tells the stages, for either way of x; operands and marks are added at launch.
 struct Sm90StageParams {
   Sm90Sizes sizes;
   Sm90Columns columns;
@@ -58,7 +58,7 @@ struct Sm90Plan {
   int64_t partial_bytes = 0, tile_marks_bytes = 0, counter_bytes = 0;
 };
 
-// Whether a mode has a layout of scaled float16 beside the other.
+// Whether a mode also has a layout of scaled float16.
 inline bool sm90_scales(Arithmetic mode) {
   return mode == Arithmetic::tf32 || mode == Arithmetic::ieee;
 }
@@ -67,7 +67,7 @@ std::span<const Sm90Tile> sm90_tiles();
 const Sm90Tile& sm90_tile(const Sm90Config&);
 bool sm90_has(Arithmetic mode, bool scaled, int tile);
 
-// A row block of one layout's packed weights, and where what follows them lies.
+// The packed weights of one row block in one layout, and the place of what follows them.
 struct Sm90Packing {
   int64_t row_block_bytes, scales_at, marks_at, bytes;
 };
@@ -75,40 +75,41 @@ Sm90Packing sm90_packing(const core::Problem&, Arithmetic mode, bool scaled);
 
 // The whole plan of one configuration, with its predicted cost.
 Sm90Plan sm90_plan_of(const core::Problem&, const core::DeviceInfo&, const Sm90Config&);
-// The cheapest one; blocks is 0 where none fits. batch_invariant: the split does not depend on n.
+// The cheapest one; blocks is 0 if none fits. batch_invariant: the split does not depend on n.
 Sm90Plan sm90_plan(const core::Problem&, const core::DeviceInfo&, bool batch_invariant);
-// Whether sm90_plan finds one, mostly without its search.
+// Whether sm90_plan finds a plan; answered without its search, if possible.
 bool sm90_fits(const core::Problem&, const core::DeviceInfo&, bool batch_invariant);
-// Of a plan with scaled float16: the same tiles with operands in tf32, x gathered.
+// For a plan with scaled float16: the same tiles with operands in tf32, x gathered.
 Sm90Plan sm90_second(const Sm90Plan&, const core::Problem&, const core::DeviceInfo&);
-// Of a plan with partial sums, without pointers.
+// For a plan with partial sums; without pointers.
 PhaseSumParams sm90_sum_params(const Sm90Plan&, const core::Problem&);
 
-// Packs weights of a problem's form, whose plan has such rows and depth; both: layouts, of float32.
+// Packs the weights of a problem's form for a plan with these rows and depth; both: both layouts, for
+// float32.
 class Launcher;
 struct TransposedForm;
 core::Status sm90_pack(const Launcher&, const Sm90Plan&, const TransposedForm&, const core::DeviceInfo&,
                        const void* weight, void* packed, bool both);
 
-// A kernel of a given configuration, which must fit: for tests and for the search of constants. kernels: sets
-// of stages of one's own, or null.
+// A kernel of a given configuration, which must fit: for tests and for the search of constants. kernels:
+// other sets of stages, or null.
 std::unique_ptr<const plan::Kernel> sm90_kernel(const core::Problem&, const core::DeviceInfo&,
                                                 const Sm90Config&, const Sm90Kernels* kernels = nullptr);
 
-// gather_plan.cpp: the places of a laid out plan's stages in shared memory; shared_bytes is 0 where they do
+// gather_plan.cpp: places in shared memory for the stages of a plan; sets shared_bytes to 0 if they do not
 // not fit.
 void sm90_set_gather(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit);
-// tma_plan.cpp: rows r of x with the same r modulo this begin equally far behind a 16-byte boundary.
+// tma_plan.cpp: rows r of x with the same r modulo this begin equally far after a 16-byte boundary.
 int sm90_row_classes(const Sm90StageParams& params, int vector);
 // Whether tensor copies can bring rows of x at all.
 bool sm90_copies_rows(const Sm90Plan& plan, const core::Problem& problem);
-// Whether a laid out plan's x can come by tensor copies to a warpgroup's stages, and its places likewise.
+// Whether tensor copies can bring the plan's x to the stages of a warpgroup; also finds their places.
 bool sm90_tma_takes(const Sm90Plan& plan, const core::Problem& problem);
 void sm90_set_tma(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit);
 Sm90WarpgroupTile sm90_warpgroup_tile(const Sm90Plan& plan, const Sm90Tile& tile);
 
-// report.cpp: the plan in words, and who holds an output that has a phase; of tiles that are drawn from a
-// counter, as if the first warpgroup of the first block had drawn all.
+// report.cpp: the plan in words, and who holds an output that has a phase. If tiles are drawn from a counter,
+// as if the first warpgroup of the first block had drawn all of them.
 Holder holder_of(const Sm90Plan& plan, const OutputPlace& place);
 std::string where(const Sm90Plan& plan, const core::Problem& problem, int64_t element);
 std::vector<plan::StageLine> stages(const Sm90Plan& plan, const core::Problem& problem);

@@ -1,4 +1,4 @@
-// What makers of operands know of a tile: its power of two, and what float16 could not hold with it.
+// What the makers of operands know of a tile: its power of two, and whether float16 could hold everything.
 #pragma once
 
 #include "cuda/sm90/rings.cuh"
@@ -7,7 +7,7 @@ namespace tconv::cuda::sm90 {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// A power of two for some numbers of x. The largest finite magnitude comes to lie in [2^11, 2^12): that
+// A power of two for some numbers of x. It puts the largest finite magnitude into [2^11, 2^12), which leaves
 // leaves a factor of 16 above it and 2^25 below.
 class Fp16Scale {
  public:
@@ -20,14 +20,14 @@ class Fp16Scale {
   }
   __device__ float up() const { return up_; }
   __device__ float down() const { return down_; }
-  // Twice the bits, so that the sign drops out, of the least magnitude that is normal in float16.
+  // Twice the bits (so that the sign drops out) of the least magnitude that is normal in float16.
   __device__ uint32_t twice_least() const { return 2u * (__float_as_uint(down_) - (14u << 23)); }
 
  private:
   float up_ = 1, down_ = 1;
 };
 
-// Of 16-bit types: nothing.
+// For 16-bit types: nothing.
 class PlainTile {
  public:
   template <class Sums>
@@ -36,10 +36,10 @@ class PlainTile {
   __device__ float unscale() const { return 1; }
 };
 
-// Of float32 in float16: its scale, and whether anything cannot be held.
+// For float32 in float16: its scale, and whether anything cannot be held.
 class ScaledTile {
  public:
-  // An infinite operand shows in every sum that it is in.
+  // An infinite operand shows in every sum that contains it.
   template <class Sums>
   __device__ void end_tile(const Sums& sums) {
 #pragma unroll
@@ -64,7 +64,7 @@ class ScaledTile {
     scale_ = Fp16Scale(most);
     marked_ = false;
   }
-  // Of magnitudes. What is too large becomes infinite, which end_tile sees.
+  // For magnitudes. One that is too large becomes infinite, which end_tile sees.
   __device__ static uint32_t least(uint32_t both, uint32_t before) {
     const __half2 less = __hmin2(__habs2(*reinterpret_cast<const __half2*>(&both)),
                                  *reinterpret_cast<const __half2*>(&before));
@@ -74,7 +74,7 @@ class ScaledTile {
   __device__ static bool suspect(uint32_t least) {
     return least < 0x04000000u || (least & 0xffffu) < 0x0400u;
   }
-  // What is not zero must be 2^-14 or more after scaling.
+  // Whatever is not zero must be 2^-14 or more after scaling.
   __device__ void review(uint32_t bits) {
     marked_ = marked_ | (2u * bits - 1u < scale_.twice_least() - 1u);
   }

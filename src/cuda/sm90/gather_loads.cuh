@@ -25,9 +25,9 @@ struct Cursor {
   __device__ bool starts_tile(const Block& block) const { return group == 0 && slab == block.first_slab; }
 };
 
-// A stage is 4 channel blocks of `width` positions. A warp takes pieces of it in turn: one block's 32 (of
-// 16-bit types 64) positions each, or at the end 8 of all blocks. The chain of a warp's instructions is what
-// a stage takes, so the usual case, whole slabs and positions of one sample, has few of them.
+// A stage is 4 channel blocks of `width` positions. Warps take its pieces in turn: 32 positions (64 in 16-bit
+// types) of one block each, or at the end 8 of all blocks. How long a stage takes depends on the chain of a
+// warp's instructions, so the usual case, whole slabs and positions of one sample, has few of them.
 template <class S>
 class GatherLoads {
  public:
@@ -37,11 +37,11 @@ class GatherLoads {
 
  protected:
   static constexpr int kWarps = kSm90Gatherers;
-  // A lane loads one position, or two of a 16-bit type as one word: half the loads, half the registers.
+  // A lane loads one position, or two of a 16-bit type as one word: half the loads and half the registers.
   static constexpr int kPositions = sizeof(T) == 2 ? 2 : 1;
   static constexpr int kPiece = 32 * kPositions;
-  static constexpr int kTail = 8 * kPositions;  // of the last piece or pieces, which have all 4 blocks
-  // Pieces at once: the tile's columns and a halo of 8 (or, of the widest tiles, half of it).
+  static constexpr int kTail = 8 * kPositions;  // of the last piece or pieces, which span all 4 blocks
+  // Pieces at once: the tile's columns and a halo of 8 (half of it for the widest tiles).
   static constexpr int kPieces = S::kColumns / kPiece * kSm90Blocks + 1;
   static constexpr int kMost = kPositions == 2 ? 3 : 5;
   static constexpr int kRounds = (kPieces + kWarps - 1) / kWarps > kMost ? kMost
@@ -51,11 +51,11 @@ class GatherLoads {
   enum class Way {
     whole,     // words of positions and channels that all exist
     words,     // words that exist or do not
-    shifted,   // 16-bit types: pairs of which every second channel's lie across two words; all exist
+    shifted,   // 16-bit types: pairs that lie across two words in every second channel; all exist
     elements,  // 16-bit types: one by one
     any        // folded samples, or channels far apart
   };
-  // A warp without a piece would come to no barrier of the others, and tell of stages that are not empty.
+  // A warp without a piece would wait for no one at a barrier, and report stages that are not empty.
   static_assert(S::kColumns / kPiece * kSm90Blocks >= kWarps);
 
   __device__ GatherLoads(const Sm90GatherParams& p, const Block& block)
@@ -92,7 +92,7 @@ class GatherLoads {
         const bool shifted = whole && p_.sizes.x_step[1] % 2 != 0 && start_ > 0 && end + kTail < length;
         return shifted ? Way::shifted : Way::elements;
       }
-      if (length % 2 != 0 && end >= length) return Way::elements;  // the last position has no pair
+      if (length % 2 != 0 && end >= length) return Way::elements;  // the last position has no partner
     }
     return whole ? Way::whole : Way::words;
   }
@@ -132,8 +132,8 @@ class GatherLoads {
     load_any(batch, first, pieces);
   }
 
-  // Of the stage's first channel and position. Addresses are this base and offsets of 32 bits: two
-  // instructions a load.
+  // The address of the stage's first channel and position. Addresses are this base and offsets of 32 bits:
+  // two instructions for each load.
   __device__ uint64_t stage_base() const {
     uint64_t base = reinterpret_cast<uint64_t>(from_ + channel_ * p_.sizes.x_step[1] + start_);
     asm("" : "+l"(base));
@@ -142,7 +142,7 @@ class GatherLoads {
   __device__ uint32_t channel_bytes() const {
     return static_cast<uint32_t>(p_.sizes.x_step[1]) * sizeof(T);
   }
-  // Channels from a block's first one on that exist at a position.
+  // How many channels, from a block's first one on, exist at a position.
   __device__ int channels_at(int position, int block) const {
     const bool inside = static_cast<uint32_t>(position) < static_cast<uint32_t>(p_.sizes.l);
     return inside ? p_.sizes.cin_group - channel_ - block * Mode::kUnit : 0;
@@ -164,7 +164,7 @@ class GatherLoads {
     });
   }
 
-  // Pairs of 16-bit elements, which of every second channel lie across two words. All loads are under way
+  // Pairs of 16-bit elements that lie across two words in every second channel. All loads are under way
   // before the first pair is put together.
   __device__ void load_shifted(Batch& batch, int first, int pieces) const {
     const uint64_t at = stage_base(), base = at & ~uint64_t{3};
@@ -233,7 +233,7 @@ class GatherLoads {
   int channel_ = 0;  // of the stage's first block
 
  private:
-  // Where a position of a channel lies; false outside of x.
+  // Where a position of a channel is; false if it is outside x.
   __device__ bool locate(int position, int channel, const T*& from) const {
     const T* sample = from_;
     bool inside = true;

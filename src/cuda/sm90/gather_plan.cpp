@@ -1,4 +1,4 @@
-// Of the plan of cuda.sm90.dense: the stages where x is gathered, and their places in shared memory.
+// Part of the plan of cuda.sm90.dense: the stages if x is gathered, and their places in shared memory.
 #include <algorithm>
 
 #include "core/polyphase.hpp"
@@ -27,7 +27,8 @@ void set_writer(Sm90Plan& plan, const Sm90Tile& tile) {
   k.pass.span_div = Divisor::of(static_cast<uint32_t>(k.pass.span));
   k.pass.by_elements = k.sizes.skewed && reach + 2 * vector > pass * k.sizes.stride / 2;
   k.pass.carried = k.sizes.skewed && !k.pass.by_elements ? reach : 0;
-  // 8 words modulo 32 from row to row, as far as one phase a cout goes: 4 lanes a row, two columns each.
+  // 8 words modulo 32 from row to row, if there is one phase for each cout: 4 lanes in a row, two columns
+  // each.
   k.pass.row_pitch = round_up(k.pass.span + vector, 2 * vector);
   if (k.sizes.phases == 1 && k.pass.row_pitch % 64 == 0) k.pass.row_pitch += 2 * vector;
 }
@@ -39,7 +40,7 @@ void set_shared(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit) {
   k.gather.tap_group = static_cast<int>(std::min<int64_t>(k.sizes.taps, kMaxHalo / k.sizes.step + 1));
   k.gather.tap_groups = static_cast<int>(ceil_div(k.sizes.taps, k.gather.tap_group));
   k.gather.halo =
-      round_up(k.sizes.step * (k.gather.tap_group - 1), 2);  // even, so that 16-bit types load pairs
+      round_up(k.sizes.step * (k.gather.tap_group - 1), 2);  // even, because 16-bit types load pairs
   k.gather.width = tile.columns() + k.gather.halo;
   k.gather.pitch = round_up(k.gather.width, 8);
   const int64_t stage = int64_t{layout.parts} * kSm90Blocks * k.gather.pitch * 16;
@@ -58,7 +59,7 @@ void set_shared(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit) {
   int64_t stages = std::min<int64_t>(stages_with(slots), kSm90MaxStages);
   if (plan.config.stages > 0) stages = std::min<int64_t>(stages, plan.config.stages);
   plan.shared_bytes = 0;
-  if (stages < 2) return;  // a stage is released only when the next one is being multiplied
+  if (stages < 2) return;  // a stage is released only while the next one is being multiplied
   k.gather.stages = static_cast<int>(stages);
   k.weights.slots = static_cast<int>(slots);
   k.weights.shared = round_up(static_cast<int>(stages * stage), 128);

@@ -21,7 +21,7 @@ struct GatherStages {
   __device__ static Arrivals arrivals(const Params&) {
     return {kSm90Gatherers, kSm90Consumers / 32, S::kRowBlocks, kSm90Consumers / 32};
   }
-  // Whether a second launch has nothing to do here: so mostly, and then it must cost nothing.
+  // Whether a second launch has nothing to do here, which is the usual case and must cost nothing.
   __device__ static bool idle(const Params& p, const Block& block) {
     if (!p.marks.only) return false;
     const int* marks = block.marks(p);

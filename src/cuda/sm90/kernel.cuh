@@ -1,25 +1,26 @@
-// The kernel of every way that cuda.sm90.dense takes: persistent, its warps in two roles.
+// The kernel of cuda.sm90.dense, for every way of x: persistent, with warps in two roles.
 //
-//   warps that bring   x, by a Source, into a ring of stages; weights, by PackedSource, into a ring of slots
+//   warps that load     x, by a Source, into a ring of stages; weights, by PackedSource, into a ring of slots
 //   warpgroups that multiply, for each of their tiles:   sums = Product(stages, slots);   Writer stores sums
 //
-// A set of stages W says what each is; the concepts below say what each guarantees. (gather_stages.cuh
-// and tma_stages.cuh have the sets there are; params.hpp has what the host tells each stage.)
+// A set of stages W says what each of them is; the concepts below say what each guarantees.
+// (gather_stages.cuh and tma_stages.cuh have two sets; params.hpp has what the host tells each stage.)
 //
 //   W::Shape     types: Mode, Prologue, Activation. Numbers: kThreads, kConsumers (threads that multiply),
-//                kConsumer and kProducer (registers of a thread of either role; 0: as many), kBlocksOfSm
+//                kConsumer and kProducer (registers of a thread in each role; 0: the same), kBlocksOfSm
 //                (blocks that share an SM), kRings (of x), kRowBlocks
-//   W::Params    what the host says: an aggregate of one struct a stage
+//   W::Params    what the host says: an aggregate of one struct for each stage
 //   arrivals()   how many arrive at the barriers of each ring
 //   idle()       true: there is nothing to do here
 //   prepare()    before the first barrier of the block, by all threads: what rings need in shared memory
-//   bring()      the part of one warp that brings: from the first tile to the last
+//   bring()      the part of one loading warp: from the first tile to the last
 //   prepare_rows()  the writer's table of rows, by the threads that multiply
 //   Product      next(): the next tile of this warpgroup, or -1. run(sums, tile): its sums, retired: no wgmma
 //                is under way, and every stage and slot that was read is released. seen(): what the writer
-//                must know beside sums. finish(): nothing is on its way to shared memory any more
-//   Writer       made anew for each tile: what it knows would else take registers from the sums.
-//                store(sums, tile, seen): scale, bias, round and store; repairs what is no product
+//                must know in addition to the sums. finish(): nothing is on its way to shared memory any more
+//   Writer       made anew for each tile, because its state would otherwise take registers from the sums.
+//                store(sums, tile, seen): scales, adds the bias, rounds and stores; repairs what is no
+//                product
 #pragma once
 
 #include <concepts>

@@ -1,4 +1,4 @@
-// The main loop of a warpgroup where x comes by tensor copies: it computes a tile's sums over slabs and taps.
+// The main loop of a warpgroup if x comes by tensor copies: it computes a tile's sums over slabs and taps.
 // Operands of x lie in registers (RegisterLoop) or in shared memory (SharedLoop); products are single or
 // promoted.
 #pragma once

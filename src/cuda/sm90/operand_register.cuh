@@ -8,16 +8,17 @@ namespace tconv::cuda::sm90 {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// wgmma's operands for Taps neighbouring taps: for rows of the lane's positions i and i + 1, counted from
-// Taps - 1 before its own on, channels lane%4*2 and the next one of both, and those 8 further. Most are there
-// twice: wgmma wants four registers in a row, and making a number again costs what moving it does.
+// The operands of wgmma for Taps neighbouring taps: for rows i and i + 1 of the lane's positions, counted
+// from Taps - 1 before its own on, channels lane%4*2 and the next of both, and those 8 further. Most are
+// there twice: wgmma needs four consecutive registers, and computing a number again costs as much as moving
+// it.
 template <int Taps>
 struct Fragment {
   uint32_t rows[Taps + 2][4];
 };
 
-// What a lane reads of a raw stage: of channels lane%4*2, the next one, and 8 further the same, its Own
-// positions and Taps - 1 before, as they are stored.
+// What a lane reads of a raw stage: of channels lane%4*2, the next, and both 8 further, the same Own
+// positions and the Taps - 1 before them, as they are stored.
 template <class T, int Taps, int Own>
 struct Raw {
   static constexpr int kPerWord = 4 / sizeof(T);
@@ -25,8 +26,8 @@ struct Raw {
   static constexpr int kWords = (kEarlier + Own) / kPerWord;
   uint32_t words[4][kWords];
 
-  // own: shared address of the lane's first position in its first channel; pitch: bytes from a channel to the
-  // next.
+  // own: the shared address of the lane's first position in its first channel; pitch: bytes from a channel to
+  // the next.
   __device__ void load(uint32_t own, uint32_t pitch) {
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
@@ -45,7 +46,7 @@ struct Raw {
     }
   }
 
-  // What the prologue makes of them; channel: the lane's first.
+  // What the prologue makes of them; channel: the lane's first one.
   template <class P>
   __device__ void prepare(const P& prologue, int channel) {
 #pragma unroll
@@ -68,7 +69,7 @@ struct Raw {
   }
 };
 
-// 16-bit operands go as they are.
+// 16-bit operands are used as they are.
 template <class Mode, int Taps>
 class Reader : public PlainTile {
  public:
@@ -88,7 +89,7 @@ class Reader : public PlainTile {
   }
 
  private:
-  // Volatile, so that it is not made once and moved.
+  // Volatile, so that it is not computed once and moved.
   __device__ static uint32_t pair(uint32_t a, uint32_t b, int odd) {
     uint32_t v;
     if (odd != 0) {
@@ -100,7 +101,7 @@ class Reader : public PlainTile {
   }
 };
 
-// Of float32 in float16. Each warp has its own scale for a tile: the positions are rows of its sums.
+// For float32 in float16. Each warp has its own scale for a tile, because positions are the rows of its sums.
 template <int Taps, int Own>
 class ScaledReader : public ScaledTile {
  public:
@@ -128,7 +129,7 @@ class ScaledReader : public ScaledTile {
       for (int i = 0; i < kPositions; ++i) v[c][i] = __uint_as_float(raw.words[c][i + kFirst]) * scale_.up();
     }
   }
-  // Volatile, so that it is not made once and moved.
+  // Volatile, so that it is not computed once and moved.
   __device__ static uint32_t pair(float low, float high) {
     uint32_t v;
     asm volatile("cvt.rn.f16x2.f32 %0, %1, %2;\n" : "=r"(v) : "f"(high), "f"(low));
@@ -165,7 +166,7 @@ class Reader<Fp16Scaled, Taps> : public ScaledReader<Taps, 4> {
   }
 };
 
-// As Fragment, of a lane's 2 positions: one wgmma's rows a tap.
+// Like Fragment, for a lane's 2 positions: the rows of one wgmma for each tap.
 template <int Taps>
 struct SplitFragment {
   uint32_t hi[Taps][4], lo[Taps][4];
@@ -186,7 +187,7 @@ class Reader<Fp16Split, Taps> : public ScaledReader<Taps, 2> {
       for (int e = 0; e < 4; ++e) {
         const int c = e / 2 * 2, at = i + e % 2;
         f.hi[i][e] = Base::pair(v[c][at], v[c + 1][at]);
-        if (e % 2 == 1 && i < Taps - 1) continue;  // the next tap has it too
+        if (e % 2 == 1 && i < Taps - 1) continue;  // the next tap has it as well
         least = Base::least(f.hi[i][e], least);
         rest(f.hi[i][e], v[c][at], v[c + 1][at]);
       }
@@ -203,7 +204,7 @@ class Reader<Fp16Split, Taps> : public ScaledReader<Taps, 2> {
   }
 
  private:
-  // What the pair leaves of both numbers, exactly.
+  // What the pair leaves of both numbers; exact.
   __device__ static void rest(uint32_t pair, float& low, float& high) {
     const float2 taken = __half22float2(*reinterpret_cast<const __half2*>(&pair));
     low = (low - taken.x) * Fp16Split::kUp;

@@ -1,24 +1,24 @@
-// SharedOperand: operands of x in shared memory, where taps are not up to 4 neighbours, or rows of x begin
-// anywhere. A warpgroup makes them for itself:
+// SharedOperand: operands of x in shared memory, for taps that are not up to 4 neighbours, and for rows of x
+// that begin anywhere. A warpgroup makes them for itself:
 //
 //   for each slab of 32 channels:                                                            two raw stages
 //     each of its warps, 8 channels of 128 + halo positions: raw -> registers, rounded -> operands
 //     for each tap j:  sums[u][row] += operands[u - j*step][channels] * packed[row][channels, j]    wgmma
 //
-// Each pair of warps reads every second raw stage. Where their number is odd, the pairs take a stage in turn,
-// and a wait for a phase of its barrier could take the phase before the last one for it: the parity is the
-// same. The two sync() of a slab, which operands need anyway, keep the pairs within a slab of each other, so
-// that whoever waits for a stage's phase comes behind a sync() with the warps that waited for the phase
-// before.
+// Each pair of warps reads every second raw stage. If the number of stages is odd, the pairs take turns at
+// each stage, and a wait for a phase of its barrier could mistake the phase before the last one for it: the
+// parity is the same. The two sync() of a slab, which operands need anyway, keep the pairs within one slab of
+// each other, so that whoever waits for a stage's phase comes after a sync() with the warps that waited for
+// the phase before.
 //
-// Operands lie as [channel block][position][8 channels], so that a tap is 16-byte steps of a descriptor's
-// address and costs no instruction but its wgmma. There are two buffers: one is filled while the other is
-// multiplied. Staged outputs take their place.
+// Operands lie as [channel block][position][8 channels], so that a tap is a number of 16-byte steps of a
+// descriptor's address and costs no instruction but its wgmma. There are two buffers: one is filled while the
+// other is multiplied. Later, staged outputs take their place.
 //
-// Rows that do not begin on 16 bytes, as tensor copies must, come by Sm90TmaSource::row_classes maps, each of
-// the rows r of x (all samples' channels) with the same r modulo row_classes, which begin equally far behind
-// such a boundary. A map begins on the boundary, so that a lane finds its position that much later in the
-// map's part of a stage. Before a sample's begin the map then has the end of the row before, and behind a
+// Rows that do not begin on 16 bytes, as tensor copies require, come by Sm90TmaSource::row_classes maps. Each
+// map has the rows r of x (all samples' channels) with the same r modulo row_classes, which begin equally far
+// after such a boundary. A map begins on the boundary, so a lane finds its position that much later in the
+// map's part of a stage. Before a sample's beginning the map then has the end of the row before, and after a
 // group's channels other rows: both are cleared.
 #pragma once
 
@@ -30,16 +30,16 @@ namespace tconv::cuda::sm90 {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// A lane's 8 channels of a position, as they are stored.
+// A lane's 8 channels at a position, as they are stored.
 using RawUnit = uint32_t[8];
 
-// 16-bit operands go as they are.
+// 16-bit operands are used as they are.
 template <class Mode>
 class UnitMaker : public PlainTile {
  public:
   static_assert(sizeof(typename Mode::T) == 2);
 
-  // To shared address `to`, of split operands the second part so many bytes behind.
+  // To shared address `to`; the second part of split operands that many bytes later.
   __device__ void put(uint32_t to, uint32_t /*part*/, const RawUnit& v) {
     uint32_t pairs[4];
 #pragma unroll
@@ -48,8 +48,8 @@ class UnitMaker : public PlainTile {
   }
 };
 
-// float32 times a power of two, in float16, of split operands in two parts. A warpgroup has one scale for a
-// tile.
+// float32 times a power of two, in float16, in two parts if operands are split. A warpgroup has one scale for
+// a tile.
 template <class Mode>
 class ScaledMaker : public ScaledTile {
  public:
@@ -70,7 +70,8 @@ class ScaledMaker : public ScaledTile {
     const uint4 unit = scaled_unit(v, scale_.up());
     uint32_t least = kLeastOfNone;
     for (const uint32_t pair : {unit.x, unit.y, unit.z, unit.w}) least = ScaledTile::least(pair, least);
-    // The warp together: what follows a branch that lanes take apart has no uniform registers.
+    // All lanes of the warp together: after a branch that only some lanes take, there are no uniform
+    // registers.
     if (__any_sync(0xffffffffu, suspect(least))) {
 #pragma unroll
       for (int j = 0; j < 8; ++j) review(v[j]);
@@ -94,8 +95,8 @@ class SharedOperand {
                            unsigned char* shared, int warp, int lane)
       : p_(p),
         warpgroup_(warp / 4),
-        // Found again: with the kernel's own, registers spill, and n32 ci32 co64 l131072 k5 d3 takes 12%
-        // longer.
+        // Computed again: with the kernel's own value, registers spill, and n32 ci32 co64 l131072 k5 d3 takes
+        // 12% longer.
         warp_(__shfl_sync(0xffffffffu, threadIdx.x / 32 % 4, 0)),
         lane_(threadIdx.x % 32),
         stages_(p, rings, shared, warp / 4, lane, warp_ % 2 * (8 / p.source.row_classes) * p.source.pitch),
@@ -112,7 +113,7 @@ class SharedOperand {
 
   __device__ void sync() const { sync_warpgroup(warpgroup_); }
 
-  // At a tile's begin, when all warps have stored the last one's outputs.
+  // At the beginning of a tile, when all warps have stored the outputs of the last one.
   __device__ void start_tile(int tile) {
     const ColumnPlace place = place_of(p_, tile);
     first_position_ = static_cast<int>(p_.columns.first_u) - p_.source.halo + place.column;
@@ -134,7 +135,7 @@ class SharedOperand {
     }
   }
 
-  // The warp's 8 channels of a slab, which its stage has; 32 positions at a time, loaded one turn ahead.
+  // The warp's 8 channels of a slab, from its stage; 32 positions at a time, loaded one turn ahead.
   __device__ void fill() {
     stages_.wait();
     const int last = S::kPositions + p_.source.halo - 1;
@@ -159,13 +160,13 @@ class SharedOperand {
     channels_left_ -= 32;
     channel_ += 32;
   }
-  // Of the first tap of the slab that was filled last: the distance of channel blocks, and the address.
+  // For the first tap of the slab that was filled last: the distance of channel blocks, and the address.
   __device__ uint32_t low() const {
     const uint32_t positions = S::kPositions + p_.source.halo,
                    buffer = filled_ * Mode::kParts * 4 * positions;
     return __shfl_sync(0xffffffffu, (positions << 16) + (operands_ >> 4) + buffer + p_.source.halo, 0);
   }
-  // Of 16 channels, the first or the second; of the first or second 64 positions; of the first or second
+  // For the first or second 16 channels; for the first or second 64 positions; for the first or second
   // part.
   __device__ uint64_t descriptor(uint32_t low, int half, int product, int part) const {
     const uint32_t positions = S::kPositions + p_.source.halo;
@@ -191,15 +192,15 @@ class SharedOperand {
 
  private:
   static constexpr int kSize = sizeof(typename Mode::T);
-  static constexpr int kAll = 1 << 30;  // channels: stages are zero behind the group's
-  // Bytes. Rows 8 apart of wgmma are positions 16 apart, so that a warp has 32 neighbouring ones of both
+  static constexpr int kAll = 1 << 30;  // channels: stages are zero after those of the group
+  // Bytes. Rows 8 apart in wgmma are positions 16 apart, so that a warp has 32 neighbouring positions in both
   // wgmma.
   static constexpr uint32_t kRowsApart = 4 * S::kOwn * 16;
 
   __device__ static uint64_t descriptor(uint32_t along_rows, uint32_t low) {
     return uint64_t{along_rows >> 4} << 32 | low;
   }
-  // Where the warp's channels lie in a stage, whose first one is such a row of x.
+  // Where the warp's channels lie in a stage whose first row is this row of x.
   __device__ void find_channels(int row) {
     const int classes = p_.source.row_classes, shift = __ffs(classes) - 1;
 #pragma unroll
@@ -234,8 +235,8 @@ class SharedOperand {
   uint32_t operands_, block_;            // shared address; the warp's channel block in a buffer
   uint32_t channels_[8];                 // bytes from the stage's first row to the warp's channels
   volatile uint32_t* agreed_;
-  bool foreign_ = false;  // stages begin with what is not the sample's
-  // Of the group, from the warp's next ones on: behind them stages have other rows.
+  bool foreign_ = false;  // stages begin with what is not of the sample
+  // Channels of the group from the warp's next one on: after them stages have other rows.
   int channels_left_ = kAll;
   UnitMaker<Mode> maker_;
 };

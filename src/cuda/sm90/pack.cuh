@@ -2,14 +2,14 @@
 //
 //   for each part of a row block, some of its couts:                                             one cluster
 //     both layouts: for each channel of the block's share, cout, k:  least and most magnitude      one block
-//                   the cluster's blocks tell each other what they saw: the couts' scales
+//                   the cluster's blocks tell each other what they saw, for the couts' scales
 //     for each 8 channels of the block's share, tap, row:            8 weights into 16-byte units
-//     the cluster's blocks tell each other whether they saw what needs a mark
+//     the cluster's blocks tell each other whether they saw something that needs a mark
 //
-// Both passes read what lies side by side: for each channel the part's couts with all their taps are one run
-// (of a strided product, whose channels change places, a cout's taps are one), and a tap's units of the
-// part's rows another. Of float32 both layouts are written at once, the second pass from L1, or the first
-// layout alone, where the run that follows needs no other.
+// Both passes read contiguous weights: for each channel the part's couts with all their taps are one run (in
+// a strided product, whose channels change places, the taps of one cout are one), and the units of a tap for
+// the part's rows are another. For float32 both layouts are written at once, the second pass reading from L1;
+// or only the first layout, if the run that follows needs no other.
 #pragma once
 
 #include "cuda/sm90/rings.cuh"
@@ -58,8 +58,8 @@ struct PackShare {
   }
 };
 
-// A thread keeps its place in the run of couts and taps, and so its cout, and walks along the channels, many
-// loads under way at once. Whether a weight is not finite.
+// A thread keeps its place in the run of couts and taps, and so its cout, and walks along the channels with
+// many loads under way. Returns whether some weight is not finite.
 __device__ inline bool look(const Sm90PackParams& p, const PackShare& share, Looked& looked) {
   constexpr int kLoads = 16;
   uint32_t *all_most = looked.most[share.rank], *all_least = looked.least[share.rank];
@@ -98,8 +98,9 @@ __device__ inline bool look(const Sm90PackParams& p, const PackShare& share, Loo
   return infinite;
 }
 
-// Whether any block of the cluster says yes; all of them have begun. What they stored to each other is there
-// then. Exchange: each of its own, as a block may begin one before another has read the one before.
+// Whether any block of the cluster says yes; all of them have begun. What they stored to each other has
+// arrived then. Exchange: a different one for each call, as a block may begin one before another has read the
+// one before.
 template <int Exchange>
 __device__ inline bool any_of_cluster(const Sm90PackParams& p, const PackShare& share, Looked& looked,
                                       bool mine) {
@@ -112,7 +113,7 @@ __device__ inline bool any_of_cluster(const Sm90PackParams& p, const PackShare& 
   return __syncthreads_or(thread < p.cluster && special[thread] != 0) != 0;
 }
 
-// A mark of the block's part; the last part also says that there are no more.
+// A mark for the block's part; the last part also clears the marks after its own.
 __device__ inline void mark(const PackShare& share, unsigned char* marks, bool marked) {
   const int thread = static_cast<int>(threadIdx.x);
   if (share.rank != 0 || thread < share.part || thread >= (share.last ? kSm90RowMarks : share.part + 1))
@@ -131,8 +132,8 @@ __device__ inline void tell(const Sm90PackParams& p, const PackShare& share, Loo
   }
 }
 
-// The scale of thread's cout: its largest finite magnitude comes to lie in [2^13, 2^14). Whether a weight
-// leaves float16's normal range.
+// The scale of the thread's cout: it puts the largest finite magnitude into [2^13, 2^14). Returns whether a
+// weight leaves float16's normal range.
 __device__ inline bool set_scale(const Sm90PackParams& p, const PackShare& share, const Looked& looked,
                                  float* scales) {
   const int thread = static_cast<int>(threadIdx.x);
@@ -161,7 +162,7 @@ __device__ inline bool special(const typename Mode::Word (&unit)[Mode::kUnit]) {
   return infinite || Mode::special(unit);
 }
 
-// The units of 8 channels, tap and row; scale: of float16. Whether one is special.
+// The units of 8 channels for a tap and row; scale: for float16. Returns whether one is special.
 template <class Mode>
 __device__ inline bool store_units(const Sm90PackParams& p, int64_t row_block, int block, int tap, int row,
                                    const typename Mode::Word (&v)[8], float scale) {
@@ -195,7 +196,7 @@ __device__ inline bool store_units(const Sm90PackParams& p, int64_t row_block, i
   return any;
 }
 
-// A thread keeps its row and walks along channels and taps. Whether a unit is special.
+// A thread keeps its row and walks along channels and taps. Returns whether some unit is special.
 template <class Mode>
 __device__ inline bool store_rows(const Sm90PackParams& p, const PackShare& share, const float* scales) {
   using Word = typename Mode::Word;
@@ -224,7 +225,7 @@ __device__ inline bool store_rows(const Sm90PackParams& p, const PackShare& shar
   return any;
 }
 
-// Of both layouts: scales, and the scaled one's marks, before anything is stored.
+// For both layouts: the scales, and the marks of the scaled one, before anything is stored.
 __device__ inline void prepare(const Sm90PackParams& p, const PackShare& share, Looked& looked,
                                float* scales) {
   const bool infinite = __syncthreads_or(look(p, share, looked)) != 0;

@@ -17,8 +17,8 @@ inline constexpr int kSm90RowMarks = 8;    // bytes of a packed row block that s
 inline constexpr int kSm90PartBytes =
     kSm90Blocks * kSm90Rows * 16;  // of a tap's packed weights of a row block
 
-// Where x is gathered: threads that multiply, in two warpgroups; that bring x, in seven warps, beside the one
-// that brings weights.
+// If x is gathered: threads that multiply, in two warpgroups; threads that load x, in seven warps, beside the
+// one that loads weights.
 inline constexpr int kSm90Consumers = 256, kSm90Producers = 224, kSm90Threads = 512;
 inline constexpr int kSm90Gatherers = kSm90Producers / 32;
 inline constexpr int kSm90PassBytes = 256;  // of columns that a warpgroup stages at once on their way to y
@@ -26,14 +26,14 @@ inline constexpr int kSm90RowBytes = 16;    // of the writers' table of rows
 inline constexpr int kSm90ScaleBytes = 4 * (16 + kSm90MaxStages);  // what the gathering warps agree on
 static_assert(kSm90Gatherers <= 8 && kSm90RowMarks == 8);  // a byte each of a stage's, of a row block's marks
 
-// Where x comes by tensor copies.
+// If x comes by tensor copies.
 inline constexpr int kSm90MarkedColumns = 256;  // of the tiles that it marks for the second launch
 inline constexpr int kSm90MaxTapGroup = 4;      // taps that share a lane's registers
 inline constexpr int kSm90MaxSplitGroup = 3;    // of split operands
 inline constexpr int kSm90MaxRowClasses = 8;    // of rows of x, by how far behind 16 bytes they begin
 
-// A block's tile: row blocks side by side, and columns. Where x is gathered, each of two warpgroups has one
-// row block and n columns.
+// A block's tile: row blocks side by side, and columns. If x is gathered, each of two warpgroups has one row
+// block and n columns.
 struct Sm90Tile {
   const char* name;
   int row_blocks, n;
@@ -48,9 +48,9 @@ inline constexpr Sm90Tile kSm90Tiles[] = {{"128x256", 2, 256, false}, {"64x512",
 inline constexpr int kSm90GatherTiles = 5;  // the first ones
 inline constexpr int kSm90SmallestTile = 4;
 
-// The positions that one warpgroup computes at once, of all of its block's row blocks, where x comes by
-// tensor copies. A lane has few of them where it has three sets of sums; three warpgroups multiply where a
-// thread needs few registers (n16 ci32 co64 l131072 k3 s2 d2 in tf32: 0.48 ms with two, 0.40 with three).
+// The positions that one warpgroup computes at once, for all row blocks of its block, if x comes by tensor
+// copies. A lane has few of them if it has three sets of sums; three warpgroups multiply if a thread needs
+// few registers (n16 ci32 co64 l131072 k3 s2 d2 in tf32: 0.48 ms with two, 0.40 with three).
 struct Sm90WarpgroupTile {
   int own;         // positions of a lane
   int warpgroups;  // of a block, that multiply
@@ -87,26 +87,26 @@ struct Sm90Sizes {
 // Column c of sample n is u = first_u + c, for c in [0, sample_columns).
 struct Sm90Columns {
   int64_t first_u;
-  int sample_columns;  // apart from the next sample's: whole tiles, or folded a sample and its gap
+  int sample_columns;  // columns from one sample to the next: whole tiles or, if folded, a sample and its gap
   bool folded;
   int column_tiles;
-  Divisor sample_tiles;  // column tiles of one sample, where not folded
-  Divisor sample_pitch;  // sample_columns, where folded
+  Divisor sample_tiles;  // column tiles of one sample, if not folded
+  Divisor sample_pitch;  // sample_columns, if folded
   int64_t partial_columns;
 };
 
-// What blocks of threads share out: row blocks, columns, slabs.
+// How the work is divided among blocks: row blocks, columns, slabs.
 struct Sm90Grid {
   int slabs, splits;
-  int units, unit_slabs;  // splits are whole units of 32 channels, in every mode; slabs of a unit
+  int units, unit_slabs;  // splits are whole units of 32 channels in every mode; slabs of a unit
   int row_runs;           // blocks that share a group's row blocks
   int walkers;            // blocks that share columns
 };
 
-// Tiles that the first launch could not compute in float16: two ints each, as each has two warpgroups.
+// Tiles that the first launch could not compute in float16: two ints each, one for each of two warpgroups.
 struct Sm90TileMarks {
   int* tiles;  // null: none can be
-  bool only;   // the second launch: only what is marked
+  bool only;   // the second launch: only marked tiles
 };
 
 // Packed weights, and their ring in shared memory.
@@ -114,31 +114,31 @@ struct Sm90Weights {
   int64_t row_block_bytes;
   int64_t marks_at;   // row blocks with weights that are not finite, or that the mode cannot hold
   int64_t scales_at;  // where operands are scaled: 1/scale of each cout
-  int slots;          // of the ring: a tap's weights of a slab where x is gathered, else a slab's
-  bool resident;      // everything has a slot: only where x comes by tensor copies
+  int slots;          // of the ring: a tap's weights of a slab if x is gathered, otherwise a slab's
+  bool resident;      // everything has a slot: only if x comes by tensor copies
   int shared;         // where the ring is, in bytes
 };
 
-// GatherSource: stages of operands, made of single elements of x.
+// GatherSource: stages of operands, made from single elements of x.
 struct Sm90GatherSource {
   int tap_group, tap_groups;  // taps that share a stage
   int halo;                   // positions of a stage before its columns
   int width, pitch;           // positions of a stage, and units from a channel block to the next
   int stages, stage_bytes;
-  int shared_marks, shared_scale;  // what its warps tell of each stage
+  int shared_marks, shared_scale;  // what its warps report of each stage
 };
 
-// What a tensor copy knows of x (cuda/host/tensor_map.hpp).
+// What a tensor copy needs to know of x (cuda/host/tensor_map.hpp).
 struct alignas(64) TensorMap {
   unsigned char opaque[128];
 };
 
-// TmaSource: stages of raw rows, [channel][position], a ring a warpgroup.
+// TmaSource: stages of raw rows, [channel][position], one ring for each warpgroup.
 struct Sm90TmaSource {
   TensorMap maps[kSm90MaxRowClasses];
   int row_classes;          // maps
   int sample_rows;          // where there are several: rows of x from a sample to the next
-  int class_turn;           // elements that a channel's row begins later behind 16 bytes than the last one
+  int class_turn;           // how many elements later than the last one a channel's row begins after 16 bytes
   int region_bytes;         // of a stage, for each map
   bool by_elements;         // x does not begin on 16 bytes: no tensor copies, but the same stages
   int tap_group;            // taps whose operands share a lane's registers; 0: operands in shared memory
@@ -150,9 +150,9 @@ struct Sm90TmaSource {
 
 // The tiles of warpgroups along the columns.
 struct Sm90WarpgroupTiles {
-  int* counters;       // of tiles that have been taken, for each group and run of row blocks; null: by turns
+  int* counters;       // tiles taken so far, for each group and run of row blocks; null: by turns
   int step;            // positions from a tile to the next
-  int rounds;          // tiles, by as many as there are warpgroups that multiply
+  int rounds;          // tiles, divided by the number of warpgroups that multiply
   Divisor per_sample;  // tiles
 };
 
@@ -160,22 +160,22 @@ struct Sm90WarpgroupTiles {
 struct Sm90PassWriter {
   bool partial;  // sums go to the workspace
   int row_pitch;
-  int row_vectors, row_turn, row_rest;  // 128 vectors on: so many rows, and vectors
+  int row_vectors, row_turn, row_rest;  // 128 vectors further: this many rows, and vectors
   Divisor vectors_div;
   int span;  // elements of a staged row, where skewed
   Divisor span_div;
-  // Where phases are skewed, the outputs behind a pass's vectors that it has some phases of. The next pass
-  // has the others and begins with them.
+  // If phases are skewed, some outputs after a pass's vectors have only some of their phases in this pass.
+  // The next pass has the others, and begins with these outputs.
   int carried;
-  bool by_elements;         // skewed so far that passes would hardly have vectors
+  bool by_elements;         // skewed so far that passes would have hardly any vectors
   int shared, shared_rows;  // staged outputs; the table of rows
 };
 
 // RegisterWriter, WindowWriter, StagedWriter: which of them, and how they stage.
 struct Sm90TileWriter {
-  int straight;                // the stride, where outputs may go from registers to y; else 0
+  int straight;                // the stride, if outputs may go from registers to y; else 0
   bool shifted;                // windows are staged as they lie in y
-  bool windows;                // a warpgroup stages its outputs together, else each warp its own
+  bool windows;                // a warpgroup stages its outputs together; otherwise each warp its own
   int pass_rows, pass_couts;   // staged at once
   int row_outputs, row_pitch;  // staged together, of a cout; elements from a cout's row to the next
   int row_vectors;             // of a window
@@ -213,7 +213,7 @@ inline constexpr int kSm90PackThreads = 256, kSm90PackCluster = 8;  // blocks of
 
 struct Sm90PackParams {
   const void* weight;
-  void *packed, *scaled;  // of float32: both layouts, or scaled null
+  void *packed, *scaled;  // for float32 both layouts, or scaled is null
   unsigned char *marks, *scaled_marks;
   float* scales;
   WeightSteps steps;

@@ -1,5 +1,5 @@
-// A pass of PassWriter: staged outputs of some columns, [cout][output] in shared memory, each row shifted so
-// that its 16-byte vectors are y's, and their way to y.
+// A pass of PassWriter: outputs of some columns, staged as [cout][output] in shared memory, each row shifted
+// so that its 16-byte vectors are those of y, and how they get to y.
 #pragma once
 
 #include "cuda/device/wgmma_accumulator.hpp"
@@ -31,14 +31,14 @@ class PassRows {
 
   __device__ void sync() const { sync_warpgroup(warpgroup_); }
 
-  // Of a thread in the usual case, in which it keeps its vector and rows that it takes begin alike: where
-  // that goes, of the first pass, and whence it comes.
+  // For a thread in the usual case, in which it keeps its vector and its rows all begin alike: where that
+  // goes in the first pass, and where it comes from.
   struct Lane {
     bool usual, head;  // head: shared with the outputs before the tile
     uintptr_t to;
     const T* from;
   };
-  // A row's own thread keeps what lies behind the pass's last vector: the next pass begins with it.
+  // A row's own thread keeps what lies after the last vector of the pass: the next pass begins with it.
   __device__ void take_carry(uint4& carry) const {
     if (thread_ >= couts_) return;
     const T* row = staged_ + thread_ * p_.writer.row_pitch + p_.writer.row_vectors * kVector;
@@ -64,8 +64,8 @@ class PassRows {
             before_tile(v, row), (row & ~uintptr_t{15}) + v * 16,
             staged_ + cout * p_.writer.row_pitch + v * kVector};
   }
-  // Skewed: all that a pass leaves to the next one, by whole vectors. What these hold beside it is staged
-  // anew.
+  // If phases are skewed: stores by whole vectors all that a pass leaves to the next one. What else these
+  // hold is staged again.
   __device__ void move_carry() const {
     const int vectors = (p_.writer.carried + 2 * kVector - 2) / kVector;
     for (int i = thread_; i < couts_ * vectors; i += 128) {
@@ -96,7 +96,7 @@ class PassRows {
   }
 
   // Vector v of a row goes to the row's first 16-byte boundary at or before output o, plus v. Threads take
-  // vectors in turn, 128 apart: row_turn rows and row_rest vectors further.
+  // vectors in turn, 128 apart, which is row_turn rows and row_rest vectors further.
   template <bool First>
   __device__ void store_vectors(T* y, int64_t o, bool inside) const {
     const int vectors = p_.writer.row_vectors;
@@ -136,7 +136,7 @@ class PassRows {
     }
   }
 
-  // What hangs over at a tile's ends: a row's own thread stores it.
+  // What is left over at a tile's ends; a row's own thread stores it.
   template <bool First, bool Last>
   __device__ void store_ends(T* y, int64_t o, int shift) const {
     if (thread_ >= couts_) return;
@@ -153,8 +153,8 @@ class PassRows {
     }
   }
 
-  // The same where phases are skewed: the tile's own outputs among the first vectors, and among what its last
-  // pass leaves over.
+  // The same if phases are skewed: the tile's own outputs among the first vectors, and among those that its
+  // last pass leaves over.
   template <bool First, bool Last>
   __device__ void store_skewed_ends(T* y, int64_t o, int shift) const {
     const int most = p_.writer.carried + 2 * kVector, tail = p_.writer.row_vectors * kVector;
@@ -170,7 +170,7 @@ class PassRows {
         store_own(to + tail + at, from + tail + at, tail + at - late, o);
     }
   }
-  // Element e behind the pass's first output o, if it is an output of one of the pass's columns.
+  // Element e after the pass's first output o, if it is an output of one of the pass's columns.
   __device__ void store_own(T* to, const T* from, int e, int64_t o) const {
     if (e < 0 || o + e < 0 || o + e >= p_.sizes.lout) return;
     const int column = e - leads_[e % p_.sizes.stride];  // times the stride

@@ -1,5 +1,5 @@
-// GatheredProduct: one tile's sums, where x is gathered: packed rows are the rows of wgmma, positions its
-// columns, and both operands lie in shared memory.
+// GatheredProduct: the sums of one tile, if x is gathered: packed rows are the rows of wgmma, positions are
+// its columns, and both operands are in shared memory.
 #pragma once
 
 #include "cuda/device/wgmma_accumulator.hpp"
@@ -9,7 +9,7 @@ namespace tconv::cuda::sm90 {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// Of a tile: whether an operand was too small to split, or out of float16's range; and what undoes x's scale.
+// For a tile: whether an operand was too small to split, or out of float16's range; what undoes x's scale.
 struct Seen {
   bool marked = false;
   float unscale = 1;
@@ -48,7 +48,7 @@ class GatheredProduct {
   __device__ const Seen& seen() const { return seen_; }
 
  private:
-  // Calls multiply(taps) for each of the tile's stages, when it is full.
+  // Calls multiply(taps) for each of the tile's stages, once it is full.
   template <class Multiply>
   __device__ __forceinline__ void for_stages(const Multiply& multiply) {
     for (int slab = block_.first_slab; slab < block_.end_slab; ++slab) {
@@ -61,9 +61,9 @@ class GatheredProduct {
     }
   }
 
-  // A slot or a stage is released once the wgmma that read it are complete, which is awaited after the next
-  // ones have been issued. (A wait that is not in every iteration of the loop makes ptxas serialise
-  // all wgmma, C7520.) Returns what the loading warps saw in the tile.
+  // A slot or a stage is released once the wgmma that read it are complete, which is waited for after the
+  // next ones have been issued. (If a wait is not in every iteration of the loop, ptxas serialises all wgmma,
+  // C7520.) Returns what the loading warps saw in the tile.
   __device__ Seen sums_of_tile(Sums& sums) {
     if constexpr (std::is_same_v<Mode, Fp16Split>) return promoted_scaled(sums);
     if constexpr (Mode::kParts == 2) return promoted(sums);
@@ -148,8 +148,8 @@ class GatheredProduct {
     return {__shfl_sync(0xffffffffu, marked != 0, 0) != 0, 1};
   }
 
-  // The same of float16: the small products are 2^11 times larger, so that they are added up by themselves
-  // before the others take their registers. A third set of sums would not fit. Up to 4 taps share the waits,
+  // The same for float16: the small products are 2^11 times larger, so they are added up separately before
+  // the others take their registers. There is no room for a third set of sums. Up to 4 taps share the waits,
   // while as many slots are on their way.
   __device__ Seen promoted_scaled(Sums& total) {
     const int together = min(4, p_.weights.slots / 2);
@@ -226,7 +226,7 @@ class GatheredProduct {
   const unsigned long long* marks_;  // of each stage, a byte a warp that loads
   const float* unscales_;            // of each stage: what undoes its tile's scale
   RingPlace stage_, slot_;
-  // Of a warp: the lane that releases a stage, and so the one that reads what lies beside it.
+  // In each warp: the lane that releases a stage, and so also reads what is stored beside it.
   const bool leader_ = threadIdx.x % 32 == 0;
 };
 

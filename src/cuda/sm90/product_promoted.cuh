@@ -6,7 +6,7 @@
 //     sums += fresh, in float32 registers
 //   sums += small / 2^11
 //
-// The tensor core truncates where it accumulates: fresh has at most 8 steps of 16 channels, small is 2^-11 of
+// The tensor core truncates when it accumulates: fresh has at most 8 steps of 16 channels, small is 2^-11 of
 // it. One fragment and three sets of sums fill the registers: while a warpgroup makes a fragment, the others
 // multiply.
 #pragma once
@@ -67,7 +67,7 @@ class PromotedProduct {
     accumulate_ = 1;
     ptx::wgmma_commit();
   }
-  // Until all products are over. The sums of a slab are added up in float32.
+  // Waits until all products are over. The sums of a slab are added up in float32.
   __device__ void wait() {
     ptx::wgmma_wait<0>(fresh_, small_);
   }

@@ -51,7 +51,7 @@ class SingleProduct {
     accumulate_ = 1;
     ptx::wgmma_commit();
   }
-  // Until all products are over.
+  // Waits until all products are over.
   __device__ void wait() {
     ptx::wgmma_wait<0>(sums_);
   }

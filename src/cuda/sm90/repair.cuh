@@ -1,6 +1,6 @@
-// Outputs that became NaN where a zero that stands for no product met an infinity: computed again, by fused
-// multiply-adds over what is there. Slow, and only where such zeros or weights are (Sm90Params::ragged,
-// marks). A sum that is NaN already ends there: of data that is NaN throughout, nearly every one at once.
+// Recomputes outputs that became NaN because a zero that stands for no product met an infinity, by fused
+// multiply-adds over what exists. Slow, and done only if there are such zeros or weights (Sm90Params::ragged,
+// marks). A sum ends as soon as it is NaN: with data that are NaN throughout, nearly every sum at once.
 #pragma once
 
 #include "cuda/sm90/rings.cuh"
@@ -9,9 +9,9 @@ namespace tconv::cuda::sm90 {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// Calls again(i) for each of some sums that is NaN, or for all of them: of rows, one after the other. For
-// what repairs outputs. It reads none back: a column that no one stores may be NaN in every tile, as its
-// operands are what memory held.
+// Calls again(i) for each of some sums that is NaN, or for all of them, row after row. It serves the repair
+// of outputs, and reads none of them back: a column that nobody stores may be NaN in every tile, because its
+// operands are whatever was in memory.
 template <int Rows, int Count, class Again>
 __device__ inline void for_each_nan(const float (&sums)[Rows][Count], bool all, const Again& again) {
   constexpr int kWords = (Rows * Count + 31) / 32;
@@ -25,7 +25,7 @@ __device__ inline void for_each_nan(const float (&sums)[Rows][Count], bool all, 
   for (int first = 0; first < Rows * Count; first += 32) {
     uint32_t word = words[0];
 #pragma unroll
-    for (int w = 0; w + 1 < kWords; ++w) words[w] = words[w + 1];  // an index that changes takes local memory
+    for (int w = 0; w + 1 < kWords; ++w) words[w] = words[w + 1];  // a variable index would take local memory
 #pragma unroll 1
     for (; word != 0; word &= word - 1) again(first + __ffs(static_cast<int>(word)) - 1);
   }
@@ -57,8 +57,8 @@ __device__ inline float blocked_operand(const typename S::Params& p, const Block
   }
 }
 
-// The split's share of one output, from x and the packed weights, in the order of the main loop. x passes the
-// prologue, and is rounded as the mode rounds it.
+// The split's share of one output, from x and the packed weights, in the order of the main loop. x passes
+// through the prologue, and is rounded as the mode rounds it.
 template <class S>
 __device__ inline float sum_again(const typename S::Params& p, const Block& block, int row_block, int row,
                                   int64_t n, int64_t u) {

@@ -1,4 +1,4 @@
-// What a plan of cuda.sm90.dense is made of, stage by stage, and who makes an output.
+// What a plan of cuda.sm90.dense consists of, stage by stage, and who computes an output.
 #include "cuda/plan/report.hpp"
 
 #include <cstdio>
@@ -90,8 +90,8 @@ std::string words(const Sm90TileWriter& w) {
   return "staged: " + staged;
 }
 
-// A lane's register of a warp's positions by all packed rows of its row blocks: as of two, but for split
-// operands.
+// The register of a lane in a warp's positions by all packed rows of its row blocks: as for two row blocks,
+// except for split operands.
 LaneRegister holder(const Sm90WarpgroupTile& tile, bool neighbours, TilePlace at) {
   constexpr int kN = 2 * kSm90Rows;
   if (tile.own == 2) {
@@ -102,7 +102,7 @@ LaneRegister holder(const Sm90WarpgroupTile& tile, bool neighbours, TilePlace at
                     : WarpgroupTileAccumulator<4, false, kN>::holder(at);
 }
 
-// Of a row block's rows, an output's.
+// The output's row among those of a row block.
 int row_of(const Sm90Sizes& s, const OutputPlace& at) {
   return static_cast<int>(at.inner % s.block_couts * s.phases + at.phase);
 }
@@ -129,7 +129,7 @@ Holder gathered_holder(const Sm90Plan& plan, const OutputPlace& at) {
           "tile " + to_string(index) + ", sums[" + to_string(held.index) + "]"};
 }
 
-// Tiles overlap where they are stored in windows: what lies before a tile's window is of the one before.
+// Tiles overlap if they are stored in windows: what lies before a tile's window belongs to the tile before.
 int64_t tile_of_sample(const Sm90Plan& plan, const OutputPlace& at) {
   const Sm90StageParams& k = plan.params;
   const int element = sm90_layout(plan.mode, plan.config.scaled).element;
@@ -150,7 +150,7 @@ Holder tma_holder(const Sm90Plan& plan, const OutputPlace& at) {
   const int packed =
       static_cast<int>(at.inner / k.sizes.block_couts % tile.row_blocks) * kSm90Rows + row_of(k.sizes, at);
   const LaneRegister held = holder(own, k.tma.tap_group > 0, {inside % own.warp_positions(), packed});
-  const bool drawn = plan.counter_bytes > 0;  // then any warpgroup of the blocks may have it
+  const bool drawn = plan.counter_bytes > 0;  // any warpgroup of the blocks may have it then
   const int64_t warpgroup = drawn ? 0 : index % own.warpgroups;
   return {first_block(plan, at) + (drawn ? 0 : index / own.warpgroups % k.grid.walkers),
           static_cast<int>(128 * warpgroup + 32 * (inside / own.warp_positions()) + held.lane),
@@ -172,7 +172,7 @@ std::vector<plan::StageLine> stages(const Sm90Plan& plan, const Problem& p) {
           {"writer", tma ? words(k.writer) : writer_words(plan)}};
 }
 
-// The kernel's own arithmetic of blocks and tiles, backwards.
+// The kernel's own arithmetic of blocks and tiles, in reverse.
 Holder holder_of(const Sm90Plan& plan, const OutputPlace& at) {
   return sm90_tile(plan.config).tma ? tma_holder(plan, at) : gathered_holder(plan, at);
 }

@@ -1,4 +1,4 @@
-// Barriers of a block's rings: stages of x, one ring or one a warpgroup, and slots of packed weights.
+// The barriers of a block's rings: stages of x, one ring or one a warpgroup, and slots of packed weights.
 #pragma once
 
 #include "cuda/device/named_barriers.cuh"
@@ -10,7 +10,7 @@ namespace tconv::cuda::sm90 {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// Arrivals that end a phase of each barrier.
+// How many arrivals complete a phase of each barrier.
 struct Arrivals {
   int full, empty, weights_full, weights_empty;
 };

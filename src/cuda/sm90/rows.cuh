@@ -1,4 +1,4 @@
-// The writers' table of a block's packed rows: which output each is, and its epilogue.
+// The writers' table of a block's packed rows: which output each row is, and its epilogue.
 #pragma once
 
 #include "cuda/sm90/rings.cuh"
@@ -12,21 +12,21 @@ struct alignas(16) Row {
   int at;       // bytes from a pass's first staged output to its own
   float bias;   // of its cout
   float scale;  // undoes the cout's
-  // Both are less than a staged row's elements. gap: outputs without taps that follow its own, up to the next
-  // phase's. skew: elements that its cout's first output is past a 16-byte boundary, where the first cout's
-  // is on one.
+  // Both are less than the elements of a staged row. gap: outputs without taps after its own, up to those of
+  // the next phase. skew: how many elements after a 16-byte boundary its cout's first output is, if the first
+  // cout's is on one.
   uint16_t gap, skew;
 };
 static_assert(sizeof(Row) == kSm90RowBytes);
 
-// The i-th of rows at a shared address.
+// Row i of those at a shared address.
 __device__ inline Row load_row(uint32_t rows, int i) {
   const uint4 v = ptx::load_shared16(rows + i * static_cast<uint32_t>(sizeof(Row)));
   return {static_cast<int>(v.x), __uint_as_float(v.y), __uint_as_float(v.z),
           static_cast<uint16_t>(v.w & 0xffffu), static_cast<uint16_t>(v.w >> 16)};
 }
 
-// What becomes of a row's sums: every output is stored through this. unscale: what undoes the tile's scale.
+// What becomes of a row's sums; every output is stored through this. unscale: undoes the tile's scale.
 template <class S>
 using RowEpilogue =
     Epilogue<typename S::Mode::T,
@@ -54,8 +54,8 @@ __device__ inline int gap_behind(const Sm90Sizes& s, int phase) {
   return next - slot - 1;
 }
 
-// Once, by the threads that multiply, before a barrier. place(inner, phase, there): Row::at of a phase of the
-// inner-th cout of its row block.
+// Called once, by the threads that multiply, before a barrier. place(inner, phase, there): Row::at for a
+// phase of cout `inner` in its row block.
 template <class S, class Place>
 __device__ inline void make_rows(const typename S::Params& p, const Block& block, unsigned char* shared,
                                  Place place) {

@@ -5,7 +5,7 @@
 
 namespace tconv::cuda::sm90 {
 
-// What the block of threads is at: its group's row blocks, its split's slabs.
+// Where the block is: its group's row blocks, its split's slabs.
 struct Block {
   int walker, run, group, split;
   int first_slab, end_slab;
@@ -24,7 +24,7 @@ struct Block {
                    p.grid.unit_slabs * static_cast<int>(int64_t{p.grid.units} * (split + 1) / p.grid.splits));
   }
 
-  // Marks of the block's tiles, where there are any: two each.
+  // The marks of the block's tiles, if there are any: two for each.
   template <class Params>
   __device__ int* marks(const Params& p) const {
     return p.marks.tiles +
@@ -32,7 +32,7 @@ struct Block {
   }
 };
 
-// What packing marked a row block of the block's group with; none where it does not exist.
+// The mark that packing gave a row block of the block's group; none if it does not exist.
 template <class Params>
 __device__ inline uint64_t weight_marks(const Params& p, const Block& block, int row_block) {
   static_assert(kSm90RowMarks == sizeof(uint64_t));
@@ -42,7 +42,7 @@ __device__ inline uint64_t weight_marks(const Params& p, const Block& block, int
       packed + p.weights.marks_at)[int64_t{block.group} * p.sizes.row_blocks + row_block];
 }
 
-// A block's tiles of columns: every walkers-th one, of a second launch the marked ones of them.
+// A block's tiles of columns: every walkers-th one; in a second launch, the marked ones of them.
 class ColumnTiles {
  public:
   __device__ ColumnTiles(const Sm90GatherParams& p, const Block& block)
@@ -65,10 +65,10 @@ class ColumnTiles {
   }
 };
 
-// Where a warpgroup's tile lies.
+// Where a warpgroup's tile is.
 struct ColumnPlace {
   int n, at;   // sample; which of its tiles
-  int column;  // of its sample's, the tile's first
+  int column;  // the tile's first, of its sample's columns
 };
 __device__ inline ColumnPlace place_of(const Sm90TmaParams& p, int tile) {
   const int n = static_cast<int>(p.tiles.per_sample.divide(tile));
@@ -76,7 +76,7 @@ __device__ inline ColumnPlace place_of(const Sm90TmaParams& p, int tile) {
   return {n, at, at * p.tiles.step};
 }
 
-// Rounds of warpgroup tiles, one for each warpgroup, where those go by turns.
+// Rounds of warpgroup tiles, one tile for each warpgroup, if they go by turns.
 struct TileRounds {
   int round;
 
@@ -85,12 +85,12 @@ struct TileRounds {
   __device__ void next(const Sm90TmaParams& p, const Block&) { round += p.grid.walkers; }
 };
 
-// The tiles of a warpgroup, in order. Where they go by turns, all warpgroups have as many: the last ones may
-// be of a sample that does not exist, of zeros.
+// The tiles of a warpgroup, in order. If they go by turns, all warpgroups have the same number: the last ones
+// may be of a sample that does not exist, all zeros.
 template <class S>
 class WarpgroupTiles {
  public:
-  // takes: whether this lane takes them.
+  // takes: whether this lane draws them.
   __device__ WarpgroupTiles(const Sm90TmaParams& p, const Block& block, int warpgroup, bool takes = true)
       : counter_(p.tiles.counters == nullptr || !takes
                      ? nullptr
@@ -101,7 +101,7 @@ class WarpgroupTiles {
         next_(S::kWarpgroups * block.walker + warpgroup) {
     if (counter_ != nullptr) next_ = atomicAdd(counter_, 1);
   }
-  // -1: no more. Drawn one ahead: its latency is hidden.
+  // -1: no more. Drawn one tile ahead, which hides the latency.
   __device__ int take() {
     const int now = next_;
     if (now >= end_) return -1;

@@ -21,7 +21,7 @@ struct GatherShape {
   static constexpr int kConsumers = kSm90Consumers, kThreads = kSm90Threads;
   static constexpr int kSlotBytes = RowBlocks * Mode::kParts * kSm90PartBytes;
   // Registers of a thread that multiplies and of one that loads. All 512 threads start with 128.
-  // Those that load hold twice the channels of float32 in float16.
+  // Warps that load hold twice as many channels of float32 in float16.
   static constexpr int kSplit = kIsScaled<Mode> ? 160 : 168;
   static constexpr int kConsumer = N == 256 ? 176 : Mode::kParts == 2 ? kSplit : 136;
   static constexpr int kProducer = 256 - kConsumer;
@@ -29,7 +29,7 @@ struct GatherShape {
 
 // x comes by tensor copies. Each warpgroup computes its tile's positions for all row blocks. Group is the
 // number of taps whose operands share a lane's registers; with 0, taps are arbitrary and operands lie in
-// shared memory. Each group has a shape, and so a kernel, of its own: ptxas serialises wgmma where one kernel
+// shared memory. Each group has a shape, and so a kernel, of its own: ptxas serialises wgmma if one kernel
 // holds the loops of several groups.
 template <class M, int RowBlocks, int Group>
 struct TmaShape {

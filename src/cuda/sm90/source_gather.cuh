@@ -20,7 +20,7 @@ class GatherSource : GatherLoads<S> {
         shared_(shared),
         warp_((threadIdx.x - kSm90Consumers) / 32) {}
 
-  // Loads are queued before the wait for an empty stage: they are on their way meanwhile.
+  // Loads are queued before the wait for an empty stage, so they are on their way meanwhile.
   __device__ void run(const Block& block, const Rings<S>& rings) {
     const int pieces = this->pieces();
     const uint32_t shared = ptx::shared_address(shared_);
@@ -53,7 +53,7 @@ class GatherSource : GatherLoads<S> {
   using GatherLoads<S>::channel_, GatherLoads<S>::find;
   static constexpr bool kScaled = kIsScaled<Mode>;
 
-  // What the prologue makes of x.
+  // Applies the prologue to x.
   __device__ void prepare(Batch& batch, int first, int pieces) const {
     this->for_pieces(first, pieces, [&](int r, int block, int slot) {
       const int channel = first_channel_ + channel_ + block * Mode::kUnit;
@@ -99,7 +99,7 @@ class GatherSource : GatherLoads<S> {
     }
   }
 
-  // The tile's scale, from the largest finite magnitude of its first stage (of its first batch).
+  // The tile's scale, from the largest finite magnitude in the first batch of its first stage.
   __device__ void choose_scale(const Batch& batch, int first, int pieces) {
     uint32_t most = 0;
 #pragma unroll
@@ -118,7 +118,7 @@ class GatherSource : GatherLoads<S> {
     scale_ = Fp16Scale(most);
   }
 
-  // 8 numbers in float16. What is not zero must lie in [2^-14, 2^15] after scaling.
+  // 8 numbers in float16. Whatever is not zero must lie in [2^-14, 2^15] after scaling.
   __device__ uint4 hold(const uint32_t (&v)[8]) {
     constexpr uint32_t kRange = 2u * (29u << 23);
     const uint32_t least = scale_.twice_least();
@@ -132,7 +132,7 @@ class GatherSource : GatherLoads<S> {
     return scaled_unit(v, scale_.up());
   }
 
-  // What the warp saw in the stage, and the tile's scale.
+  // Reports what the warp saw in the stage, and the tile's scale.
   __device__ void tell(int stage) {
     const bool marked = __any_sync(0xffffffffu, mark_);
     mark_ = false;
@@ -146,7 +146,7 @@ class GatherSource : GatherLoads<S> {
   int first_channel_;  // of x, the group's
   unsigned char* shared_;
   int warp_;
-  bool mark_ = false;  // an operand too small to split, or out of float16's range
+  bool mark_ = false;  // some operand is too small to split, or out of float16's range
   int turn_ = 0;
   Fp16Scale scale_;
 };

@@ -1,4 +1,4 @@
-// PackedSource: weights, as they are packed, into the ring of slots.
+// PackedSource: loads packed weights into the ring of slots.
 #pragma once
 
 #include "cuda/sm90/rings.cuh"
@@ -7,9 +7,9 @@ namespace tconv::cuda::sm90 {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// One lane a row block, by bulk copies. A slot's pieces of all row blocks lie side by side:
+// One lane for each row block, by bulk copies. The pieces of a slot for all row blocks lie side by side:
 //
-//   x gathered         a slot is a tap of a slab, in one piece
+//   x gathered         a slot is one tap of a slab, in one piece
 //                        [row block][part][channel block][row]
 //   x by tensor copies a slot is a slab, in pieces of a channel block
 //                        [tap][part][channel block][row block][row]
@@ -23,7 +23,7 @@ class PackedSource {
     piece_bytes_ = kWhole ? kTapBytes : kSm90Rows * 16;
     pieces_ = kWhole ? 1 : p.sizes.taps * (kTapBytes / (kSm90Rows * 16));
     to_ = ptx::shared_address(shared + p.weights.shared) + r * piece_bytes_;
-    // A row block that does not exist is the last one again: nothing reads it.
+    // A row block that does not exist repeats the last one; nothing reads it.
     const int row_block = min(block.run * S::kRowBlocks + r, p.sizes.row_blocks - 1);
     from_ = static_cast<const unsigned char*>(p.operands.packed) +
             (int64_t{block.group} * p.sizes.row_blocks + row_block) * p.weights.row_block_bytes +
@@ -36,7 +36,7 @@ class PackedSource {
         kWhole ? (block_.end_slab - block_.first_slab) * p_.sizes.taps : p_.grid.slabs;  // of a tile
     const int slot_bytes = pieces_ * piece_bytes_;
     RingPlace slot;
-    // Whoever multiplies waits for resident weights, with tiles or without.
+    // Whoever multiplies waits for resident weights, even without tiles.
     for (Walk walk(p_, block_); p_.weights.resident || walk.there(p_); walk.next(p_, block_)) {
 #pragma unroll 1
       for (int s = 0; s < slots; ++s) {

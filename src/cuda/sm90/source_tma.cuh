@@ -7,7 +7,7 @@ namespace tconv::cuda::sm90 {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// By boxes, which one lane has copied.
+// By boxes; one lane issues the copies.
 template <class S>
 class TmaSource {
  public:
@@ -64,8 +64,8 @@ class TmaSource {
   volatile int* tiles_;
 };
 
-// The same where x does not begin on 16 bytes, as tensor copies must: a warp loads a stage's elements one by
-// one, each to where its copy would bring it.
+// The same if x does not begin on 16 bytes, as tensor copies require: a warp loads the elements of a stage
+// one by one, each to where its copy would bring it.
 template <class S>
 class ElementSource {
  public:
@@ -96,7 +96,7 @@ class ElementSource {
   using Word = typename S::Mode::Word;
   static constexpr int kSize = sizeof(Word), kVector = 16 / kSize;
 
-  // A channel of a stage: its element e is from[e], or zero where e is not in [begin, end).
+  // A channel of a stage: its element e is from[e], or zero if e is not in [begin, end).
   struct Row {
     const Word* from;
     unsigned char* to;

@@ -1,4 +1,4 @@
-// Staged outputs of some couts on their way to y.
+// How staged outputs of some couts get to y.
 #pragma once
 
 #include "cuda/sm90/rows.cuh"
@@ -8,7 +8,7 @@ namespace tconv::cuda::sm90 {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// Bits of outputs that are rounded already; every store of one takes these, which make its NaN canonical.
+// Bits of outputs that are already rounded; every store of one uses these, which make its NaN canonical.
 template <class T>
 __device__ inline uint32_t element_bits(T v) {
   if constexpr (sizeof(T) == 4) return __float_as_uint(canonical(v));
@@ -22,7 +22,7 @@ __device__ inline uint32_t element_pair(T low, T high) {
   return canonical_pair<T>(bits | static_cast<uint32_t>(*reinterpret_cast<const uint16_t*>(&high)) << 16);
 }
 
-// What a lane's sums of a packed row become, before the one NaN; rows: of the lane's first one.
+// What becomes of a lane's sums of a packed row, before NaN is made canonical; rows: the lane's first one.
 template <class S>
 __device__ inline void tile_outputs(const TileSums<S>& sums, uint32_t rows, int group, int e, float unscale,
                                     typename S::Mode::T (&v)[S::kOwn]) {
@@ -33,7 +33,7 @@ __device__ inline void tile_outputs(const TileSums<S>& sums, uint32_t rows, int 
   }
 }
 
-// Staged outputs of some couts, [cout][output] in shared memory, and their way to y: of a warp's 32
+// Staged outputs of some couts, [cout][output] in shared memory, and how they get to y: those of a warp's 32
 // positions, or of a warpgroup's 128 (Sm90Params::windows).
 template <class S>
 class StagedRows {
@@ -56,9 +56,9 @@ class StagedRows {
     }
   }
 
-  // Bytes from output `first` of a row of y to its window, which begins a multiple of window_bytes behind y's
-  // begin: which of two tiles stores an output is then no matter of y's address. (Operands in two parts
-  // may differ in their last bits by a tile's scale.)
+  // Bytes from output `first` of a row of y to its window, which begins a multiple of window_bytes after the
+  // beginning of y: so which of two tiles stores an output does not depend on y's address. (Operands in two
+  // parts may differ in their last bits by a tile's scale.)
   __device__ int before_window(uintptr_t row) const {
     const auto begin = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(p_.operands.output));
     return static_cast<int>((begin - static_cast<uint32_t>(row)) &
@@ -67,7 +67,7 @@ class StagedRows {
   // Whether windows begin on vectors.
   __device__ bool has_vectors() const { return reinterpret_cast<uintptr_t>(p_.operands.output) % 16 == 0; }
 
-  // Whether all that is staged of rows, from output `first` on, exists.
+  // Whether all that is staged of the rows, from output `first` on, exists.
   __device__ bool inside(int64_t first) const {
     return first >= 0 && first + p_.writer.row_outputs <= p_.sizes.lout;
   }
@@ -89,7 +89,7 @@ class StagedRows {
     }
   }
 
-  // As many bytes a lane as all rows are aligned to.
+  // As many bytes for each lane as all rows are aligned to.
   __device__ void store_rows(T* y, int couts) const {
     const uint32_t odd = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(y) | p_.sizes.lout * kSize);
     if (odd % 16 == 0) {
@@ -102,7 +102,7 @@ class StagedRows {
       store_rows<kSize>(y, couts);
     }
   }
-  // Rows of fewer lanes than a warp has go side by side.
+  // Rows with fewer lanes than a warp are processed side by side.
   template <int Bytes>
   __device__ void store_rows(T* y, int couts) const {
     const int lanes = p_.writer.row_outputs * kSize / Bytes, row_bytes = p_.writer.row_pitch * kSize;
@@ -136,7 +136,7 @@ class StagedRows {
   }
 
   __device__ void store_windows(T* y, int couts) const {
-    // Couts whose windows lie alike, but for whole vectors, are a vector's elements apart: a warp takes
+    // Couts whose windows lie alike, except for whole vectors, are a vector's elements apart: a warp takes
     // those.
 #pragma unroll 1
     for (int cout = warp_; cout < min(couts, kVector); cout += 4) {
@@ -170,7 +170,7 @@ class StagedRows {
       }
     }
   }
-  // Skip: elements of a staged vector before the window's.
+  // Skip: elements of a staged vector before those of the window.
   template <int Skip>
   __device__ void store_window(uintptr_t row, uint32_t from, int rows) const {
     if constexpr (Skip < kVector) {
@@ -230,8 +230,8 @@ class StagedRows {
     return {v[0], v[1], v[2], v[3]};
   }
 
-  // Of a window in a sample's first or last tile: also what lies before the first one, and behind the
-  // last.
+  // For a window in a sample's first or last tile: also what lies before the first window, and after the last
+  // one.
   __device__ void window_of(const T* row, int tile, int& from, int& to) const {
     from = 0;
     to = p_.writer.row_outputs;

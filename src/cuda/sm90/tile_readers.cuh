@@ -1,4 +1,4 @@
-// The reading ends of the rings of source_tma.cuh and source_packed.cuh, as warpgroups of tiles read them.
+// The reading ends of the rings of source_tma.cuh and source_packed.cuh, as the warpgroups see them.
 #pragma once
 
 #include "cuda/sm90/rings.cuh"
@@ -11,7 +11,7 @@ namespace tconv::cuda::sm90 {
 template <class S>
 class RawStages {
  public:
-  // offset: bytes from a stage's begin to what the lane reads first.
+  // offset: bytes from the beginning of a stage to what the lane reads first.
   __device__ RawStages(const Sm90TmaParams& p, const Rings<S>& rings, unsigned char* shared, int warpgroup,
                        int lane, int offset)
       : p_(p), leader_(lane == 0) {
@@ -26,7 +26,7 @@ class RawStages {
   // The next tile; -1: there are no more.
   __device__ int next_tile() const {
     wait();
-    // By the lane that releases the stage.
+    // Called by the lane that releases the stage.
     const int tile = leader_ ? tiles_[(stage_.full - first_.full) / 8] : 0;
     return __shfl_sync(0xffffffffu, tile, 0);
   }
@@ -38,8 +38,8 @@ class RawStages {
     stage_ = last ? first_ : Stage{stage_.own + p_.source.stage_bytes, stage_.full + 8};
     parity_ ^= last;
   }
-  // Its numbers are in registers, of all lanes. Where lanes write stages, each lane frees what it has read,
-  // so that a race check, which does not follow a lane's reads through another's arrival, can vouch for it.
+  // Its numbers are in the registers of all lanes. If lanes write stages, each lane frees what it has read,
+  // because a race check cannot follow a lane's reads through another lane's arrival.
   __device__ void release(uint32_t full) const {
     __syncwarp();
     if (leader_ || p_.source.by_elements) ptx::barrier_arrive(full + to_empty_);
@@ -78,12 +78,12 @@ class PackedSlabs {
   __device__ void wait() const {
     if (!there_) ptx::barrier_wait(rings_.weights_full(slab_), p_.weights.resident ? 0 : parity_);
   }
-  // The descriptor of the slab's first tap; its lower half alone.
+  // The descriptor of the slab's first tap; only its lower half.
   __device__ uint64_t descriptor() const { return first_ + slab_ * p_.sizes.taps * kTapUnits; }
   __device__ uint32_t low() const {
     return static_cast<uint32_t>(first_) + slab_ * p_.sizes.taps * kTapUnits;
   }
-  // A slab's weights are free when the next one's first wgmma are issued and those before them are over.
+  // A slab's weights are free when the first wgmma of the next slab are issued and the earlier ones are over.
   __device__ void advance(int& before) {
     if (p_.weights.resident) {
       ++slab_;
@@ -98,13 +98,13 @@ class PackedSlabs {
   __device__ void release(int slab) const {
     if (slab >= 0 && leader_) ptx::barrier_arrive(rings_.weights_empty(slab));
   }
-  // Where its wgmma are over.
+  // Called when its wgmma are over.
   __device__ void next() {
     int used = -1;
     advance(used);
     release(used);
   }
-  // Weights that nobody waited for are still on their way.
+  // Weights that nobody has waited for are still on their way.
   __device__ void finish() const {
     if (!p_.weights.resident || there_) return;
     for (int i = 0; i < p_.weights.slots; ++i) ptx::barrier_wait(rings_.weights_full(i), 0);

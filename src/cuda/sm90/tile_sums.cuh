@@ -6,14 +6,14 @@
 
 namespace tconv::cuda::sm90 {
 
-// Of each product of 64 positions, as wgmma has them, for all row blocks.
+// For each product of 64 positions, as wgmma has them, for all row blocks.
 template <class S>
 using TileSums = float[S::kOwn / 2][S::kRowBlocks * 32];
 
 template <class S>
 using TileRegisters = WarpgroupTileAccumulator<S::kOwn, S::kApart == 1, S::kRowBlocks * kSm90Rows>;
 
-// A lane's sum of its position i, of packed row e of its two of the group-th 8.
+// A lane's sum for its position i and packed row e (of two) in the group-th 8 rows.
 template <class S>
 __device__ inline float tile_sum(const TileSums<S>& sums, int group, int i, int e) {
   return sums[TileRegisters<S>::product(i)][TileRegisters<S>::index(group, i, e)];

@@ -1,4 +1,4 @@
-// Of the plan of cuda.sm90.dense: what tma_stages.cuh takes, and its places in shared memory.
+// Part of the plan of cuda.sm90.dense: what tma_stages.cuh can take, and its places in shared memory.
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -14,23 +14,23 @@ namespace {
 using core::Problem;
 
 constexpr int kFewProducts = 16;  // slabs of channels times taps
-constexpr int kMaxWidth = 256;    // of a tensor copy's box
+constexpr int kMaxWidth = 256;    // of the box of a tensor copy
 constexpr int kMinStages = 3, kMaxStages = 10, kGoodStages = 5;
-constexpr int kMinBuffers = 2, kMaxBuffers = 4;  // of slabs, where weights are streamed
+constexpr int kMinBuffers = 2, kMaxBuffers = 4;  // of slabs, if weights are streamed
 
-// Taps that share a lane's registers: neighbours, of rows that begin on 16 bytes; 0: by operands in shared
+// Taps that share a lane's registers: neighbours, in rows that begin on 16 bytes; 0: operands are in shared
 // memory.
 int tap_group_of(const Sm90StageParams& k, int classes, bool split) {
   const int most = split ? kSm90MaxSplitGroup : kSm90MaxTapGroup;
   return k.sizes.step == 1 && k.sizes.taps <= most && classes == 1 ? k.sizes.taps : 0;
 }
 
-// Positions of a stage before a tile's first.
+// Positions of a stage before the first of a tile.
 int64_t halo_of(const Sm90StageParams& k) {
   return round_up<int64_t>((k.sizes.taps - 1) * int64_t{k.sizes.step}, 8);
 }
 
-// Positions of a stage: as many more as rows begin behind a boundary.
+// Positions of a stage: as many more as rows begin after a boundary.
 int width_of(int positions, int element, int classes) {
   return round_up(positions + (classes > 1 ? 16 / element : 0), 16 / element);
 }
@@ -40,12 +40,12 @@ int64_t rows_at(const Sm90StageParams& k) {
   return k.columns.first_u * k.sizes.stride - k.sizes.padding;
 }
 
-// Whether a warp's rows of y begin on so few bytes that windows are better: of float32 4, of 16-bit types 2.
+// Whether a warp's rows of y are aligned so little that windows are better: 4 bytes, or 2 in 16-bit types.
 bool wants_windows(const Sm90StageParams& k) {
   return (rows_at(k) | k.sizes.lout) % 2 != 0;
 }
 
-// The stride, where lanes have outputs that lie together and rows of y begin on whole units of them; else 0.
+// The stride, if lanes have outputs that are contiguous and rows of y begin on whole units of them; else 0.
 int straight_of(const Sm90StageParams& k, int row_blocks, int parts, int element) {
   const bool takes = k.sizes.stride == 1 || k.sizes.stride == 2 || k.sizes.stride == 4 || k.sizes.stride == 8;
   if (!takes || k.sizes.phases != k.sizes.stride || k.tma.tap_group == 0 || parts == 2) return 0;
@@ -59,17 +59,17 @@ int straight_of(const Sm90StageParams& k, int row_blocks, int parts, int element
   return (first + k.sizes.stride / 2) % vector == 0 ? k.sizes.stride : 0;
 }
 
-// Whether windows are staged as they lie in y: float32 where the stride is 1. From lanes with 4 neighbouring
-// outputs only where rows begin on two of them; then there need not be windows, and where sums are long the
-// products that windows have twice, one in 16, take more time than they save.
+// Whether windows are staged as they lie in y: float32 with stride 1. If lanes have 4 neighbouring outputs,
+// only when rows begin on two of them; windows are not needed then, and if sums are long, the products that
+// windows compute twice, one in 16, take more time than they save.
 bool shifts(const Sm90StageParams& k, int parts, int element) {
   if (element != 4 || parts == 2 || k.sizes.stride != 1 || k.sizes.block_couts != kSm90Rows) return false;
   if (k.tma.tap_group == 0) return wants_windows(k);
   return !wants_windows(k) && k.grid.slabs * k.sizes.taps <= kFewProducts;
 }
 
-// Half tiles with windows overlap by what a window may begin late: it begins on a multiple of 8 elements of
-// y, of float32 a whole sector. Their first positions are those of whole 16 bytes of x.
+// Half tiles with windows overlap by as much as a window may begin late: it begins on a multiple of 8
+// elements of y, in float32 a whole sector. Their first positions are those of whole 16 bytes of x.
 void set_tiles(Sm90StageParams& k, const Sm90WarpgroupTile& tile, int element) {
   constexpr int kUnit = 8;
   const int vector = 16 / element, all = tile.positions() * k.sizes.stride;
@@ -111,13 +111,13 @@ bool sm90_copies_rows(const Sm90Plan& plan, const Problem& p) {
   const core::Size row = core::Size(k.sizes.x_step[1]) * layout.element;
   if (row * std::max<int64_t>(classes, k.sizes.cin_group) >= kStep) return false;
   if (p.n > 1 && core::Size(k.sizes.x_step[0]) * layout.element >= kStep) return false;
-  return p.cin >= classes;  // else a map has no rows
+  return p.cin >= classes;  // otherwise a map has no rows
 }
 
 bool sm90_tma_takes(const Sm90Plan& plan, const Problem& p) {
   const Sm90StageParams& k = plan.params;
   if (k.sizes.skewed || k.pass.partial || !sm90_copies_rows(plan, p)) return false;
-  // Its second row block would be the first again, for nothing.
+  // Its second row block would repeat the first, for nothing.
   if (k.sizes.row_blocks < sm90_tile(plan.config).row_blocks) return false;
   const Sm90Layout layout = sm90_layout(plan.mode, plan.config.scaled);
   const int classes = sm90_row_classes(k, 16 / layout.element);

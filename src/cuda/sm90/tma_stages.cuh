@@ -1,20 +1,20 @@
-// The stages where x comes by tensor copies. Positions are the rows of wgmma, packed weights its columns:
+// The stages if x comes by tensor copies. Positions are the rows of wgmma, packed weights are its columns:
 //
 //   for each group, run of row blocks, and, as they are free, tile of 128 positions:         one warpgroup
 //     for each 16 channels (of 16-bit types and split operands 32):                           one raw stage
-//       1 lane has boxes of x copied, 128 + halo positions, zeros where there is no x
-//       operands are made of them: in registers, or, for any taps and rows, in shared memory
+//       1 lane issues copies of boxes of x, 128 + halo positions, zeros where there is no x
+//       they become operands: in registers or, for any taps and rows, in shared memory
 //       for each tap j:  sums[u][row] += x[u - j][channels] * packed[row][channels, j]        wgmma
 //     y[n, cout, stride*u + a*dilation - padding] = sums[u][cout, a] + bias[cout]
 //
-// Split operands: tiles of 64 positions, 2 a lane, one row block, three sets of sums.
+// Split operands: tiles of 64 positions, 2 for each lane, one row block, three sets of sums.
 //
 // A lane has 4 neighbouring positions u, as rows 8 apart of two wgmma: the operands of neighbouring taps are
-// then the same registers in another order. Where all weights fit in shared memory, the two or three
-// warpgroups of a block go from tile to tile apart from each other, and one multiplies while another stores;
-// else they take neighbouring tiles together and share a ring of slabs.
+// then the same registers in another order. If all weights fit in shared memory, the two or three warpgroups
+// of a block go from tile to tile independently, and one multiplies while another stores; otherwise they take
+// neighbouring tiles together and share a ring of slabs.
 //
-// A stage's rows are no longer than they must be: L2 is asked for 64 bytes at a time.
+// A stage's rows are no longer than necessary, because L2 delivers 64 bytes at a time.
 #pragma once
 
 #include "cuda/sm90/kernel.cuh"
@@ -34,7 +34,7 @@ struct TmaStages {
   using Product = TileLoop<S>;
   using Writer = TileWriter<S>;
 
-  // Of a warp that loads elements one by one all lanes arrive, as they do where they read them.
+  // In a warp that loads elements one by one, all lanes arrive; so they do where they read them.
   __device__ static Arrivals arrivals(const Params& p) {
     const int lanes = p.source.by_elements ? 32 : 1;
     return {lanes, S::kReaders * lanes, S::kRowBlocks, S::kConsumers / 32};

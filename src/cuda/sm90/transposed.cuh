@@ -1,4 +1,4 @@
-// The kernels of cuda.sm90.dense, as its plans name them.
+// The kernels of cuda.sm90.dense, under the names that its plans use.
 #pragma once
 
 #include "cuda/sm90/gather_stages.cuh"
@@ -17,8 +17,8 @@ void set_tma(Sm90Functions& f) {
 template <class Mode, int Tile = 0>
 void set_gather(Sm90Functions& f) {
   constexpr Sm90Tile kTile = kSm90Tiles[Tile];
-  // What is split or scaled takes the registers of 256 columns a warpgroup for a second set of sums, or for x
-  // on its way.
+  // Split or scaled operands need the registers of 256 columns in a warpgroup for a second set of sums, or
+  // for x on its way.
   if constexpr (kTile.n < 256 || (Mode::kParts == 1 && !kIsScaled<Mode>)) {
     f.gather[Tile] = kernel<GatherStages<GatherShape<Mode, kTile.row_blocks, kTile.n>>>;
   }

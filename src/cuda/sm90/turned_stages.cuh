@@ -1,13 +1,13 @@
-// The stages of cuda.sm90.blocked where channel blocks are made in shared memory, of 16-bit types:
+// The stages of cuda.sm90.blocked if channel blocks are made in shared memory, for 16-bit types:
 //
 //   for each tile of columns, slab of 32 channels, group of taps:
-//     a lane has raw rows of x copied, [channel][position]                       a stage of the ring of rows
+//     a lane issues copies of raw rows of x, [channel][position]                 a stage of the ring of rows
 //     1 or 2 warps turn them, 8 channels x 32 positions at once, by ldmatrix and stmatrix:
 //                                                                                [channel block][position]
-//     lanes bring weights, 2 warpgroups multiply                                 as in blocked_stages.cuh
+//     lanes load weights, 2 warpgroups multiply                                  as in blocked_stages.cuh
 //
-// A turned stage is what a pass over x and a bulk copy would bring, without x's way to memory and back. What
-// binds: the tensor cores, or with one or two taps the warps that turn, at 16 bytes a cycle each.
+// A turned stage is what a pass over x and a bulk copy would bring, but x does not go to memory and back. The
+// tensor cores bind or, with one or two taps, the warps that turn, at 16 bytes a cycle each.
 #pragma once
 
 #include "cuda/device/ptx/stmatrix.cuh"
@@ -18,8 +18,8 @@ namespace tconv::cuda::sm90 {
 
 template <class M, int RowBlocks, int N>
 struct TurnedShape : ChannelBlockShape<M, RowBlocks, N> {
-  // ptxas needs 96 registers where two blocks share an SM, so that they have one warp that turns, beside the
-  // one of copies.
+  // ptxas needs 96 registers if two blocks share an SM, so these have only one warp that turns, beside the
+  // one that issues copies.
   static constexpr int kTurners = sm90_turners(N);
 };
 
@@ -28,7 +28,7 @@ struct TurnedShape : ChannelBlockShape<M, RowBlocks, N> {
 // Which rows a stage holds.
 struct RawPlace {
   int n, start;           // sample; position of the stage's first column, on 16 bytes of x
-  int channel, channels;  // of the group, the slab's first one; how many of the slab there are
+  int channel, channels;  // the slab's first channel in the group; how many of the slab exist
 
   template <class S>
   __device__ static RawPlace of(const Sm90TurnedParams& p, const Block& block, const Cursor& c, S) {
@@ -57,7 +57,7 @@ struct RawRing {
   __device__ uint32_t stage(int i) const { return rows + i * stage_bytes; }
 };
 
-// Fills the ring of raw rows, by tensor copies: the part of one lane.
+// Fills the ring of raw rows by tensor copies: the part of one lane.
 template <class S>
 class RawSource {
  public:
@@ -88,8 +88,8 @@ class RawSource {
   RawRing ring_;
 };
 
-// Turns stages of raw rows into stages of channel blocks: the part of one warp. Where there are no tensor
-// copies it loads its rows itself, element by element.
+// Turns stages of raw rows into stages of channel blocks: the part of one warp. If there are no tensor
+// copies, it loads its rows itself, element by element.
 template <class S>
 class Turner {
  public:
@@ -122,7 +122,7 @@ class Turner {
   using Word = typename S::Mode::Word;
   static_assert(sizeof(Word) == 2);
 
-  // A channel block's rows as copies would bring them.
+  // The rows of a channel block, as copies would bring them.
   __device__ void fill(int stage, int block, const RawPlace& place) const {
     const Sm90RawSource& raw = p_.raw;
     unsigned char* const regions = shared_ + raw.shared + stage * raw.stage_bytes;
@@ -145,7 +145,8 @@ class Turner {
     __syncwarp();
   }
 
-  // A channel block. Lane i has row i%8, a channel, of four matrices of 8 positions, and stores position i.
+  // Turns a channel block. Lane i has row i%8, a channel, of four matrices of 8 positions, and stores
+  // position i.
   __device__ void turn(uint32_t from, uint32_t to, int block) const {
     const Sm90RawSource& raw = p_.raw;
     from += (8 * block + lane_ % 8) * raw.box * 2 + lane_ / 8 * 16;
@@ -203,7 +204,7 @@ struct TurnedStages : ChannelBlockStages<S, Sm90TurnedParams, S::kTurners> {
       if (warp <= S::kTurners) Turner<S>(p, block, shared, warp - 1).run(rings);
       return;
     }
-    // Lanes that wait for different barriers.
+    // Different lanes wait for different barriers.
     const int lane = threadIdx.x % 32;
     if (lane < S::kRowBlocks) {
       PackedSource<S>(p, block, shared, lane).template run<ColumnTiles>(rings);

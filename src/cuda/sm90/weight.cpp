@@ -111,7 +111,7 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   if (Support takes = sm90_weight_supports(p); !takes.ok) return takes;
   return supports_searched(
       kSm90Weight, p, device, options, [&] { return sm90_weight_search(p, device).blocks > 0; },
-      "no two stages fit shared memory");
+      "no two stages fit in shared memory");
 }
 
 std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,

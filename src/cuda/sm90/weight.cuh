@@ -8,7 +8,7 @@
 
 namespace tconv::cuda::sm90::weight {
 
-// What the sources are told of a shape: ci is a column of the product here.
+// What the sources need to know of a shape: ci is a column of the product here.
 template <class S>
 struct SourceShape {
   using Mode = typename S::Mode;
@@ -83,7 +83,7 @@ struct Product {
           product<typename S::Mode::T>(sums[b], a[b], b_at, accumulate);
         }
         ptx::wgmma_commit();
-        // The next ones come meanwhile. None behind the last step: a load that nobody uses may still be on
+        // The next ones arrive meanwhile. None after the last step: a load that nobody uses might still be on
         // its way when the slot is released.
         if (left > 1) {
           on += p.stride * kWeightStepBytes;
@@ -97,8 +97,8 @@ struct Product {
     }
   }
 
-  // Adds the sums to the split's part, or stores them. Whether one may have come from a product that does not
-  // exist.
+  // Adds the sums to the split's part, or stores them. Returns whether one may include a product that does
+  // not exist.
   __device__ bool finish(const WeightParams& p, const Place& at, int warpgroup, bool first) const {
     using Mode = typename S::Mode;
     using T = typename Mode::T;
@@ -134,7 +134,7 @@ struct Product {
   }
 };
 
-// The thread's suspicious sums of all chains once more.
+// Recomputes the thread's suspicious sums over all chains.
 template <class S>
 __device__ __noinline__ void repair(const WeightParams& p, int warpgroup, int64_t first, int64_t end) {
   const Place at = sm80::weight::place_of(p, S::kRows);
@@ -164,7 +164,7 @@ __device__ inline void bring(const Sm90WeightParams& params, const Place& at, co
     }
     y.copy(stage, slot + params.x_bytes);
     ptx::copy_async_arrive(full);
-    ptx::barrier_arrive(full);  // of what was stored element by element
+    ptx::barrier_arrive(full);  // for what was stored element by element
     place.advance(params.slots);
   }
   ptx::copy_async_commit();

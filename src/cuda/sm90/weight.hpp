@@ -1,6 +1,6 @@
-// cuda.sm90.weight: the weight gradient on wgmma. The loop nest, the blocks of (co, phase, tap) and the
+// cuda.sm90.weight: the weight gradient by wgmma. The loop nest, the blocks of (co, phase, tap) and the
 // pieces of positions are those of cuda/sm80/weight.hpp; here blocks of (co, phase, tap) are the rows of
-// wgmma, which come from registers, and ci its columns, which it reads in shared memory:
+// wgmma, which come from registers, and ci are its columns, which it reads in shared memory:
 //
 //   for tile of (co, phase, tap) (rows) x ci (columns), split:        a block of threads
 //     warpgroup 0, for stage of positions (n, i) of the split:
@@ -10,11 +10,11 @@
 //     at most kSm90WeightChain wgmma on a sum, then it is added to the split's own part
 //   a second kernel adds the parts of all splits in order
 //
-// A slot: x in blocks of 128 bytes of positions, [block][ci][128 bytes], swizzled by 128 bytes, rounded to
-// tf32 (to nearest) on the way; behind it dy's rows, as they lie in memory from the last sixteen bytes before
-// their first element on. Stride, tap, phase and padding are places in a row of dy.
+// A slot: x in blocks of 128 bytes of positions, [block][ci][128 bytes], swizzled by 128 bytes and rounded to
+// tf32 (to nearest) on the way; then the rows of dy, as they lie in memory from the last 16-byte boundary
+// before their first element on. Stride, tap, phase and padding are places in a row of dy.
 //
-// Bits do not depend on how x comes: by elements it is rounded alike.
+// The bits do not depend on how x is loaded: element by element it is rounded in the same way.
 #pragma once
 
 #include "cuda/sm80/weight.hpp"
@@ -25,7 +25,7 @@ namespace tconv::cuda {
 extern const plan::KernelEntry kSm90Weight;
 
 inline constexpr int kSm90WeightBlock = 128;   // bytes of positions of a block of x
-inline constexpr int kSm90WeightChain = 2048;  // wgmma on a sum: 4096 were off by 2.1e-4, of one sign
+inline constexpr int kSm90WeightChain = 2048;  // wgmma on a sum: 4096 were off by 2.1e-4, all of one sign
 inline constexpr int kSm90WeightMaxSlots = 8, kSm90WeightBarriers = 1024;  // and bytes before the slots
 inline constexpr int kSm90WeightProducers = 128, kSm90WeightWarpgroups = 2;
 inline constexpr int kSm90WeightThreads = kSm90WeightProducers + 128 * kSm90WeightWarpgroups;

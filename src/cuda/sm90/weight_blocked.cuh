@@ -17,7 +17,7 @@ struct Barriers {
 };
 
 // A slot: [part][row block][...] of x, then [part] of dy. Row blocks and planes that do not exist keep
-// whatever is there: their sums are no one's.
+// whatever is there: nothing uses their sums.
 template <class S>
 __device__ inline void bring(const Sm90WeightBlockedParams& p, const Place& at, const Barriers& barriers,
                              uint32_t slots, int first, int end) {
@@ -94,7 +94,7 @@ struct Product {
   }
 };
 
-// Operands of one part: sums grow for a chain of stages.
+// Operands of one part: sums accumulate over a chain of stages.
 template <class S>
 __device__ inline void multiply(const Sm90WeightBlockedParams& p, const Place& at, const Barriers& barriers,
                                 uint32_t slots, int first, int end) {
@@ -114,7 +114,7 @@ __device__ inline void multiply(const Sm90WeightBlockedParams& p, const Place& a
       ptx::wgmma_fence();
       product.multiply(slots + place.at * p.slot_bytes, warpgroup, 0, 0);
       ptx::wgmma_commit();
-      ptx::wgmma_wait<1>();  // for the stage before, whose slot is free then
+      ptx::wgmma_wait<1>();  // waits for the stage before, whose slot is then free
       if (before >= 0 && threadIdx.x % 128 == 0) ptx::barrier_arrive(barriers.empty(before));
       before = place.at;
       place.advance(p.slots);
@@ -130,7 +130,7 @@ __device__ inline void multiply(const Sm90WeightBlockedParams& p, const Place& a
   } while (stage < end);
 }
 
-// Of three parts: the sums of a stage, products of low places first, are added to a total.
+// Operands of three parts: the sums of a stage, products of low parts first, are added to a total.
 template <class S>
 __device__ inline void multiply_parts(const Sm90WeightBlockedParams& p, const Place& at,
                                       const Barriers& barriers, uint32_t slots, int first, int end) {

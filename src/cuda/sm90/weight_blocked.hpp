@@ -1,6 +1,6 @@
-// cuda.sm90.weight_blocked: the weight gradient of many channels. A pass writes x and dy as wgmma reads its
-// operands; the main kernel takes both by tensor copies, so that none of its warps converts or shifts
-// anything:
+// cuda.sm90.weight_blocked: the weight gradient for many channels. A pass writes x and dy in the form in
+// which wgmma reads its operands; the main kernel loads both by tensor copies, so that none of its warps
+// converts or shifts anything:
 //
 //   dw[ci,co,k] = sum over n, i of x[n,ci,i] * dy[n,co,o],  o = stride*i + dilation*k - padding
 //
@@ -18,20 +18,20 @@
 //     at most kSm90WeightChain wgmma on a sum, then it is added to the split's own part
 //   a second kernel adds the parts of all splits in order
 //
-// Positions of all samples lie on one axis, `pitch` of them for each sample; x and dy are zero where they
-// have no element, and `pitch` is such that a shift never meets another sample's. With more planes there are
-// fewer shifts, but more bytes to write. Layouts (workspace):
+// The positions of all samples lie on one axis, `pitch` of them for each sample; x and dy are zero where they
+// have no element, and `pitch` is such that a shift never meets another sample's elements. With more planes
+// there are fewer shifts, but more bytes to write. Layouts (workspace):
 //
 //   16-bit types: [part][group][8 planes][position][plane], any shift is a step of 16 bytes
 //   tf32:         [group][plane][position], where shifts must be multiples of 4
 //
-// ieee float32 has three parts of bfloat16, which hold all 24 bits: v = high + middle/2^8 + low/2^16. Six
-// products, of parts whose places add up to at most two, are off by 2^-24 of |x*dy|. Those of the lowest
-// place come first and are divided by 2^8 before the next ones are added, so that only the high ones meet
-// large sums, which the tensor cores truncate. A stage's sums are added to a total in float32.
+// ieee float32 has three parts of bfloat16, which hold all 24 bits: v = high + middle/2^8 + low/2^16. The six
+// products of parts whose ranks (0, 1, 2) add up to at most two are off by 2^-24 of |x*dy|. Those of the
+// lowest rank come first and are divided by 2^8 before the next ones are added, so that only the high ones
+// meet large sums, which the tensor cores truncate. The sums of a stage are added to a total in float32.
 //
-// A zero that stands for no element makes NaN of an infinite one; such sums are made again from the products
-// that exist (of ieee float32 also where they are infinite, since rounding a part may overflow).
+// A zero that stands for no element makes NaN of an infinite one; such sums are recomputed from the products
+// that exist (for ieee float32 also if they are infinite, since rounding a part may overflow).
 #pragma once
 
 #include "cuda/device/arithmetic.hpp"
@@ -44,7 +44,7 @@ namespace tconv::cuda {
 
 extern const plan::KernelEntry kSm90WeightBlocked;
 
-// Two warpgroups multiply, a thread of the third copies.
+// Two warpgroups multiply; a thread of the third copies.
 inline constexpr int kSm90WeightBlockedThreads = 384;
 inline constexpr int kSm90WeightBlockedMaxSlots = 8;
 inline constexpr int kSm90WeightBlockedBarriers = 1024;  // bytes before the slots
@@ -75,14 +75,14 @@ constexpr Sm90WeightBlockedLayout weight_blocked_layout(Arithmetic mode) {
   return {64, 1, 1, 8, 1};
 }
 
-// Sums of ieee take twice the registers.
+// Sums for ieee take twice the registers.
 constexpr bool weight_blocked_has(Arithmetic mode, int shape) {
   const Sm90WeightBlockedShape s = kSm90WeightBlockedShapeTable[shape];
   return mode != Arithmetic::f64 && (mode != Arithmetic::ieee || s.row_blocks * s.columns <= 192);
 }
 
-// One operand's part of the pass. Unit e of a row is position `first` + e (times the positions of a unit) of
-// the axis of all samples, of the planes that the row has. Places in a row of `from` have 31 bits.
+// One operand's part of the pass. Unit e of a row is position `first` + e (times the positions of a unit) on
+// the axis of all samples, for the planes of the row. Places in a row of `from` have 31 bits.
 struct Sm90WeightPassOperand {
   const void* from;
   void* to;
@@ -103,7 +103,7 @@ struct Sm90WeightPassParams {
 
 struct Sm90WeightBlockedParams {
   TensorMap x_map, y_map;
-  const void* x;  // as the problem has them, for sums that are made again
+  const void* x;  // the problem's own, for sums that are recomputed
   const void* y;
   void* output;
   void* parts;  // of all splits
@@ -121,7 +121,7 @@ struct Sm90WeightBlockedParams {
   int32_t row_tiles, column_tiles, tiles, splits, chain;
   int32_t slots, slot_bytes;
   int32_t x_box, y_box;  // planes of a tensor copy
-  bool direct;           // one split: the last sums go to dw, those before to its part
+  bool direct;           // one split: the last sums go to dw, earlier ones to its part
   Divisor by_taps, by_x_planes, by_y_planes, by_pitch;
 };
 

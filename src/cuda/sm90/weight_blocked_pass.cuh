@@ -1,4 +1,4 @@
-// The pass of cuda.sm90.weight_blocked: x and dy into planes, as wgmma reads them. Bound by memory.
+// The pass of cuda.sm90.weight_blocked: writes x and dy as planes, as wgmma reads them. Memory binds.
 #pragma once
 
 #include "cuda/device/divide.cuh"
@@ -9,15 +9,15 @@
 
 namespace tconv::cuda::sm90::weight_blocked {
 
-// A mode: sixteen bytes of each part are made of kPlanes planes at a position, or of kPositions of a plane. A
-// thread of the pass makes them of kRows rows and kEach places.
+// A mode: sixteen bytes of each part hold kPlanes planes at one position, or kPositions of one plane. A
+// thread of the pass makes them for kRows rows and kEach places.
 template <class Storage>
 struct HalfMode {
   using T = Storage;
   using Word = uint16_t;
   static constexpr Arithmetic kMode = std::is_same_v<T, __half> ? Arithmetic::f16 : Arithmetic::bf16;
   static constexpr int kParts = 1, kPlanes = 8, kPositions = 1, kRows = 1, kEach = 2;
-  // What is multiplied may be infinite where operand() is not.
+  // The value that is multiplied may be infinite although operand() is finite.
   static constexpr bool kRounds = false;
   __device__ static void units(const Word (&v)[8], uint4 (&parts)[1]) {
     auto pair = [&](int i) { return v[2 * i] | static_cast<uint32_t>(v[2 * i + 1]) << 16; };
@@ -49,8 +49,8 @@ struct IeeeMode {
   static constexpr float kUp = 0x1p8f, kDown = 0x1p-8f;
   static constexpr bool kRounds = true;
   __device__ static uint32_t bits(__nv_bfloat162 v) { return *reinterpret_cast<const uint32_t*>(&v); }
-  // Each part to nearest; what it leaves is exact in float32, and 2^8 times larger the next part, so that
-  // parts of small numbers have all their bits. The rest of an infinite number is NaN.
+  // Each part is rounded to nearest; what it leaves is exact in float32 and, times 2^8, becomes the next
+  // part, so that the parts of small numbers have all their bits. The rest of an infinite number is NaN.
   __device__ static void split(float left, float right, uint32_t (&parts)[3]) {
 #pragma unroll
     for (int part = 0; part < 3; ++part) {
@@ -76,7 +76,7 @@ struct IeeeMode {
   }
 };
 
-// The sample and position of a place on the axis of all samples; none where it has no element.
+// The sample and position at a place on the axis of all samples; none if there is no element.
 struct AxisPlace {
   int n, u;
   __device__ AxisPlace(const Sm90WeightPassParams& p, int at) {
@@ -122,8 +122,8 @@ __device__ inline void set_planes(Plane<Word> (&planes)[Count], const Sm90Weight
   }
 }
 
-// A thread makes some units, all loads under way together. Of several rows where a row is one plane: what one
-// phase leaves of a sector of dy, the next ones take from the L1 cache.
+// A thread makes some units, with all loads under way together; of several rows if a row is one plane: what
+// one phase leaves of a sector of dy, the next ones take from the L1 cache.
 template <class Mode>
 __global__ void __launch_bounds__(kSm90WeightPassThreads)
     pass_kernel(const __grid_constant__ Sm90WeightPassParams p) {

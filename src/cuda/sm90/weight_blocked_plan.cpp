@@ -82,12 +82,12 @@ bool set_tiles(Sm90WeightBlockedPlan& plan, const Problem& p, const core::Device
   return k.slots >= 2;
 }
 
-// One operand's rows of a chunk of so many positions behind `front` ones.
+// One operand's rows for a chunk of this many positions after `front` others.
 int64_t set_operand(Sm90WeightPassOperand& o, const Sm90WeightBlockedLayout& layout, int64_t positions,
                     int front, int64_t groups) {
   const int64_t planes = int64_t{o.channels} * o.planes;
   o.rows = static_cast<int>(ceil_div(planes, layout.unit_planes));
-  // Rows begin on whole lines: on 16 bytes alone tensor copies take 1.7 times as long.
+  // Rows begin on whole lines: if they begin on 16 bytes only, tensor copies take 1.7 times as long.
   o.row_units = round_up<int64_t>(ceil_div(front + positions, layout.unit_positions), 8);
   o.part_units = groups * o.rows * o.row_units;
   const int64_t thread_rows = layout.unit_planes == 1 ? 4 : 1, thread_units = layout.unit_planes == 1 ? 1 : 2;
@@ -136,8 +136,8 @@ bool set_pass(Sm90WeightBlockedPlan& plan, const Problem& p) {
   return pass.x.blocks + pass.y.blocks < int64_t{1} << 31;
 }
 
-// Rates of one H200, in its units a second or a cycle. A warpgroup waits for its wgmma three times a stage
-// where operands have parts.
+// Rates of one H200, in its units in a second or a cycle. A warpgroup waits for its wgmma three times in each
+// stage if operands have parts.
 constexpr double kClock = 1.57e9, kL2BytesPerCycle = 46, kTensorShare = 0.97, kPartsShare = 0.92;
 constexpr double kPassBytes = 2.6e12, kDramBytes = 3.6e12, kLaunch = 2.5e-6;
 
@@ -147,7 +147,7 @@ void set_cost(Sm90WeightBlockedPlan& plan, const Problem& p, const core::DeviceI
   const Sm90WeightBlockedShape shape = plan.shape();
   const int steps = layout.row_bytes() / layout.parts / kWeightStepBytes;
   const double tensor = steps * layout.products * 2.0 * shape.row_blocks * shape.columns / 2;
-  // Rows of 128 bytes that begin anywhere (shifts of tf32) take two lines.
+  // Rows of 128 bytes that begin anywhere (shifts in tf32) take two lines.
   const double lines = layout.unit_planes == 1 && k.taps > 1 && k.shift % 32 != 0 ? 3 : 1;
   const double l2 =
       (2.0 * shape.row_blocks * k.x_box * lines + k.y_box) * layout.row_bytes() / kL2BytesPerCycle;
@@ -166,12 +166,12 @@ void set_cost(Sm90WeightBlockedPlan& plan, const Problem& p, const core::DeviceI
       element * (x_all + y_all) + written * double(plan.positions) * double(p.groups) *
                                       (double(k.cin_group) * k.x_planes + double(k.cout_group) * k.y_planes);
   c.pass = plan.chunks * kLaunch + bytes / kPassBytes;
-  // What the pass wrote and L2 has not kept is read from memory.
+  // What the pass wrote and L2 did not keep is read from memory.
   const double planes = double(plan.x_bytes + plan.y_bytes) * plan.chunks;
   const double dram = std::max(0.0, planes - 0.5 * double(device.l2_bytes)) / kDramBytes;
   const double part = double(plan.part_bytes);
   c.sum = k.direct ? 0 : kLaunch + part / 1.5e12;
-  // A block's first stage waits for memory, and its sums leave behind its last one.
+  // A block's first stage waits for memory, and its sums leave after the last one.
   const double wide = shape.row_blocks * shape.columns;
   const double end = k.direct ? 6.0e-6 + wide * 0.04e-6 : 4.0e-6 + wide * 0.015e-6;
   const double ends = turns * end + part / 2.5e12;
@@ -201,7 +201,7 @@ Sm90WeightBlockedPlan without_splits(const Problem& p, const core::DeviceInfo& d
   return plan;
 }
 
-// Keeps the cheapest number of splits of a plan that fits.
+// Keeps the plan with the cheapest number of splits, of those that fit.
 void try_splits(Sm90WeightBlockedPlan& best, const Sm90WeightBlockedPlan& unsplit, const Problem& p,
                 const core::DeviceInfo& device) {
   Sm90WeightBlockedPlan plan = unsplit;

@@ -45,7 +45,7 @@ Sm90WeightBlockedPlan sm90_weight_blocked_plan_of(const core::Problem&, const co
 Sm90WeightBlockedPlan sm90_weight_blocked_plan(const core::Problem&,
                                                const core::DeviceInfo&);  // the cheapest
 
-// Of chunk `chunk`: what changes from the first one.
+// For chunk `chunk`: what differs from the first one.
 void set_chunk(Sm90WeightBlockedPlan& plan, int chunk);
 Sm90WeightBlockedSumParams sm90_weight_blocked_sum(const Sm90WeightBlockedPlan& plan);
 

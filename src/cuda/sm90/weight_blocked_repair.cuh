@@ -1,5 +1,5 @@
-// Which dw a sum of cuda.sm90.weight_blocked is, and sums that are made again: where x or dy is not finite, a
-// zero that stands for no element makes NaN of what is no product.
+// Which element of dw a sum of cuda.sm90.weight_blocked is, and sums that are recomputed: if x or dy is not
+// finite, a zero that stands for no element makes NaN of what is no product.
 #pragma once
 
 #include "cuda/device/divide.cuh"
@@ -17,7 +17,7 @@ struct Shape {
   static constexpr int kRowBlocks = RowBlocks, kN = N, kRows = 128 * RowBlocks;
   static constexpr int kPositions = kLayout.positions, kParts = kLayout.parts,
                        kRowBytes = kLayout.row_bytes();
-  static constexpr int kPitch = N + 8;  // floats of a staged row: stores of two are free of conflicts
+  static constexpr int kPitch = N + 8;  // floats of a staged row: stores of two have no bank conflicts
   static_assert(kLayout.unit_planes == M::kPlanes && kLayout.unit_positions == M::kPositions &&
                 kParts == M::kParts);
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -37,7 +37,7 @@ __device__ inline void store_shared4(uint32_t to, float v) {
   asm volatile("st.shared.f32 [%0], %1;\n" ::"r"(to), "f"(v) : "memory");
 }
 
-// The part of the problem that a block of threads has: first row block, first dy plane.
+// A block's part of the problem: first row block, first plane of dy.
 struct Place {
   int tile, split, group, row_block, column;
   __device__ Place(const Sm90WeightBlockedParams& p, int row_blocks, int columns) {
@@ -60,7 +60,7 @@ struct RowBlock {
   }
 };
 
-// ci and the part of k that a row of the product says; k < 0: no one's row.
+// ci and the part of k for a row of the product; k < 0: the row belongs to no output.
 struct TapOfRow {
   int ci, k;
   __device__ TapOfRow(const Sm90WeightBlockedParams& p, int block, int inside) {
@@ -122,9 +122,9 @@ __device__ inline float exact_sum(const Sm90WeightBlockedParams& p, const Place&
   return sum;
 }
 
-// Whether an operand that is not finite meets the zeros which stand for none, so that a sum may be NaN of no
-// product: x where there is no dy, or dy where there is no x. By all lanes of a warp; of few positions of a
-// sample, those at its ends.
+// Whether an operand that is not finite meets zeros that stand for none, so that a sum may be NaN without any
+// product: x where there is no dy, or dy where there is no x. Called by all lanes of a warp; it looks at few
+// positions of a sample, those at its ends.
 template <class S>
 __device__ inline bool meets_zeros(const Sm90WeightBlockedParams& p, const Place& at, const TapOfRow& row,
                                    const Column& column) {
@@ -155,9 +155,9 @@ __device__ inline bool meets_zeros(const Sm90WeightBlockedParams& p, const Place
   return __any_sync(~0u, found);
 }
 
-// Makes sums of a row once more, of all chunks so far: those that lanes have marked, bit c for column lane +
-// 32*c. They replace the staged ones. nan: of the marked, those that are NaN; they stay so where only
-// products can have made them.
+// Recomputes the sums of a row that lanes have marked, over all chunks so far; bit c is for column lane +
+// 32*c. They replace the staged ones. nan: those of the marked sums that are NaN; they stay NaN if only
+// products can have made them so.
 template <class S>
 __device__ __noinline__ void repair(const Sm90WeightBlockedParams& p, int block, int inside, uint32_t marked,
                                     uint32_t nan, uint32_t staged) {
@@ -171,7 +171,8 @@ __device__ __noinline__ void repair(const Sm90WeightBlockedParams& p, int block,
       const Column column(p, at.column + at_column);
       const bool there = row.k + column.a < p.k;
       const bool is_nan = __shfl_sync(~0u, nan >> c & 1, at_column % 32) != 0;
-      // Where all is NaN, so are the first products. The parts of an infinite number in ieee float32 are NaN.
+      // If everything is NaN, so are the first products. The parts of an infinite number in ieee float32 are
+      // NaN.
       float sum = there ? exact_sum<S, 1>(p, at, row, column, 0, 32) : 0;
       const bool right =
           there && (sum != sum || (S::kParts == 1 && is_nan && !meets_zeros<S>(p, at, row, column)));

@@ -12,7 +12,7 @@ __device__ inline bool suspicious(float v) {
   return Mode::kRounds ? !is_finite(v) : v != v;
 }
 
-// Of sum i of row block b of a thread (wgmma's accumulator).
+// The place of sum i in row block b of a thread (wgmma's accumulator).
 template <class S>
 struct SumPlace {
   int block, inside, column;
@@ -44,9 +44,9 @@ __device__ inline void store_part(const Sm90WeightBlockedParams& p, const Place&
   }
 }
 
-// The last sums of a chunk, by way of shared memory: neighbouring lanes have neighbouring columns, and a row
-// takes few instructions, which a block that has little to multiply must first fetch. To the split's part, or
-// to dw. Sums that may come from a product that does not exist are made again.
+// The last sums of a chunk, through shared memory: neighbouring lanes then have neighbouring columns, and a
+// row takes few instructions, which matters because a block with little to multiply must first fetch them.
+// They go to the split's part or to dw. Sums that may include a product that does not exist are recomputed.
 template <class S>
 __device__ inline void store_last(const Sm90WeightBlockedParams& p, const Place& at, int warpgroup,
                                   const float (&sums)[S::kRowBlocks][S::kN / 2], bool first,
@@ -112,9 +112,9 @@ __device__ inline void store_last(const Sm90WeightBlockedParams& p, const Place&
 
 #endif
 
-// A block adds the parts of some fours of neighbouring columns of an x plane, of which some may be no one's,
-// for all its shifts: what they write of dw lies together. `runs` threads to each, whose runs of splits are
-// added in order.
+// A block adds the parts of some groups of four neighbouring columns of an x plane (some may belong to no
+// output) for all its shifts, because these write contiguous elements of dw. Each has `runs` threads, whose
+// runs of splits are added in order.
 template <class T>
 __global__ void __launch_bounds__(kSm90WeightSumThreads)
     sum_kernel(const __grid_constant__ Sm90WeightBlockedSumParams p) {

@@ -12,7 +12,7 @@ template <class M, int RowBlocks, int N>
 struct Shape {
   using Mode = M;
   static constexpr int kRowBlocks = RowBlocks, kN = N;
-  // As cuda/sm80/weight.cuh names them: rows are ci there.
+  // The names are those of cuda/sm80/weight.cuh: there, rows are ci.
   static constexpr int kRows = N, kColumns = 64 * kSm90WeightWarpgroups * RowBlocks;
 };
 
@@ -20,7 +20,7 @@ struct Shape {
 
 using sm80::weight::Skew;
 
-// A lane's row of dy that a row of the product is, in a slot: bytes, and its skew above them.
+// The row of dy in a slot for a row of the product: bytes, and above them its skew.
 template <class S>
 struct LaneRows {
   using T = typename S::Mode::T;
@@ -39,7 +39,7 @@ struct LaneRows {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         int c = row(warpgroup, b, half);
-        if (c >= p.rows * p.block_taps) c = 0;  // no one's row
+        if (c >= p.rows * p.block_taps) c = 0;  // a row without an element of dw
         const int tap = c / p.rows, rest = c - tap * p.rows;
         const int cout = rest / p.block_phases, phase = rest - cout * p.block_phases;
         const uint32_t place = params.x_bytes + cout * p.y_pitch +
@@ -57,8 +57,8 @@ struct LaneRows {
 };
 
 // 64 rows by 32 bytes of positions, of which a lane has 2 rows' at `at`, and 16*stride bytes on: as they lie,
-// and as an operand. Made behind the wait for the wgmma before, which the compiler may not move it over:
-// ptxas has wgmma take turns where one's operands are written while another is under way.
+// and as an operand. Computed after the wait for the wgmma before, and the compiler must not move it to
+// before that: ptxas serialises wgmma if the operands of one are written while another is under way.
 template <class Mode>
 struct RawOperand {
   static constexpr bool kHalf = sizeof(typename Mode::T) == 2;

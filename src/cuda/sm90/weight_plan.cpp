@@ -17,8 +17,8 @@ using core::ceil_div;
 using core::Problem;
 using plan::Support;
 
-// How many threads copy a line of dy, so that few are idle: about 12 instructions for a line, 5 for each
-// sixteen bytes.
+// How many threads copy a line of dy so that few are idle, counting about 12 instructions for a line and 5
+// for each sixteen bytes.
 double line_instructions(const WeightParams& k, int units, int shift) {
   const double turns = double(ceil_div(int64_t{k.block_couts} << shift, kSm90WeightProducers));
   return k.stage_pieces * (25 + turns * (12 + 5.0 * double(ceil_div(units, int64_t{1} << shift))));
@@ -70,7 +70,7 @@ StageCost stage_cost(const Sm90WeightPlan& plan, const Sm90WeightShape& shape) {
   const double steps = positions * element / double{kWeightStepBytes};
   const double products = steps * shape.row_blocks * kSm90WeightWarpgroups;
   const double tensor = products * shape.columns / 2;
-  // A warp's loads of an operand, and wgmma's of the other.
+  // A warp's loads of one operand, and wgmma's of the other.
   const double loads = element == 2 ? 8 : 4;
   const double y_bytes = double(k.block_couts) * k.stage_pieces * k.piece_pitch * element;
   const double x_bytes = double(params.box_rows) * positions * element;
@@ -114,7 +114,7 @@ void set_splits(Sm90WeightPlan& plan, const core::DeviceInfo& device, const Stag
   set_cost(plan, device, shape, stage);
 }
 
-// What every plan of a problem has.
+// What all plans of a problem have in common.
 Sm90WeightPlan begun(const Problem& p, const core::DeviceInfo& device) {
   Sm90WeightPlan plan{arithmetic_of(p), {}, {}, {}, 0, 0, 0};
   set_weight_sizes(plan.params.k, p);
@@ -137,7 +137,7 @@ Sm90WeightPlan without_splits(const Sm90WeightPlan& sized, const Problem& p, con
   return plan;
 }
 
-// Keeps the cheapest number of splits of a plan that fits.
+// Keeps the plan with the cheapest number of splits, of those that fit.
 void try_splits(Sm90WeightPlan& best, const Sm90WeightPlan& unsplit, const core::DeviceInfo& device) {
   Sm90WeightPlan plan = unsplit;
   const StageCost stage = stage_cost(plan, kSm90WeightShapeTable[plan.config.shape]);
@@ -159,7 +159,8 @@ void try_splits(Sm90WeightPlan& best, const Sm90WeightPlan& unsplit, const core:
 Support sm90_weight_supports(const Problem& p) {
   if (Support takes = weight_supports(p); !takes.ok) return takes;
   if (p.dtype == core::DType::f64) return Support::no("dtype f64: wgmma has no float64");
-  if (arithmetic_of(p) == Arithmetic::ieee) return Support::no("ieee float32: operands are not split here");
+  if (arithmetic_of(p) == Arithmetic::ieee)
+    return Support::no("ieee float32: this kernel does not split operands");
   return Support::yes();
 }
 
@@ -200,7 +201,7 @@ Sm90WeightPlan cheapest(const Problem& p, const core::DeviceInfo& device) {
           last = taps;
           int couts = static_cast<int>(std::min(p.cout_per_group(), rows));
           Sm90WeightPlan plan{};
-          for (; couts >= 1; couts /= 2) {  // fewer where their rows are long
+          for (; couts >= 1; couts /= 2) {  // fewer if their rows are long
             plan = without_splits(sized, p, device, {shape, piece, positions / piece, taps, couts, 1}, false);
             if (plan.blocks != 0) break;
           }
@@ -221,7 +222,7 @@ const Sm90WeightPlan& sm90_weight_search(const Problem& p, const core::DeviceInf
 
 double sm90_weight_least_seconds(const Problem& p, const core::DeviceInfo& device) {
   const core::Work& work = problem_work(p);
-  // wgmma makes 64 rows of a column in half a cycle, of a step's positions.
+  // wgmma computes 64 rows of a column in half a cycle, for the positions of a step.
   const double step = double{kWeightStepBytes} / shape_of(arithmetic_of(p)).element;
   const double rate = 2 * 64 * 2 * step * kTensorShare * kClock * std::max(1, device.sm_count);
   return kLaunchSeconds + kEndSeconds +

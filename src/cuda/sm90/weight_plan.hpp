@@ -30,11 +30,11 @@ struct Sm90WeightPlan {
 };
 
 plan::Support sm90_weight_supports(const core::Problem& problem);
-// Whether x as it lies can be had by tensor copies, of pieces of so many positions.
+// Whether tensor copies can bring x as it lies, in pieces of this many positions.
 bool weight_by_tensor_copies(const core::Problem& problem, int piece);
 Sm90WeightPlan sm90_weight_plan_of(const core::Problem&, const core::DeviceInfo&, const Sm90WeightConfig&);
-// The cheapest, without and with the best distance between rows of dy: as weight_search() and weight_plan();
-// what none is below.
+// The cheapest plan, without and with the best distance between rows of dy, like weight_search() and
+// weight_plan(); and a lower bound.
 const Sm90WeightPlan& sm90_weight_search(const core::Problem&, const core::DeviceInfo&);
 Sm90WeightPlan sm90_weight_plan(const core::Problem&, const core::DeviceInfo&);
 double sm90_weight_least_seconds(const core::Problem&, const core::DeviceInfo&);

@@ -1,4 +1,4 @@
-// The sources of cuda.sm90.weight: x and dy on their way to a slot. Both are run by the threads of the first
+// The sources of cuda.sm90.weight: how x and dy get into a slot. The threads of the first warpgroup run both.
 // warpgroup.
 #pragma once
 
@@ -15,7 +15,7 @@ using sm80::weight::Place;
 using sm80::weight::Piece;
 using sm80::weight::Skew;
 
-// To tf32 as a tensor copy rounds.
+// Rounds to tf32 as a tensor copy does.
 __device__ inline uint32_t to_tf32_nearest(uint32_t u) {
   uint32_t r;
   asm("cvt.rn.tf32.f32 %0, %1;\n" : "=r"(r) : "f"(__uint_as_float(u)));
@@ -31,7 +31,7 @@ class SourceX {
   __device__ SourceX(const Sm90WeightParams& p, const Place& at)
       : p_(p), channel_(at.group * p.k.cin_group + at.row), rows_(min(S::kColumns, p.k.cin_group - at.row)) {}
 
-  // By one thread: blocks of 128 bytes, zeros beyond the sample.
+  // Run by one thread: blocks of 128 bytes, zeros beyond the sample.
   __device__ void copy_tensor(int64_t stage, uint32_t to, uint32_t full) const {
     const int blocks = (p_.k.piece << p_.k.pieces_shift) / kBlock;
     ptx::barrier_arrive_expect(full, blocks * p_.box_rows * kSm90WeightBlock);
@@ -45,7 +45,7 @@ class SourceX {
     }
   }
 
-  // The same slot by elements. A thread keeps its position; positions of a stage are a power of two.
+  // Fills the same slot by elements. A thread keeps its position, a stage's positions being a power of two.
   __device__ void copy_elements(int64_t stage, uint32_t to, int thread) const {
     const int shift = p_.k.piece_shift + p_.k.pieces_shift;
     const int turns = max(1, 1 << shift >> 7);  // of 128 threads along positions
@@ -93,7 +93,7 @@ class SourceX {
   int channel_, rows_;
 };
 
-// Rows of dy, a line a piece of one cout: 2^line_shift threads copy a line, sixteen bytes each.
+// Rows of dy; a line is a piece of one cout. 2^line_shift threads copy a line, sixteen bytes each.
 template <class S>
 class SourceY {
  public:
@@ -113,7 +113,7 @@ class SourceY {
     for (int index = 0; index < p_.stage_pieces; ++index) {
       const Piece piece(p_, (stage << p_.pieces_shift) + index);
       const int64_t o = piece.i * p_.stride + skew_.origin;
-      // A line whose units all lie within the row wherever in its first sixteen bytes it begins.
+      // A line whose units all lie within the row, wherever in its first sixteen bytes it begins.
       const bool inner = piece.there && o >= kUnit - 1 && o + p_.piece_pitch <= p_.lout;
       const uint32_t sample = skew_.of_sample(piece.n);
       uint32_t place = to + line_ * p_.y_pitch + index * p_.piece_pitch * kElement;

@@ -1,11 +1,11 @@
-// PassWriter: where x is gathered, a warpgroup's sums become rows of y, or partial sums in the workspace.
+// PassWriter: if x is gathered, a warpgroup's sums become rows of y, or partial sums in the workspace.
 //
 // A warpgroup holds whole couts with all their phases, so its share of a cout's row of y is one run of
-// outputs. It stages some columns at a time as [cout][output] in shared memory, residues interleaved and
-// bias where an output has no taps, each row shifted so that its 16-byte vectors are y's, and stores vectors.
-// What a pass leaves over of its last vector begins the next pass; single elements remain at a tile's ends.
-// Where phases lie more than a stride apart a pass also leaves outputs over of which it has some phases
-// alone.
+// outputs. It stages some columns at a time as [cout][output] in shared memory, with residues interleaved,
+// the bias where an output has no taps, and each row shifted so that its 16-byte vectors are those of y; then
+// it stores vectors. What a pass leaves over of its last vector begins the next pass; single elements remain
+// at a tile's ends. If phases lie more than a stride apart, a pass also leaves over those outputs of which it
+// has only some phases.
 #pragma once
 
 #include "cuda/sm90/pass_rows.cuh"
@@ -24,7 +24,7 @@ class PassWriter : PassRows<S> {
   static constexpr bool kScaled = kIsScaled<Mode>;
   using PassRows<S>::kVector, PassRows<S>::kPass, PassRows<S>::kLeadsAt;
 
-  // The table of rows and, where phases are skewed, for each place modulo the stride its lead: its column is
+  // The table of rows; and, if phases are skewed, the lead of each place modulo the stride: its column is
   // (place - lead) / stride.
   __device__ static void prepare_rows(const Sm90GatherParams& p, const Block& block, unsigned char* shared) {
     make_rows<S>(p, block, shared, [&p](int inner, int phase, bool there) {
@@ -81,14 +81,14 @@ class PassWriter : PassRows<S> {
   __device__ static int row_block_of(const Block& block) {
     return block.run * S::kRowBlocks + (S::kRowBlocks == 2 ? threadIdx.x / 128 : 0);
   }
-  // Of the row block: the thread's rows, of registers i and, half, i + 2.
+  // In the row block: the thread's rows, for registers i and, with half, i + 2.
   __device__ int row_of(int half) const {
     return thread_ / 32 * Registers::kRows + Registers::row(thread_ % 32, 2 * half);
   }
 
   __device__ uint64_t marks() const { return weight_marks(p_, block_, row_block_); }
 
-  // The passes are unrolled: a pass's sums are registers.
+  // The passes are unrolled, because the sums of a pass are in registers.
   template <int Pass = 0>
   __device__ void store_passes(Sums& sums, T* y, int64_t first, int shift, uint4& carry, Lane lane) const {
     constexpr bool kFirst = Pass == 0, kLast = Pass == S::kN / kPass - 1;
@@ -231,7 +231,7 @@ class PassWriter : PassRows<S> {
       const auto [row, at] = place_of_register(i);
       const int64_t column = first_column + at, n = column / p_.columns.sample_columns;
       const int64_t u = column - n * p_.columns.sample_columns + p_.columns.first_u;
-      // The sum of parts reads outputs alone; sums of other columns are of what memory held.
+      // The sum of parts reads only outputs; the sums of other columns depend on whatever was in memory.
       const int64_t o =
           u * p_.sizes.stride + int64_t{row % p_.sizes.phases} * p_.sizes.dilation - p_.sizes.padding;
       if (n >= p_.sizes.samples || row / p_.sizes.phases >= couts_ || o < 0 || o >= p_.sizes.lout) return;

@@ -1,15 +1,15 @@
-// RegisterWriter: outputs from the registers of wgmma straight to y, where a lane has 4 neighbouring
-// positions and rows of y are aligned well enough (Sm90TileWriter::straight). No shared memory, no waiting:
+// RegisterWriter: outputs from the registers of wgmma straight to y, if a lane has 4 neighbouring positions
+// and rows of y are aligned well enough (Sm90TileWriter::straight). No shared memory, no waiting:
 //
 //   for each 8 packed rows, of which a lane has rows 2t and 2t + 1, t = lane%4:
 //     stride 1:      4 outputs of a row
 //     stride 2 to 8: 8 outputs of a cout, which lanes trade until a store of the warp fills whole sectors
 //
-// Rows whose outputs begin somewhere in a vector are late: a lane's vectors are then of its later outputs and
-// the next lane's first ones. Strides of 2 and more are taken where they begin half a stride before a vector,
-// as where padding is half the stride: the first half of a position's phases goes with the second half of the
-// position before. Late float32 rows of stride 1 are left out: half of a warp's 128 bytes would be pieces of
-// sectors.
+// Rows whose outputs begin somewhere inside a vector are late: a lane's vectors then hold its later outputs
+// and the next lane's first ones. With strides of 2 and more, rows are accepted if they begin half a stride
+// before a vector, as they do if the padding is half the stride: the first half of a position's phases goes
+// with the second half of the position before. Late float32 rows of stride 1 are left out: half of a warp's
+// 128 bytes would be pieces of sectors.
 #pragma once
 
 #include "cuda/sm90/staged_rows.cuh"
@@ -18,8 +18,8 @@ namespace tconv::cuda::sm90 {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// Of a pair of lanes, one of which has the bit Lane in its number, the other one not, with (a, b) and (c, d):
-// these leave with (b, d), the others with (a, c).
+// Two lanes trade whose numbers differ in the bit Lane: the one without it holds (a, b), the other one (c,
+// d); they end with (a, c) and (b, d).
 template <int Lane, int N>
 __device__ inline void trade(uint32_t (&first)[N], uint32_t (&second)[N], bool has_bit) {
 #pragma unroll
@@ -42,7 +42,7 @@ class RegisterWriter {
   __device__ RegisterWriter(const Sm90TmaParams& p, uint32_t rows, int lane)
       : p_(p), rows_(rows), group_(lane / 4), turn_(lane % 4), step_(p.sizes.lout * kSize) {}
 
-  // Whether rows like the one at this address can be stored so.
+  // Whether rows like the one at this address can be stored this way.
   __device__ bool takes(uintptr_t row) const {
     if (p_.writer.straight == 0) return false;
     if (p_.writer.straight == 1) return row % (kSize == 4 ? 16 : 4) == 0;
@@ -80,7 +80,7 @@ class RegisterWriter {
   // Half a stride before a vector.
   __device__ bool is_late(uintptr_t row) const { return (row + p_.writer.straight / 2 * kSize) % 16 == 0; }
 
-  // Late: of even rows, of odd ones, which begin half a unit before one.
+  // Late: for even rows, for odd ones, which begin half a unit before one.
   template <bool Even, bool Odd>
   __device__ void store_rows(const Sums& sums, uintptr_t row, int couts, float unscale) const {
     uintptr_t to = row + 2 * turn_ * step_ + group_ * kUnit;
@@ -123,7 +123,7 @@ class RegisterWriter {
     for (int i = 0; i < kWords; ++i)
       w[i] = kSize == 4 ? element_bits(v[i]) : element_pair(v[2 * i], v[2 * i + 1]);
   }
-  // So many bytes, of which `to` is a multiple as far as the largest power of two in them.
+  // Stores this many bytes; `to` is a multiple of the largest power of two in them.
   template <int Bytes>
   __device__ static void put(uintptr_t to, const uint32_t* w) {
     if constexpr (Bytes >= 16) {
@@ -162,7 +162,7 @@ class RegisterWriter {
       left -= 8 / Stride;
     }
   }
-  // Bytes from the warp's first output of a row to the lane's first one, when lanes have traded.
+  // Bytes from the warp's first output of a row to the lane's first one, once lanes have traded.
   template <int Stride>
   __device__ int place() const {
     if constexpr (kSize == 2) {
@@ -200,7 +200,7 @@ class RegisterWriter {
       for (int i = 0; i < 4; ++i) v[i][k] = first_half ? (i < 3 ? v[i + 1][k] : next) : v[i][k];
     }
   }
-  // What is before a late row's first vector.
+  // What comes before the first vector of a late row.
   template <int Stride>
   __device__ static void put_head(uintptr_t to, const T (&a)[4], const T (&b)[4], bool first_half) {
     uint32_t w[2] = {element_bits(a[0]), element_bits(b[0])};
@@ -211,8 +211,8 @@ class RegisterWriter {
       if (first_half) put<2 * kSize>(to, w);
     }
   }
-  // Lanes trade pairs for vectors. Late: the lane with the second half of the phases has the first half of a
-  // vector.
+  // Lanes trade pairs to complete vectors. Late: the lane with the second half of the phases has the first
+  // half of a vector.
   template <int Stride, bool Late>
   __device__ void gather(uint32_t (&v)[4][kSize / 2], uint32_t (&low)[4], uint32_t (&high)[4]) const {
     const bool odd = turn_ % 2 != 0;
@@ -250,7 +250,7 @@ class RegisterWriter {
       }
     }
   }
-  // a, b: of 4 positions outputs of two phases. to: where the lane's first vector would be if rows were not
+  // a, b: outputs of two phases at 4 positions. to: where the lane's first vector would be if rows were not
   // late.
   template <int Stride, bool Late>
   __device__ void store_pairs(uintptr_t to, const T (&a)[4], const T (&b)[4], bool there) const {

@@ -1,6 +1,6 @@
-// StraightWriter: sums of stride 1 from registers to y, where packed rows are the rows of wgmma: lanes of a
-// row exchange them, so that each stores 16 bytes that lie together. Samples may share tiles. Where rows of y
-// do not begin on 16 bytes, elements are stored one by one.
+// StraightWriter: sums of stride 1 from registers to y, where packed rows are the rows of wgmma. The lanes of
+// a row exchange sums, so that each stores 16 contiguous bytes. Samples may share tiles. If rows of y do not
+// begin on 16 bytes, elements are stored one by one.
 #pragma once
 
 #include "cuda/device/wgmma_accumulator.hpp"
@@ -57,7 +57,7 @@ class StraightWriter {
   static constexpr int kChunks = 8 / sizeof(T);   // of 8 columns, which lanes of a row share out
   static_assert(kChunks == 2 || kChunks == 4);
 
-  // A column of the tile: of its sample, or, folded, of all samples.
+  // A column of the tile: of its sample or, if folded, of all samples.
   struct Place {
     int n, column;
   };
@@ -66,7 +66,7 @@ class StraightWriter {
     const int n = static_cast<int>(p_.columns.sample_tiles.divide(tile));
     return {n, (tile - n * static_cast<int>(p_.columns.sample_tiles.value)) * S::kColumns + first_column_};
   }
-  // Of 8 columns, which are one sample's: their first output, and where it lies from a row of sample 0 on.
+  // For 8 columns, which belong to one sample: their first output, and where it is from a row of sample 0 on.
   struct Outputs {
     int o;
     int64_t at;
@@ -93,7 +93,7 @@ class StraightWriter {
     return __shfl_xor_sync(0xffffffffu, v, lanes);
   }
 
-  // A lane's neighbours of chunk j of 8 columns; then of the group's chunks each lane has a vector of one.
+  // A lane's neighbours in chunk j of 8 columns; then each lane has a vector of one of the group's chunks.
   __device__ static uint2 pair(const Sums& sums, int j, int half, const RowEpilogue<S>& epilogue) {
     const T left = value(sums, 4 * j, half, epilogue), right = value(sums, 4 * j + 1, half, epilogue);
     if constexpr (sizeof(T) == 4) {

@@ -1,18 +1,18 @@
-// TileWriter: sums of positions become rows of y. Which way a tile takes is a matter of its rows' addresses
-// and of whether all of them exist (tconv plan names the ways that a plan may take):
+// TileWriter: sums of positions become rows of y. Which way a tile takes depends on the addresses of its rows
+// and on whether all of them exist (`tconv plan` names the ways that a plan may take):
 //
 //   straight from registers                                                     RegisterWriter
 //   windows of float32 rows, staged as they lie in y                            WindowWriter
-//   else, of any strides, phases and alignment, and at a sample's ends:         here
+//   else, for any stride, phases and alignment, and at a sample's ends:        here
 //     for each pass, 32 or 64 of the packed rows:
 //       stage them as [cout][output] in shared memory, residues interleaved, bias where an output has no taps
 //       store the staged rows (StagedRows)
 //
-// Where rows of y are aligned well enough, each warp stages and stores its 32 positions by itself, and warps
-// do not wait for each other. Else a warpgroup stages its 128, and vectors of a row's window are read as two
+// If rows of y are aligned well enough, each warp stages and stores its 32 positions alone, and warps do not
+// wait for each other. Otherwise a warpgroup stages its 128, and vectors of a row's window are read as two
 // staged ones, shifted: the window begins at the first output on a boundary of window_bytes and ends where
-// the next tile's begins, so that tiles overlap by a few positions, and no sector of memory is written by two
-// blocks.
+// the next tile's window begins, so that tiles overlap by a few positions, and no sector of memory is written
+// by two blocks.
 #pragma once
 
 #include "cuda/sm90/repair.cuh"
@@ -26,8 +26,8 @@ namespace tconv::cuda::sm90 {
 
 // How a lane stages its outputs.
 enum class Staging {
-  run,    // stride 1: of neighbouring positions, 4 neighbours
-  twice,  // stride 2: likewise 8, of both phases or every second one bias
+  run,    // stride 1: 4 neighbouring positions
+  twice,  // stride 2: 8 of them, of both phases, or with bias in every second one
   pairs,  // as many phases as the stride, which is even: 2 neighbours
   single  // any phases
 };
@@ -42,7 +42,7 @@ class TileWriter : StagedRows<S> {
   static constexpr int kSize = sizeof(T), kVector = 16 / kSize, kOwn = S::kOwn;
   static constexpr bool kNeighbours = S::kApart == 1;
 
-  // Rows that do not exist lie behind all others: there several lanes write to one place, which nobody reads.
+  // Rows that do not exist come after all others: several lanes write to one place there, which nobody reads.
   __device__ static void prepare_rows(const Sm90TmaParams& p, const Block& block, unsigned char* shared) {
     make_rows<S>(p, block, shared, [&p](int inner, int phase, bool there) {
       const int pitch = p.writer.row_pitch, couts = p.writer.pass_couts;
@@ -59,7 +59,7 @@ class TileWriter : StagedRows<S> {
 
   __device__ void store(Sums& sums, int tile, const TileSeen& seen) {
     const auto [n, at, column] = place_of(p_, tile);
-    if (n >= p_.sizes.samples) return;  // the odd one of a last pair
+    if (n >= p_.sizes.samples) return;  // the odd one of the last pair
     const int64_t u = p_.columns.first_u + column + before_;
     const int64_t first = u * p_.sizes.stride - p_.sizes.padding;
     T* y = static_cast<T*>(p_.operands.output) +
@@ -75,7 +75,7 @@ class TileWriter : StagedRows<S> {
   }
 
  private:
-  // The second launch's tiles that the tile at the sample's column `place` reaches into.
+  // The tiles of the second launch that the tile at the sample's column `place` reaches into.
   __device__ void mark(int n, int place) const {
     int* marks = block_.marks(p_) + 2 * n * static_cast<int>(p_.columns.sample_tiles.value);
     const int last =
@@ -83,8 +83,8 @@ class TileWriter : StagedRows<S> {
     for (int tile = place / S::kColumns; tile <= last; ++tile) marks[2 * tile] = 1;
   }
 
-  // Only what names sums is there for each pass: code that does not fit the instruction cache took a third of
-  // the time.
+  // Only the code that names sums is repeated for each pass: code that did not fit the instruction cache took
+  // a third of the time.
   __device__ void store_passes(const Sums& sums, T* y, int tile, int64_t first, float unscale) const {
     const int row_block = block_.run * S::kRowBlocks;
     if constexpr (RegisterWriter<S>::kAble) {
@@ -135,7 +135,7 @@ class TileWriter : StagedRows<S> {
   }
   template <Staging How>
   __device__ void stage(const Sums& sums, int half, float unscale) const {
-    // sums are registers, which have no index.
+    // sums are registers, which cannot be indexed.
     if (half == 0) {
       stage<How, 0>(sums, unscale);
     } else if (half == 1) {
@@ -254,7 +254,7 @@ class TileWriter : StagedRows<S> {
     }
   }
 
-  // The thread's own outputs that are NaN, of those that the tile stored: others may not be stored yet.
+  // The thread's own outputs that are NaN, of those that the tile has stored: others may not be stored yet.
   __device__ void repair(const Sums& sums, T* y, int n, int tile, int64_t u, int64_t first) const {
     using Registers = TileRegisters<S>;
     for_each_nan(sums, false, [&](int i) {

@@ -1,13 +1,13 @@
-// WindowWriter: windows of float32 rows where the stride is 1. Each row is staged as far behind 16 bytes as
-// it lies in y, so that a lane's vector of shared memory is a vector of y. (TileWriter's other windows are
-// staged alike, and each vector is put together from two.)
+// WindowWriter: windows of float32 rows if the stride is 1. Each row is staged as far after a 16-byte
+// boundary as it lies in y, so that a lane's vector in shared memory is a vector of y. (TileWriter's other
+// windows are all staged the same way, and each vector is put together from two.)
 //
 //   for each 32 packed rows:
 //     stage 128 positions of each; wait for the warpgroup
 //     each warp stores 8 rows' vectors, loads first: a load takes 30 cycles; wait
 //
-// Rows 8 apart lie alike in y but for whole sectors, whatever its length: what a lane and a warp need to know
-// of rows is the same in all passes.
+// Rows 8 apart lie alike in y except for whole sectors, whatever its length: what a lane and a warp need to
+// know of rows is the same in all passes.
 #pragma once
 
 #include "cuda/sm90/staged_rows.cuh"
@@ -31,7 +31,7 @@ class WindowWriter : StagedRows<S> {
         step_(p_.sizes.lout * 4),
         own_(staged_ + lane_ % 4 * 2 * pitch_ + at * 4) {}
 
-  // Whether tiles of rows like the one at this address are stored so.
+  // Whether tiles with rows like the one at this address are stored this way.
   __device__ bool takes(uintptr_t row, int couts) const {
     return p_.writer.shifted && couts >= S::kRowBlocks * kSm90Rows && row % (kNeighbours ? 8 : 4) == 0 &&
            this->has_vectors();

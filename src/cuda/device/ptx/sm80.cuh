@@ -17,7 +17,7 @@ __device__ inline void prefetch_l2(const void* p) {
   asm volatile("prefetch.global.L2 [%0];\n" ::"l"(p));
 }
 
-// Not moved over other volatile assembly, so that they stay behind a wait for what they read.
+// Volatile, so that the compiler does not move them to before the wait for what they read.
 __device__ inline uint32_t load_shared4(uint32_t from) {
   uint32_t v;
   asm volatile("ld.shared.b32 %0, [%1];\n" : "=r"(v) : "r"(from));
@@ -56,18 +56,18 @@ __device__ inline void store_shared2(uint32_t to, uint16_t v) {
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 
-// Sixteen bytes from global to shared memory without passing registers or L1.
+// Copies sixteen bytes from global to shared memory, past registers and L1.
 __device__ inline void copy_async16(uint32_t to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(to), "l"(from) : "memory");
 }
-// The first `bytes` of sixteen, zeros behind them.
+// The first `bytes` of sixteen; the rest become zeros.
 __device__ inline void copy_async16(uint32_t to, const void* from, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
 __device__ inline void copy_async4(uint32_t to, const void* from, int bytes) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
-// Four bytes likewise, zeros where `there` is not.
+// Four bytes likewise; zeros if `there` is false.
 __device__ inline void copy_async4(uint32_t to, const void* from, bool there) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(to), "l"(from), "r"(there ? 4 : 0)
                : "memory");
@@ -75,7 +75,7 @@ __device__ inline void copy_async4(uint32_t to, const void* from, bool there) {
 __device__ inline void copy_async_commit() {
   asm volatile("cp.async.commit_group;\n" ::: "memory");
 }
-// Waits until at most Pending of the thread's latest groups are under way.
+// Waits until at most the thread's latest Pending groups are under way.
 template <int Pending>
 __device__ inline void copy_async_wait() {
   asm volatile("cp.async.wait_group %0;\n" ::"n"(Pending) : "memory");
@@ -91,7 +91,7 @@ __device__ inline uint4 load_matrices(uint32_t row) {
   return v;
 }
 
-// The same of 16-bit values, each matrix transposed: a lane receives rows 2t and 2t+1 of column `quad`.
+// The same for 16-bit values, with each matrix transposed: a lane receives rows 2t and 2t+1 of column `quad`.
 __device__ inline uint4 load_matrices_transposed(uint32_t row) {
   uint4 v;
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];\n"
@@ -118,7 +118,7 @@ __device__ inline void mma_bf16(float (&d)[4], const uint4& a, uint32_t b0, uint
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
 }
-// 8x8x4: half of a 16-row tile.
+// 8x8x4, half of a 16-row tile.
 __device__ inline void mma_f64(double& d0, double& d1, double a, double b) {
   asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};\n"
       : "+d"(d0), "+d"(d1)

@@ -10,7 +10,7 @@ namespace tconv::cuda::ptx {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // sm_90a
 
-// Barriers in shared memory, by address. A wait names the parity of the phase that must be over.
+// Barriers in shared memory, by address. A wait names the parity of the phase that it waits for.
 __device__ inline void barrier_init(uint32_t barrier, uint32_t arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(barrier), "r"(arrivals) : "memory");
 }
@@ -44,8 +44,8 @@ __device__ inline void bulk_load(uint32_t to, const void* from, uint32_t bytes, 
       : "memory");
 }
 
-// A box of a tensor, from its element `at` on, to shared memory (a multiple of 128 bytes), counted likewise.
-// What lies outside of the tensor is zero. at[0] times the element's size must be a multiple of 16 bytes.
+// A box of a tensor, beginning at element `at`, to shared memory (a multiple of 128 bytes), counted likewise.
+// Elements outside the tensor are zero. at[0] times the element's size must be a multiple of 16 bytes.
 __device__ inline void tensor_load(uint32_t to, const void* map, const int (&at)[4], uint32_t barrier) {
   asm volatile(
       "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, "
@@ -74,13 +74,13 @@ __device__ inline void store_global2(uintptr_t to, uint32_t v) {
   asm volatile("st.global.b16 [%0], %1;\n" ::"l"(to), "h"(static_cast<uint16_t>(v)) : "memory");
 }
 
-// Ordinary shared-memory stores of this thread, before wgmma or bulk copies of others read them.
+// Makes this thread's ordinary stores to shared memory visible to later wgmma and bulk copies of others.
 __device__ inline void fence_async() {
   asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
 }
 
-// A barrier of all threads of the cluster's blocks, or of the block where it is in none; and a store to
-// another block's shared memory, by this block's address of the same variable.
+// A barrier of all threads of the cluster's blocks (of the block, if it is in no cluster); and a store to
+// another block's shared memory, at the address that the variable has in this block.
 __device__ inline void cluster_arrive() {
   asm volatile("barrier.cluster.arrive.release.aligned;\n" ::: "memory");
 }
@@ -112,8 +112,8 @@ __device__ inline void fewer_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(Registers));
 }
 
-// Of an operand whose 8x16-byte core matrices (8 rows, each 128 contiguous bytes in all) lie `along_k` bytes
-// apart along the depth and `along_rows` apart along rows. No swizzle: the address may be any multiple of 16.
+// An operand whose 8x16-byte core matrices (8 rows, 128 contiguous bytes in all) lie `along_k` bytes apart
+// along the depth and `along_rows` apart along rows. No swizzle: the address may be any multiple of 16.
 __device__ inline uint64_t matrix_descriptor(uint32_t address, uint32_t along_k, uint32_t along_rows) {
   return static_cast<uint64_t>((address & 0x3ffff) >> 4) | static_cast<uint64_t>(along_k >> 4) << 16 |
          static_cast<uint64_t>(along_rows >> 4) << 32;
@@ -125,8 +125,8 @@ __device__ inline void wgmma_fence() {
 __device__ inline void wgmma_commit() {
   asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory");
 }
-// Sums stay behind whatever assembly comes before: the compiler, which does not know that wgmma writes them
-// later, could else move arithmetic on them over the wait.
+// Keeps the sums after the assembly before it: the compiler does not know that wgmma writes them later, and
+// could otherwise move arithmetic on them across the wait.
 template <int Count>
 __device__ inline void hold(float (&sums)[Count]) {
 #pragma unroll
@@ -137,7 +137,7 @@ __device__ inline void hold(float (&sums)[Rows][Count]) {
 #pragma unroll
   for (int i = 0; i < Rows; ++i) hold(sums[i]);
 }
-// Until all but the latest Pending groups are over. Pending 0 takes all sums that are read from there on.
+// Waits until all but the latest Pending groups are over. With Pending 0, pass all sums that are read next.
 template <int Pending, class... Sums>
 __device__ inline void wgmma_wait(Sums&... sums) {
   static_assert(Pending > 0 || sizeof...(sums) > 0);
@@ -147,8 +147,8 @@ __device__ inline void wgmma_wait(Sums&... sums) {
 
 enum class Operand { tf32, f16, bf16 };
 
-// One wgmma's text and its 32, 64 or 128 sums. A macro, because the operands of inline assembly cannot be
-// written by a template.
+// One wgmma's text and its 32, 64 or 128 sums. A macro, because a template cannot write the operands of
+// inline assembly.
 #define TCONV_SUMS_8(d, i)                                                                    \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
       "+f"(d[i + 6]), "+f"(d[i + 7])
@@ -169,14 +169,14 @@ enum class Operand { tf32, f16, bf16 };
   ",%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,%96,%97,%98,%99,%100,%101,%102,%103"     \
   ",%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116,%117,%118,%119"     \
   ",%120,%121,%122,%123,%124,%125,%126,%127"
-// `tail`: the scale of both operands, and for 16-bit types that both are K-major.
+// `tail`: the scales of both operands and, for 16-bit types, that both are K-major.
 #define TCONV_WGMMA(shape, types, names, da, db, accumulate, tail)                                       \
   "{.reg .pred p;\nsetp.ne.b32 p, " accumulate ", 0;\nwgmma.mma_async.sync.aligned." shape ".f32." types \
   " {" names "}, " da ", " db ", p, " tail ";}\n"
 
-// d (64 x N) = a (64 x depth) * b (depth x N), plus d where accumulate. Depth is 32 bytes of operands. A lane
-// holds, for each 8 columns j: d[4j], d[4j+1] of row lane/4 and columns 8j + lane%4*2 and the next one, then
-// d[4j+2], d[4j+3] of the row 8 below; a warp has 16 rows.
+// d (64 x N) = a (64 x depth) * b (depth x N), plus d if accumulate. The depth is 32 bytes of operands. A
+// lane holds, for every 8 columns j, d[4j] and d[4j+1] in row lane/4 and columns 8j + lane%4*2 and the next,
+// and d[4j+2] and d[4j+3] in the row 8 below; a warp has 16 rows.
 template <Operand Type, int N>
 __device__ inline void wgmma(float (&d)[N / 2], uint64_t a, uint64_t b, int accumulate) {
   static_assert(N == 64 || N == 128 || N == 256);
@@ -197,8 +197,8 @@ __device__ inline void wgmma(float (&d)[N / 2], uint64_t a, uint64_t b, int accu
 #undef TCONV_WIDTHS
 }
 
-// The same of 16-bit operands with a in registers, as mma.m16n8k16 has it: rows lane/4 and 8 below in turn,
-// depth lane%4*2 and the next one, then 8 further.
+// The same for 16-bit operands with a in registers, as in mma.m16n8k16: rows lane/4 and 8 below in turn,
+// depth lane%4*2 and the next, then 8 further.
 template <Operand Type, int N>
 __device__ inline void wgmma(float (&d)[N / 2], const uint32_t (&a)[4], uint64_t b, int accumulate) {
   static_assert((Type == Operand::f16 || Type == Operand::bf16) && (N == 64 || N == 128));

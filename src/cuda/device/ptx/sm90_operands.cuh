@@ -1,5 +1,5 @@
-// wgmma with both operands in shared memory, as matrices of rows times depth that lie differently in 16-bit
-// types and in tf32: along the depth tf32's elements are neighbours, of 16-bit types those of eight rows are.
+// wgmma with both operands in shared memory, as matrices of rows times depth. tf32 and 16-bit types lie
+// differently: in tf32 neighbours along the depth are adjacent, in 16-bit types those of eight rows are.
 #pragma once
 
 #include "cuda/device/ptx/sm90_tf32.cuh"
@@ -45,8 +45,8 @@ namespace tconv::cuda::ptx {
   TCONV_CASE(type, 192, "m64n192" k, types, TCONV_SUMS_96, TCONV_NAMES_96, "%96", "%97", "%98", tail)  \
   TCONV_CASE(type, 256, "m64n256" k, types, TCONV_SUMS_128, TCONV_NAMES_128, "%128", "%129", "%130", tail)
 
-// d (64 x N) = a (64 x depth) * b (depth x N), plus d where accumulate; depth is 32 bytes of one row. The
-// sums lie as wgmma's of sm90.cuh. Descriptors of tf32: swizzled_descriptor; of 16-bit types:
+// d (64 x N) = a (64 x depth) * b (depth x N), plus d if accumulate; the depth is 32 bytes of one row. The
+// sums lie as those of wgmma in sm90.cuh. Descriptors: swizzled_descriptor for tf32; for 16-bit types
 // matrix_descriptor, whose core matrices are 8 steps of the depth, each 16 bytes of 8 neighbouring rows.
 template <Operand Type, int N>
 __device__ inline void wgmma_along_depth(float (&d)[N / 2], uint64_t a, uint64_t b, int accumulate) {

@@ -8,15 +8,15 @@ namespace tconv::cuda::ptx {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// Counts one arrival once all asynchronous copies of this thread so far have landed; the barrier was told of
-// it when it was made.
+// Counts one arrival once all asynchronous copies that this thread has issued have landed. The barrier's
+// count, given when it was made, must include this arrival.
 __device__ inline void copy_async_arrive(uint32_t barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];\n" ::"r"(barrier) : "memory");
 }
 
-// Of an operand in rows of 128 bytes, as a tensor copy with the 128-byte swizzle leaves them: 8 rows in 1024
-// bytes, which begin on a multiple of 1024; unit u of sixteen bytes of row r is at u ^ r % 8. The address may
-// be that of any 32 bytes of the first row.
+// Describes an operand in rows of 128 bytes, as a tensor copy with the 128-byte swizzle leaves it: 8 rows in
+// 1024 bytes, which begin on a multiple of 1024; 16-byte unit u of row r is at u ^ r % 8. The address may be
+// that of any 32 bytes of the first row.
 __device__ inline uint64_t swizzled_descriptor(uint32_t address) {
   return static_cast<uint64_t>((address & 0x3ffff) >> 4) | uint64_t{1} << 16 | uint64_t{1024 >> 4} << 32 |
          uint64_t{1} << 62;
@@ -37,8 +37,8 @@ __device__ inline uint64_t swizzled_descriptor(uint32_t address) {
   "{.reg .pred p;\nsetp.ne.b32 p, " flag ", 0;\nwgmma.mma_async.sync.aligned." shape \
   "k8.f32.tf32.tf32 {" names "}, {" a0 "," a1 "," a2 "," a3 "}, " db ", p, 1, 1;}\n"
 
-// d (64 x N) = a (64 x 8) * b (8 x N), plus d where accumulate. a: rows lane/4 and 8 below of depth lane%4,
-// then the same 4 further.
+// d (64 x N) = a (64 x 8) * b (8 x N), plus d if accumulate. a: rows lane/4 and 8 below at depth lane%4,
+// then the same at depth 4 further.
 template <int N>
 __device__ inline void wgmma_tf32(float (&d)[N / 2], const uint32_t (&a)[4], uint64_t b, int accumulate) {
   static_assert(N == 64 || N == 128);
