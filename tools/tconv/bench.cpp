@@ -96,7 +96,10 @@ int bench_problems(const BenchArguments& a) {
     return 0;
   }
   fmt::print("{}", table.text());
-  fmt::print("\nspread: the middle half of the calls, against the median; of floor: floor / median\n");
+  fmt::print(
+      "\nspread: the middle half of the calls, against the median; floor: the least time that the arithmetic "
+      "or "
+      "the bytes take here; of floor: floor / median\n");
   return 0;
 }
 
