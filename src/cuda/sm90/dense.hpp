@@ -5,11 +5,9 @@
 // warps either load or multiply; x takes one of two ways, each a set of stages:
 //
 //                  gather_stages.cuh                        tma_stages.cuh
-//   x              GatherSource: elements, through          TmaSource: tensor copies of raw rows, one ring
-//   for
-//                  registers, to a ring of operands         each warpgroup; ElementSource, if x does not
-//                  begin
-//                                                           on 16 bytes: slower, with the same bits
+//   x              GatherSource: elements, through          TmaSource: tensor copies of raw rows, a ring for
+//                  registers, to a ring of operands         each warpgroup; ElementSource, where x does not
+//                                                           begin on 16 bytes: slower, with the same bits
 //   weights        PackedSource, one tap in a slot          PackedSource, one slab in a slot
 //   operands       in shared memory, made by the source     RegisterLoop: in registers, up to 4 neighbouring
 //                                                           taps; SharedLoop: in shared memory, any taps
@@ -50,7 +48,9 @@
 // cores' rate. A tile of x that does not fit in float16 is marked, and computed by a second launch with the
 // first layout.
 //
-// Modes: as in sm80/dense.hpp. ieee float32 is hi*hi + hi*lo + lo*hi. The tensor core truncates when it
+// Modes: as in sm80/dense.hpp.
+//
+// ieee float32 is hi*hi + hi*lo + lo*hi. The tensor core truncates when it
 // accumulates, so its sums are added up in registers from time to time. In tf32 a tap's products go to fresh
 // sums. In float16 lo is kept 2^11 times larger, so that it has all its bits whenever hi is normal: hi*hi
 // goes to fresh sums for 32 channels of some taps, the others to sums of their own (if x is gathered, to the

@@ -4,7 +4,7 @@
 //   warpgroups that multiply, for each of their tiles:   sums = Product(stages, slots);   Writer stores sums
 //
 // A set of stages W says what each of them is; the concepts below say what each guarantees.
-// (gather_stages.cuh and tma_stages.cuh have two sets; params.hpp has what the host tells each stage.)
+// (gather_stages.cuh and tma_stages.cuh have two of them; params.hpp has what the host tells each stage.)
 //
 //   W::Shape     types: Mode, Prologue, Activation. Numbers: kThreads, kConsumers (threads that multiply),
 //                kConsumer and kProducer (registers of a thread in each role; 0: the same), kBlocksOfSm
@@ -19,8 +19,8 @@
 //                is under way, and every stage and slot that was read is released. seen(): what the writer
 //                must know in addition to the sums. finish(): nothing is on its way to shared memory any more
 //   Writer       made anew for each tile, because its state would otherwise take registers from the sums.
-//                store(sums, tile, seen): scales, adds the bias, rounds and stores; repairs what is no
-//                product
+//                store(sums, tile, seen): applies scale and bias, rounds and stores, and repairs outputs to
+//                which something contributed that is no product
 #pragma once
 
 #include <concepts>

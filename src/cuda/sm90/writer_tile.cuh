@@ -3,7 +3,7 @@
 //
 //   straight from registers                                                     RegisterWriter
 //   windows of float32 rows, staged as they lie in y                            WindowWriter
-//   else, for any stride, phases and alignment, and at a sample's ends:        here
+//   else, for any stride, phases and alignment, and at a sample's ends:         here
 //     for each pass, 32 or 64 of the packed rows:
 //       stage them as [cout][output] in shared memory, residues interleaved, bias where an output has no taps
 //       store the staged rows (StagedRows)
