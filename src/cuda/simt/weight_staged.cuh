@@ -1,6 +1,7 @@
 // The kernels of cuda.simt.weight_staged; weight_staged.hpp has their loop nest.
 #pragma once
 
+#include "cuda/device/epilogue.cuh"
 #include "cuda/simt/weight_staged_chunk.cuh"
 
 namespace tconv::cuda::simt {
@@ -224,7 +225,7 @@ __device__ __forceinline__ void staged_store(const StagedParams& p, const Staged
     if (p.parts != nullptr) {
       static_cast<float*>(p.parts)[block.split * p.elements + to] = v;
     } else {
-      static_cast<float*>(p.output)[to] = v;
+      static_cast<float*>(p.output)[to] = narrow<float>(v);
     }
   }
 }
