@@ -231,9 +231,7 @@ __device__ __forceinline__ void staged_store(const StagedParams& p, const Staged
 }
 
 template <int R, int C>
-__global__ void __launch_bounds__(32 * staged_warps(R * C), R* C == 64    ? 1
-                                                            : R * C == 32 ? 2
-                                                                          : 3)
+__global__ void __launch_bounds__(32 * staged_warps(R * C), staged_blocks(R* C))
     staged_kernel(const __grid_constant__ StagedParams p) {
   extern __shared__ __align__(16) unsigned char shared[];
   float* const buffers = reinterpret_cast<float*>(shared);

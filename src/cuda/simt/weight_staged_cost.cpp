@@ -14,13 +14,13 @@ using core::Problem;
 
 namespace {
 
-// Of an H200, fitted to 383 configurations of 32 layers (half of them are within 5%): of a layer's, the best by
-// the model takes 1.02 times as long as the fastest.
+// Of an H200, fitted to 383 configurations of 32 layers (half of them are within 5%): of a layer's, the best
+// by the model takes 1.02 times as long as the fastest.
 struct StagedRates {
-  double product, moved, step, piece;   // issue slots: of a product; of 32 elements to shared memory; of the
-                                        // 32 positions and places of a window that they are of
-  double chunk, block;                  // cycles that a block waits
-  double memory, again;                 // of a byte of the copy rate, and of one that L2 has
+  double product, moved, step, piece;  // issue slots: of a product; of 32 elements to shared memory; of the
+                                       // 32 positions and places of a window that they are of
+  double chunk, block;                 // cycles that a block waits
+  double memory, again;                // of a byte of the copy rate, and of one that L2 has
 } constexpr kRates = {1.61, 5.1, 41, 70, 1450, 4900, 1.10, 0.7};
 constexpr double kLoad = 0.87, kTurn = 5.8, kTree = 7.8;  // issue slots: of an operand, of its loop, of a sum
 constexpr double kStart = 3.95e-6, kSum = 2.15e-6;        // seconds: of the launch, of the second kernel
@@ -32,11 +32,11 @@ double cube(double v) {
 
 // Bytes beyond the operands' own: tiles of rows read dy again, tiles of columns x, from the L2 cache.
 double bytes_again(const StagedParams& k, const Problem& p) {
-  const auto row_tiles = static_cast<double>(k.row_tiles), column_tiles = static_cast<double>(k.by_column_tiles.value);
+  const auto row_tiles = static_cast<double>(k.row_tiles),
+             column_tiles = static_cast<double>(k.by_column_tiles.value);
   const double couts = column_tiles * k.couts / k.cout_group;  // how often a tile of rows reads dy
-  return sizeof(float) *
-         (static_cast<double>(p.x_elements()) * (column_tiles - 1) +
-          static_cast<double>(p.y_elements()) * std::max(0.0, row_tiles * couts - 1));
+  return sizeof(float) * (static_cast<double>(p.x_elements()) * (column_tiles - 1) +
+                          static_cast<double>(p.y_elements()) * std::max(0.0, row_tiles * couts - 1));
 }
 
 }  // namespace
@@ -44,8 +44,8 @@ double bytes_again(const StagedParams& k, const Problem& p) {
 int64_t staged_resident(const StagedPlan& plan, const DeviceInfo& device) {
   const StagedTile& tile = kStagedTileTable[plan.tile];
   const int64_t by_registers = tile.rows * tile.columns >= 32 ? 16 : 24;  // warps
-  const int64_t by_shared =
-      (device.shared_per_sm > 0 ? device.shared_per_sm : 96 * 1024) / (static_cast<int64_t>(plan.shared_bytes) + 1024);
+  const int64_t by_shared = (device.shared_per_sm > 0 ? device.shared_per_sm : 96 * 1024) /
+                            (static_cast<int64_t>(plan.shared_bytes) + 1024);
   return std::clamp<int64_t>(std::min(by_registers * 32 / plan.threads, by_shared), 1, 16);
 }
 
