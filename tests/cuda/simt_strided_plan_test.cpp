@@ -1,6 +1,8 @@
 // How cuda.simt.strided cuts a problem: that pieces cover x, and that windows hold what threads read.
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "cuda/refusal.hpp"
 #include "cuda/simt/strided.hpp"
 
@@ -35,7 +37,7 @@ TEST(SimtStridedPlan, SoundOverRandomProblems) {
         check_pieces(simt::plan_strided_direct(p, each), p);
       }
     }
-    if (simt::plan_strided(p, d).direct && c.shared_bytes > d.shared_per_block) continue;
+    if (c.shared_bytes > d.shared_per_block) continue;
     EXPECT_LE(c.channels, p.cout_per_group()) << what;
     EXPECT_TRUE(c.turns == 1 || c.channels == p.cout_per_group()) << what;
     EXPECT_LE(c.turns, c.row_tiles) << what;
@@ -60,6 +62,74 @@ TEST(SimtStridedPlan, SoundOverRandomProblems) {
   }
   EXPECT_GT(taken, 2000);
   EXPECT_GT(addressed, 2000);
+}
+
+// What a block of the staged way reads, and where.
+void check_staged(const simt::StridedStagedConfig& c, const core::Problem& p, const core::DeviceInfo& d) {
+  const std::string what = text(p) + ": " + c.text();
+  EXPECT_LE(c.threads(), simt::strided_most_threads(c.tile.sums())) << what;
+  EXPECT_GE(c.parts * c.positions(), p.l) << what;
+  EXPECT_GE(c.row_blocks * c.rows(), p.cin_per_group()) << what;
+  EXPECT_LE(c.channels, p.cout_per_group()) << what;
+  EXPECT_TRUE(c.stages > 1 || c.channels == p.cout_per_group()) << what;
+  EXPECT_EQ(c.weight_pitch % 4, 0) << what;
+  EXPECT_GE(c.weight_pitch, c.rows()) << what;
+  EXPECT_EQ(c.threads() % c.copy_lanes, 0) << what;
+  const int64_t words = c.ring_at(p.k) + c.stages * c.stage_words(p.k);
+  EXPECT_GE(c.shared_bytes, 4 * words) << what;
+  EXPECT_LE(c.shared_bytes, d.shared_per_block) << what;
+  EXPECT_GE(c.slot_pitch, c.slot_row + (c.contiguous ? 3 : 0)) << what;
+  if (c.contiguous) {
+    EXPECT_TRUE(c.channels == p.cout_per_group() || c.channels * p.y_steps()[1] % 4 == 0) << what;
+  }
+  // Every tap of the first and the last position lies where the kernel's table says that it does.
+  const int64_t phases = c.contiguous ? 1 : p.stride / std::gcd(p.stride, p.dilation);
+  for (const int64_t i : {int64_t{0}, c.positions() - 1}) {
+    for (const int64_t k : {int64_t{0}, p.k / 2, p.k - 1}) {
+      const int64_t slot = k % c.slots, place = c.step * i + k / c.slots * c.tap_step;
+      ASSERT_TRUE(c.slots == phases || k / c.slots == 0) << what;
+      ASSERT_LT(place, c.slot_row) << what;
+      const int64_t o = c.contiguous ? place : p.stride * place + p.dilation * slot;
+      ASSERT_EQ(o, p.stride * i + p.dilation * k) << what;
+    }
+  }
+}
+
+TEST(SimtStridedPlan, StagesHoldWhatThreadsRead) {
+  judge::Rng rng(12);
+  int taken = 0, contiguous = 0;
+  const core::DeviceInfo d = cuda_test::device("h200");
+  for (int i = 0; i < 4000; ++i) {
+    core::Problem p = cuda_test::draw_transposed(rng);
+    p.operation = core::Operation::strided;
+    p.dtype = core::DType::f32;
+    if (p.output_elements() == 0 || !simt::strided_staged_refusal(p, d).empty()) continue;
+    ++taken;
+    const simt::StridedStagedConfig c = simt::plan_strided_staged(p, d);
+    check_staged(c, p, d);
+    EXPECT_EQ(simt::plan_strided_staged(p, d, true).warps_s, 1) << text(p);
+    for (const simt::StridedTile& tile : simt::kStridedTiles) {
+      const simt::StridedStagedConfig one = simt::strided_staged_config(p, d, tile, 2, 1, 2);
+      if (one.shared_bytes > 0) check_staged(one, p, d);
+    }
+    contiguous += c.contiguous;
+  }
+  EXPECT_GT(taken, 1000);
+  EXPECT_GT(contiguous, 200);
+}
+
+// With batch_invariant the parts of a sum do not depend on N.
+TEST(SimtStridedPlan, PartsOfSumsWithoutN) {
+  const core::DeviceInfo d = cuda_test::device("h200");
+  const auto parts = [&](const char* line) {
+    const simt::StridedConfig c = simt::plan_strided(core::parse(line).value(), d, true);
+    return c.staged ? c.staged->warps_s : 1;
+  };
+  EXPECT_GT(parts("strided n1 ci1 co224 l35889 k5 s1 p2 f32"), 1);
+  EXPECT_EQ(parts("strided n1 ci1 co224 l35889 k5 s1 p2 f32"),
+            parts("strided n64 ci1 co224 l35889 k5 s1 p2 f32"));
+  EXPECT_EQ(parts("strided n1 ci32 co16 l162977 k3 s1 p3 d3 f32"),
+            parts("strided n8 ci32 co16 l162977 k3 s1 p3 d3 f32"));
 }
 
 TEST(SimtStridedPlan, TakesWhatTensorCoresWouldWaste) {

@@ -155,11 +155,14 @@ TEST(Where, StridedHoldersAreDistinct) {
   for (const char* line : {"gx n2 ci12 co6 l300 k4 s2 p1 g2 f32", "gx n3 ci1 co5 l9 k7 s1 p3 f16",
                            "conv1d n2 ci8 co40 l1200 k5 s2 p2 f64", "gx n40 ci70 co2 l513 k3 s3 f32"}) {
     const Problem p = core::parse(line).value();
-    for (const simt::StridedConfig& c : {simt::plan_strided_windows(p), simt::plan_strided_direct(p, 0)}) {
+    simt::StridedConfig staged;
+    staged.staged = simt::strided_staged_config(p, device("h200"), {4, 4}, 2, 2, 2);
+    for (const simt::StridedConfig& c :
+         {simt::plan_strided_windows(p), simt::plan_strided_direct(p, 0), staged}) {
       std::map<Holder, int64_t> seen;
       for (int64_t e = 0; e < p.output_elements(); ++e) {
         const Holder held = holder_of(c, p, e);
-        EXPECT_LT(held.thread, simt::kStridedThreads) << line;
+        EXPECT_LT(held.thread, c.staged ? c.staged->threads() : simt::kStridedThreads) << line;
         const auto [it, fresh] = seen.try_emplace(held, e);
         ASSERT_TRUE(fresh) << line << ": elements " << it->second << " and " << e << " at " << text(held);
       }

@@ -209,7 +209,7 @@ double expected_ms(const KernelEntry& entry, const Problem& p, const DeviceInfo&
   if (&entry == &kSimtDense) return dense_ms(p, d, batch_invariant);
   if (&entry == &kSimtGather) return gather_ms(p, d);
   if (&entry == &kSimtDepthwise) return depthwise_ms(p, d);
-  if (&entry == &kSimtStrided) return simt::strided_ms(p, simt::plan_strided(p, d), d);
+  if (&entry == &kSimtStrided) return simt::strided_ms(p, simt::plan_strided(p, d, batch_invariant), d);
   if (&entry == &kSimtNarrow) return narrow_ms(p, d, batch_invariant, false);
   return narrow_ms(p, d, batch_invariant, true);
 }

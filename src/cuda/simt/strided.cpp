@@ -1,6 +1,7 @@
 #include "cuda/simt/strided.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
@@ -32,6 +33,7 @@ int64_t sum_bytes(const Problem& p) {
 }  // namespace
 
 std::string StridedConfig::text() const {
+  if (staged) return staged->text();
   return "a thread " + std::to_string(rows) + " ci x " + std::to_string(positions) + " positions, " +
          (direct ? "dy where it lies, " : "") + std::to_string(lanes) + " threads a piece of a row, " +
          std::to_string(turns) + " turns, " + std::to_string(channels) + " channels at once, " +
@@ -39,6 +41,7 @@ std::string StridedConfig::text() const {
 }
 
 Holder holder_of(const StridedConfig& c, const Problem& p, int64_t element) {
+  if (c.staged) return holder_of(*c.staged, p, element);
   const int64_t i = element % p.l, ci = element / p.l % p.cin, n = element / p.l / p.cin;
   const int64_t row = ci % p.cin_per_group(), tile = row / c.rows;
   const int64_t unit =
@@ -86,12 +89,33 @@ StridedConfig plan_strided_direct(const Problem& p, int positions) {
   return c;
 }
 
-StridedConfig plan_strided(const Problem& p, const DeviceInfo& device) {
-  const StridedConfig windows = plan_strided_windows(p);
-  if (!strided_direct_refusal(p).empty()) return windows;
-  const StridedConfig direct = plan_strided_direct(p, 0);
-  const bool fits = windows.shared_bytes <= std::min(kSharedBytes, device.shared_per_block);
-  return fits && strided_ms(p, windows, device) < strided_ms(p, direct, device) ? windows : direct;
+namespace {
+
+StridedConfig fastest(const Problem& p, const DeviceInfo& device, bool one_part) {
+  StridedConfig best = plan_strided_windows(p);
+  const bool fits = best.shared_bytes <= std::min(kSharedBytes, device.shared_per_block);
+  double ms = fits ? strided_ms(p, best, device) : std::numeric_limits<double>::infinity();
+  const auto take = [&](const StridedConfig& c) {
+    const double other = strided_ms(p, c, device);
+    if (other < ms) best = c, ms = other;
+  };
+  if (strided_direct_refusal(p).empty()) take(plan_strided_direct(p, 0));
+  if (strided_staged_refusal(p, device).empty()) {
+    StridedConfig c;
+    c.staged = plan_strided_staged(p, device, one_part);
+    take(c);
+  }
+  return best;
+}
+
+}  // namespace
+
+StridedConfig plan_strided(const Problem& p, const DeviceInfo& device, bool batch_invariant) {
+  if (!batch_invariant || p.n <= 1) return fastest(p, device, false);
+  Problem one = p;
+  one.n = 1;
+  const StridedConfig c = fastest(one, device, false);
+  return c.staged && c.staged->warps_s > 1 ? c : fastest(p, device, true);
 }
 
 StridedConfig plan_strided_windows(const Problem& p) {
@@ -129,8 +153,6 @@ namespace {
 
 class StridedKernel final : public plan::Kernel {
  public:
-  StridedKernel(const Problem& problem, const DeviceInfo& device, const PlanOptions&)
-      : StridedKernel(problem, device, plan_strided(problem, device)) {}
   StridedKernel(const Problem& problem, const DeviceInfo& device, const StridedConfig& config)
       : problem_(problem), device_(device), config_(config) {}
 
@@ -201,18 +223,25 @@ class StridedKernel final : public plan::Kernel {
 
 std::unique_ptr<const plan::Kernel> strided_kernel(const Problem& problem, const DeviceInfo& device,
                                                    const StridedConfig& config) {
+  if (config.staged) return strided_staged_kernel(problem, device, *config.staged);
   return std::make_unique<StridedKernel>(problem, device, config);
 }
 
 namespace {
 
-std::string refusal(const Problem& p, const DeviceInfo& device) {
+std::unique_ptr<const plan::Kernel> make(const Problem& problem, const DeviceInfo& device,
+                                         const PlanOptions& options) {
+  return strided_kernel(problem, device, plan_strided(problem, device, options.batch_invariant));
+}
+
+std::string refusal(const Problem& p, const DeviceInfo& device, bool batch_invariant) {
   if (std::string words = simt_refusal(p, device, core::Operation::strided); !words.empty()) return words;
   constexpr int64_t kCount = 1 << 20;
   if (p.stride >= kCount || p.k >= kCount || core::Size(p.dilation) * p.k >= kCount) {
     return "stride or dilation times k of 2^20 or more";
   }
-  const StridedConfig c = plan_strided(p, device);
+  const StridedConfig c = plan_strided(p, device, batch_invariant);
+  if (c.staged) return "";
   if (c.shared_bytes > std::min(kSharedBytes, device.shared_per_block)) {
     return "a window of " + std::to_string(c.window) + " positions does not fit shared memory";
   }
@@ -221,7 +250,9 @@ std::string refusal(const Problem& p, const DeviceInfo& device) {
 }
 
 plan::Support supports(const Problem& p, const DeviceInfo& device, const PlanOptions& options) {
-  if (std::string words = refusal(p, device); !words.empty()) return plan::Support::no(words);
+  if (std::string words = refusal(p, device, options.batch_invariant); !words.empty()) {
+    return plan::Support::no(words);
+  }
   if (options.force_kernel == kSimtStrided.name || device.copy_gbps <= 0) return plan::Support::yes();
   return supports_choice(kSimtStrided, p, device, options);
 }
@@ -233,7 +264,7 @@ const plan::KernelEntry kSimtStrided = {.name = "cuda.simt.strided",
                                         .summary = "strided products of few channels",
                                         .device = core::DeviceKind::cuda,
                                         .supports = simt::supports,
-                                        .make = simt::make_kernel<simt::StridedKernel>,
+                                        .make = simt::make,
                                         .y_steps = true,
                                         .strided_bias = true};
 

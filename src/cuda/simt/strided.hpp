@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/device_info.hpp"
+#include "cuda/simt/strided_staged.hpp"
 #include "plan/kernel_entry.hpp"
 
 namespace tconv::cuda {
@@ -55,12 +57,14 @@ struct StridedConfig {
   int64_t lanes = kStridedThreads, parts = 1, row_tiles = 1, turns = 1;
   int64_t channels = 1, window = 1, pitch = 1;
   int64_t unit_words = 0, shared_bytes = 0;
+  std::optional<StridedStagedConfig> staged;  // then the rest says nothing
   bool operator==(const StridedConfig&) const = default;
   int64_t units_a_block() const { return kStridedThreads / lanes; }
   std::string text() const;
 };
-// The faster way of the two below, as far as their models tell.
-StridedConfig plan_strided(const core::Problem& p, const core::DeviceInfo& device);
+// The fastest of the two ways below and the one of strided_staged.cuh, as far as their models tell.
+// batch_invariant: bits that do not depend on N.
+StridedConfig plan_strided(const core::Problem& p, const core::DeviceInfo& device, bool batch_invariant);
 StridedConfig plan_strided_windows(const core::Problem& p);
 // Empty, or why threads cannot read dy where it lies.
 std::string strided_direct_refusal(const core::Problem& p);

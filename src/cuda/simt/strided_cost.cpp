@@ -105,6 +105,7 @@ double strided_tensor_ms(const Problem& p, const DeviceInfo& device) {
 }
 
 double strided_ms(const Problem& p, const StridedConfig& c, const DeviceInfo& device) {
+  if (c.staged) return c.staged->ms;
   return c.direct ? direct_ms(p, c, device) : windows_ms(p, c, device);
 }
 

@@ -1,0 +1,86 @@
+// Expected times of the staged way of cuda.simt.strided.
+#include <algorithm>
+#include <cmath>
+
+#include "core/polyphase.hpp"
+#include "cuda/plan/geometry.hpp"
+#include "cuda/simt/strided_staged.hpp"
+
+namespace tconv::cuda::simt {
+
+using core::ceil_div;
+using core::DeviceInfo;
+using core::Problem;
+
+namespace {
+
+double cube(double v) {
+  return v * v * v;
+}
+
+// Microseconds of an H200, fitted to all tiles of 60 random layers. On 75 others the plans that it takes are
+// within 16% for half of them.
+struct Rates {
+  double launch = 2.73;
+  double product = 1.16e-4, load = 4.2e-4;  // of a warp's term
+  double dy = 4.7e-3, weight = 1.37e-2;     // of copies to shared memory, by a warp
+  double block = 0.128;                     // of a warp
+  double chain_term = 0.0114, chain_product = 1.65e-3, chain_chunk = 2.5;  // what waits in a block
+  double chain_block = 0.12, chain_sum = 0.033;
+  double memory = 1.47;
+  double searched = 1.07;  // of all: plans that a search takes are underestimated
+} constexpr kRates;
+
+// How much longer an SM's multiply-adds take than those of an H200.
+double slower(const DeviceInfo& d) {
+  constexpr double kRate = 50.6e3 / 132;  // GFLOP/s an SM
+  const double rate = d.fp32_gflops / std::max(1, d.sm_count);
+  return rate > 0 ? std::max(1.0, kRate / rate) : 1;
+}
+
+}  // namespace
+
+StridedWork strided_staged_work(const Problem& p, const StridedStagedConfig& c, const DeviceInfo& device) {
+  const auto sms = static_cast<double>(std::max(1, device.sm_count));
+  const auto blocks = static_cast<double>(c.blocks(p)), threads = static_cast<double>(c.threads());
+  const auto depth = static_cast<double>(p.cout_per_group()), taps = static_cast<double>(p.k);
+  const double chunks = static_cast<double>(ceil_div(p.cout_per_group(), c.channels));
+  const int64_t fit =
+      std::max<int64_t>(1, std::min<int64_t>(strided_least_blocks(c.tile.sums()) *
+                                                 strided_most_threads(c.tile.sums()) / c.threads(),
+                                             device.shared_per_sm / (c.shared_bytes + 1024)));
+  const double each = blocks / sms;
+  // Blocks of the busiest SM, where few are under way at once.
+  const double busiest = each <= static_cast<double>(fit) ? std::ceil(each) : each + 0.5;
+  const double terms = busiest * static_cast<double>(c.warps_p * c.warps_r) * depth * taps;
+  StridedWork w;
+  w.products = terms * c.tile.sums();
+  w.loads = terms * (c.tile.positions * (c.step == 2 ? 2 : 1) + std::max(1, c.tile.rows / 4) + 1);
+  const double vectors = c.contiguous ? 4 : 1;
+  w.dy = busiest * depth * static_cast<double>(c.slots * c.slot_row) / 32 / vectors;
+  w.weights = busiest * depth * taps * static_cast<double>(c.rows()) / 32;
+  w.blocks = busiest * threads / 32;
+  const double waves = std::max(1.0, std::floor(each / static_cast<double>(fit) + 0.5));
+  w.chain_terms = waves * depth * taps / static_cast<double>(c.warps_s);
+  w.chain_products = w.chain_terms * c.tile.sums();
+  w.chain_chunks = waves * chunks;
+  w.chain_blocks = waves;
+  w.chain_sums = waves * c.tile.sums();
+  const double dy = static_cast<double>(p.y_elements()) * static_cast<double>(size_of(p.dtype));
+  const double bytes = problem_work(p).bytes + dy * static_cast<double>(c.row_blocks - 1) / 3;
+  w.memory = bytes / std::max(1.0, device.copy_gbps) * 1e-3;
+  return w;
+}
+
+double strided_staged_ms(const Problem& p, const StridedStagedConfig& c, const DeviceInfo& device) {
+  const StridedWork w = strided_staged_work(p, c, device);
+  const double work = kRates.product * w.products + kRates.load * w.loads + kRates.dy * w.dy +
+                      kRates.weight * w.weights + kRates.block * w.blocks;
+  const double chain = kRates.chain_term * w.chain_terms + kRates.chain_product * w.chain_products +
+                       kRates.chain_chunk * w.chain_chunks + kRates.chain_block * w.chain_blocks +
+                       kRates.chain_sum * w.chain_sums;
+  const double memory = kRates.memory * w.memory, busy = std::cbrt(cube(work) + cube(chain));
+  return 1e-3 * kRates.searched * (kRates.launch + std::cbrt(cube(slower(device) * busy) + cube(memory)));
+}
+
+}  // namespace tconv::cuda::simt
