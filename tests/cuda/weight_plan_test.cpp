@@ -242,7 +242,7 @@ TEST(WeightPlan, OuterSplitsCoverThePositions) {
 // the other; what a tile reads of dy lies within its window and its buffer.
 TEST(WeightPlan, StagedChunksCoverThePositions) {
   judge::Rng rng(16);
-  const core::DeviceInfo d = device("h200");
+  const core::DeviceInfo d = device("h200"), t4 = device("t4");
   int taken = 0;
   for (int i = 0; i < 1000; ++i) {
     const core::Problem p = drawn(rng, core::Operation::weight);
@@ -264,6 +264,8 @@ TEST(WeightPlan, StagedChunksCoverThePositions) {
     EXPECT_LE(int64_t{k.chunk_segments} * k.segment_pitch, k.phase_pitch) << text(p);
     EXPECT_LE(2 * sizeof(float) * static_cast<std::size_t>(k.buffer_words), plan.shared_bytes) << text(p);
     EXPECT_LE(plan.shared_bytes, 112u * 1024) << text(p);
+    EXPECT_LE(simt::staged_plan(p, t4).shared_bytes, static_cast<std::size_t>(t4.shared_per_block))
+        << text(p);
     EXPECT_EQ(plan.part_bytes > 0, k.splits > 1) << text(p);
   }
   EXPECT_GT(taken, 700);

@@ -4,7 +4,6 @@
 
 #include "core/polyphase.hpp"
 #include "cuda/host/by_dtype.hpp"
-#include "cuda/host/choice.hpp"
 #include "cuda/plan/geometry.hpp"
 #include "cuda/plan/report.hpp"
 #include "cuda/simt/problem_class.hpp"
@@ -82,10 +81,7 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   if (std::max({(p.l + 1) * p.stride, p.k * p.dilation, p.padding, p.lout()}) >= kOuterReach) {
     return Support::no("positions in dy beyond 2^30");
   }
-  const OuterPlan plan = outer_plan(p, device);
-  if (plan.blocks == 0 || plan.blocks > kMaxBlocks) return Support::no("more tiles than a grid has blocks");
-  if (options.force_kernel == kSimtOuter.name) return Support::yes();
-  return supports_choice(kSimtOuter, p, device, options);
+  return supports_split(kSimtOuter, outer_plan(p, device), p, device, options);
 }
 
 std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/polyphase.hpp"
+#include "cuda/host/choice.hpp"
 #include "cuda/host/ordered_sum.hpp"
 #include "cuda/plan/report.hpp"
 
@@ -25,6 +26,16 @@ void set_splits(Plan& plan, const core::Problem& p, int64_t splits) {
   plan.blocks = k.tiles * k.splits;
   const std::size_t sum = p.dtype == core::DType::f64 ? 8 : 4;
   if (k.splits > 1) plan.part_bytes = static_cast<std::size_t>(k.splits * k.elements) * sum;
+}
+
+// Whether the planner takes a kernel that can run the problem by this plan.
+template <class Plan>
+plan::Support supports_split(const plan::KernelEntry& entry, const Plan& plan, const core::Problem& p,
+                             const core::DeviceInfo& device, const plan::PlanOptions& options) {
+  if (plan.blocks == 0 || plan.blocks > kMaxBlocks)
+    return plan::Support::no("more tiles than a grid has blocks");
+  if (options.force_kernel == entry.name) return plan::Support::yes();
+  return supports_choice(entry, p, device, options);
 }
 
 template <class Plan, class Functions>

@@ -4,7 +4,6 @@
 
 #include "core/polyphase.hpp"
 #include "cuda/host/by_dtype.hpp"
-#include "cuda/host/choice.hpp"
 #include "cuda/plan/geometry.hpp"
 #include "cuda/plan/report.hpp"
 #include "cuda/simt/problem_class.hpp"
@@ -81,10 +80,7 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   if (std::string words = simt_refusal(p, device, core::Operation::weight); !words.empty()) {
     return Support::no(std::move(words));
   }
-  const WeightPlan plan = weight_plan(p, device);
-  if (plan.blocks > kMaxBlocks) return Support::no("more tiles than a grid has blocks");
-  if (options.force_kernel == kSimtWeight.name) return Support::yes();
-  return supports_choice(kSimtWeight, p, device, options);
+  return supports_split(kSimtWeight, weight_plan(p, device), p, device, options);
 }
 
 std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,

@@ -4,7 +4,6 @@
 
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
-#include "cuda/host/choice.hpp"
 #include "cuda/plan/report.hpp"
 #include "cuda/simt/problem_class.hpp"
 #include "cuda/simt/split_weight.hpp"
@@ -88,9 +87,7 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   if (std::string words = refusal(p, device); !words.empty()) return Support::no(std::move(words));
   const StagedPlan plan = staged_plan(p, device);
   if (plan.blocks == 0) return Support::no("a window of dy does not fit shared memory");
-  if (plan.blocks > kMaxBlocks) return Support::no("more tiles than a grid has blocks");
-  if (options.force_kernel == kSimtWeightStaged.name) return Support::yes();
-  return supports_choice(kSimtWeightStaged, p, device, options);
+  return supports_split(kSimtWeightStaged, plan, p, device, options);
 }
 
 std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,

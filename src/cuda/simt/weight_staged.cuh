@@ -1,6 +1,7 @@
 // The kernels of cuda.simt.weight_staged; weight_staged.hpp has their loop nest.
 #pragma once
 
+#include "cuda/device/epilogue.cuh"
 #include "cuda/simt/weight_staged_chunk.cuh"
 
 namespace tconv::cuda::simt {
@@ -224,15 +225,13 @@ __device__ __forceinline__ void staged_store(const StagedParams& p, const Staged
     if (p.parts != nullptr) {
       static_cast<float*>(p.parts)[block.split * p.elements + to] = v;
     } else {
-      static_cast<float*>(p.output)[to] = v;
+      static_cast<float*>(p.output)[to] = narrow<float>(v);
     }
   }
 }
 
 template <int R, int C>
-__global__ void __launch_bounds__(32 * staged_warps(R * C), R* C == 64    ? 1
-                                                            : R * C == 32 ? 2
-                                                                          : 3)
+__global__ void __launch_bounds__(32 * staged_warps(R * C), staged_blocks(R* C))
     staged_kernel(const __grid_constant__ StagedParams p) {
   extern __shared__ __align__(16) unsigned char shared[];
   float* const buffers = reinterpret_cast<float*>(shared);

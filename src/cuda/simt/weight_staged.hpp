@@ -40,6 +40,10 @@ namespace simt {
 constexpr int staged_warps(int sums) {
   return sums == 64 ? 16 : 8;
 }
+// Blocks of so many warps that an SM holds by their registers, at least.
+constexpr int staged_blocks(int sums) {
+  return sums == 64 ? 1 : sums == 32 ? 2 : 3;
+}
 inline constexpr int kStagedRun = 64;       // positions that lie together in shared memory, of one row x[ci]
 inline constexpr int kStagedLongest = 512;  // products that a lane adds one after the other
 inline constexpr int kStagedWords =

@@ -75,22 +75,22 @@ double padding_of(const StagedParams& k, const Problem& p) {
                      static_cast<double>(k.couts) * k.window);
 }
 
-// The longest chunk within the words of shared memory, and segments of the length that moves and multiplies
-// the least.
-bool cut_chunks(StagedParams& k, const Problem& p, int64_t words) {
+// The longest chunk within `wanted` words of shared memory, or the shortest if it is within `most`; and
+// segments of the length that moves and multiplies the least.
+bool cut_chunks(StagedParams& k, const Problem& p, int64_t wanted, int64_t most) {
   const int64_t places = p.dilation * (k.taps - 1);
   const Reach reach{places, places / p.stride};
   int runs = k.slices;
   const int64_t needed = ceil_div(std::max<int64_t>(1, p.n * p.l), int64_t{kStagedRun});
   auto longest = [&] { return std::countr_zero(static_cast<unsigned>(runs * kStagedRun)); };
-  auto fits = [&](int64_t most) {
+  auto fits = [&](int64_t words) {
     set_chunk(k, p, reach, runs, longest());
-    return k.buffer_words <= most;
+    return k.buffer_words <= words;
   };
-  if (!fits(kStagedWords)) return false;
+  if (!fits(most)) return false;
   while (2 * runs <= kMostRuns && 2 * runs <= needed) {
     runs *= 2;
-    if (!fits(words)) {
+    if (!fits(wanted)) {
       runs /= 2;
       break;
     }
@@ -100,7 +100,7 @@ bool cut_chunks(StagedParams& k, const Problem& p, int64_t words) {
   for (int log2 = longest(); log2 >= 0; --log2) {
     if (best >= 0 && int64_t{8} << log2 < p.l) break;  // shorter ones leave no less at a sample's end
     set_chunk(k, p, reach, runs, log2);
-    if (k.buffer_words > kStagedWords) continue;
+    if (k.buffer_words > most) continue;
     const double padding = padding_of(k, p);
     if (best < 0 || padding < 0.97 * least) best = log2, least = padding;
   }
@@ -148,10 +148,6 @@ void split(StagedPlan& plan, const Problem& p, const DeviceInfo& device) {
   plan = best;
 }
 
-}  // namespace
-
-namespace {
-
 StagedPlan draft(const Problem& p, const DeviceInfo& device, const StagedConfig& config) {
   const StagedTile& tile = kStagedTileTable[config.tile];
   StagedPlan plan;
@@ -171,8 +167,10 @@ StagedPlan draft(const Problem& p, const DeviceInfo& device, const StagedConfig&
   plan.threads = 32 * shared_tiles * k.slices;
   set_columns(k, p);
   // Two blocks of many sums, or three, whose threads have fewer registers, share an SM.
-  const int64_t words = tile.rows * tile.columns >= 32 ? kStagedWords : kStagedWords * 2 / 3;
-  if (!cut_chunks(k, p, words)) return plan;
+  const int64_t most =
+      std::min<int64_t>(kStagedWords, device.shared_per_block / (2 * int64_t{sizeof(float)}));
+  const int64_t wanted = tile.rows * tile.columns >= 32 ? most : most * 2 / 3;
+  if (!cut_chunks(k, p, wanted, most)) return plan;
   set_crews(k, plan.threads, tile.rows);
   k.row_tiles = ceil_div(p.cin_per_group(), int64_t{k.rows});
   k.by_row_tiles = divisor(k.row_tiles);
