@@ -12,6 +12,7 @@
 //
 #include "cpu/dense/microkernel-inl.hpp"
 #include "cpu/simd/tiles-inl.hpp"
+#include "cpu/strided/ahead-inl.hpp"
 #include "cpu/strided/phases-inl.hpp"
 #include "cpu/strided/rows-inl.hpp"
 #include "cpu/strided/store-inl.hpp"
@@ -21,8 +22,6 @@ namespace tconv::cpu::strided {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using dense::HWY_NAMESPACE::kLineBytes;
-using dense::HWY_NAMESPACE::LinesAhead;
 using dense::HWY_NAMESPACE::PackedRows;
 using dense::HWY_NAMESPACE::RawRows;
 
@@ -32,34 +31,6 @@ struct Depth {
   int64_t co_begin, co_end, tap_begin, tap_end;
   int64_t channels() const { return co_end - co_begin; }
   int64_t taps() const { return tap_end - tap_begin; }
-};
-
-// Cache lines of dy that the next panel reads, on their way while this one's tiles are computed: nothing else
-// would hide that stream.
-class PanelAhead {
- public:
-  HWY_INLINE PanelAhead() {}
-  // Channels from `row` on, the columns [begin, end) as far as the first one's sample goes.
-  template <class T>
-  HWY_INLINE PanelAhead(const SplitPanel& s, const T* row, int64_t channels, int64_t begin, int64_t end,
-                        int64_t tiles) {
-    if (s.place_step != 1 || begin >= end) return;
-    const int64_t sample = begin / s.period, place = begin % s.period;
-    const int64_t low = s.stride * place + s.taps.front().at(s.stride);
-    const int64_t high = s.stride * std::min(place + end - begin, s.l) + s.taps.back().at(s.stride);
-    const int64_t first = std::clamp<int64_t>(low, 0, s.lout), last = std::clamp(high, first, s.lout);
-    const int64_t element = static_cast<int64_t>(sizeof(T));
-    lines_.at = reinterpret_cast<const char*>(row + sample * s.sample_step + first);
-    lines_.of_run = std::max<int64_t>(1, core::ceil_div((last - first) * element, kLineBytes));
-    lines_.run_step = s.channel_step * element;
-    lines_.left = first < last ? channels * lines_.of_run : 0;
-    a_tile_ = core::ceil_div(lines_.left, tiles);
-  }
-  HWY_INLINE void fetch() { lines_.fetch(a_tile_); }
-
- private:
-  LinesAhead lines_ = {};
-  int64_t a_tile_ = 0;
 };
 
 // What the tiles of a task share.

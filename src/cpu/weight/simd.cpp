@@ -82,19 +82,29 @@ struct Rows {
   int64_t line;
 };
 
-// Columns [column, column + count) of the totals for `rows` rows from `row` on; up to 6 columns. A sum that
-// is not finite may come from a zero that stands for no product: it is summed again.
+// A column (co, tap) of the panel; counted on, for a division takes as long as eight vectors of products.
+template <class A>
+struct Place {
+  const A* channel;
+  int64_t tap;
+};
+
+// Columns [column, column + count) of the totals, the first at `place`, for `rows` rows from `row` on; up to
+// 6 columns. A sum that is not finite may come from a zero that stands for no product: it is summed again.
 template <class T, class A>
 HWY_INLINE void DoTile(const Worker<T, A>& w, const Rows<A>& x, int64_t row, int64_t rows, int64_t column,
-                       int64_t count) {
+                       int64_t count, Place<A>& place) {
   const Task& t = w.task;
   const int64_t width = w.width(), taps = w.taps();
   double* to = w.totals + row * width + column;
   Columns<A> y;
   for (int64_t c = 0; c < kTileColumns; ++c) {
-    const int64_t at = column + std::min(c, count - 1);  // those beyond are dropped
-    y.at[c] = w.y_panel + at / taps * w.job.split.channel() +
-              w.job.split.offsets[static_cast<std::size_t>(t.tap_begin + at % taps)];
+    if (c >= count) {  // dropped
+      y.at[c] = y.at[c - 1];
+      continue;
+    }
+    y.at[c] = place.channel + w.job.split.offsets[static_cast<std::size_t>(t.tap_begin + place.tap)];
+    if (++place.tap == taps) place.tap = 0, place.channel += w.job.split.channel();
   }
   double sums[4][kTileColumns] = {};
   const int64_t depth = core::ceil_div(w.end - w.begin, 16) * 16;
@@ -134,18 +144,19 @@ HWY_INLINE Rows<A> LoadX(const Worker<T, A>& w) {
 template <class T, class A>
 class Fetcher {
  public:
-  Fetcher(const Worker<T, A>& w, int64_t end, int64_t steps) : w_(w) {
+  Fetcher(const Worker<T, A>& w, int64_t end, int64_t steps) {
     const Job& job = w.job;
     const core::Problem& p = job.problem;
     const int64_t sample = w.end / job.split.period, place = w.end % job.split.period;
     const int64_t columns = std::min({end - w.end, w.end - w.begin, p.l - place});
     if (columns <= 0 || p.x_steps()[2] != 1 || job.split.place_step != 1) return;
-    x_ = w.x + sample * p.x_steps()[0] + w.task.ci_begin * p.x_steps()[1] + place;
+    x_step_ = p.x_steps()[1], y_step_ = job.split.channel_step;
+    at_ = w.x + sample * p.x_steps()[0] + w.task.ci_begin * x_step_ + place;
     rows_ = w.task.ci_end - w.task.ci_begin;
     x_lines_ = core::ceil_div(columns, kLine);
     const int64_t first = std::clamp<int64_t>(p.stride * place - p.padding, 0, job.lout);
     const int64_t last = std::min(first + p.stride * columns, job.lout);
-    y_ = w.dy + sample * job.split.sample_step + w.task.co_begin * job.split.channel_step + first;
+    y_ = w.dy + sample * job.split.sample_step + w.task.co_begin * y_step_ + first;
     y_lines_ = core::ceil_div(last - first, kLine);
     left_ = rows_ * x_lines_ + (w.task.co_end - w.task.co_begin) * y_lines_;
     each_ = core::ceil_div(left_, steps);
@@ -154,23 +165,19 @@ class Fetcher {
   // One step's share.
   HWY_INLINE void Fetch() {
     for (int64_t i = std::min(each_, left_); i > 0; --i, --left_) {
-      const bool x = row_ < rows_;
-      const int64_t row = x ? row_ : row_ - rows_;
-      hwy::Prefetch(x ? x_ + row * w_.job.problem.x_steps()[1] + line_ * kLine
-                      : y_ + row * w_.job.split.channel_step + line_ * kLine);
-      if (++line_ == (x ? x_lines_ : y_lines_)) {
-        line_ = 0;
-        ++row_;
-      }
+      hwy::Prefetch(at_ + line_ * kLine);
+      if (++line_ < x_lines_) continue;
+      line_ = 0;
+      at_ += x_step_;
+      if (--rows_ == 0) at_ = y_, x_lines_ = y_lines_, x_step_ = y_step_;  // on to the rows of dy
     }
   }
 
  private:
   static constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));  // elements of a cache line
-  const Worker<T, A>& w_;
-  const T *x_ = nullptr, *y_ = nullptr;
-  int64_t rows_ = 0, x_lines_ = 0, y_lines_ = 0, left_ = 0, each_ = 0;
-  int64_t row_ = 0, line_ = 0;
+  const T *at_ = nullptr, *y_ = nullptr;  // the row that is fetched; the first one of dy
+  int64_t x_step_ = 0, y_step_ = 0;
+  int64_t rows_ = 0, x_lines_ = 0, y_lines_ = 0, line_ = 0, left_ = 0, each_ = 0;
 };
 
 template <class T, class A>
@@ -189,9 +196,10 @@ HWY_INLINE void DoChunk(const Worker<T, A>& w, int64_t slab_end) {
   for (int64_t row = 0; row < cis;) {
     int64_t rows = kTileRows;
     while (rows > cis - row) rows /= 2;
+    Place<A> place{w.y_panel, 0};
     for (int64_t column = 0; column < width; column += kTileColumns) {
       next.Fetch();
-      DoTile(w, x, row, rows, column, std::min(kTileColumns, width - column));
+      DoTile(w, x, row, rows, column, std::min(kTileColumns, width - column), place);
     }
     row += rows;
   }
