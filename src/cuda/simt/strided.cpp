@@ -11,6 +11,7 @@
 #include "cuda/plan/report.hpp"
 #include "cuda/plan/tensor.hpp"
 #include "cuda/simt/problem_class.hpp"
+#include "cuda/simt/strided_operands.hpp"
 
 namespace tconv::cuda {
 namespace simt {
@@ -197,12 +198,7 @@ class StridedKernel final : public plan::Kernel {
   StridedParams params(const plan::Operands& operands) const {
     const Problem& p = problem_;
     StridedParams a{};
-    a.dy = operands.grad_output, a.weight = operands.weight, a.dx = operands.output;
-    a.bias = p.has_bias ? operands.bias : nullptr;
-    a.l = p.l, a.lout = p.lout(), a.k = p.k;
-    std::ranges::copy(p.y_steps(), a.dy_step);
-    a.stride = p.stride, a.padding = p.padding, a.dilation = p.dilation;
-    a.cin = p.cin, a.cin_group = p.cin_per_group(), a.cout_group = p.cout_per_group(), a.groups = p.groups;
+    set_operands(a, p, operands);
     a.turns = static_cast<int32_t>(config_.turns);
     a.tile_runs = ceil_div(config_.row_tiles, config_.turns);
     a.units = p.n * p.groups * a.tile_runs;

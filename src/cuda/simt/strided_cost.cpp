@@ -5,6 +5,7 @@
 #include "core/polyphase.hpp"
 #include "cuda/host/transposed_form.hpp"
 #include "cuda/plan/geometry.hpp"
+#include "cuda/simt/cube.hpp"
 #include "cuda/simt/strided.hpp"
 
 namespace tconv::cuda::simt {
@@ -14,10 +15,6 @@ using core::DeviceInfo;
 using core::Problem;
 
 namespace {
-
-double cube(double v) {
-  return v * v * v;
-}
 
 double copy_ms(double bytes, const DeviceInfo& device) {
   return bytes / std::max(1.0, device.copy_gbps) * 1e-6;

@@ -6,6 +6,7 @@
 #include "cuda/plan/report.hpp"
 #include "cuda/simt/problem_class.hpp"
 #include "cuda/simt/strided.hpp"
+#include "cuda/simt/strided_operands.hpp"
 
 namespace tconv::cuda {
 namespace simt {
@@ -81,12 +82,7 @@ class StridedStagedKernel final : public plan::Kernel {
     const StridedStagedConfig& c = config_;
     const auto narrow = [](int64_t v) { return static_cast<int32_t>(v); };
     StridedStagedParams a{};
-    a.dy = operands.grad_output, a.weight = operands.weight, a.dx = operands.output;
-    a.bias = p.has_bias ? operands.bias : nullptr;
-    std::ranges::copy(p.y_steps(), a.dy_step);
-    a.l = p.l, a.lout = p.lout(), a.k = p.k;
-    a.stride = p.stride, a.padding = p.padding, a.dilation = p.dilation;
-    a.cin = p.cin, a.cin_group = p.cin_per_group(), a.cout_group = p.cout_per_group(), a.groups = p.groups;
+    set_operands(a, p, operands);
     a.row_blocks = c.row_blocks, a.parts = c.parts, a.blocks = c.blocks(p);
     a.warps_p = narrow(c.warps_p), a.warps_r = narrow(c.warps_r), a.warps_s = narrow(c.warps_s);
     a.channels = narrow(c.channels), a.stages = narrow(c.stages);

@@ -4,6 +4,7 @@
 
 #include "core/polyphase.hpp"
 #include "cuda/plan/geometry.hpp"
+#include "cuda/simt/cube.hpp"
 #include "cuda/simt/weight_staged.hpp"
 
 namespace tconv::cuda::simt {
@@ -25,10 +26,6 @@ struct StagedRates {
 constexpr double kLoad = 0.87, kTurn = 5.8, kTree = 7.8;  // issue slots: of an operand, of its loop, of a sum
 constexpr double kStart = 3.95e-6, kSum = 2.15e-6;        // seconds: of the launch, of the second kernel
 constexpr double kClock = 1.7e9;
-
-double cube(double v) {
-  return v * v * v;
-}
 
 // Bytes beyond the operands' own: tiles of rows read dy again, tiles of columns x, from the L2 cache.
 double bytes_again(const StagedParams& k, const Problem& p) {
