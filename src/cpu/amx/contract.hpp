@@ -1,44 +1,44 @@
-// cpu.amx: matrix products of bfloat16 in tiles, of transposed convolutions (cpu.dense's form) and of the
-// strided product (cpu.strided's form: Conv1d, input gradients). For machines with AMX; forced, it runs on
-// any SIMD target, slowly and with the same bits (tiles.hpp).
+// cpu.amx: matrix products of bfloat16 in AMX tiles, for transposed convolutions (in cpu.dense's form) and
+// strided products (in cpu.strided's form: Conv1d, input gradients). If forced on a machine without AMX, it
+// runs on any SIMD target, slowly and with the same bits (tiles.hpp).
 //
-// Rows of the product are output rows (output channel, residue), columns are (sample, place), depth is (input
-// channel, tap). A channel of the input is held as lines, split by phase where the product is strided, and
+// Rows of the product are output rows (output channel, residue), columns are (sample, place), and the depth
+// is (input channel, tap). An input channel is held as lines, split by phase if the product is strided, and
 // every tap reads one line at a fixed shift:
 //
 //   out[n, co, stride*(q_first + v) + residue*dilation - padding] = bias[co] + sum over c, j of
 //       in[n, c, split.stride*(v + shift(j)) + phase(j)] * w(co, residue, c, j)
 //
 //   transposed  in = x, one phase, shift(j) = q_first - (taps-1-j)*delta
-//               residues have `taps` taps, or one less: the last ones in this order
-//   strided     in = dy, out = dx, whose residue is one; j = k
+//               a residue has `taps` taps; one with a tap less has the last ones in this order
+//   strided     in = dy, out = dx, with a single residue; j = k
 //
 //   for each task: a panel of columns x a range of units, one group                    threads
-//     for each depth block: as many steps of 32 channels as fit half of L2
+//     for each depth block: as many steps of 32 channels as fit in half of L2
 //       load the panel: channels in pairs; note the least magnitude
 //       for each unit: some output channels with all their residues
-//         for each group of columns: all of the panel, or 256 where there is one depth block
+//         for each group of columns: all of the panel, or 256 if there is one depth block
 //           for each pair of 16 rows, for each pair of 16 columns
 //             sums[2*16][2*16] += w * panel over steps, then taps        4 sums, 2 + 2 operands: 8 tiles
 //           after the last block: bias, round, interleave residues, store                  emit-inl.hpp
 //
 // Bound: reading operands. A step of 2x2 multiplies for 64 cycles and reads 4 KiB. On a Sapphire Rapids core
-// that takes 66 cycles from L1, and 110 where weights and panel stream from L2, as they do here. Blocks of
-// weights that stay in L1 gain nothing: their sums then pass through memory more often. Taps read the lines
-// of a channel again, from L1.
+// it takes 66 cycles from L1, and 110 if weights and panel stream from L2, as they do here. Blocks of weights
+// that stay in L1 gain nothing: their sums then pass through memory more often. The taps reread the lines of
+// a channel from L1.
 //
-// Every sum has the order (step of 32 channels, tap, even and odd channels): it depends on neither threads,
-// N, blocks nor the machine.
+// Every sum is added in the order (step of 32 channels, tap, even and odd channels). The order does not
+// depend on threads, N, blocks or the machine.
 //
-// Subnormals: AMX drops them. The packed weights and each panel know their least magnitude; where a product
-// could be subnormal, the task takes the other implementation of the same sums from there on. Data whose
+// AMX treats subnormals as zeros. The packed weights and each panel record their least magnitude; if a
+// product could be subnormal, the task continues with the other implementation of the same sums. Data whose
 // exponents spread over more than 112 powers of two are rare.
 //
 // Layouts
 //   packed weights  a header, then [group][unit][class][row pair][step][tap][row tile][16 rows][32 channels];
-//                   what does not exist is zero
+//                   rows and channels that do not exist are zeros
 //   panel           [step][line][channel pair][columns + halo], two bf16 in an element. Considered instead:
-//                   [column][channel] as the first operand, which makes every tap an aligned load, but
+//                   [column][channel] as the first operand, which makes every tap an aligned load but
 //                   transposes x on the way in and the sums on the way out.
 #pragma once
 
@@ -67,7 +67,7 @@ struct RowClass {
 };
 
 struct Config {
-  int64_t channels = 1;       // output channels of a unit; with steps, all of the packed layout
+  int64_t channels = 1;       // output channels of a unit; it and steps fix the packed layout
   int64_t steps = 1;          // of 32 input channels
   int64_t block_steps = 1;    // of a depth block
   int64_t group_columns = 0;  // of a group of column tiles
@@ -100,7 +100,7 @@ struct Job {
   int64_t step_elements() const { return split.lines * kPairs * split.line; }  // of the panel
   bool one_block() const { return config.block_steps >= config.steps; }
   int64_t sums_line() const { return config.group_columns + kTile; }  // an odd number of cache lines
-  // Whether a pair of rows is paired first and split by phase afterwards (panel-inl.hpp).
+  // Whether two rows are paired first and split by phase afterwards (panel-inl.hpp).
   bool gathers() const;
   // Scratch of a thread, in floats: panel, a channel pair's lines, sums, a run of outputs.
   int64_t panel_elements() const;
@@ -114,17 +114,17 @@ struct Job {
 
 // In front of the packed weights.
 struct alignas(256) PackedHeader {
-  int32_t special = 0;  // 1: a weight is infinite or NaN, and times a zero outside x it would be seen
-  int32_t least = kNoMagnitude;  // magnitude that is not zero
+  int32_t special = 0;           // 1: a weight is infinite or NaN; times a zero outside x it gives a NaN
+  int32_t least = kNoMagnitude;  // smallest magnitude other than zero
 };
 
 struct Task {
   int64_t group, unit_begin, unit_end, column_begin, column_end;
 };
 
-// Why cpu.amx does not have the problem's shape; empty: it has.
+// Why cpu.amx cannot take a problem of this shape; empty if it can.
 std::string refusal(const core::Problem& problem);
-// Whether cpu.dense or cpu.strided would take longer, by a model of both.
+// Whether cpu.dense or cpu.strided would take longer, according to a model of both.
 bool worth_it(const core::Problem& problem);
 
 Job make_job(const core::Problem& problem, int threads);
@@ -132,7 +132,7 @@ int64_t task_count(const Job& job);
 Task task_at(const Job& job, int64_t index);
 std::string text(const Job& job);
 
-// What one task has to read; weights: behind the header.
+// What one task reads and writes; weights point behind the header.
 struct Buffers {
   const void* in = nullptr;
   const uint16_t* weights = nullptr;
@@ -142,12 +142,12 @@ struct Buffers {
 };
 void compute(const Job& job, const Task& task, const Buffers& buffers, float* scratch);
 
-// Some units of one group; a task adds to the header what it finds.
+// A task packs some units of one group and adds what it finds to the header.
 int64_t pack_tasks(const Job& job, int threads);
 void pack_task(const Job& job, int threads, int64_t index, const void* weight, void* packed);
-// Computes again, without products that do not exist, the outputs that reach beyond the input.
+// Recomputes the outputs whose taps reach beyond the input, without products that do not exist.
 void repair_ends(const Job& job, const Buffers& buffers, const core::Executor& executor);
-// Writes the bias where it is -0.0 and an output has no product.
+// Where the bias is -0.0, stores it in the outputs that have no product.
 void store_bias_alone(const Job& job, const Buffers& buffers, const core::Executor& executor);
 
 extern const plan::KernelEntry kEntry;  // "cpu.amx"

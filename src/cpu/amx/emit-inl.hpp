@@ -1,6 +1,6 @@
-// From sums to outputs: bias, one rounding, residues side by side. Where the stride is 1 or even, rows are
-// rounded first, two residues to an element of 32 bits, and elements are interleaved; else cpu.dense's
-// epilogue interleaves floats.
+// From sums to outputs: bias, one rounding, residues side by side. If the stride is 1 or even, rows are
+// rounded first, two residues to an element of 32 bits, and these elements are interleaved; otherwise
+// cpu.dense's epilogue interleaves floats.
 #include "cpu/dense/epilogue-inl.hpp"
 
 #if defined(TCONV_AMX_EMIT_INL) == defined(HWY_TARGET_TOGGLE)
@@ -22,7 +22,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using Phases = dense::HWY_NAMESPACE::Phases<float>;
 
-// The bits of bf16 in the upper half of each lane; the lower half means nothing.
+// The bits of bf16 in the upper half of each lane; the lower half is unspecified.
 template <class D>
 HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> RoundedUpper(D d, const float* row, int64_t column,
                                                          hn::Vec<D> bias) {
@@ -48,8 +48,8 @@ HWY_INLINE void RoundPhases(const Phases& p, int64_t phase, int64_t columns, uin
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// to[step*i + r] = rows[r][i] of rows r to r + 3; a last quad of fewer rows spills into the next i, which
-// comes after.
+// to[step*i + r] = rows[r][i], four rows at a time. If the last four are not complete, they spill into the
+// next i, which is written later.
 HWY_INLINE void InterleaveRows(const uint32_t* rows, int64_t line, int64_t step, int64_t columns,
                                uint32_t* to) {
   const hn::FixedTag<uint32_t, 4> d;
@@ -73,8 +73,8 @@ HWY_INLINE void InterleaveRows(const uint32_t* rows, int64_t line, int64_t step,
 }
 #endif
 
-// to[step*i + r] = rows[r][i]; columns are whole vectors. to has room for 3 elements more, and rows for 3
-// lines.
+// to[step*i + r] = rows[r][i]; columns are whole vectors. `to` has room for 3 more elements, `rows` for 3
+// more lines.
 HWY_INLINE void Interleave(const uint32_t* rows, int64_t line, int64_t step, int64_t columns, uint32_t* to) {
 #if HWY_TARGET == HWY_SCALAR
   for (int64_t i = 0; i < columns; ++i) {
@@ -90,7 +90,7 @@ HWY_INLINE void Interleave(const uint32_t* rows, int64_t line, int64_t step, int
 #endif
 }
 
-// All outputs of one channel and of `columns` columns, whole vectors of them, in order.
+// All outputs of one channel for `columns` columns (whole vectors), in order.
 HWY_INLINE void RoundChannel(const Phases& p, int64_t stride, int64_t columns, uint32_t* rows, uint16_t* to) {
   if (stride == 1) {
     const hn::ScalableTag<float> d;
@@ -109,7 +109,7 @@ HWY_INLINE void RoundChannel(const Phases& p, int64_t stride, int64_t columns, u
   Interleave(rows, columns, stride / 2, columns, pairs);
 }
 
-// The outputs of columns [begin, end) of the batch, of one channel: from run to where they belong.
+// Copies one channel's outputs of the batch's columns [begin, end) from run to where they belong.
 HWY_INLINE void CopyOutputs(const Job& job, int64_t begin, int64_t end, const uint16_t* run, uint16_t* to) {
   const dense::Geometry& g = job.out;
   const int64_t sample_step = job.problem.groups * job.out_channels * g.lout;
@@ -127,7 +127,7 @@ HWY_INLINE void CopyOutputs(const Job& job, int64_t begin, int64_t end, const ui
   }
 }
 
-// The columns of a panel, [begin, end), whose sums lie side by side.
+// The columns [begin, end) of a panel, whose sums lie side by side.
 struct Group {
   int64_t begin, end;
 };

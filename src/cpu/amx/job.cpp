@@ -1,4 +1,4 @@
-// What follows from the choices of a Job: sizes, tasks, words.
+// What follows from the choices of a Job: sizes, tasks, text.
 #include <algorithm>
 
 #include "core/polyphase.hpp"
@@ -10,7 +10,7 @@ namespace tconv::cpu::amx {
 using core::ceil_div;
 
 namespace {
-constexpr int64_t kMostGathered = 256;  // stride: a row that is not yet split stays in L2
+constexpr int64_t kMostGathered = 256;  // largest stride: a row that is not yet split stays in L2
 }
 
 int64_t Job::unit_weights() const {
@@ -29,15 +29,14 @@ int64_t Job::panel_elements() const {
   return round_up<int64_t>(config.block_steps * step_elements(), 64);
 }
 
-// Two rows of 16 bits, split by phase, or the same elements before they are split, with room for a vector of
-// places.
+// Two rows of 16-bit elements, split by phase or not yet split, with room for one more vector of places.
 int64_t Job::pair_elements() const {
   const int64_t row =
       split.stride * (config.panel_columns + split.halo + 2 * kTile) + split.lines * problem.dilation;
   return round_up<int64_t>(std::max(split.channel(), gathers() ? row : 0), 64);
 }
 
-// Rounded rows, two residues an element, and the same interleaved; or cpu.dense's run of floats.
+// Rounded rows, two residues per element, and the same interleaved; or cpu.dense's run of floats.
 int64_t Job::run_elements() const {
   const int64_t rounded = (out.stride / 2 + 3 + out.stride / 2 + 1) * config.group_columns;
   return round_up<int64_t>(std::max(rounded, out.stride * kColumns) + 64, 64);

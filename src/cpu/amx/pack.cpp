@@ -1,5 +1,5 @@
-// Raw weights into tiles. Either product has blocks of rows (one input channel each) x columns (contiguous
-// raw weights), where a tile wants the input channels side by side: transposes of 8x8.
+// Packs raw weights into tiles. Both products have blocks of rows (one input channel each) x columns
+// (contiguous raw weights), but a tile wants the input channels side by side: hence transposes of 8x8.
 //
 //   transposed  one part: rows are ci, `out_channels * K` apart; columns are (channel of the unit, k)
 //   strided     a part for each output channel of the unit: rows are co, K apart; columns are k
@@ -33,7 +33,7 @@ struct Block {
   int64_t step;
 };
 
-// Magnitudes less one, so that zero counts as the largest.
+// Magnitudes minus one: a zero wraps around to the largest.
 struct Magnitudes {
   uint16_t least_less_one = 0xffff, most = 0;
 
@@ -55,7 +55,7 @@ HWY_INLINE void PackElements(const Block& b, Magnitudes& seen) {
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// Reads 8 columns of every row, however many there are to be packed.
+// Reads 8 columns of every row, even if fewer are packed.
 template <class V>
 HWY_INLINE void PackVectors(const Block& b, V& least, V& most) {
   const hn::FixedTag<uint16_t, 8> d;
@@ -89,14 +89,14 @@ HWY_INLINE void PackVectors(const Block& b, V& least, V& most) {
 }
 #endif
 
-// Rows and columns of one part, as above; end: behind the whole weight.
+// Rows and columns of one part, as above.
 struct Part {
   const uint16_t* from;
   int64_t row_step, rows, columns;
   const WeightPlace* places;
 };
 
-// Rows [begin, begin + count), whole steps.
+// Rows [begin, begin + count), whole steps. end: one past the whole weight.
 HWY_NOINLINE void PackPart(const Part& part, int64_t begin, int64_t count, const uint16_t* end,
                            uint16_t* unit, Magnitudes& seen) {
 #if HWY_TARGET != HWY_SCALAR
@@ -132,7 +132,7 @@ HWY_NOINLINE void PackPart(const Part& part, int64_t begin, int64_t count, const
 #endif
 }
 
-// Neighbouring units take turns at each step of a transposed product, whose rows lie many pages apart.
+// The rows of a transposed product lie many pages apart: neighbouring units take turns at each step.
 PackedHeader PackUnits(const Job& job, int64_t group, int64_t begin, int64_t end, const uint16_t* weight,
                        uint16_t* to) {
   const int64_t k = job.problem.k, rows = job.config.steps * kStep, unit_weights = job.unit_weights();

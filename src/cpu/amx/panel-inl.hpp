@@ -20,8 +20,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Pairs = hn::ScalableTag<uint32_t>;
 using Halves = hn::Rebind<uint16_t, Pairs>;
 
-// to[i] = even[i] and odd[i] side by side, in whole vectors. Magnitudes less one go into least, so that zero
-// counts as the largest.
+// to[i] = even[i] and odd[i] side by side, in whole vectors. Magnitudes minus one go into least: a zero wraps
+// around to the largest.
 template <class V>
 HWY_INLINE void MakePairs(const uint16_t* even, const uint16_t* odd, int64_t count, uint32_t* to, V& least) {
   const Pairs d;
@@ -45,8 +45,8 @@ struct PairOfPanel {
   uint32_t* line(int64_t line) const { return first + line * kPairs * job.split.line; }
 };
 
-// Any steps, any lines: two channels split by phase, then paired. rows: two channels' lines, whose tails are
-// zeros.
+// Any steps, any lines: two channels are split by phase, then paired. rows: the lines of the two channels,
+// whose tails are zeros.
 template <class V>
 HWY_INLINE void LoadSplitPair(const PairOfPanel& to, const Task& task, const uint16_t* even,
                               const uint16_t* odd, uint16_t* rows, V& least) {
@@ -76,7 +76,7 @@ HWY_INLINE void GatherLine(const uint32_t* from, int64_t step, int64_t count, ui
   for (; i < count; ++i) to[i] = from[step * i];
 }
 
-// The elements [first, first + count) of two rows of `length`, zeros outside them, in whole vectors.
+// The elements [first, first + count) of two rows of `length`, with zeros outside them, in whole vectors.
 template <class V>
 HWY_INLINE void PairRows(const uint16_t* even, const uint16_t* odd, int64_t length, int64_t first,
                          int64_t count, uint32_t* to, V& least) {
@@ -116,8 +116,8 @@ HWY_INLINE void GatherPair(const PairOfPanel& to, const Task& task, const uint16
   }
 }
 
-// The channels of the steps [begin, end). in: the group's first channel in sample 0; pair: scratch for one
-// channel pair. Returns the least magnitude that is not zero.
+// Loads the channels of the steps [begin, end). in: the group's first channel in sample 0; pair: scratch for
+// one channel pair. Returns the least magnitude that is not zero.
 HWY_NOINLINE int32_t LoadPanel(const Job& job, const Task& task, int64_t begin, int64_t end,
                                const uint16_t* in, uint32_t* pair, uint32_t* panel) {
   const strided::SplitPanel& s = job.split;

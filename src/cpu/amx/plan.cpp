@@ -21,18 +21,18 @@ constexpr int64_t kMostPanelBytes = 4 << 20;
 constexpr int64_t kGroupColumns = 256;
 constexpr int64_t kMostPanelColumns = 1024;
 
-// Cycles: of a step of 2x2 and of 1x1 tile products; to load an element of the panel, and to store an output.
+// Cycles of a step of 2x2 and of 1x1 tile products, to load an element of the panel, and to store an output.
 constexpr double kStepCycles = 110, kSingleCycles = 45, kLoadCycles = 0.6, kStoreCycles = 1.2,
                  kSpillCycles = 0.25;
 constexpr double kWeightBytesPerCycle = 10;  // beyond L2
-// cpu.dense and cpu.strided: multiply-adds a cycle.
+// cpu.dense and cpu.strided: multiply-adds per cycle.
 constexpr double kOtherRate = 24;
 
 bool whole_units(const core::Polyphase& form) {
   return (form.count - 1) * form.dilation < form.stride;
 }
 
-// The rows of one class in a unit, and how long its tile products take in one step for two column tiles.
+// How long the tile products of one class's rows in a unit take in one step, for two column tiles.
 double step_cycles(int64_t rows, int64_t taps) {
   const int64_t tiles = ceil_div(rows, kTile);
   return static_cast<double>(taps) *
@@ -50,7 +50,7 @@ double step_cycles(const RowClass (&classes)[2], int64_t channels, int64_t out_c
   return cycles;
 }
 
-// Output channels of a unit: what wastes the fewest rows of tiles; of equal ones the smallest.
+// Output channels of a unit: the number that wastes the fewest rows of tiles; the smallest of equal ones.
 int64_t choose_channels(const RowClass (&classes)[2], int64_t out_channels) {
   const int64_t residues = classes[0].residues + classes[1].residues;
   const int64_t most = std::clamp<int64_t>(kMostUnitRows / residues, 1, out_channels);
@@ -133,13 +133,12 @@ int64_t step_bytes(const Job& job, int64_t columns) {
   return kPairs * 4 * job.split.lines * (columns + job.split.halo);
 }
 
-// Steps whose channels fit a panel, evenly.
+// Steps of a depth block: their channels fit in a panel, and the blocks are about equal.
 int64_t block_steps(const Job& job, int64_t columns) {
   const int64_t most = std::max<int64_t>(1, kPanelBytes / step_bytes(job, columns));
   return ceil_div(job.config.steps, ceil_div(job.config.steps, most));
 }
 
-// Of one task, in cycles.
 double task_cycles(const Job& job, int64_t columns, int64_t units) {
   const Config& c = job.config;
   const double column_pairs = std::ceil(static_cast<double>(columns) / kColumns);
@@ -158,7 +157,7 @@ double task_cycles(const Job& job, int64_t columns, int64_t units) {
          kStoreCycles * stored * static_cast<double>(units * columns);
 }
 
-// Columns of a panel and units of a task: the shortest time with all threads.
+// Chooses the columns of a panel and the units of a task that take the shortest time with all threads.
 void choose_tasks(Job& job, int threads) {
   Config& c = job.config;
   const int64_t all = std::max<int64_t>(1, job.split.columns);
@@ -183,7 +182,7 @@ void choose_tasks(Job& job, int threads) {
   c.group_columns = job.one_block() ? std::min(c.panel_columns, kGroupColumns) : c.panel_columns;
 }
 
-// Lines of a step lie together, so that a tile's rows have one distance.
+// The lines of a step lie together, so that the rows of a tile are a constant distance apart.
 void place_taps(Job& job) {
   const auto lines = static_cast<std::size_t>(job.split.lines);
   const auto& taps = job.split.taps;
@@ -194,8 +193,8 @@ void place_taps(Job& job) {
   }
 }
 
-// Where pack.cpp puts a unit's raw weights: those of a transposed product are a row of (channel, tap) for
-// each input channel, those of a strided one a row of taps for each input channel, for each output channel.
+// Where pack.cpp puts a unit's raw weights. For each input channel, those of a transposed product are a row
+// of (channel, tap), and those of a strided product are a row of taps for each output channel.
 void place_weights(Job& job) {
   const core::Problem& p = job.problem;
   const int64_t channels = job.config.channels;

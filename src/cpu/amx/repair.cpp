@@ -1,4 +1,4 @@
-// Outputs that a tile product with zeros around the input does not give: rare, hence scalar.
+// Recomputes outputs that a tile product with zeros around the input gets wrong: rare, hence scalar.
 #include <algorithm>
 #include <cmath>
 
@@ -14,13 +14,13 @@ using core::ceil_div;
 // One output channel and residue.
 struct OutputRow {
   const Job& job;
-  int64_t channel, residue;  // the channel counts through the groups
+  int64_t channel, residue;  // the channel is numbered across groups
 
   const RowClass& rows() const { return job.classes[residue < job.classes[1].first ? 0 : 1]; }
   int64_t place(int64_t v) const {  // may be outside the output
     return job.out.stride * (job.out.q_first + v) + residue * job.out.dilation - job.out.padding;
   }
-  // The last taps of the longest row.
+  // A shorter row has the last taps of the longest one.
   const strided::TapPlace& tap(int64_t j) const {
     return job.split.taps[static_cast<std::size_t>(job.out.taps - rows().taps + j)];
   }
@@ -70,7 +70,7 @@ float sum_at(const OutputRow& row, const Buffers& b, int64_t sample, int64_t v) 
   return sum;
 }
 
-// f(row, place in columns, output) for all outputs of one channel that are in y.
+// Calls f(row, place in columns, output) for all outputs of one channel that lie in y.
 template <class F>
 void for_outputs(const Job& job, int64_t channel, F f) {
   for (int64_t residue = 0; residue < job.out.residues; ++residue) {

@@ -38,7 +38,7 @@ HWY_INLINE void AddTile(D d, const uint16_t* w, const uint32_t* x, int64_t line,
   for (int64_t row = 0; row < 4; ++row) sums[row] = hn::Add(sums[row], hn::Add(even[row], odd[row]));
 }
 
-// As tiles.hpp defines it, subnormals kept.
+// As tiles.hpp defines it, with subnormals kept.
 void Multiply(const Product& p) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -65,8 +65,8 @@ struct Depth {
   bool last;
 };
 
-// What the products of a unit fetch for later, some lines each: the next unit's weights, and the lines of the
-// output that this unit's sums go to.
+// What the products of a unit prefetch, a few lines each: the next unit's weights, and the lines of the
+// output to which this unit's sums go.
 struct Ahead {
   const char* weights = nullptr;
   int64_t weight_lines = 0, weights_per_product = 0;
@@ -95,7 +95,7 @@ struct Worker {
   Ahead ahead = {};
 };
 
-// A depth block of one or two row tiles. sums: of the unit.
+// Adds a depth block to one or two row tiles. sums: of the unit.
 void MultiplyRows(Worker& w, const Group& group, const RowClass& rows, const Depth& depth,
                   const uint16_t* weights, int64_t row_tile, int64_t row_tiles, float* sums) {
   const int64_t laid_out = std::min<int64_t>(2, rows.row_tiles - row_tile);
@@ -149,7 +149,7 @@ void FetchWeights(Worker& w, int64_t next, const uint16_t* weights, int64_t colu
   w.ahead.weights_per_product = core::ceil_div(w.ahead.weight_lines, ProductsOf(w, columns));
 }
 
-// Of the sample that the group begins in.
+// Only the outputs of the sample in which the group begins.
 void FetchOutputs(Worker& w, const Group& group, int64_t unit) {
   const dense::Geometry& g = w.job.out;
   const int64_t first = unit * w.job.config.channels, column = w.task.column_begin + group.begin;
@@ -199,8 +199,8 @@ void Compute(const Job& job, const Task& task, const Buffers& b, bool tiles, flo
   for (int64_t step = 0; step < c.steps; step += c.block_steps) {
     const Depth depth{step, std::min(c.steps, step + c.block_steps), step + c.block_steps >= c.steps};
     const int32_t least = LoadPanel(job, task, depth.begin, depth.end, in, pair, panel);
-    tiles =
-        tiles && safe_in_tiles(b.least_weight, least);  // for good: sums may have become too small for tiles
+    // False stays false: sums may have become too small for tiles.
+    tiles = tiles && safe_in_tiles(b.least_weight, least);
     w.multiply = tiles ? multiply_in_tiles : Multiply;
     if (tiles) begin_tiles();
     for (int64_t unit = task.unit_begin; unit < task.unit_end; ++unit) DoUnit(w, depth, unit);

@@ -35,7 +35,7 @@ bool cpu_has_amx() {
   return (low & kTileState) == kTileState;
 }
 
-// Linux gives tile registers to processes that ask.
+// Linux grants tile registers only to processes that ask for them.
 bool granted() {
 #if defined(__linux__)
   constexpr long kRequestPermission = 0x1023, kTileData = 18;

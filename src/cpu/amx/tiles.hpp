@@ -1,5 +1,5 @@
-// A product of bf16 tiles, 16 rows x 32 channels x 16 columns, summed in float32: by AMX where the machine
-// has it, else by the SIMD target in use (simd.cpp). Both add up in the order that the instruction defines:
+// A product of bf16 tiles, 16 rows x 32 channels x 16 columns, summed in float32: by AMX if the machine has
+// it, otherwise by the SIMD target in use (simd.cpp). Both add in the order that the instruction defines:
 //
 //   for each step of 32 channels, for each tap                       tile products
 //     even = odd = +0
@@ -8,7 +8,7 @@
 //     sum += even + odd
 //
 // so their bits are the same, except that AMX reads subnormal operands as zeros and flushes subnormal sums.
-// safe_in_tiles() says where neither can happen.
+// safe_in_tiles() says when neither can happen.
 #pragma once
 
 #include <cstdint>
@@ -33,24 +33,25 @@ struct Product {
   bool add = false;
 };
 
-// Whether this process may use AMX: the CPU has it, the system saves its registers, and the kernel has
-// granted them, which is asked for once.
+// Whether this process may use AMX: the CPU has it, the operating system saves its registers and has granted
+// them. Linux is asked once.
 bool available();
 
 // Between begin_tiles() and end_tiles() this thread's tile registers are in use. Only where available().
 void begin_tiles();
 void end_tiles();
 void multiply_in_tiles(const Product& product);
-// rounds of four products in registers alone, which is the machine's rate; returns their multiply-adds.
+// Runs `rounds` times four products on registers alone, at the machine's peak rate; returns their
+// multiply-adds.
 double multiply_registers(int64_t rounds);
 
-// The same by the SIMD target in use, subnormals kept.
+// The same on the SIMD target in use, with subnormals kept.
 void multiply_in_vectors(const Product& product);
 
-// Whether tasks take tiles: a SIMD target without AVX-512, forced, forces AMX off as well.
+// Whether tasks use tiles: forcing a SIMD target without AVX-512 turns AMX off as well.
 bool tiles_in_use();
 
-// The least magnitude that is not zero, as bits of bf16; kNoMagnitude: there is none.
+// In place of a least nonzero magnitude (bits of bf16) if there is none.
 inline constexpr int32_t kNoMagnitude = 0x10000;
 
 // Products of values with exponents e and f are multiples of 2^(e + f - 14), and so are all their sums. If

@@ -1,5 +1,5 @@
-// The make() of the entries whose kernel is configured from a problem and a number of threads, and of those
-// that ask for the device too.
+// make() for the entries whose kernel is configured from a problem and a number of threads, and for those
+// that need the device too.
 #pragma once
 
 #include <algorithm>

@@ -39,7 +39,7 @@ void repair_channel(const Problem& p, const Residues& residues, const plan::Oper
     const Residue& residue = residues.table[static_cast<std::size_t>(f)];
     if (residue.count == 0) continue;
     const int64_t outputs = core::ceil_div(lout - f, p.stride);
-    // Taps of t lie inside x where t is in [inner, outer).
+    // All taps of t lie inside x if t is in [inner, outer).
     const int64_t inner =
         std::clamp<int64_t>((residue.count - 1) * residues.x_step - residue.offset, 0, outputs);
     const int64_t outer = std::clamp<int64_t>(p.l - residue.offset, inner, outputs);
@@ -51,7 +51,7 @@ void repair_channel(const Problem& p, const Residues& residues, const plan::Oper
   }
 }
 
-// Whether the output at t of a residue has a product: its tap with the lowest position at or behind 0.
+// Whether the output at t of a residue has a product: looks at its tap with the lowest position from 0 on.
 bool has_product(const Problem& p, const Residues& residues, const Residue& residue, int64_t t) {
   const int64_t highest = t + residue.offset;
   if (residue.count == 0 || highest < 0) return false;

@@ -1,6 +1,6 @@
-// The polyphase form (core/polyphase.hpp) as a table by output, and what it says of outputs at the ends of x.
+// The polyphase form (core/polyphase.hpp) as a table by output, and what it says about the ends of x.
 //
-// The outputs o = f + stride*t, f in [0, min(stride, lout)), are of one phase, k0, whose position is t +
+// The outputs o = f + stride*t, f in [0, min(stride, lout)), belong to one phase, k0, and its position is t +
 // offset:
 //   y[co, f + stride*t] = bias[co] + sum over ci, j in [0, count) of
 //                         x[ci, t + offset - j*x_step] * w[ci, co, k0 + j*k_step]
@@ -34,13 +34,13 @@ struct Residues {
 Residues residues_of(const core::Problem& problem);
 
 // Kernels stage x with zeros around it; a zero times an infinite or NaN weight is a NaN that the operation
-// does not have. Where weights are not finite this recomputes, with raw weights, the outputs that have a tap
-// outside x. A rare path: scalar.
+// does not have. If weights are not finite, this recomputes, with raw weights, the outputs that have a tap
+// outside x. This is rare, hence scalar.
 void repair_ends(const core::Problem& problem, const Residues& residues, const plan::Operands& raw,
                  const core::Executor& executor);
 
-// An output without any product is its bias, -0.0 included. Sums that begin at the bias and meet zeros around
-// x lose that sign: this stores it where a bias is -0.0.
+// An output without any product is its bias, including -0.0. Sums that begin with the bias and add zeros
+// around x lose that sign; if a bias is -0.0, this stores it.
 void store_bias_alone(const core::Problem& problem, const Residues& residues, const plan::Operands& raw,
                       const core::Executor& executor);
 

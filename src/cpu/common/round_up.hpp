@@ -1,4 +1,3 @@
-// Small things that the entries of the CPU families share.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a cut of work into tasks costs, so that plans can compare cuts.
+// What a division of work into tasks costs, so that plans can compare divisions.
 #pragma once
 
 #include <algorithm>
@@ -8,9 +8,9 @@
 
 namespace tconv::cpu {
 
-// Cycles until `tasks` alike of `task` cycles each are done. A worker wakes late (about 10 us), and small
-// tasks make up for that: the others take them. Tasks never take quite the same time: a twentieth of one is
-// added.
+// Cycles until `tasks` equal tasks of `task` cycles each are done. A worker wakes late (by about 10 us), for
+// which small tasks make up: the other threads take them. Tasks never take quite the same time, so a
+// twentieth of one is added.
 inline double run_cycles(double task, int64_t tasks, int threads) {
   constexpr double kWakeCycles = 40000, kHandOver = 10000;
   if (tasks <= 1 || threads <= 1) return task * static_cast<double>(tasks);

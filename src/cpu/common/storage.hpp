@@ -39,8 +39,8 @@ T round_to(Accumulator<T> v) {
   return Epilogue<T>{}.begun(v);
 }
 
-// Where the sum of channel co begins. With products a bias of -0.0 counts as +0.0; an output without any is
-// its bias, for which store_bias_alone (residues.hpp) cares.
+// Where the sum of channel co begins. With products, a bias of -0.0 counts as +0.0; an output without any is
+// its bias, which store_bias_alone (residues.hpp) takes care of.
 template <class T>
 Accumulator<T> start_of(bool has_bias, const void* bias, int64_t co) {
   using A = Accumulator<T>;
@@ -51,7 +51,7 @@ template <class T>
 bool is_negative_zero(T v) {
   return widen(v) == 0 && std::signbit(widen(v));
 }
-// Whether one of count elements is -0.0.
+// Whether one of `count` elements is -0.0.
 template <class T>
 bool any_negative_zero(const void* values, int64_t count) {
   const T* first = static_cast<const T*>(values);

@@ -20,7 +20,7 @@ namespace tconv::cpu::dense {
 namespace HWY_NAMESPACE {
 
 // Channels packed at a time. Rows of raw weights often lie many pages apart, in few sets of a cache: what is
-// fetched must not push itself out.
+// fetched must not evict itself.
 inline constexpr int64_t kChunkChannels = 64, kChunkPagedChannels = 16, kPageBytes = 4096;
 
 template <class T, class A>
@@ -47,11 +47,11 @@ class Chunk {
   const DepthBlock& depth() const { return depth_; }
   bool special() const { return special_; }
 
-  // All that is left.
+  // Packs all that is left.
   HWY_NOINLINE void finish() {
     while (done_ < channels()) pack_some();
   }
-  // At step `step` of `steps` in which all is to be packed; returns what the step's tile should fetch.
+  // Step `step` of the `steps` in which everything is packed; returns what the step's tile should prefetch.
   HWY_INLINE LinesAhead advance(int64_t step, int64_t steps) {
     const int64_t parts = core::ceil_div(channels(), quantum_);
     const int64_t wanted = parts * (step + 1) / steps * quantum_;
@@ -104,7 +104,7 @@ class Chunk {
     const int64_t count = std::min(quantum_, channels() - done_);
     const int64_t blocks0 = g_->classes[0].blocks, blocks1 = g_->classes[1].blocks;
     if (c_->whole) {
-      const bool partial = unit_end_ * c_->cout_block > g_->cout;  // the last unit, which has couts left out
+      const bool partial = unit_end_ * c_->cout_block > g_->cout;  // the last unit, which has fewer couts
       const int64_t full = unit_end_ - (partial ? 1 : 0);
       for (int64_t block = 0; block < blocks0 + blocks1; ++block) {
         const int which = block < blocks0 ? 0 : 1;

@@ -99,7 +99,7 @@ HWY_INLINE void DoDepthBlock(Worker<T, A>& w, const DepthBlock& depth, const Dep
   }
 }
 
-// next: the task that this thread probably does after this one; null: none.
+// next: the task that this thread will probably do after this one; null: none.
 template <class T, class A>
 HWY_NOINLINE void Compute(const Job& job, const Task& task, const Task* next, const Buffers& b,
                           void* scratch) {

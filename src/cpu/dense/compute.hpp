@@ -1,5 +1,5 @@
-// One task on the best SIMD target of this machine. scratch is the slot's own, Scratch elements of float
-// (double for f64). next: the task that this thread probably does later, or null.
+// One task on the SIMD target in use. scratch: the slot's own, Scratch elements of float (double for f64).
+// next: the task that this thread will probably do after this one, or null.
 #pragma once
 
 #include "cpu/dense/contract.hpp"

@@ -20,19 +20,19 @@
 //             C[8][tile] += A[8 rows x depth block] * panel                      microkernel
 //           after the last depth block: bias, interleave residues, convert, store   epilogue
 //
-// Raw weights, up to 512 columns: packing them all first would write and read them once more than they are
-// used well. A task packs a chunk of its units for a depth block into two buffers in turn, some channels of
+// Raw weights, up to 512 columns: packing all of them first costs one more write and read than so few columns
+// pay for. A task packs its units in chunks, for a depth block, into two buffers in turn: some channels of
 // the next chunk between the tiles of this one (chunk-inl.hpp).
 //
 // Bound: the multiply-adds. 24 of them (12 on 16 registers) share 3 unaligned loads and 8 (4) broadcasts,
-// which two load ports hide where panel, sums and weights come from L2. What a tile reads once, the weights
-// of the next unit, it fetches while the tile before computes: on a Zen 5 core packed weights reach 85 to 97%
-// of the measured multiply-add rate with AVX2 and 76 to 92% with AVX-512 from 250 columns on. Below, the last
-// tile is not full, and the copy of raw weights (one load, one store and one check a vector) takes 10 to 25%
-// of the time.
+// which two load ports hide when panel, sums and weights come from L2. A tile reads its weights once, so they
+// are prefetched while the unit before it is computed: on a Zen 5 core packed weights reach 85 to 97% of the
+// measured multiply-add rate with AVX2 and 76 to 92% with AVX-512 from 250 columns on. With fewer columns,
+// the last tile is not full, and the copy of raw weights (one load, one store and one check per vector) takes
+// 10 to 25% of the time.
 //
-// Every output is one chain of fused multiply-adds in the order (tap block, ci, tap). Neither the thread
-// count, nor N, nor the tile sizes enter it: the bits are the same for all of them.
+// Every output is one chain of fused multiply-adds in the order (tap block, ci, tap). The bits do not depend
+// on the thread count, N or the tile sizes.
 //
 // clang-format off
 // Layouts
@@ -41,19 +41,19 @@
 //       contiguous, which suits 16 registers (AVX2 holds 4 rows x 3 vectors) but makes the 32-register kernel
 //       read two streams; AVX2 reads half lines of this one twice, from L1.
 //   panel, shared       [ci][halo + columns]: a tap is a shifted unaligned load of the same line.
-//   panel, expanded     [ci][tap][columns]: where shifts are wider than the panel, or where the batch is merged and
-//       the halo between samples would cost more columns than it saves loads.
-//   columns  samples one after the other with `period` columns each; where both ends of a sample's line are
-//       zeros, neighbours share them. So short samples fill whole vectors.
-//   C        [row][column] of a tile (of a whole panel where there are several depth blocks).
+//   panel, expanded     [ci][tap][columns]: if shifts are wider than the panel, or if the batch is merged and the halo
+//       between samples would cost more columns than it saves loads.
+//   columns  samples one after the other, `period` columns each; if both ends of a sample's line are zeros,
+//       neighbours share them. So short samples fill whole vectors.
+//   C        [row][column] of a tile (of a whole panel if there are several depth blocks).
 // clang-format on
 //
 // Residue interleave, two designs. (a) From registers: a row block must then hold whole residue groups of 2,
-// 4 or 8, both classes of an odd K/stride apart, and every store pattern is an instance of the microkernel.
-// (b) Through C: the microkernel is a plain GEMM tile with one instance for all strides, and the epilogue
-// reads whole vectors that were stored as such (which forwards without a stall). (b) costs one store and one
-// load of C per depth*2 fused multiply-adds, 1.5% at depth 64; it lets classes with different tap counts and
-// residues without taps meet in one contiguous run of y. (b) it is.
+// 4 or 8, with the two classes of an odd K/stride kept apart, and every store pattern is an instance of the
+// microkernel. (b) Through C: the microkernel is a plain GEMM tile with one instance for all strides, and the
+// epilogue reads whole vectors that were stored as such (which forwards without a stall). (b) costs one store
+// and one load of C per depth*2 fused multiply-adds, 1.5% at depth 64; it lets classes with different tap
+// counts and residues without taps meet in one contiguous run of y. The choice is (b).
 #pragma once
 
 #include <atomic>
@@ -120,7 +120,7 @@ struct Scratch {
 
 // In front of the packed weights.
 struct alignas(256) PackedHeader {
-  int32_t special = 0;  // 1: a weight is infinite or NaN, and times a zero outside x it would be seen
+  int32_t special = 0;  // 1: a weight is infinite or NaN; times a zero outside x it gives a NaN
 };
 
 struct Task {
@@ -129,10 +129,10 @@ struct Task {
 
 struct Buffers {
   const void* x = nullptr;
-  const void* weight = nullptr;  // packed, or raw where units are packed in chunks
+  const void* weight = nullptr;  // packed, or raw if units are packed in chunks
   const void* bias = nullptr;
   void* y = nullptr;
-  std::atomic<bool>* special = nullptr;  // of raw weights: set where one is infinite or NaN
+  std::atomic<bool>* special = nullptr;  // of raw weights: set if one is infinite or NaN
 };
 
 inline int64_t cout_blocks(const Geometry& g, const Config& c) {

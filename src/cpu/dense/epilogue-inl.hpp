@@ -24,12 +24,12 @@ struct Segment {
 };
 
 struct Segments {
-  Segment at[kMaxTile];  // none where all columns lie between samples
+  Segment at[kMaxTile];  // none if all columns lie between samples
   int64_t count = 0;
 };
 
-// Columns [begin, begin + count) of the batch, those between samples left out. Into `out`: copies of so large
-// a struct take as long as a small tile's products.
+// The columns [begin, begin + count) of the batch, without those between samples. The result goes to `out`:
+// copying so large a struct takes as long as a small tile's products.
 HWY_INLINE void FindSegments(const Geometry& g, const Config& c, int64_t begin, int64_t count,
                              Segments& out) {
   out.count = 0;
@@ -42,7 +42,8 @@ HWY_INLINE void FindSegments(const Geometry& g, const Config& c, int64_t begin, 
   }
 }
 
-// The rows of C of one cout, by output phase: phase f is residue f/dilation where that divides and exists.
+// The rows of C of one cout, by output phase: phase f is residue f/dilation if that is a whole number and
+// exists.
 template <class A>
 struct Phases {
   const A* sums;  // of the tile, first row of the unit
@@ -59,7 +60,8 @@ struct Phases {
   }
 };
 
-// As y holds it where y holds accumulators; else conversion is still to come, and it makes NaN canonical.
+// The value as y stores it if y holds accumulators; otherwise conversion is still to come, and it makes NaN
+// canonical.
 template <class T, class D, class A>
 HWY_INLINE hn::Vec<D> Biased(D d, const A* row, int64_t column, hn::Vec<D> bias) {
   const auto v = row == nullptr ? bias : hn::Add(hn::LoadU(d, row + column), bias);
@@ -105,8 +107,9 @@ HWY_INLINE void InterleaveQuad(const Phases<float>& p, int64_t phase, int64_t st
   }
 }
 
-// Where 4 does not divide the stride, the last quad spills into the next position. Falling phases within a
-// step of columns, and steps in order, put right what it spilled; so `to` has room for 3 elements more.
+// If 4 does not divide the stride, the last quad spills into the next position. What it spills is
+// overwritten: within a step of columns phases are stored in falling order, and the steps in order. `to` has
+// room for 3 more elements.
 template <class T>
 HWY_INLINE void InterleaveQuads(const Phases<float>& p, int64_t stride, int64_t columns, float* to) {
   constexpr int64_t kStep = 16;
@@ -165,8 +168,8 @@ HWY_INLINE void Interleave(const Phases<A>& p, int64_t stride, int64_t columns, 
   }
 }
 
-// One cout of a whole unit; columns are whole vectors. Straight to y where the tile is one unclipped segment
-// that needs no conversion, else by way of run, which has room for the tile's outputs.
+// One cout of a whole unit; columns are whole vectors. It goes straight to y if the tile is one unclipped
+// segment that needs no conversion, otherwise through `run`, which has room for the tile's outputs.
 template <class T, class A>
 HWY_INLINE void EmitCout(const Geometry& g, const Phases<A>& p, const Segments& segments, int64_t columns,
                          T* y_channel, int64_t y_sample, A* run) {
@@ -190,7 +193,7 @@ HWY_INLINE void EmitCout(const Geometry& g, const Phases<A>& p, const Segments& 
   }
 }
 
-// One row, one residue, where the residues of a column are no contiguous run: an output every stride.
+// One row, one residue, if the residues of a column are not a contiguous run: outputs are a stride apart.
 template <class T, class A>
 HWY_INLINE void EmitRow(const Geometry& g, const A* row, A bias, int64_t residue, const Segments& segments,
                         T* y_channel, int64_t y_sample) {

@@ -117,7 +117,7 @@ class DenseKernel final : public plan::Kernel {
     store_bias_alone(job.geometry, buffers, context.executor);
   }
 
-  // Where units are no contiguous runs, outputs that no tap reaches get their bias first.
+  // If units are not contiguous runs, outputs that no tap reaches get their bias first.
   void fill_untouched(const Buffers& b, const core::Executor& executor) const {
     const Geometry& g = job_.geometry;
     if (job_.config.whole || g.residues == g.stride) return;

@@ -65,12 +65,12 @@ struct Tile {
   int64_t line, tap_stride, channels, taps;
   A* sums;
   int64_t sums_line;
-  bool add;                              // to what sums holds
+  bool add;                              // to the values in sums
   const int64_t* tap_offsets = nullptr;  // where taps lie from panel on, if not tap_stride apart
   LinesAhead ahead = {};                 // to fetch meanwhile
 };
 
-// Named rows rather than an array: compilers keep these in registers. Its constructors are written out: an
+// Named rows rather than an array: compilers keep these in registers. The constructors are written out: an
 // implicit one would not be compiled for the SIMD target, and NEON's vectors cannot be made outside of it.
 template <class D>
 struct RowVectors {

@@ -14,7 +14,7 @@
 #include "cpu/dense/pack_rows-inl.hpp"
 
 // What one task packs: some input channels of all cout blocks in a range. Channels are the streams that are
-// read side by side; a row block's part of them is written in one piece.
+// read side by side; a row block's part of each is written in one piece.
 #ifndef TCONV_DENSE_PACK_TASK
 #define TCONV_DENSE_PACK_TASK
 namespace tconv::cpu::dense {

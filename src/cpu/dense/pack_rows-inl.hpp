@@ -1,4 +1,4 @@
-// One row block's weights, from raw ones to [ci][tap][8]; one copy a SIMD target.
+// One row block's weights, from raw ones to [ci][tap][8]. Compiled once per SIMD target.
 #if defined(TCONV_DENSE_PACK_ROWS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef TCONV_DENSE_PACK_ROWS_INL
 #undef TCONV_DENSE_PACK_ROWS_INL
@@ -16,11 +16,11 @@ HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::dense {
 namespace HWY_NAMESPACE {
 
-// Where the eight rows of a block find their first tap, from the cout block's first weight on. Rows that do
-// not exist repeat the first one; nobody reads their sums.
+// Where the eight rows of a block find their first tap, relative to the cout block's first weight. Rows that
+// do not exist repeat the first one; nobody reads their sums.
 struct RowOffsets {
   int64_t at[kRows];
-  int64_t first, span;  // of the lowest, and from there to behind the highest
+  int64_t first, span;  // the lowest, and from there to one past the highest
   bool consecutive;
 };
 
@@ -42,7 +42,7 @@ HWY_INLINE RowOffsets OffsetsOf(const Geometry& g, const Config& c, const RowCla
   return out;
 }
 
-// One channel's taps of one row block. Offsets in locals: they stay in registers over all taps.
+// One channel's taps of one row block. The offsets are locals, so that they stay in registers over all taps.
 template <class T>
 HWY_INLINE void GatherTaps(const T* from, const RowOffsets& rows, int64_t tap_step, int64_t taps, T* to) {
   const int64_t o0 = rows.at[0], o1 = rows.at[1], o2 = rows.at[2], o3 = rows.at[3];
@@ -55,7 +55,7 @@ HWY_INLINE void GatherTaps(const T* from, const RowOffsets& rows, int64_t tap_st
   }
 }
 
-// As GatherTaps, widened by way of a buffer: conversions want vectors.
+// Like GatherTaps, but widened by way of a buffer: conversions want vectors.
 template <class T, class A>
 HWY_INLINE void GatherTaps(const T* from, const RowOffsets& rows, int64_t tap_step, int64_t taps, A* to) {
   constexpr int64_t kTaps = 64;
@@ -70,14 +70,14 @@ HWY_INLINE void GatherTaps(const T* from, const RowOffsets& rows, int64_t tap_st
 // Some channels' weights of one row block, in one cout block or several.
 template <class T>
 struct RowsFrom {
-  const T* weight;  // the first cout block's first one in the first channel and tap
+  const T* weight;  // of the first cout block, channel and tap
   int64_t channel_step, channels, tap_step, taps;
   int64_t blocks = 1, block_step = 0;  // cout blocks
   int64_t to_step = 0;                 // elements from a cout block's packed weights to the next's
 };
 
-// Stays a zero, or becomes NaN for good, where a value is infinite or NaN: its exponent then has all bits. A
-// sum would be one operation, but each would wait for the one before.
+// Stays zero until a value is infinite or NaN, then is NaN for good: OR keeps all bits of its exponent. A
+// fused multiply-add would do it in one operation, but each would wait for the one before.
 template <class D>
 HWY_INLINE hn::Vec<D> Suspect(D d, hn::Vec<D> value, hn::Vec<D> suspect) {
   return hn::Or(hn::Mul(value, hn::Zero(d)), suspect);
@@ -87,8 +87,8 @@ HWY_INLINE bool IsSpecial(D d, hn::Vec<D> suspect) {
   return !hn::AllTrue(d, hn::Eq(suspect, hn::Zero(d)));
 }
 
-// Rows side by side: vectors as they are. In eights, which fit vectors of up to eight lanes; where taps lie
-// side by side too, in runs.
+// Rows that lie side by side are copied as vectors: eight at a time, which fits vectors of up to eight lanes,
+// or in longer runs if taps lie side by side too.
 template <class T, class A>
 HWY_INLINE bool CopyRows(const RowsFrom<T>& from, const RowOffsets& rows, A* to) {
   const hn::ScalableTag<A> wide;
@@ -121,7 +121,7 @@ HWY_INLINE bool CopyRows(const RowsFrom<T>& from, const RowOffsets& rows, A* to)
   return IsSpecial(wide, wide_suspect) || IsSpecial(d, suspect);
 }
 
-// Rows that lie within kParts vectors of eight: a permutation of each, and a choice between them.
+// Rows that lie within kParts vectors of eight: permutes each vector and chooses between them.
 template <int kParts, class D, class T, class A = hn::TFromD<D>>
 HWY_NOINLINE bool PermuteRows(D d, const RowsFrom<T>& from, const RowOffsets& rows, A* to) {
   using Index = hn::TFromD<hn::RebindToSigned<D>>;

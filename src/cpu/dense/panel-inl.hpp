@@ -42,7 +42,7 @@ struct PanelLine {
   int64_t from, count, reach;
 };
 
-// The line of one channel; x points at the channel in sample 0. Past the last period there are zeros alone.
+// The line of one channel; x points at the channel in sample 0. Past the last period there are only zeros.
 template <class T, class A>
 HWY_INLINE void LoadLine(const Geometry& g, const Config& c, const T* x, const PanelLine& line, A* to) {
   int64_t sample = line.from / c.period, place = line.from % c.period;

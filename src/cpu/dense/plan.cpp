@@ -23,18 +23,18 @@ constexpr int64_t kSumElements = 128 * 1024;   // C of a task with several depth
 constexpr int64_t kMinPanelColumns = 192, kMaxPanelColumns = 1536;
 constexpr int64_t kTasksPerThread = 8;
 
-// Of raw weights that are packed where they are read. One panel, or each would pack them again; so few
-// channels at a time that panel, sums and two chunks fit a second-level cache of 1 MiB.
+// For raw weights that are packed where they are read. There is one panel, since each would pack them again,
+// and so few channels at a time that panel, sums and two chunks fit in a second-level cache of 1 MiB.
 constexpr int64_t kMaxRawColumns = 512;
 constexpr int64_t kRawPanelElements = 64 * 1024, kRawSumElements = 64 * 1024, kChunkElements = 32 * 1024;
 constexpr int64_t kMinRawCinBlock = 16, kMaxRawUnit = 8192;  // weights of a unit in a channel
 constexpr int64_t kRawTasksPerThread = 2;
 
-// A column computes every residue, even those whose output padding cuts off. If residues are far apart,
-// nearly all products would be wasted: more than this many columns for each output are refused.
+// A column computes every residue, even those whose outputs the padding cuts off. If residues are far apart,
+// nearly all products would be wasted: more than this many columns per output are refused.
 constexpr int64_t kMostWaste = 32, kLittleWork = 4096;
 
-// Between the outputs of one column.
+// The largest distance between outputs of one column.
 int64_t farthest_of(const Geometry& g) {
   return (g.residues - 1) * g.dilation;
 }
@@ -101,7 +101,7 @@ void choose_panel(const Geometry& g, Config& c) {
   const int64_t panels = ceil_div(all, columns);
   c.panel_columns = std::min(columns, round_up(ceil_div(all, panels), kMaxTile));
   c.line = line_of(c, c.panel_columns);
-  // A long halo or many expanded taps: fewer channels at a time.
+  // With a long halo or many expanded taps, fewer channels at a time.
   c.cin_block = std::clamp<int64_t>(2 * kPanelElements / c.line, 1, c.cin_block);
   c.one_depth_block = c.cin_block == g.cin && c.tap_block >= g.taps;
 }
@@ -132,8 +132,8 @@ void choose_units(const Geometry& g, Config& c, bool raw) {
   c.units_per_task = std::clamp<int64_t>(most / c.panel_columns, 1, c.units);
 }
 
-// Splits rows first (down to 64 rows: below, loading the panel costs more than it spreads), then columns,
-// until there are panel_tasks a thread.
+// Splits rows first (down to 64: with fewer, loading the panel costs more than the split gains), then
+// columns, until there are panel_tasks per thread.
 void spread(const Geometry& g, Config& c, int threads, int64_t panel_tasks) {
   if (threads <= 1 || c.columns == 0) return;
   const int64_t wanted = kTasksPerThread * threads;

@@ -13,9 +13,8 @@ plan::Support supports(const core::Problem& problem);
 Geometry make_geometry(const core::Problem& problem);  // with classes still unplaced
 // Places the classes in the packed weights and chooses blocks. threads only shapes the tasks.
 Config make_config(Geometry& geometry, int threads);
-// The same for weights that are raw, and packed by the threads that read them: panels as wide as may be,
-// since each packs all of its task's weights again. chunk_units is 0 where packing all of them first is
-// better.
+// The same for raw weights that are packed by the threads that read them. Panels are as wide as possible,
+// since each packs all of its task's weights again. chunk_units is 0 if packing all of them first is better.
 Config make_raw_config(const Geometry& geometry, const Config& packed, int threads);
 
 Scratch scratch_of(const Geometry& geometry, const Config& config);

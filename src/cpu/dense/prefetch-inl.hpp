@@ -1,5 +1,5 @@
-// Brings the next panel's x towards L2 while this panel computes: loading a panel is one stream from memory
-// that nothing else would hide.
+// Prefetches the next panel's x towards L2 while this panel computes: loading a panel is one stream from
+// memory that nothing else would hide.
 #if defined(TCONV_DENSE_PREFETCH_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef TCONV_DENSE_PREFETCH_INL
 #undef TCONV_DENSE_PREFETCH_INL

@@ -1,4 +1,4 @@
-// Runs of values from storage to what is computed with, and back; one copy a SIMD target.
+// Converts runs of values from storage to accumulators and back. Compiled once per SIMD target.
 #include "cpu/simd/convert-inl.hpp"
 
 #if defined(TCONV_DENSE_RANGES_INL) == defined(HWY_TARGET_TOGGLE)

@@ -108,7 +108,7 @@ void store_alone(const Geometry& g, T bias, T* y) {
     const int64_t base = residue * g.dilation - g.padding;
     const int64_t begin = ceil_div(-base, g.stride), end = ceil_div(g.lout - base, g.stride);
     for (int64_t q = begin; q < end; ++q) {
-      // The tap with the lowest position at or behind 0.
+      // The tap with the lowest position from 0 on.
       const bool product = q >= 0 && q - std::min(taps - 1, q / g.delta) * g.delta < g.l;
       if (!product) y[g.stride * q + base] = bias;
     }

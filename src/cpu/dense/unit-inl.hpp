@@ -59,7 +59,7 @@ struct RowBlock {
   int64_t cout_block, block;
 };
 
-// Its packed weights of a depth block.
+// Its packed weights in a depth block.
 template <class T, class A>
 HWY_INLINE const A* WeightsOf(const Worker<T, A>& w, const DepthBlock& depth, const RowBlock& at) {
   if (w.c().chunk_units > 0) return w.chunk.block(at.unit, at.which, at.block);
@@ -70,8 +70,9 @@ HWY_INLINE const A* WeightsOf(const Worker<T, A>& w, const DepthBlock& depth, co
          (depth.tap_begin * g.cin + depth.ci_begin * taps) * kRows;
 }
 
-// What a row block's tile fetches for later: raw weights of the next chunk; of packed ones, its share of the
-// same row block in the next unit. Without that each page of the weights begins with a wait for memory.
+// What a row block's tile prefetches: raw weights of the next chunk, or its share of the packed weights of
+// the same row block in the next unit. Without that, each page of the weights would begin with a wait for
+// memory.
 template <class T, class A>
 HWY_INLINE LinesAhead AheadOfBlock(const Worker<T, A>& w, const ColumnTile& tile, const RowBlock& at,
                                    const Tile<A>& t, const A* weights) {
@@ -137,7 +138,7 @@ HWY_INLINE void EmitWhole(const Worker<T, A>& w, const ColumnTile& tile, int64_t
   }
 }
 
-// The lines of y that EmitWhole will write, on their way while the sums are made.
+// Prefetches the lines of y that EmitWhole will write while the sums are made.
 template <class T, class A>
 HWY_INLINE void PrefetchOutputs(const Worker<T, A>& w, const ColumnTile& tile, int64_t cout_block) {
   if (tile.segments.count == 0) return;

@@ -36,8 +36,8 @@ HWY_NOINLINE void StorePart(D d, hn::Vec<D> v, int64_t from, int64_t to, T* out)
   for (int64_t i = from; i < to; ++i) out[i] = buffer[i];
 }
 
-// Positions whose vectors lie inside the unit: one channel in, its few taps held in registers. kNumbers: no
-// sum is NaN.
+// Positions whose vectors lie inside the unit, for one input channel whose few taps are held in registers.
+// kNumbers: no sum is NaN.
 template <int kTaps, bool kNumbers, class D, class A, class T>
 HWY_INLINE void ResiduesInside(D d, const core::Problem& p, const A* x, const A* w, A bias, int64_t count,
                                T* y) {

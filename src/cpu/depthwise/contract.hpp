@@ -13,7 +13,7 @@
 //       longer strides, dilation 1: for t, `lanes` residues at a time, contiguous in w and y
 //       else: a tile of rows f in scratch, interleaved from there
 //
-// Where y takes half of the last cache or more, a unit's outputs go to a line in L1 and from there to memory,
+// If y takes half of the last cache or more, a unit's outputs go to a line in L1 and from there to memory,
 // past the caches: an ordinary store reads a line before it writes it, and that is most of the traffic.
 //
 // Weights are read raw. x is read in place if it is contiguous and of the accumulator's type, except at its
@@ -37,7 +37,7 @@ struct Config {
   int64_t tiles = 0;           // per channel
   int64_t units_per_task = 0;  // consecutive units
   Way way = Way::interleave;
-  bool stream = false;  // y by way of a line in scratch, past the caches
+  bool stream = false;  // y goes through a line in scratch, past the caches
   bool operator==(const Config&) const = default;
   std::string text() const;
 };
@@ -51,8 +51,8 @@ struct Job {
   int64_t units() const { return problem.n * problem.groups * config.tiles; }
   int64_t tasks() const { return (units() + config.units_per_task - 1) / config.units_per_task; }
   int64_t weights_per_group() const { return problem.cin_per_group() * problem.cout_per_group() * problem.k; }
-  int64_t line_elements() const;      // of y, that a unit makes before they leave
-  std::size_t scratch_bytes() const;  // a thread's
+  int64_t line_elements() const;      // of y, which a unit makes before it stores them
+  std::size_t scratch_bytes() const;  // of a thread
 };
 
 Job job_of(const core::Problem& problem, bool stream);

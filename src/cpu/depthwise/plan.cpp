@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kLine = 4096;  // outputs of a line: 16 KiB of L1
 constexpr int64_t kLanes = 16;   // of the widest vector; smaller vectors need less padding
 
-// t per unit: long enough to hide a unit's set-up, short enough that x, w and a tile of rows stay in L1/L2.
+// t per unit: long enough to hide a unit's set-up, short enough to keep x, w and a tile of rows in L1 or L2.
 int64_t tile_of(const Problem& p, Way way, bool stream) {
   const int64_t per_channel = core::ceil_div(p.lout(), p.stride);
   int64_t room =

@@ -199,7 +199,7 @@ bool RunTask(const Job& job, const plan::Operands& in, int64_t task, void* scrat
     const T* x = static_cast<const T*>(in.x) + n * steps[0] + group * cin * steps[1];
     Unit<A> unit = PrepareX<T>(d, job, x, u % tiles * job.config.tile, staged);
     unit.w = weights;
-    // Of a few vectors it would take longer than it saves.
+    // For a few vectors, the test would take longer than it saves.
     unit.numbers = HWY_NATIVE_FMA && group_finite && job.config.way != Way::rows_tile && unit.count >= 256 &&
                    FiniteX(d, job, unit);
     for (int64_t co = 0; co < cout; ++co) {

@@ -12,11 +12,11 @@
 //       for each 4 ci, for each 6 columns: 24 vectors of sums along the depth; added across lanes, then to C
 //     C, rounded, to dx
 //
-// Bound: reading the weights once where columns are at most six, else the multiply-adds: ten loads for 24.
+// Bound: with at most six columns, reading the weights once; otherwise the multiply-adds, 24 for ten loads.
 //
-// Lanes and depth blocks are added in an order that the problem decides: neither N nor threads enter it. A
-// zero of X that stands for no product makes NaN of an infinite weight: such an element is computed again
-// from the products that exist.
+// Lanes and depth blocks are added in an order that depends on neither N nor threads. A zero of X that stands
+// for no product turns an infinite weight into NaN: such an element is computed again from the products that
+// exist.
 #pragma once
 
 #include <cstdint>

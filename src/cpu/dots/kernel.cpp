@@ -45,8 +45,8 @@ plan::Support supports(const core::Problem& p, const core::DeviceInfo&, const pl
   // times 0.31, 0.35. 512 -> 512 K4 s2: L10 0.25, 0.16, L16 0.27, 0.27, 16 times 3.3, 4.1. The batch must not
   // count: it would change a sample's bits.
   if (depth < 48)
-    return plan::Support::no("fewer than 48 (channel, tap): adding across lanes would take longest");
-  if (p.l > (depth < 1024 ? 6 : 12)) return plan::Support::no("positions enough to fill vectors");
+    return plan::Support::no("fewer than 48 (channel, tap): adding across lanes would take most of the time");
+  if (p.l > (depth < 1024 ? 6 : 12)) return plan::Support::no("enough positions to fill vectors");
   if (p.cin_per_group() < 4) return plan::Support::no("fewer than 4 rows share a column");
   return plan::Support::yes();
 }

@@ -25,7 +25,7 @@ constexpr int kTileRows = 4;
 constexpr int kTileRows = 2;
 #endif
 
-// Whether the end of a row may be read by a masked load: elsewhere such a load may read beyond the mask.
+// Whether a masked load may read the end of a row: on other targets it may read beyond the mask.
 template <class T>
 constexpr bool kMaskedRests = !HWY_MEM_OPS_MIGHT_FAULT && std::is_same_v<T, Accumulator<T>>;
 
@@ -39,7 +39,7 @@ template <class T, class A>
 struct Tile {
   const T* w;
   int64_t w_pitch;
-  const A* tails;  // [row][kPad]: what of each row no whole vector holds, then zeros; unless masked
+  const A* tails;  // [row][kPad]: the end of each row, beyond whole vectors, then zeros; unless masked
   const A* x;
   int64_t x_pitch;
   int64_t whole, rest;  // depth in whole vectors, and beyond
@@ -47,8 +47,9 @@ struct Tile {
   int64_t sums_pitch;
 };
 
-// Adds neighbouring lanes of N vectors, two vectors to one: after log2(lanes) turns, lane i of the result is
-// the sum of all lanes of vector i. Three instructions for two vectors, of which the last turns have few.
+// Adds neighbouring lanes of N vectors, two vectors into one: after log2(lanes) turns, lane i of the result
+// is the sum of all lanes of vector i. Two vectors take three instructions, and the last turns have few
+// vectors.
 template <int kTurns, int N, class D, class V = hn::Vec<D>>
 HWY_INLINE void AddLanes([[maybe_unused]] D d, [[maybe_unused]] V* HWY_RESTRICT v) {
 #if HWY_TARGET != HWY_SCALAR
@@ -195,7 +196,7 @@ HWY_INLINE void AddBlock(const Job& job, const Task& task, const Depth& depth, c
   }
 }
 
-// One element from the products that exist.
+// Sums the products of one element that exist.
 template <class T, class A = Accumulator<T>>
 HWY_NOINLINE A Exact(const Job& job, const plan::Operands& in, int64_t n, int64_t channel, int64_t i) {
   const core::Problem& p = job.problem;
@@ -222,7 +223,8 @@ HWY_INLINE bool AllMeet(const Job& job, int64_t i) {
   return first >= 0 && first + (p.k - 1) * p.dilation < job.lout;
 }
 
-// Some rows of one sample at a time: with few positions they share cache lines of dx, which samples never do.
+// Stores some rows of one sample at a time: with few positions, rows share cache lines of dx, which samples
+// never do.
 template <class T, class A>
 HWY_INLINE void Store(const Job& job, const Task& task, const plan::Operands& in, const A* sums) {
   constexpr int64_t kTogether = 16;

@@ -30,7 +30,7 @@
 namespace tconv::cpu::longk {
 
 inline constexpr int64_t kColumns = 6;       // q of a block
-inline constexpr int64_t kStaged = 3 << 18;  // accumulators of x: they are read in order, and need no cache
+inline constexpr int64_t kStaged = 3 << 18;  // accumulators of x, read in order: they need no cache
 
 struct Config {
   int64_t stage = 0;  // blocks staged at once
@@ -51,12 +51,12 @@ struct Job {
   int64_t slabs() const { return (problem.cin_per_group() + config.depth - 1) / config.depth; }  // of depth
   int64_t block_elements() const;     // of x, in a slab
   std::size_t stage_bytes() const;    // shared
-  std::size_t scratch_bytes() const;  // a thread's
+  std::size_t scratch_bytes() const;  // of a thread
 };
 
 Job job_of(const core::Problem& problem, int64_t threads);
 
-// Blocks of one stage: count of them from `first`, of a group.
+// Blocks of a group that are staged together: `count` of them from `first` on.
 struct StagedBlocks {
   int64_t group, first, count;
 };

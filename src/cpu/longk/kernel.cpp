@@ -68,7 +68,7 @@ plan::Support valid(const Problem& p) {
   const int64_t taps = core::ceil_div(p.k, p.stride);
   if (taps > 1024) return plan::Support::no("more than 1024 taps a residue");
   if (core::Size(p.cin_per_group()) * (taps + kColumns) > kStaged)
-    return plan::Support::no("6 positions and their taps of x: more than 3 * 2^18");
+    return plan::Support::no("x of 6 positions and their taps is more than 3 * 2^18 elements");
   return plan::Support::yes();
 }
 

@@ -26,7 +26,7 @@ HWY_INLINE int64_t PanelsOf(int64_t vectors) {
   return core::ceil_div(vectors, int64_t{kPanelVectors});
 }
 
-// Panel `index` of the residues [begin, end): vectors split evenly.
+// Panel `index` of the residues [begin, end), whose vectors are split evenly.
 HWY_INLINE Panel PanelAmong(int64_t lanes, int64_t begin, int64_t end, int64_t taps, int64_t index) {
   const int64_t vectors = core::ceil_div(end - begin, lanes), count = PanelsOf(vectors);
   const int64_t first = vectors * index / count, last = vectors * (index + 1) / count;
@@ -72,13 +72,13 @@ HWY_INLINE void Pack(D d, const Job& job, const T* w, const Panel& panel, int64_
   }
 }
 
-// Prefetches the raw rows of the panel that is packed next, a part of them with each block: they come from
+// Prefetches the raw rows of the panel that is packed next, some of them with each block: they come from
 // beyond L2.
 template <class T>
 struct Ahead {
   const T* w;
   int64_t rows, taps, stride, w_pitch;
-  int64_t each;  // of a block
+  int64_t each;  // for each block
   int64_t at = 0;
 
   HWY_INLINE void Fetch(int64_t elements) {
@@ -128,7 +128,7 @@ HWY_INLINE void Products(D d, const Job& job, const T* w, const Panel& panel, co
   }
 }
 
-// The panel's sums at one q. Returns false if zeros around x may have made a NaN.
+// Stores the panel's sums at one q. Returns false if zeros around x may have made a NaN.
 template <class T, class D, class A>
 HWY_INLINE bool StoreSums(D d, const Job& job, const Panel& panel, int64_t q, const A* sums, T* y) {
   const core::Problem& p = job.problem;
@@ -167,7 +167,7 @@ bool RunTask(const Job& job, const plan::Operands& in, const StagedBlocks& stage
   return finite;
 }
 
-// Rows of x inside it. Vectors overhang a row's end; the next row overwrites them.
+// Stages rows that lie inside x. Vectors overhang a row's end; the next row overwrites them.
 template <class T, class D, class A>
 HWY_INLINE void StageInside(D d, const T* row, int64_t pitch, int64_t count, int64_t rows, A* out) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));

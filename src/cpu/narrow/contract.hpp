@@ -1,5 +1,5 @@
-// cpu.narrow: so few rows (channel out, residue) or input channels that reading x or writing y takes longer
-// than the products.
+// cpu.narrow: so few rows (output channel, residue) or input channels that reading x or writing y takes
+// longer than the products.
 //
 //   x (N, Cin, L)   w (Cin, Cout/groups, K)   y (N, Cout, Lout)
 //   o + padding = stride*q + r; row = (co, r); the taps of all rows of a block read x at the same places:
@@ -16,12 +16,13 @@
 //           rows[row][q ..] = acc
 //       y[co, stride*q + r - padding] = rows, interleaved and rounded
 //
-// With one or two rows, each multiply-add would load x anew, mostly across two cache lines. There every tap is
-// a row ("by taps"), and what it sums is shifted once for all channels:
+// With one or two rows, each multiply-add would load x anew, mostly across two cache lines. Then every tap is
+// a row ("by taps"), and its sums are shifted once for all channels:
 //         sums[co, k][i ..] = sum over ci of w[ci][co, k] * x[ci, i]
 //         rows[row][q ..] = bias + sum over j of sums[co, k of (row, j)][q + offset - j*x_step]
-// Where the stride is 1 and y of x's type, a row's whole vectors are stored in y at once. Stores past the caches
-// gain nothing here with one thread, and take half as long again with two: 64 rows of 384 bytes in turn.
+// If the stride is 1 and y has the accumulators' type, a row's whole vectors are stored in y directly. Stores past
+// the caches gain nothing here with one thread, and take half as long again with two: they go to 64 rows of 384
+// bytes in turn.
 // clang-format on
 #pragma once
 
@@ -41,9 +42,9 @@ constexpr int kRowSlack = 16;  // a vector's overhang behind each row of a part
 struct Config {
   int64_t tile = 0;   // q per unit
   int64_t part = 0;   // q whose rows stay in L1
-  int64_t depth = 0;  // channels in at a time
+  int64_t depth = 0;  // input channels at a time
   int64_t units_per_task = 0;
-  bool in_place = true;  // x read where it is, where its layout allows that
+  bool in_place = true;  // x is read where it lies, if its layout allows that
   bool by_taps = false;  // taps are rows
   bool operator==(const Config&) const = default;
   std::string text() const;
@@ -55,12 +56,12 @@ struct Block {
   std::vector<int64_t> rows;  // co*stride + r; by taps co*K + k
 };
 
-// Of the rows of residue r: where its first tap reads x, from q on, and how many it has.
+// Of the rows of residue r: where their first tap reads x, relative to q, and how many taps they have.
 struct RowTaps {
   int64_t offset = 0, count = 0;
 };
 
-// Before packed weights. Raw ones lie behind them where one is not finite, for the repair.
+// In front of the packed weights. If one of them is not finite, the raw weights follow for the repair.
 struct alignas(64) PackedHeader {
   int64_t special;
 };
@@ -84,7 +85,7 @@ struct Job {
   int64_t tasks() const { return (units() + config.units_per_task - 1) / config.units_per_task; }
   std::size_t table_bytes() const;
   std::size_t weight_bytes() const;   // reordered and widened
-  std::size_t scratch_bytes() const;  // a thread's
+  std::size_t scratch_bytes() const;  // of a thread
 };
 
 Job job_of(const core::Problem& problem);

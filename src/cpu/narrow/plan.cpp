@@ -19,7 +19,7 @@ constexpr int64_t kLanes = 16;  // of the widest vector
 // 32 -> 1, K7, L 4800 on a Zen 5 with AVX-512: 19 us by taps, 30 us by rows.
 constexpr int64_t kFewRows = 2, kMostTapRows = 32;
 
-// Rows whose taps meet the same places of x, split evenly into blocks.
+// Splits rows whose taps meet the same places of x evenly into blocks.
 void add_blocks(Job& job, int64_t offset, int64_t taps, const std::vector<int64_t>& rows) {
   const int64_t count = static_cast<int64_t>(rows.size());
   const int64_t blocks = core::ceil_div(count, kBlockRows);
@@ -30,8 +30,8 @@ void add_blocks(Job& job, int64_t offset, int64_t taps, const std::vector<int64_
   }
 }
 
-// Few rows of several taps: then x is loaded once for all taps. The sums of all channels by tap are shifted
-// into rows afterwards, which takes as long as the products of one channel.
+// By taps pays for few rows of several taps: x is loaded once for all taps. The sums of all channels by tap
+// are shifted into rows afterwards, which takes as long as the products of one channel.
 bool worth_by_taps(const Job& job) {
   const Problem& p = job.problem;
   return job.row_count() <= kFewRows && p.k >= 3 && p.cout_per_group() * p.k <= kMostTapRows &&
@@ -75,9 +75,9 @@ void make_blocks(Job& job) {
   }
 }
 
-// Whether rows of x lie so many in so few sets of L1, since they are a power of two apart or nearly, that
-// they push each other out between one block of rows and the next, and each is read often enough to be
-// copied: 32 -> 64, K5 d3, L 131072 gains 6%, 64 -> 16, K4 s2, L 16384 would lose 20%.
+// Whether so many rows of x lie in so few sets of L1, a power of two apart or nearly, that they evict each
+// other between one block of rows and the next, and each is read often enough to be copied: 32 -> 64, K5 d3,
+// L 131072 gains 6%, 64 -> 16, K4 s2, L 16384 would lose 20%.
 bool crowds_sets(const Job& job) {
   constexpr int64_t kWay = 4096, kWays = 8;  // bytes of L1 that a way holds
   const int64_t pitch = job.problem.x_steps()[1] * static_cast<int64_t>(size_of(job.problem.dtype));
@@ -103,7 +103,7 @@ Job job_of(const Problem& p) {
   const int64_t rows = c.by_taps ? p.cout_per_group() * p.k : job.row_count();
   c.part = rows <= 16 ? 384 : rows <= 32 ? 192 : 96;
   // Many channels are many pages and many streams: 512 -> 1, K 16, stride 8, L 8000 takes 1.6 ms in place and
-  // 1.1 ms from a copy, made while the next part is fetched.
+  // 1.1 ms from a copy, which is made while the next part is fetched.
   c.depth = 64;
   c.in_place = p.cin_per_group() <= 128 && !crowds_sets(job);
   c.tile = std::clamp<int64_t>(65536 / p.cin_per_group() / c.part * c.part, c.part, 6 * 384);

@@ -15,7 +15,7 @@ namespace tconv::cpu::narrow::HWY_NAMESPACE {
 using namespace simd::HWY_NAMESPACE;  // NOLINT: the helpers of this target
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Vectors of positions beside R rows: as many accumulators as the registers hold with R*V + V + 1 in use.
+// Vectors of positions for R rows: as many as the registers allow, of which R*V + V + 1 are in use.
 constexpr int VectorsFor(int rows) {
 #if TCONV_32_REGISTERS
   constexpr int kVectors[] = {8, 8, 6, 6, 4, 4, 3, 3};
@@ -25,7 +25,7 @@ constexpr int VectorsFor(int rows) {
   return kVectors[rows - 1];
 }
 
-// What becomes of the sums: they stay accumulators, or they are y, made canonical or known to be numbers.
+// What the sums become: accumulators, or y, either made canonical or known to be numbers.
 enum class Last { accumulators, canonical, numbers };
 
 // What a block reads, and where its sums go.
@@ -36,8 +36,8 @@ struct BlockOperands {
   const A* w;
   A* const* rows;
   Last last;
-  // What is fetched meanwhile: of x in place, where it goes on behind this part; of a copy, where the next
-  // part will be copied from. Null: nothing.
+  // What is prefetched meanwhile: if x is in place, where it continues after this part; if copied, where the
+  // next part will be copied from. Null: nothing.
   const A* ahead;
   int64_t ahead_pitch;
   bool ahead_of_copy;

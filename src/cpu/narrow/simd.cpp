@@ -25,8 +25,8 @@ struct Tile {
   Accumulator<T>* staged;
 };
 
-// Channels [ci, ci + channels) of x with everything that `count` outputs from `from` read, vectors' overhang
-// included: where they are, or copied.
+// Channels [ci, ci + channels) of x with everything that `count` outputs from `from` on read, including the
+// overhang of vectors: in place, or copied.
 template <class T, class D, class A>
 HWY_INLINE std::pair<const A*, int64_t> PrepareX(D d, const Job& job, const Tile<T>& tile, int64_t from,
                                                  int64_t count, int64_t ci, int64_t channels, A* staged) {
@@ -53,7 +53,7 @@ struct Unit {
   bool numbers;  // neither weights nor bias hold an infinity or NaN
 };
 
-// The rows that lie in y at once: whole vectors at a stride of 1.
+// Whether rows are stored in y directly: whole vectors at a stride of 1.
 template <class T, class A>
 HWY_INLINE bool StraightToY(const Job& job, const Tile<T>& tile, int64_t from, int64_t count) {
   const int64_t o = tile.q0 + from - job.problem.padding;
@@ -68,7 +68,7 @@ HWY_INLINE bool AllRowsFinite(D d, const A* x, int64_t pitch, int64_t channels, 
   return finite;
 }
 
-// What the first block fetches for the others: x of the next channels by depth, or else of the next part.
+// What the first block prefetches for the others: x of the next `depth` channels, or else of the next part.
 template <class T, class A>
 HWY_INLINE void FetchAhead(const Job& job, const Tile<T>& tile, int64_t from, int64_t count, int64_t ci,
                            const A* x, BlockOperands<A>& in) {
@@ -90,8 +90,8 @@ HWY_INLINE void FetchAhead(const Job& job, const Tile<T>& tile, int64_t from, in
   }
 }
 
-// All rows over [from, from + count) of the tile, channels by depth: so many rows of x stay in reach of L1
-// and of the first-level TLB. Returns whether they are in y.
+// All rows over [from, from + count) of the tile, `depth` channels at a time: so many rows of x stay in L1
+// and in the first-level TLB. Returns whether the rows are in y.
 template <class T, class D>
 HWY_INLINE bool Part(D d, const Job& job, const Tile<T>& tile, int64_t from, int64_t count,
                      const Unit<T>& unit) {
@@ -104,7 +104,7 @@ HWY_INLINE bool Part(D d, const Job& job, const Tile<T>& tile, int64_t from, int
     const auto [x0, pitch] = PrepareX(d, job, tile, from, count, ci, channels, tile.staged);
     Last last = Last::accumulators;
     if (straight && ci + depth >= cin) {
-      // Whether x is finite is worth asking where that takes less time than asking of each output.
+      // Testing whether x is finite pays only if it takes less time than testing each output.
       const bool ask = HWY_NATIVE_FMA && unit.numbers && cin <= depth && cin <= job.row_count();
       last = ask && AllRowsFinite(d, x0, pitch, channels, count + halo) ? Last::numbers : Last::canonical;
     }
@@ -131,7 +131,7 @@ HWY_INLINE bool Part(D d, const Job& job, const Tile<T>& tile, int64_t from, int
   return straight;
 }
 
-// By taps: rows from the sums of taps.
+// By taps: makes rows from the sums of taps.
 template <class D, class A>
 HWY_INLINE void ShiftTaps(D d, const Job& job, int64_t count, const A* sums, const A* bias, A* rows) {
   const core::Problem& p = job.problem;
@@ -162,7 +162,7 @@ Tile<T> TileAt(D d, const Job& job, const T* x, int64_t q0, Accumulator<T>* stag
   return {x, q0, count, job.config.in_place && inside && std::is_same_v<T, Accumulator<T>>, staged};
 }
 
-// Rows of a part into y.
+// Stores the rows of a part in y.
 template <class T, class D, class A>
 HWY_INLINE void StoreRows(D d, const Job& job, int64_t o, int64_t positions, const Unit<T>& unit,
                           const A* rows) {

@@ -1,11 +1,11 @@
-// cpu.outer: the gradient of the weight as a matrix product with vectors along (co, k), as dw has them in
-// memory. Every dtype.
+// cpu.outer: the gradient of the weight as a matrix product with vectors along (co, k), which are contiguous
+// in dw. Every dtype.
 //
 //   x (N, Cin, L)   dy (N, Cout, Lout)   dw (Cin, Cout/groups, K)
 //   dw[ci, co, k] = sum over n, i of x[n, ci, i] * dy[n, co, stride*i - padding + k*dilation]
 //
 //   for each task: a slab of depth (n, i), a group, a range of (co, k), a range of ci         threads
-//     for each chunk of at most 256 (n, i), or 512 where that is all:
+//     for each chunk of at most 256 (n, i), or 512 if that is all:
 //       Y[tile of 48 (co, k)][n, i][48] = dy where tap k of position i meets it, else 0
 //       for each 4 row blocks of 8 ci:  X[32][n, i]
 //         for each 3 vectors of a tile, for each part of 128 (n, i), for each row block
@@ -13,17 +13,17 @@
 //         a single chunk: dw = C, rounded; else totals += C, in float64
 //     totals to dw, or to the slab's partial sums, which are added in order afterwards
 //
-// cpu.weight has its vectors along (n, i) instead: nothing is copied K times, but each element is added up
-// across lanes. Here Y costs an instruction or two an element, which all rows of a task share: worth it from
-// a few dozen ci on. A part of a tile stays in L1 while the row blocks pass by: 8 x 3 accumulators take 11
-// loads for 24 multiply-adds.
+// cpu.weight has its vectors along (n, i) instead: it copies nothing K times, but adds each element across
+// lanes. Here Y costs an instruction or two per element, which all rows of a task share: this pays from a few
+// dozen ci on. A part of a tile stays in L1 while the row blocks pass by: 8 x 3 accumulators take 11 loads
+// for 24 multiply-adds.
 //
-// An element of a chunk is one chain of fused multiply-adds in the order of (n, i); chunks, slabs and their
-// order depend on the problem alone, so that the bits depend on neither threads nor tiles, and the error is
-// that of a short sum however long the depth.
+// An element of a chunk is one chain of fused multiply-adds in the order of (n, i). Chunks, slabs and their
+// order depend on the problem alone. So the bits depend on neither threads nor tiles, and the error is that
+// of a short sum however long the depth is.
 //
-// A zero of Y that stands for no product would make NaN of an infinite x: such row blocks are summed by
-// scalar loops over the products that exist.
+// A zero of Y that stands for no product would turn an infinite x into NaN: row blocks with such an x are
+// summed by scalar loops over the products that exist.
 #pragma once
 
 #include <cstdint>
@@ -58,7 +58,7 @@ struct Job {
   int64_t x_line() const { return config.chunk + kSlack; }
   std::size_t panel_elements() const;    // accumulators, of a task: Y, X and C
   std::size_t total_elements() const;    // float64, of a task
-  std::size_t partial_elements() const;  // float64, of all slabs; 0 where there is one
+  std::size_t partial_elements() const;  // float64, of all slabs; 0 if there is one
 };
 
 struct Task {
@@ -70,7 +70,7 @@ int64_t task_count(const Job& job);
 Task task_at(const Job& job, int64_t index);
 std::string text(const Job& job);
 
-// partials: of all slabs, or null where there is one. panel and totals are scratch.
+// partials: of all slabs, or null if there is one. panel and totals are scratch.
 void compute(const Job& job, const Task& task, const plan::Operands& operands, void* panel, double* totals,
              double* partials);
 

@@ -1,4 +1,4 @@
-// C[row][column] (+)= sum over the depth of X[row][d] * Y[d][column], one chain an element, in order.
+// C[row][column] (+)= sum over the depth of X[row][d] * Y[d][column], one chain per element, in order.
 #if defined(TCONV_OUTER_MICROKERNEL_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef TCONV_OUTER_MICROKERNEL_INL
 #undef TCONV_OUTER_MICROKERNEL_INL
@@ -15,7 +15,7 @@ namespace tconv::cpu::outer {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Rows that three vectors each leave registers for.
+// Rows whose sums, three vectors each, fit in the registers.
 #if TCONV_32_REGISTERS
 constexpr int kBlockRows = 8;
 #else
@@ -29,7 +29,7 @@ struct Block {
   const A* y;  // lines of kTile
   int64_t depth;
   A* sums;   // lines of kTile
-  bool add;  // to what sums holds
+  bool add;  // to the values in sums
 };
 
 template <int R, int V, class A>

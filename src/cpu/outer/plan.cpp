@@ -1,4 +1,4 @@
-// From a problem to the choices of cpu.outer. Chunks and slabs are blind to the threads.
+// From a problem to the choices of cpu.outer. Chunks and slabs do not depend on the threads.
 #include <algorithm>
 #include <limits>
 
@@ -16,9 +16,9 @@ constexpr int64_t kChunk = 256;
 constexpr int64_t kSingleChunk = 512;          // up to here no totals
 constexpr int64_t kPanelElements = 96 * 1024;  // Y: 384 KiB of float, half of a 1 MiB L2
 constexpr int64_t kMostPanelColumns = 32 * kTile;
-constexpr int64_t kTotalElements = 256 * 1024;    // 2 MiB of float64 a task
+constexpr int64_t kTotalElements = 256 * 1024;    // 2 MiB of float64 per task
 constexpr int64_t kPartialElements = 256 * 1024;  // and of all slabs
-// Slabs: so many tasks at least, of so many rows and columns.
+// Slabs are added up to kTasks tasks, counted in tasks of this many rows and columns.
 constexpr int64_t kTasks = 16, kLeastRows = 64, kLeastPanelColumns = 4 * kTile;
 constexpr double kProductCycles = 0.036;
 
@@ -39,7 +39,7 @@ double y_cycles(const core::Problem& p) {
   return p.k < 8 ? 1.3 : 0.7;
 }
 
-// Tasks of their own for parts of a depth that few tasks share.
+// Splits a depth that few tasks share into slabs, which are tasks of their own.
 void choose_slabs(Job& job) {
   Config& c = job.config;
   const int64_t tasks =
@@ -50,8 +50,8 @@ void choose_slabs(Job& job) {
   c.slabs = ceil_div(chunks(job), c.chunks_per_slab);
 }
 
-// Cycles of a task on 16 lanes of float32, fitted to drawn layers: Y, the products and X of each position,
-// and for each chunk the sums on their way to dw or to the totals. Each row's part of dw begins on other
+// Cycles of a task on 16 lanes of float32, fitted to random layers: Y, the products and X of each position,
+// and for each chunk the move of the sums to dw or to the totals. Each row's part of dw lies in other cache
 // lines.
 double task_cycles(const Job& job, int64_t panel_columns, int64_t task_rows) {
   const auto columns = static_cast<double>(panel_columns), rows = static_cast<double>(task_rows);
@@ -61,7 +61,7 @@ double task_cycles(const Job& job, int64_t panel_columns, int64_t task_rows) {
          static_cast<double>(c.chunks_per_slab) * rows * columns * 0.5 + rows * 60;
 }
 
-// Fewer rows or columns a task: each Y is then made by several tasks, or each X, but no thread is idle.
+// Fewer rows or columns per task: then several tasks make the same Y or the same X, but no thread is idle.
 void choose_tasks(Job& job, int threads) {
   Config& c = job.config;
   const int64_t fit = std::clamp<int64_t>(kPanelElements / c.chunk / kTile * kTile, kTile, kMostPanelColumns);

@@ -35,7 +35,8 @@ struct Worker {
   Range meet{};                  // positions where every (co, k) has a product
 };
 
-// X of a row block; rows that do not exist are zeros. Returns whether all is finite that zeros of Y meet.
+// Loads X of a row block; rows that do not exist are zeros. Returns whether all values that meet zeros of Y
+// are finite.
 template <class T, class A>
 HWY_INLINE bool LoadRows(const Worker<T, A>& w, int64_t row, int64_t rows, A* panel) {
   const hn::ScalableTag<A> d;
@@ -82,7 +83,7 @@ HWY_INLINE void FetchRow(const Worker<T, A>& w, int64_t row) {
   }
 }
 
-// The products of one element that exist.
+// Sums the products of one element that exist.
 template <class T, class A>
 HWY_NOINLINE A ExactSum(const Worker<T, A>& w, int64_t row, int64_t column) {
   const core::Problem& p = w.job.problem;
@@ -128,14 +129,14 @@ struct RowBlocks {
   int64_t rows_of(int64_t block) const { return std::min(kRows, rows - block * kRows); }
 };
 
-// Columns [column, column + count) within a tile, into sums.
+// Sums the columns [column, column + count) of a tile.
 template <class T, class A>
 HWY_INLINE void MultiplyTile(const Worker<T, A>& w, const RowBlocks& blocks, int64_t column, int64_t count,
                              int64_t vectors) {
   const A* y = w.y_panel + column / kTile * kTile * w.depth + column % kTile;
   const int64_t line = w.job.x_line();
   int64_t from = 0;
-  do {  // once where there is no depth: zeros
+  do {  // once even without depth, to make zeros
     const int64_t depth = std::min(kPart, w.depth - from);
     for (int64_t b = 0; b < blocks.count(); ++b) {
       if (blocks.exact[b]) continue;
@@ -152,7 +153,7 @@ HWY_INLINE void MultiplyTile(const Worker<T, A>& w, const RowBlocks& blocks, int
   }
 }
 
-// The same, and on to the totals or to dw. Totals lie in L3: they are fetched first.
+// The same, then adds to the totals or stores in dw. Totals lie in L3, so they are prefetched.
 template <class T, class A>
 HWY_INLINE void DoTile(const Worker<T, A>& w, const RowBlocks& blocks, int64_t column, int64_t count,
                        int64_t vectors) {
@@ -187,7 +188,7 @@ HWY_INLINE void DoChunk(const Worker<T, A>& w) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<A>()));
   for (int64_t row = w.task.row_begin; row < w.task.row_end; row += kBlocks * kRows) {
     const RowBlocks blocks = LoadBlocks(w, row);
-    int64_t fetched = row + kBlocks * kRows;  // of the next blocks, four rows beside each tile
+    int64_t fetched = row + kBlocks * kRows;  // of the next blocks, four rows with each tile
     for (int64_t column = 0; column < columns;) {
       for (int64_t r = 0; r < 4 && fetched < row + 2 * kBlocks * kRows; ++r) FetchRow(w, fetched++);
       const int64_t in_tile = std::min(columns - column, kTile - column % kTile);
@@ -199,7 +200,7 @@ HWY_INLINE void DoChunk(const Worker<T, A>& w) {
   }
 }
 
-// The task's totals to dw, or to its slab's part of the workspace.
+// Moves the task's totals to dw, or to its slab's part of the workspace.
 template <class T, class A>
 HWY_INLINE void Keep(const Worker<T, A>& w, void* output, double* partials) {
   const Task& t = w.task;
@@ -238,7 +239,7 @@ void Compute(const Job& job, const Task& task, const plan::Operands& in, void* p
   const int64_t slab = job.config.chunk * job.config.chunks_per_slab;
   const int64_t end = std::min(job.depth, (task.slab + 1) * slab);
   w.begin = task.slab * slab;
-  do {  // once where there is no depth, to store zeros
+  do {  // once even without depth, to store zeros
     w.depth = std::min(end - w.begin, job.config.chunk);
     LoadY(job, task, dy, w.begin, w.begin + w.depth, y_panel);
     DoChunk(w);

@@ -21,11 +21,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Taps [k, k + count) of one channel, side by side in one tile.
 template <class T, class A>
 struct Segment {
-  const T* row;  // of the channel in the sample, at output stride*0 - padding + k*dilation
+  const T* row;  // of the channel in the sample, at output k*dilation - padding, that of position 0
   int64_t step;  // elements from one tap to the next
   int64_t jump;  // and from one position to the next
   int64_t count;
-  int64_t room;  // columns of the tile from the first on
+  int64_t room;  // columns of the tile from the first one on
   A* to;         // of position 0 of the run
 };
 
@@ -54,7 +54,7 @@ HWY_NOINLINE void LoadEdge(const core::Problem& p, int64_t lout, const Segment<T
   std::fill(to + last, to + s.count, A(0));
 }
 
-// Vectors of kLanes taps; what overhangs the segment's end, the next segment overwrites.
+// Vectors of kLanes taps; what overhangs the end of a segment, the next one overwrites.
 template <int kLanes, class T, class A>
 HWY_INLINE void LoadVectors(const Segment<T, A>& s, int64_t begin, int64_t end, A* to) {
   const hn::CappedTag<A, kLanes> d;
@@ -88,7 +88,7 @@ HWY_INLINE void LoadRun(const core::Problem& p, int64_t lout, const Segment<T, A
   for (int64_t i = begin; i < from; ++i) LoadEdge(p, lout, s, k, i, s.to + (i - begin) * kTile);
   const int64_t lanes = s.count <= 4 ? 4 : s.count <= 8 ? 8 : 16;
   const int64_t whole = (s.count + lanes - 1) & -lanes;
-  int64_t vectors = from;  // positions before it are read whole vectors at a time
+  int64_t vectors = from;  // positions before it are read in whole vectors
   if (s.step == 1 && s.count > 1 && whole <= s.room && reach >= whole) {
     const int64_t left = reach - whole;  // most positions are far from the end of the row
     vectors = left >= to * s.jump ? to : std::clamp(left / s.jump + 1, from, to);
@@ -125,7 +125,7 @@ HWY_INLINE void LoadFourChannels(const T* row, int64_t channel, int64_t count, A
   }
 }
 
-// K = 1 and positions that all meet dy, one element apart: channels by fours.
+// For K = 1 and positions that all meet dy, one element apart: four channels at a time.
 template <class T, class A>
 HWY_INLINE void LoadPointwise(const Job& job, const Task& task, const T* dy, int64_t begin, int64_t end,
                               A* y) {

@@ -1,4 +1,4 @@
-// cpu.short: few positions in a sample. Vectors run along (channel out, tap), which is contiguous in raw
+// cpu.short: few positions in a sample. Vectors run along (output channel, tap), which is contiguous in raw
 // weights, so a single position is enough to fill them. If there are few columns, weights are read raw, once
 // and in order.
 //
@@ -6,9 +6,9 @@
 //   columns: (n, i); rows: (co, k); a chunk of columns is one or more whole samples
 //
 //   for stage of chunks (their columns of x fit the workspace):
-//     columns of x, widened, in blocks of at most 6 (8): [block][ci][column]                      (parallel)
+//     columns of x, widened, in blocks of at most 6 or 8: [block][ci][column]                    (parallel)
 //     for each task (chunk, group, block of co), tasks spread over threads:
-//       for ci by depth, for panel of rows: raw weights in place, or a packed copy where columns are many
+//       for ci by depth, for panel of rows: raw weights in place, or a packed copy for many columns
 //         tile[column][co, k] += sum over ci of w[ci, co, k] * x[column, ci]
 //       for n in the chunk, for co:
 //         line[stride*q + r] = bias[co] + sum over j of tile[(n, q - j)][co, r + stride*j]     (dilation 1)
@@ -27,7 +27,7 @@ inline constexpr int64_t kPanel = 64;        // rows of the widest panel
 inline constexpr int64_t kBuffer = 1 << 18;  // accumulators that the tile, or staged x, may take
 
 struct Config {
-  int64_t samples = 0;       // a chunk's
+  int64_t samples = 0;       // of a chunk
   int64_t channels = 0;      // co of a task
   int64_t depth = 0;         // ci at a time
   int64_t stage = 0;         // chunks whose x is staged at once
@@ -46,15 +46,15 @@ struct Job {
 
   int64_t columns() const { return config.samples * problem.l; }  // of a whole chunk
   std::size_t stage_bytes() const;                                // shared
-  std::size_t scratch_bytes() const;                              // a thread's
+  std::size_t scratch_bytes() const;                              // of a thread
 };
 
 Job job_of(const core::Problem& problem, int64_t threads);
 
-// Column block `block` of chunk `chunk`, whose staged columns begin at staged.
+// Stages column block `block` of chunk `chunk`, whose columns begin at `staged`.
 int64_t column_blocks(const Job& job);
 void stage_columns(const Job& job, const void* x, int64_t chunk, int64_t block, void* staged);
-// task counts groups * channel_blocks of one chunk.
+// task: an index into the groups * channel_blocks of one chunk.
 void run_task(const Job& job, const plan::Operands& operands, int64_t chunk, const void* staged, int64_t task,
               void* scratch);
 

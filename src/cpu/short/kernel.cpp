@@ -71,10 +71,11 @@ plan::Support valid(const Problem& p) {
   if (p.l > 4096 || core::Size(p.l) * p.cin > kBuffer)
     return plan::Support::no("a sample's x is more than 2^18 elements");
   if (p.k > 2048) return plan::Support::no("more than 2048 taps");
-  if (p.l * round_up(p.k, kPanel) > kBuffer) return plan::Support::no("a channel's columns: more than 2^18");
+  if (p.l * round_up(p.k, kPanel) > kBuffer)
+    return plan::Support::no("a channel's columns take more than 2^18 elements");
   const core::Size line = core::Size(p.l + 1) * p.stride + core::Size(p.k) * p.dilation + p.output_padding;
   if (line > kBuffer / 2) return plan::Support::no("more than 2^17 outputs in a row");
-  // A line is made whole, also where padding leaves little of it.
+  // A line is computed whole, even if padding leaves little of it.
   if (line > core::Size(64) * p.lout() + 8192) return plan::Support::no("padding cuts nearly all of a row");
   return plan::Support::yes();
 }

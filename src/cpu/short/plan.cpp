@@ -30,10 +30,11 @@ int64_t channels_of(const Problem& p, int64_t rows) {
   return best;
 }
 
-// Channels at a time. The tile is read and written once in them; but raw rows lie a power of two apart,
-// often, in few sets of L1, from where a second block of columns reads them again, and few columns wait for
-// memory: the prefetchers of a core follow eight streams better than more. 512 -> 256, K16 s8 on a Zen 5, ms
-// with 8, 16 and 32: L4 0.16, 0.19, 0.19; L8 0.23, 0.21, 0.20; L12 0.33, 0.29, 0.37.
+// Input channels at a time. The tile is read and written once for each of these blocks. But raw rows often
+// lie a power of two apart, in few sets of L1, from which a second block of columns reads them again; and
+// with few columns, which wait for memory, the prefetchers of a core follow eight streams better than more.
+// 512 -> 256, K16 s8 on a Zen 5, ms with 8, 16 and 32: L4 0.16, 0.19, 0.19; L8 0.23, 0.21, 0.20; L12 0.33,
+// 0.29, 0.37.
 int64_t depth_of(int64_t columns, bool pack_panels) {
   if (pack_panels) return 128;
   return columns <= 6 ? 8 : columns <= 8 ? 32 : 16;
@@ -53,8 +54,8 @@ void configure(Job& job, int64_t threads) {
   const int64_t bytes = p.weight_elements() * static_cast<int64_t>(size_of(p.dtype));
   c.fetch_ahead = !c.pack_panels && columns > 1 && bytes > 1 << 20;
   c.depth = std::min<int64_t>(p.cin_per_group(), depth_of(columns, c.pack_panels));
-  // Many columns: the rows of a few panels. Few: the tile stays in L1 while the weights pass by, and every
-  // thread has some tasks.
+  // Many columns: the rows of a few panels. Few columns: the tile stays in L1 while the weights stream past,
+  // and every thread gets some tasks.
   const int64_t share = threads == 1 ? p.cout * p.k : p.cout * p.k / (3 * threads);
   const int64_t few = std::clamp<int64_t>(std::min(6144 / columns, share), 256, 2048);
   c.channels = channels_of(p, c.pack_panels ? 128 : few);
@@ -85,7 +86,7 @@ std::size_t Job::stage_bytes() const {
 }
 
 std::size_t Job::scratch_bytes() const {
-  // A vector's overhang behind the tile and behind the line.
+  // A vector may overhang the tile and the line.
   const int64_t line = full + problem.output_padding + problem.stride + kPanel;
   const int64_t elements = (columns() + 1 + config.depth) * row_pitch + line;
   return static_cast<std::size_t>(elements) * accumulator_size(problem.dtype);

@@ -19,7 +19,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 // A chunk's columns, split evenly into blocks.
 struct Columns {
   int64_t count, blocks;
-  bool wide;  // beside narrower panels
+  bool wide;  // with narrower panels
   int64_t begin(int64_t block) const { return count * block / blocks; }
 };
 
@@ -27,7 +27,7 @@ HWY_INLINE Columns ColumnsOf(const Job& job, int64_t chunk) {
   const core::Problem& p = job.problem;
   const int64_t samples = std::min(job.config.samples, p.n - chunk * job.config.samples);
   const int64_t count = samples * p.l;
-  // Weights that are read in place are read once for each block.
+  // Weights in place are read once for each block.
   const bool wide =
       !job.config.pack_panels && core::ceil_div(count, kWideColumns) < core::ceil_div(count, kPanelColumns);
   return {count, core::ceil_div(count, wide ? kWideColumns : kPanelColumns), wide};
@@ -53,23 +53,23 @@ void Stage(const Job& job, const T* x, int64_t chunk, int64_t block, Accumulator
   }
 }
 
-// Rows of `depth` channels, widened, as panels one after another: in whole vectors, of `width` rows but for
-// the last panel.
+// Rows of `depth` channels, widened, as panels one after another in whole vectors. All panels but the last
+// have `width` rows.
 template <class T, class D, class A>
 HWY_INLINE void PackPanels(D d, const T* w, int64_t w_pitch, int64_t rows, int64_t left, int64_t width,
                            int64_t depth, A* panels) {
   for (int64_t ci = 0; ci < depth; ++ci) {
     for (int64_t r = 0; r < rows; r += width) {
       const int64_t wide = std::min(width, WholeVectors(d, rows - r));
-      // Rows of other tasks beyond the end of these are as good as zeros: nobody reads their sums.
+      // Beyond the end, rows of other tasks do as well as zeros: nobody reads their sums.
       PackPanelRow(d, w + ci * w_pitch + r, std::min(wide, left - r), wide, panels + r * depth + ci * wide);
     }
   }
 }
 
-// Where weights that are read in place go on two panels later, in the next channels behind the last panel.
-// They come from beyond L2, in pieces too short for the prefetchers of a core. What lies behind the weights
-// is not read.
+// Where the weights that are read in place continue two panels later, after the last panel in the next
+// channels. They come from beyond L2, in pieces too short for the prefetchers of a core. Nothing behind the
+// weights is read.
 template <class T>
 HWY_INLINE const T* RowsAhead(const T* w, int64_t w_pitch, int64_t width, int64_t r, int64_t rows,
                               int64_t depth) {
@@ -79,8 +79,8 @@ HWY_INLINE const T* RowsAhead(const T* w, int64_t w_pitch, int64_t width, int64_
                                     static_cast<std::uintptr_t>(at) * sizeof(T));
 }
 
-// One panel of some channels beside all columns. p: at the panel, and at the first column's first channel; x
-// of a block of `count` columns lies `count` times as far.
+// Multiplies one panel of some channels with all columns. p points at the panel and at the first column's
+// first channel; x of a block of `count` columns lies `count` times as far.
 template <class D, class A, class W>
 HWY_INLINE void PanelOfColumns(D d, const Columns& columns, const A* staged, int64_t cin, int64_t ci, A* tile,
                                int64_t vectors, PanelOperands<A, W>& p) {
@@ -106,7 +106,7 @@ HWY_INLINE void Products(D d, const Job& job, const T* w, int64_t row0, int64_t 
   const int64_t w_pitch = p.cout_per_group() * p.k, cin = p.cin_per_group();
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)),
                 width = (columns.wide ? kWideVectors : kPanelVectors) * lanes;
-  // Each block of columns converts weights that are read in place: cheap, except for float16 without
+  // Each block of columns converts the weights that it reads in place: cheap, except for float16 without
   // hardware. The last vector of a row must not read beyond the weights.
   constexpr bool kCheap = TCONV_HAVE_F16C || !std::is_same_v<T, F16>;
   const bool in_place = kCheap && !job.config.pack_panels && row0 + WholeVectors(d, rows) <= w_pitch;
@@ -133,8 +133,9 @@ HWY_INLINE void Products(D d, const Job& job, const T* w, int64_t row0, int64_t 
   }
 }
 
-// line[stride*q + r] = bias + sum over j of tile[q - j][r + stride*j]: as many lanes as a stride needs; what
-// a vector writes beyond its stride, the next q overwrites. No value is read back that was just written.
+// line[stride*q + r] = bias + sum over j of tile[q - j][r + stride*j], with as many lanes as a stride needs.
+// What a vector writes beyond its stride, the next q overwrites; no value is read back right after it is
+// written.
 template <int kLanes, class A>
 HWY_INLINE void GatherTaps(const core::Problem& p, const A* tile, int64_t pitch, A bias,
                            A* HWY_RESTRICT line) {
@@ -172,7 +173,7 @@ HWY_INLINE void Channel(D d, const Job& job, const A* tile, A bias, A* line, T* 
   const core::Problem& p = job.problem;
   const int64_t length = job.full + p.output_padding, pitch = job.row_pitch;
   if (p.l == 1 && p.dilation == 1 && p.padding + job.lout <= p.k) {
-    // A single position: taps are outputs.
+    // With a single position, taps are outputs.
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
     const auto start = hn::Set(d, bias);
     for (int64_t i = 0; i < job.lout; i += lanes) {

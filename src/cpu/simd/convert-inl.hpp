@@ -83,7 +83,7 @@ struct Narrow<BF16, D> {
   }
   static HWY_INLINE hn::Vec<D16> Bits(D d, hn::Vec<D> v) {
     const hn::RebindToUnsigned<D> d32;
-    const auto number = hn::RebindMask(d32, hn::Eq(v, v));  // of a NaN, Ne says no on AVX
+    const auto number = hn::RebindMask(d32, hn::Eq(v, v));  // Ne is false for a NaN on AVX
     const auto bits = hn::IfThenElse(number, Rounded(d, v), hn::Set(d32, core::kNanF32));
     return hn::TruncateTo(D16(), hn::ShiftRight<16>(bits));
   }

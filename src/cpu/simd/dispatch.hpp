@@ -16,12 +16,12 @@ const std::vector<std::string>& target_names();
 std::string target_name();
 int vector_bytes();
 
-// Whether TCONV_SIMD is unset or names one of target_names(). Where it does not, the best is in use, and
-// planning refuses in these words.
+// Whether TCONV_SIMD is unset or names one of target_names(). If it does not, the best target is in use, and
+// planning refuses with this message.
 core::Status target_status();
 
-// Forces a target by name; "" goes back to TCONV_SIMD or the best. Not while kernels run: plans made on one
-// target run on any, but a run must begin and end on the same.
+// Forces a target by name; "" goes back to TCONV_SIMD or the best. Must not be called while kernels run: a
+// plan made on one target runs on any, but a run must begin and end on the same one.
 core::Status choose_target(std::string_view name);
 
 }  // namespace tconv::cpu::simd

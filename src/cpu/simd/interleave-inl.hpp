@@ -1,4 +1,4 @@
-// Rows of a vector each, interleaved and stored. Compiled once per SIMD target.
+// Interleaves and stores rows of one vector each. Compiled once per SIMD target.
 #include "cpu/simd/targets.hpp"
 #include "hwy/highway.h"
 
@@ -14,8 +14,8 @@ namespace tconv::cpu::simd::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
-// Highway interleaves by shuffles within and between blocks, three a vector, and Intel's cores do one of 512
-// bits a cycle. It has no name for the permutation of two vectors, which takes one.
+// Highway interleaves with shuffles within and between blocks, three per vector, and Intel's cores do one
+// shuffle of 512 bits per cycle. The permutation of two vectors, which takes one, has no name in Highway.
 constexpr bool kPairsByPermutation = true;
 
 HWY_INLINE void InterleavePair(hn::Full512<float>, hn::Vec512<float> a, hn::Vec512<float> b,

@@ -28,7 +28,7 @@ constexpr int kPanelVectors = 4;
 constexpr int kPanelVectors = 2;
 #endif
 
-// A narrower panel beside more columns.
+// A narrower panel with more columns.
 #if TCONV_32_REGISTERS
 constexpr int kWideColumns = 8, kWideVectors = 3;
 #else
@@ -50,8 +50,8 @@ struct PanelOperands {
   int64_t depth, taps;
   A* tile;
   int64_t tile_pitch;
-  bool add;                  // to what the tile holds
-  const W* ahead = nullptr;  // of one tap, beside several columns: what to fetch meanwhile; null: nothing
+  bool add;                  // to the values in the tile
+  const W* ahead = nullptr;  // with one tap and several columns: what to prefetch; null: nothing
 };
 
 template <int C, int kVectors, bool kOneTap = false, class D, class A, class W>

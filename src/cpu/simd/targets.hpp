@@ -11,7 +11,7 @@
 
 #include "hwy/targets.h"
 
-// Of the target that is being compiled: 32 vector registers; conversions of float16 in hardware.
+// Whether the target being compiled has 32 vector registers, and whether it converts float16 in hardware.
 #define TCONV_32_REGISTERS (HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64)
 #define TCONV_HAVE_F16C (HWY_TARGET <= HWY_AVX2 || HWY_ARCH_ARM_A64)
 

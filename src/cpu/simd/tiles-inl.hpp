@@ -78,7 +78,7 @@ HWY_INLINE void StoreInterleaved(D d, const hn::Vec<D> (&v)[S], T* out) {
   }
 }
 
-// The same, elements [from, to) of the S*lanes alone.
+// The same for the elements [from, to) of the S*lanes only.
 template <int S, class D, class T>
 HWY_NOINLINE void StoreInterleavedPart(D d, const hn::Vec<D> (&v)[S], int64_t from, int64_t to, T* out) {
   T buffer[S * hn::MaxLanes(D())];
@@ -145,7 +145,7 @@ HWY_NOINLINE void InterleaveRows(D d, const A* HWY_RESTRICT tile, int64_t pitch,
   InterleaveAny(d, tile, pitch, s, s * t, to, y, o);
 }
 
-// Whether no element is infinite or NaN. A kernel that pads x with zeros may do so under finite weights only.
+// Whether no element is infinite or NaN. A kernel may pad x with zeros only if the weights are finite.
 template <class D, class A = hn::TFromD<D>>
 HWY_INLINE bool AllFinite(D d, const A* w, int64_t count) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));

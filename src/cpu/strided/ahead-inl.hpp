@@ -1,4 +1,4 @@
-// What later steps read, on its way to the caches while tiles are computed.
+// Prefetches what later steps read while tiles are computed.
 #if defined(TCONV_STRIDED_AHEAD_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef TCONV_STRIDED_AHEAD_INL
 #undef TCONV_STRIDED_AHEAD_INL
@@ -19,12 +19,12 @@ namespace HWY_NAMESPACE {
 using dense::HWY_NAMESPACE::kLineBytes;
 using dense::HWY_NAMESPACE::LinesAhead;
 
-// Cache lines of dy that the next panel reads, on their way while this one's tiles are computed: nothing else
-// would hide that stream.
+// Prefetches the cache lines of dy that the next panel reads while this panel's tiles are computed: nothing
+// else would hide that stream.
 class PanelAhead {
  public:
   HWY_INLINE PanelAhead() {}
-  // Channels from `row` on, the columns [begin, end) as far as the first one's sample goes.
+  // Channels from `row` on, and of the columns [begin, end) those in the same sample as the first.
   template <class T>
   HWY_INLINE PanelAhead(const SplitPanel& s, const T* row, int64_t channels, int64_t begin, int64_t end,
                         int64_t tiles) {

@@ -14,17 +14,17 @@
 //         C[8][tile] += A[8 ci x depth block] * panel           dense's microkernel, a table of tap offsets
 //     round C, store rows of dx
 //
-// Every output is one chain of fused multiply-adds from its bias on, in the order (tap block, co, tap), which
-// depends on neither threads, N nor tile sizes.
+// Every output is one chain of fused multiply-adds that begins with its bias, in the order (tap block, co,
+// tap). The order does not depend on threads, N or tile sizes.
 //
-// Raw weights are packed by the task that reads them, a row block at a time: a row's are contiguous along the
-// depth, so that is a transpose in registers. For a single tile of columns, f32 and f64 are read in place, as
-// eight streams.
+// Raw weights are packed by the task that reads them, one row block at a time: a row's weights are contiguous
+// along the depth, so packing is a transpose in registers. For a single tile of columns, f32 and f64 weights
+// are read in place, as eight streams.
 //
 // Layouts
 //   A (packed weights)  a header, then [group][8-row block][tap block][co][tap][8]
 //   panel               rows of dy split by phase (panel.hpp). Considered instead: rows as they are,
-//                       gathered by the microkernel, which reads `stride` cache lines for one.
+//                       gathered by the microkernel, which would read `stride` cache lines for one.
 #pragma once
 
 #include <atomic>
@@ -65,14 +65,14 @@ struct Job {
 
 // In front of the packed weights.
 struct alignas(256) PackedHeader {
-  int32_t special = 0;  // 1: a weight is infinite or NaN, and times a zero outside dy it would be seen
+  int32_t special = 0;  // 1: a weight is infinite or NaN; times a zero outside dy it gives a NaN
 };
 
 // Either packed, behind the header, or raw.
 struct Weights {
   const void* packed = nullptr;
   const void* raw = nullptr;
-  std::atomic<bool>* special = nullptr;  // of raw ones: set where zeros outside dy may have made NaN
+  std::atomic<bool>* special = nullptr;  // of raw ones: set if zeros outside dy may have made a NaN
 };
 
 struct Task {
@@ -85,22 +85,22 @@ Task task_at(const Job& job, int64_t index);
 int64_t packed_elements(const Job& job);
 std::string text(const Job& job);
 
-// Positions of a sample whose taps all lie inside dy: [begin, end).
+// Positions [begin, end) of a sample: their taps all lie inside dy.
 struct Inside {
   int64_t begin, end;
 };
 Inside inside(const Job& job);
 
-// scratch: scratch_elements() accumulators of the thread.
+// scratch: the thread's own, scratch_elements() accumulators.
 void compute(const Job& job, const Task& task, const plan::Operands& operands, const Weights& weights,
              void* scratch);
-// One row block of one group, counted through; returns whether a weight is infinite or NaN.
+// Packs row block `index`, numbered across groups; returns whether a weight is infinite or NaN.
 bool pack_block(const Job& job, int64_t index, const void* weight, void* packed);
-// Computes again, without products that do not exist, the outputs that reach beyond dy.
+// Recomputes the outputs whose taps reach beyond dy, without products that do not exist.
 void repair_ends(const Job& job, const plan::Operands& operands, const Weights& weights,
                  const core::Executor& executor);
 
-// Writes the bias where it is -0.0 and an output has no product.
+// Where the bias is -0.0, stores it in the outputs that have no product.
 void store_bias_alone(const core::Problem& problem, const plan::Operands& operands,
                       const core::Executor& executor);
 

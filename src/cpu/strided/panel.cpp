@@ -13,7 +13,7 @@ using core::ceil_div;
 using core::floor_div;
 
 namespace {
-constexpr int64_t kMinColumns = 192;  // that a shared line must have room for, beside its halo
+constexpr int64_t kMinColumns = 192;  // that a shared line must have room for, besides its halo
 }
 
 void SplitPanel::set_columns(int64_t panel_columns) {
@@ -42,7 +42,7 @@ SplitPanel split_panel(const core::Problem& p, int64_t rows) {
   }
   const core::Polyphase form(p);
   const int64_t halo = (form.taps - 1) * form.step, phases = form.count;
-  const int64_t gap = p.n > 1 ? halo : 0;  // columns that mean nothing between samples
+  const int64_t gap = p.n > 1 ? halo : 0;  // unused columns between samples
   const bool far = halo > 2 * kPanelElements / phases - kMinColumns;
   s.expanded = p.k > kMaxTapBlock || far || gap > 8 * p.l || gap * rows > 8 * p.l;
   s.tap_block = std::min(p.k, kMaxTapBlock);

@@ -6,9 +6,9 @@
 // g = gcd(stride, dilation), share a phase; there are `phases` = min(K, stride/g) of them.
 //
 //   shared    [co][phase][columns + halo]   a tap is a shifted load of its phase's line
-//   expanded  [co][tap][columns]            where shifts are too wide for lines, or where the gaps between
-//                                           samples would cost more columns than shared lines save loads
-//   columns   (n, i): samples one after the other, `period` columns each; those beyond l mean nothing
+//   expanded  [co][tap][columns]            if shifts are too wide for lines, or if the gaps between
+//                                           samples cost more columns than shared lines save loads
+//   columns   (n, i): samples one after the other, `period` columns each; those beyond l are unused
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ inline constexpr int64_t kMostTaps = 1 << 16;         // that a plan's tables ho
 struct TapPlace {
   int64_t phase, shift;  // element stride*(i + shift) + phase of a row
   int64_t end;           // i + shift that exist: [0, end)
-  // Positions i at which this line and those behind it that fill 16 bytes all lie inside the row.
+  // Positions i at which this line and the following ones that fill 16 bytes all lie inside the row.
   int64_t whole_begin, whole_end;
 
   int64_t at(int64_t stride) const { return stride * shift + phase; }  // element of position 0
@@ -37,7 +37,7 @@ struct SplitPanel {
   int64_t sample_step = 0;                   // elements of dy from a sample to the next,
   int64_t channel_step = 0, place_step = 1;  // from a channel, and from a position
   int64_t tap_block = 1;                     // taps of a depth block
-  bool adjacent = false;                     // each line begins one element of dy behind the one before it
+  bool adjacent = false;                     // each line begins one element of dy after the one before
   bool expanded = false;
   int64_t lines = 1;             // of one channel: phases, or the taps of a block
   int64_t halo = 0;              // columns of a line beyond those of the panel
@@ -51,11 +51,11 @@ struct SplitPanel {
   std::size_t table_bytes() const {
     return taps.capacity() * sizeof(TapPlace) + offsets.capacity() * sizeof(int64_t);
   }
-  void set_columns(int64_t panel_columns);  // of a panel: gives line and offsets
+  void set_columns(int64_t panel_columns);  // of a panel: sets line and offsets
 };
 
-// rows: how many share the loads of a column; samples of a batch are expanded where rows*gap is costly.
-// Above kMaxTapBlock taps the panel is always expanded: the packed layout may depend on k, not on n or l.
+// rows: how many share the loads of a column; the samples of a batch are expanded if rows*gap is costly.
+// Above kMaxTapBlock taps the panel is always expanded: the packed layout must not depend on n or l.
 SplitPanel split_panel(const core::Problem& problem, int64_t rows);
 
 }  // namespace tconv::cpu::strided

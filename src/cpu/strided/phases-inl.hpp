@@ -21,12 +21,12 @@ namespace tconv::cpu::strided {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Every second or fourth element: the loads of all of them, of which one part is kept.
+// Every second or fourth element: all of them are loaded, and one part is kept.
 template <class D, class A = hn::TFromD<D>>
 HWY_INLINE int64_t LoadEverySecond(D d, const A* from, int64_t count, A* to) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;
-  // The last element of a pair beyond the row is not read: one vector is left to the scalar loop.
+  // The last pair may reach beyond the row, so its vector is left to the scalar loop.
   for (; i + 2 * lanes <= count; i += lanes) {
     hn::Vec<D> even, odd;
     hn::LoadInterleaved2(d, from + 2 * i, even, odd);
@@ -47,7 +47,7 @@ HWY_INLINE int64_t LoadEveryFourth(D d, const A* from, int64_t count, A* to) {
   return i;
 }
 
-// Two adjacent lines at stride 2; returns how many positions.
+// Two adjacent lines at stride 2; returns the number of positions loaded.
 template <class D, class A = hn::TFromD<D>>
 HWY_INLINE int64_t LoadBoth(D d, const A* from, int64_t count, A* even_to, A* odd_to) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -127,7 +127,7 @@ HWY_INLINE void LoadLines(const SplitPanel& s, const T* row, int64_t first, int6
   }
 }
 
-// Adjacent lines, the first at element `from` of the row: the few positions where some lie outside it.
+// Adjacent lines, the first at element `from` of the row, for the few positions where some lie outside it.
 template <class T, class A>
 HWY_INLINE void LoadEnd(const SplitPanel& s, const T* row, int64_t from, int64_t lines, int64_t count,
                         A* to) {
@@ -139,7 +139,7 @@ HWY_INLINE void LoadEnd(const SplitPanel& s, const T* row, int64_t from, int64_t
   }
 }
 
-// The same for adjacent lines: squares of them where all of a square's elements exist.
+// LoadLines for adjacent lines: squares of them where all elements of a square exist.
 template <class T, class A>
 HWY_INLINE void LoadAdjacent(const SplitPanel& s, const T* row, int64_t first, int64_t lines, int64_t place,
                              int64_t count, A* to) {
@@ -163,7 +163,7 @@ HWY_INLINE void LoadAdjacent(const SplitPanel& s, const T* row, int64_t first, i
   }
 }
 
-// The two lines of a stride of 2.
+// The two lines at stride 2.
 template <class A>
 HWY_INLINE void LoadPair(const SplitPanel& s, const A* row, int64_t place, int64_t count, A* to) {
   const TapPlace& tap = s.taps.front();
@@ -177,8 +177,8 @@ HWY_INLINE void LoadPair(const SplitPanel& s, const A* row, int64_t place, int64
   LoadEnd(s, row, s.stride * next + at, 2, place + count - next, to + (next - place));
 }
 
-// The lines of one channel, of dy's sample 0, for the columns [begin, end) of the batch and the taps of a
-// block.
+// The lines of one channel for the columns [begin, end) of the batch and the taps of a block. dy: the channel
+// in sample 0.
 template <class T, class A>
 HWY_NOINLINE void LoadChannel(const SplitPanel& s, int64_t begin, int64_t end, int64_t tap_begin,
                               int64_t tap_end, const T* dy, A* panel) {

@@ -39,14 +39,14 @@ double task_cycles(const Job& job, int64_t blocks, int64_t panel_columns) {
   const double depth = channels * static_cast<double>(job.problem.k);
   const double split = job.problem.stride == 1 ? 0.15 : 0.6;
   const double lines = channels * static_cast<double>(job.split.lines);
-  // The weights of a single tile are read in place, which takes its products a fifth longer.
+  // The weights of a single tile are read in place, which makes its products take a fifth longer.
   const bool single = panel_columns <= kMaxTile;
   return 5000 + lines * (20 + split * (columns + static_cast<double>(job.split.halo))) +
          rows * (depth * (single ? 0.1 : 0.4) + columns * (depth * (single ? 0.044 : 0.036) + 0.3));
 }
 
-// With threads, fewer row blocks a task, or shorter panels: each panel is then made by several tasks, or each
-// row block packed by several, but no thread is idle.
+// With several threads, a task gets fewer row blocks or a shorter panel: then several tasks load the same
+// panel or pack the same row block, but no thread is idle.
 void spread(Job& job, int threads) {
   Config& c = job.config;
   c.blocks = ceil_div(job.cin, kRows);

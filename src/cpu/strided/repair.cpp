@@ -1,4 +1,4 @@
-// The rare repairs of cpu.strided: where weights are infinite or NaN, and where a bias of -0.0 stands alone.
+// The rare repairs of cpu.strided: infinite or NaN weights, and a bias of -0.0 without products.
 #include <algorithm>
 #include <cmath>
 
@@ -16,7 +16,7 @@ int64_t packed_at(const Job& job, int64_t block, int64_t co, int64_t k) {
   return (block * job.cout * job.problem.k + first * job.cout + co * taps + k - first) * kRows;
 }
 
-// One row of dx: NaN at positions whose taps do not all lie inside dy. weight_at(co, k) is of the row.
+// Recomputes each NaN in a row of dx whose position has taps outside dy. weight_at(co, k): the row's weight.
 template <class T, class WeightAt>
 void repair_row(const Job& job, const plan::Operands& in, int64_t n, int64_t channel,
                 const WeightAt& weight_at) {
@@ -30,7 +30,7 @@ void repair_row(const Job& job, const plan::Operands& in, int64_t n, int64_t cha
   for (int64_t i = 0; i < p.l; ++i) {
     if (i == all.begin) i = all.end;
     if (i >= p.l) break;
-    if (!std::isnan(widen(dx[i]))) continue;  // met no infinite weight, or no zero there
+    if (!std::isnan(widen(dx[i]))) continue;  // no infinite weight met a zero here
     A sum = start_of<T>(p.has_bias, in.bias, channel);
     for (int64_t first = 0; first < p.k; first += job.split.tap_block) {
       for (int64_t co = 0; co < job.cout; ++co) {
@@ -64,7 +64,7 @@ void repair_row(const Job& job, const plan::Operands& in, const Weights& weights
                 [&](int64_t co, int64_t tap) { return packed[packed_at(job, ci / kRows, co, tap)]; });
 }
 
-// Whether a tap of position i meets dy. Taps of a dilation may step over a short one.
+// Whether a tap of position i meets dy. Dilated taps may step over a short dy.
 bool has_product(const core::Problem& p, int64_t lout, int64_t i) {
   const int64_t first = p.stride * i - p.padding;
   const int64_t k = first >= 0 ? 0 : core::ceil_div(-first, p.dilation);

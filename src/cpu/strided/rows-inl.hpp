@@ -55,7 +55,7 @@ HWY_INLINE void InterleaveRows(D d, const T* const* rows, int64_t at, A* to) {
   }
 }
 
-// The depths [at, at + count) of the eight rows, as far as whole blocks go; returns where they end.
+// The depths [at, at + count) of the eight rows, as far as they fill whole blocks; returns where those end.
 template <class T, class A>
 HWY_INLINE int64_t InterleaveBlocks(const T* const* rows, int64_t at, int64_t count, A* to) {
   const hn::CappedTag<A, dense::kRows> d;

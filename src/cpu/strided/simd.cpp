@@ -43,7 +43,7 @@ struct Worker {
   const void* bias;  // null: none
   T* dx;
   A *panel, *sums, *rows;  // rows: raw weights of a row block, packed
-  int64_t sums_line;       // of one depth block: a tile's; else the panel's
+  int64_t sums_line;       // a tile's if there is one depth block, else the panel's
   Inside inside;
 };
 
@@ -70,8 +70,8 @@ HWY_INLINE const A* PackedOf(const Worker<T, A>& w, const Depth& depth, int64_t 
              kRows;
 }
 
-// The share of the next row block's weights that tile `index` of `count` fetches, so that the first tile of
-// that block does not wait for each of its streams.
+// The share of the next row block's weights that tile `index` of `count` prefetches, so that the first tile
+// of that block does not wait for each of its streams.
 template <class T, class A>
 HWY_INLINE LinesAhead NextWeights(const Worker<T, A>& w, const Depth& depth, int64_t block, int64_t index,
                                   int64_t count) {
@@ -143,8 +143,8 @@ HWY_INLINE bool DoBlock(const Worker<T, A>& w, const Depth& depth, int64_t block
   return nan;
 }
 
-// Raw weights are packed for two tiles or more, which read them 20% faster so, and read in place for one tile
-// and for one row.
+// Raw weights are packed for two or more tiles, which read them 20% faster then, and read in place for one
+// tile or one row.
 template <class T, class A>
 HWY_INLINE bool DoRawBlock(const Worker<T, A>& w, const Depth& depth, int64_t block, PanelAhead& ahead,
                            bool last) {

@@ -1,6 +1,6 @@
-// Neighbouring lines of a panel at once. Read one by one, lines that lie one element apart in a row of dy
-// take a load and a store for each element; here a load brings the elements of several lines at one position,
-// and squares of lines and positions are transposed in registers.
+// Loads neighbouring lines of a panel at once. Read one by one, lines that lie one element apart in a row of
+// dy take a load and a store for each element; here a load brings the elements of several lines at one
+// position, and squares of lines and positions are transposed in registers.
 #if defined(TCONV_STRIDED_SQUARES_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef TCONV_STRIDED_SQUARES_INL
 #undef TCONV_STRIDED_SQUARES_INL
@@ -62,7 +62,7 @@ HWY_INLINE void LoadSquare(D d, const T* from, int64_t stride, int64_t lines, in
   }
 }
 
-// The same for `count` positions; returns how many it took: all, or none where they do not fill a vector. The
+// The same for `count` positions; returns how many it loaded: all, or none if they do not fill a vector. The
 // last vector overlaps the one before it.
 template <class D, class T, class A = hn::TFromD<D>>
 HWY_INLINE int64_t LoadSquares(D d, const T* from, int64_t stride, int64_t lines, int64_t pitch,

@@ -1,4 +1,4 @@
-// Sums of a row block to dx.
+// Stores the sums of a row block in dx.
 #if defined(TCONV_STRIDED_STORE_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef TCONV_STRIDED_STORE_INL
 #undef TCONV_STRIDED_STORE_INL
@@ -31,8 +31,8 @@ HWY_INLINE bool HasNan(const A* values, int64_t count) {
   return false;
 }
 
-// Whether a row's sums of the positions [place, place + count) are NaN where taps lie outside dy. An infinite
-// or NaN weight times a zero shows there and nowhere else: raw weights need not be looked through.
+// Whether a sum of a row at the positions [place, place + count) is NaN where taps lie outside dy. An
+// infinite or NaN weight times a zero shows there and nowhere else, so raw weights need not be searched.
 template <class A>
 HWY_INLINE bool NanAtEnds(const Inside& inside, const A* sums, int64_t place, int64_t count) {
   const int64_t before = std::clamp<int64_t>(inside.begin - place, 0, count);
@@ -40,7 +40,7 @@ HWY_INLINE bool NanAtEnds(const Inside& inside, const A* sums, int64_t place, in
   return HasNan(sums, before) || HasNan(sums + after, count - after);
 }
 
-// Rows of C to dx; columns between samples are left out. Returns whether a sum at an end is NaN.
+// Stores rows of C in dx, without the columns between samples. Returns whether a sum at an end of dy is NaN.
 template <class T, class A>
 HWY_INLINE bool StoreBlock(const Job& job, const Task& task, const Inside& inside, int64_t block,
                            int64_t column, int64_t columns, const A* sums, int64_t sums_line, T* dx) {

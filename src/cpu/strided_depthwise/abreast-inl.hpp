@@ -16,7 +16,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::strided_depthwise::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Where the groups of a unit lie. Those beyond the last one repeat it, and are not stored.
+// Where the groups of a unit lie. Those beyond the last one repeat it and are not stored.
 struct Groups {
   int64_t first, count;
   int64_t at(int64_t lane) const { return first + std::min(lane, count - 1); }

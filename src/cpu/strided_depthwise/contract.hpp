@@ -11,8 +11,8 @@
 //       for co, k:  acc += w[ci, co, k] * line[co][phase(k)][i + shift(k)]
 //       dx[n, ci, i] = acc
 //
-// Short rows do not pay for lines and tiles of their own. There 16 groups lie side by side in vectors, and
-// only products that exist are made:
+// Short rows are not worth lines and tiles of their own. For them 16 groups lie side by side in vectors, and
+// only products that exist are computed:
 //
 //   for each unit (16 groups, n), units spread over threads:
 //     w -> [ci][co][k][16], once for consecutive samples;  dy[n] -> [co][o][16]
@@ -21,9 +21,9 @@
 //       for co, k:  acc += w[ci][co][k] * dy[co][stride*i - padding + k*dilation]
 //     dx[n] <- [ci][i][16]
 //
-// k*dilation - padding = stride*shift(k) + phase(k), as in cpu.strided, whose repairs this family shares.
-// What it saves is what a matrix product needs around it: a panel, sums and their stores for each group.
-// Weights are read raw.
+// k*dilation - padding = stride*shift(k) + phase(k), as in cpu.strided, whose repairs this family shares. It
+// saves what a matrix product needs around it: a panel, sums and their stores for each group. Weights are
+// read raw.
 #pragma once
 
 #include <cstdint>

@@ -13,11 +13,11 @@ using core::ceil_div;
 
 constexpr int64_t kTileAlign = 16;         // of the widest vector
 constexpr int64_t kLineElements = 8192;    // of all lines of a unit: they stay in L1 or close to it
-constexpr int64_t kTaskOutputs = 1 << 15;  // a task's set-up is then a small part of it
+constexpr int64_t kTaskOutputs = 1 << 15;  // so that a task's set-up is a small part of it
 constexpr int64_t kTasksPerThread = 4;
 
 // Whether groups lie side by side. Each element that moves between rows and vectors then takes about a cycle;
-// else a channel's lines and tile take 100 cycles before the first product, fewer at stride 1. us on one
+// otherwise a channel's lines and tile take 100 cycles before the first product, fewer at stride 1. us on one
 // core, tiles and abreast: 1024 groups K9 s1 L29 60, 34; 512 K7 s1 L60 29, 31; 2048 K4 s4 L5 107, 26; 512 K16
 // s8 L12 34, 23, L20 43, 42; 512 groups of two channels K3 s1 L30, four samples, 172, 124.
 bool short_rows(const core::Problem& p) {

@@ -131,7 +131,7 @@ bool RunTask(const Job& job, const plan::Operands& in, int64_t task, void* scrat
     }
     const T* dy = static_cast<const T*>(in.grad_output) + n * steps[0] + group * cout * steps[1];
     Unit<A> unit = Prepare(job, dy, first, std::min(job.config.tile, p.l - first), lines);
-    // Of a few vectors it would take longer than it saves.
+    // For a few vectors, the test would take longer than it saves.
     unit.numbers = HWY_NATIVE_FMA && group_finite && unit.count >= 256 && FiniteLines(d, job, unit);
     for (int64_t ci = 0; ci < cin; ++ci) {
       const int64_t channel = group * cin + ci;

@@ -12,7 +12,7 @@ void* WorkerPool::thread_main(void* worker) {
   me.thread.store(static_cast<int>(syscall(SYS_gettid)), std::memory_order_relaxed);
   pthread_setname_np(pthread_self(), "tconv");
   set_affinity(me.pool.mask_);
-  const core::DefaultFloatEnvironment environment;  // a new thread has its maker's
+  const core::DefaultFloatEnvironment environment;  // a new thread inherits its creator's
   me.pool.serve(me);
   return nullptr;
 }
@@ -26,7 +26,7 @@ void WorkerPool::serve(Worker& me) {
       while (region != nullptr) region = help(*region, slot);
       const uint32_t turn = turn_.load();
       me.state.store(Worker::idle);
-      // A caller that listed its region while this worker was still busy has not hired it.
+      // If a caller listed its region while this worker was still busy, it has not hired this worker.
       uint32_t state = Worker::idle;
       if (listed_.load() == 0 || !me.state.compare_exchange_strong(state, Worker::busy)) break;
       region = find_region(slot);
@@ -37,7 +37,7 @@ void WorkerPool::serve(Worker& me) {
   }
 }
 
-// False: the worker's thread is to end.
+// Returns false if the worker's thread is to end.
 bool WorkerPool::wait_for_region(Worker& me) {
   const bool excess = me.index >= cores_ - 1;
   if (!excess) {
@@ -99,7 +99,7 @@ bool WorkerPool::move_on(Region& region, int& slot, Region*& next) {
   region.give_slot(left);
   if (!region.listed && !region.exhausted()) list_last(region);
   helping_.fetch_sub(1);
-  region.release();  // before the mutex is free, since the region's caller unlists it there
+  region.release();  // before unlocking, since the caller unlists the region under the mutex
   return true;
 }
 
@@ -109,16 +109,16 @@ Region* WorkerPool::find_region(int& slot) {
   return region != nullptr && join(*region, slot) ? region : nullptr;
 }
 
-// A scheduler may wake a worker on the CPU of its caller, and leave both there for many runs while another
-// CPU has nothing to do: on two cores of a virtual machine (Linux 6.18) after every pause of 100 ms.
+// A scheduler may wake a worker on the CPU of its caller and leave both there for many runs while another CPU
+// is idle: on two cores of a virtual machine (Linux 6.18) it did so after every pause of 100 ms.
 void WorkerPool::wake(Worker& worker, int caller_cpu) {
-  // Only threads that never end: the number of one that did may be another's.
+  // Only threads that never end: the number of one that has ended may belong to another.
   const bool lasting = worker.index < cores_ - 1;
   const KeptOff kept(lasting ? worker.thread.load(std::memory_order_relaxed) : 0, caller_cpu);
   futex_wake(&worker.state);
 }
 
-// Wakes up to four of the hired; each of them wakes others.
+// Wakes up to four of the hired workers; each of them wakes others.
 void WorkerPool::wake_some(Region& region) {
   for (int number = 0; number < 4;) {
     const int place = region.woken.fetch_add(1, std::memory_order_relaxed);

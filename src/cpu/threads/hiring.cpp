@@ -62,7 +62,7 @@ bool WorkerPool::spawn(Region& region, Worker& worker) {
   return true;
 }
 
-// Before the worker can see the region: it may finish and release at once.
+// Must run before the worker can see the region, because the worker may finish and release it at once.
 bool WorkerPool::count_in(Region& region, int& slot) {
   if (region.hired_count.load(std::memory_order_relaxed) == kMaxThreads) return false;
   slot = region.take_slot();
@@ -88,8 +88,8 @@ void WorkerPool::take_back(Region& region) {
     uint32_t state = worker.state.load();
     if (state != Worker::assigned || worker.region != &region) continue;
     const int slot = worker.slot;
-    // "sleeping" is right for one that spins too: whoever hires it next wakes it in vain, and no wake is
-    // lost.
+    // "sleeping" is right for a spinning worker too: whoever hires it next wakes it needlessly, and no wake
+    // is lost.
     if (worker.state.compare_exchange_strong(state, Worker::sleeping)) count_out(region, slot);
   }
 }
@@ -122,7 +122,7 @@ void WorkerPool::unlist(Region& region) {
 
 Region* WorkerPool::listed_region(int fewer_helpers_than, bool with_room) {
   Region* region = first_;
-  // With hundreds of callers a longer look would cost more than it finds.
+  // With hundreds of callers, a longer search would cost more than it finds.
   for (int looks = 0; region != nullptr && looks < 16; ++looks) {
     Region* const after = region->after;
     if (region->exhausted() || region->helper_count() >= region->want) {

@@ -43,11 +43,11 @@ void WorkerPool::close(Region& region) {
   callers_.fetch_sub(1);
   turn_.fetch_add(1);
   unlist(region);
-  // Nobody waits for a thread that has yet to wake up only to find no index left.
+  // Nobody should wait for a thread that has yet to wake up, only to find no index left.
   if (region.unaccepted.load() > 0) take_back(region);
 }
 
-// Hires for the cores that other callers have left. Not before they have been gone for a whole task: most
+// Hires for the cores that other callers have left, but only after they have been gone for a whole task. Most
 // come back at once, and waking a worker for the moment between two of their runs costs all of them (3 to 9%
 // of the throughput of 2 and of 4 callers on 2 cores, runs of 2 ms, on a loaded machine).
 void WorkerPool::ask_again(Region& region, uint32_t& turn) {
@@ -78,8 +78,9 @@ namespace {
 
 std::atomic<WorkerPool*> g_pool{nullptr};
 
-// The child has the pool's memory but none of its threads, and its mutex may be held by one of them. What it
-// makes a pool of is known before the fork: a thread that was finding it out would leave it locked for good.
+// The child has the pool's memory but none of its threads, one of which may hold the mutex. The device
+// description, which a new pool needs, is made before the fork: a thread that was making it would leave its
+// lock held for good.
 [[maybe_unused]] const int g_forgotten_in_children =
     pthread_atfork([] { host_device(); }, nullptr, [] { g_pool.store(nullptr); });
 

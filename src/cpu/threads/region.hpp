@@ -34,7 +34,7 @@ struct Region {
     if (helpers.fetch_sub(1, std::memory_order_acq_rel) == (kCallerWaits | 1)) futex_wake(word);
   }
 
-  // Slots; the pool's mutex is held. -1: all are taken.
+  // Needs the pool's mutex. -1: all slots are taken.
   int take_slot() {
     for (int word = 0; word <= want / 64; ++word) {
       if (~taken[word] == 0) continue;
@@ -51,7 +51,7 @@ struct Region {
   void* const context;
   const int64_t count;
   const int threads;
-  int want = 0;                          // helpers that it has use for
+  int want = 0;                          // helpers that it can use
   const int caller_cpu = current_cpu();  // where it was opened
 
   alignas(64) std::atomic<int64_t> next{0};  // the next index
@@ -59,8 +59,7 @@ struct Region {
   std::atomic<int> unaccepted{0};            // hired and not yet awake
   std::atomic<uint32_t> looked{0};           // the pool's turn in which a helper found no region more in need
 
-  // The workers that were hired, in order. Those asleep are woken in a chain: waking costs a system call
-  // each.
+  // The workers that were hired, in order. Those that sleep are woken in a chain: each wake is a system call.
   struct Hired {
     Hired() = default;
     Hired(int w, bool a) : worker(static_cast<uint16_t>(w)), asleep(a) {}

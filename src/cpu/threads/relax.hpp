@@ -12,7 +12,7 @@ inline void relax() {
 #endif
 }
 
-// Until ready() or the time is over; true if ready.
+// Spins until ready() or until the time is over; true if ready.
 template <class Ready>
 bool spin_for(std::chrono::microseconds time, Ready&& ready) {
   const auto end = std::chrono::steady_clock::now() + time;

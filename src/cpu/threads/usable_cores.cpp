@@ -86,7 +86,7 @@ double quota_of(const std::string& directory, bool v2) {
   return quota > 0 && period > 0 ? quota / period : 0;
 }
 
-// The path below the mount point. A container sees the mount point's own group at most.
+// The path below the mount point. A container sees at most the mount point's own group.
 std::string below_mount(const Hierarchy& h) {
   const std::string base = h.base == "/" ? "" : h.base;
   if (h.path.compare(0, base.size(), base) != 0) return "";

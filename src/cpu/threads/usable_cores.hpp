@@ -14,18 +14,18 @@ struct CpuMask {
   int count() const;
 };
 
-// Where the process may run: its first thread's mask and the calling thread's, since programs pin either of
-// them alone.
+// Where the process may run: its first thread's mask and the calling thread's, since a program may pin only
+// one of them.
 CpuMask process_affinity();
 
-// Moves the calling thread there.
+// Moves the calling thread to these CPUs.
 void set_affinity(const CpuMask& mask);
 
 // The CPU that the calling thread is on; -1: unknown.
 int current_cpu();
 
-// Keeps a thread off a CPU for its own lifetime; after it the thread may run where it might before. Does
-// nothing where there is no other CPU, or where the machine has more than a cpu_set_t holds. Does not
+// Keeps a thread off a CPU while this object lives; afterwards the thread may run where it could before. Does
+// nothing if there is no other CPU, or if the machine has more CPUs than a cpu_set_t holds. Does not
 // allocate.
 class KeptOff {
  public:
@@ -40,11 +40,11 @@ class KeptOff {
   cpu_set_t before_;
 };
 
-// CPUs' worth of time granted by the tightest group above the process, v1 or v2; 0: no limit. root stands
-// before every path that is read: "" but in tests.
+// CPUs' worth of time granted by the tightest group above the process, v1 or v2; 0: no limit. root is put in
+// front of every path that is read: "" except in tests.
 double cgroup_quota(const std::string& root = "");
 
-// The smaller of both, a part of a CPU counted as one; at least 1.
+// The smaller of the two, rounded up to whole CPUs; at least 1.
 int usable_cores();
 
 }  // namespace tconv::cpu

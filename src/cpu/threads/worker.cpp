@@ -6,8 +6,7 @@
 namespace tconv::cpu {
 namespace {
 
-// All but the faults that a thread brings on itself, whose handlers (crash reports, sanitizers) must still
-// run.
+// All but the faults that a thread causes itself, whose handlers (crash reports, sanitizers) must still run.
 sigset_t host_signals() {
   sigset_t set;
   sigfillset(&set);
@@ -35,7 +34,7 @@ bool start_thread(void* (*main)(void*), void* argument) {
   }
   const sigset_t blocked = host_signals();
   sigset_t own;
-  pthread_sigmask(SIG_BLOCK, &blocked, &own);  // the new thread begins with the mask of this one
+  pthread_sigmask(SIG_BLOCK, &blocked, &own);  // the new thread inherits this mask
   pthread_t thread;
   const int error = pthread_create(&thread, &attributes, main, argument);
   pthread_sigmask(SIG_SETMASK, &own, nullptr);

@@ -27,8 +27,8 @@ struct alignas(64) Worker {
   const int index;
 };
 
-// Starts a detached thread with the host's signals blocked, without real-time priority. False: there are no
-// more threads to be had.
+// Starts a detached thread with the host's signals blocked, without real-time priority. Returns false if the
+// system has no more threads.
 bool start_thread(void* (*main)(void*), void* argument);
 
 }  // namespace tconv::cpu

@@ -3,23 +3,23 @@
 //   caller                                            worker
 //   open: list the region, hire idle workers, wake       wait: spin a while, sleep
 //   take indices until none is left,                  take indices of the region until none is left,
-//     hiring again where other callers are gone         or until another caller's due
-//   close: unlist, take back whom sleep still holds   go on to a listed region, or back to wait
+//     hiring again where other callers are gone         or until another caller's region is due
+//   close: unlist, take back those still asleep       go on to a listed region, or back to wait
 //   wait for the helpers that are in a task
 //
 // A region lives on its caller's stack; nothing is allocated but for new threads.
 //
-// Sharing. A region may have as many helpers as it has use for while callers and helpers together are no more
-// than the cores (than its own threads, where its plan asks for more). An arriving caller never waits: it
-// works at once, with the helpers that are free. Helpers of a region that has more than an even share move,
-// between two tasks, to one that has less. With as many callers as cores each works alone.
+// Sharing. A region may have as many helpers as it can use while callers and helpers together are no more
+// than the cores (than its own threads, if its plan asks for more). An arriving caller never waits: it works
+// at once, with the helpers that are free. Helpers of a region that has more than an even share move, between
+// two tasks, to one that has less. With as many callers as cores, each works alone.
 //
 // Locking. One mutex guards the list, hiring and moving. Taking an index, finishing, sleeping and accepting a
 // region are atomic operations without it, so that a lone caller locks it twice a run, uncontended.
 //
 // Threads. Workers are made when a region finds fewer than it may have. They block the host's signals, take
 // neither affinity nor real-time priority from the caller that made them, and compute in the default
-// floating-point environment. One that sleeps is woken on another CPU than its caller's. Those beyond the
+// floating-point environment. A sleeping worker is woken on a CPU other than its caller's. Those beyond the
 // cores (plans with more threads) end when idle for a while. The pool is never destroyed: workers sleep in it
 // until the process ends.
 #pragma once
@@ -40,7 +40,7 @@ namespace tconv::cpu {
 
 class WorkerPool {
  public:
-  // Bridges the gap between two layers of a model, and is far from what an idle process should show.
+  // Bridges the gap between two layers of a model, yet hardly shows as load of an idle process.
   static constexpr std::chrono::microseconds kSpin{50};
   static constexpr std::chrono::milliseconds kExcessLife{500};
 
@@ -91,15 +91,15 @@ class WorkerPool {
   const CpuMask mask_ = process_affinity();  // workers run where the process may
 
   std::mutex mutex_;
-  Region* first_ = nullptr;  // regions that have use for more helpers, the one to be served next first
+  Region* first_ = nullptr;  // regions that can use more helpers; the first is served next
   Region* last_ = nullptr;
   std::array<std::unique_ptr<Worker>, kMaxThreads> workers_;
-  int made_ = 0;  // workers_ beyond have no thread
+  int made_ = 0;  // workers_ from here on have no thread
   std::atomic<int> alive_{0};
-  static constexpr uint32_t kRefusedTurns = 1024;  // between two tries where the system has no more threads
+  static constexpr uint32_t kRefusedTurns = 1024;  // between two tries if the system has no more threads
   uint32_t refused_turn_ = 0u - kRefusedTurns;
 
-  // Read between tasks; changed under the mutex but for helping_, which a finishing helper lowers.
+  // Read between tasks; changed under the mutex, except that a finishing helper lowers helping_ without it.
   alignas(64) std::atomic<int> callers_{0};
   std::atomic<int> helping_{0};    // helpers of all regions, those not yet awake among them
   std::atomic<int> listed_{0};     // length of the list

@@ -4,7 +4,7 @@
 //
 //   for each task (slab of chunks, co):                                      threads
 //     for each chunk of 4096 positions of a row: sum by vectors, then across lanes, then in float64
-//   round the totals to db; with several slabs keep them, and add slabs in order afterwards
+//   round the totals to db; with several slabs, keep them and add the slabs in order afterwards
 //
 // Chunks and slabs depend on the problem alone, and so does the order of sums.
 #pragma once

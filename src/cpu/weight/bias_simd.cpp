@@ -34,7 +34,7 @@ double SumRow(const T* row, int64_t count) {
   return static_cast<double>(rest);
 }
 
-// Elements apart are brought together first: the order of sums does not depend on how dy lies.
+// Elements that are not contiguous are gathered first: the order of sums does not depend on dy's layout.
 template <class T>
 double SumApart(const T* row, int64_t step, int64_t count) {
   T together[kBiasChunk];

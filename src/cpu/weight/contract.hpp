@@ -12,18 +12,18 @@
 //       rows of x, widened, zeros between samples, or in place; rows of dy split by phase
 //       for each tile of 4 ci x 6 (co, k)
 //         24 vectors of sums over the chunk; added across lanes, then to the tile's totals in float64
-//     round the totals to dw; with several slabs keep them, and add slabs in order afterwards
+//     round the totals to dw; with several slabs, keep them and add the slabs in order afterwards
 //
 // A lane's float32 sum has at most 1024/lanes products and a chunk's at most 1024; chunks are added in
 // float64. So the error is that of a short sum however long the depth is, and the order depends only on the
 // problem: chunks and slabs are chosen without regard to the number of threads.
 //
-// Tile: 4 x 6 is 24 accumulators, 6 vectors of dy and one of x, of 32 registers; 2 x 6 where there are 16.
-// Considered instead: vectors along (co, k) with x broadcast, which needs dy transposed to [i][co, k], K
-// times its size.
+// The tile of 4 x 6 takes 24 accumulators, 6 vectors of dy and one of x, out of 32 registers; with 16
+// registers it is 2 x 6. Considered instead: vectors along (co, k) with x broadcast, which needs dy
+// transposed to [i][co, k], K times its size.
 //
 // Zeros stand for "no product". Times an infinity they would make NaN, and a NaN or an infinity stays in
-// every sum that it enters: a sum of a chunk that is not finite is made again by a scalar loop over the
+// every sum that it enters: a chunk's sum that is not finite is computed again by a scalar loop over the
 // products that exist.
 #pragma once
 
@@ -54,7 +54,7 @@ struct Job {
   int64_t x_line() const { return config.chunk + 16; }  // elements of a row of x in the panel
   std::size_t total_elements() const;                   // float64, of a task
   std::size_t panel_elements() const;                   // accumulators, of a task: dy, then x
-  std::size_t partial_elements() const;                 // float64, of all slabs; 0 where there is one
+  std::size_t partial_elements() const;                 // float64, of all slabs; 0 if there is one
 };
 
 struct Task {
@@ -66,7 +66,7 @@ int64_t task_count(const Job& job);
 Task task_at(const Job& job, int64_t index);
 std::string text(const Job& job);
 
-// Leaves the task's sums in totals, [ci][co, tap]. panel is scratch.
+// Leaves the task's sums in totals, as [ci][co, tap]. panel is scratch.
 void compute(const Job& job, const Task& task, const plan::Operands& operands, void* panel, double* totals);
 
 extern const plan::KernelEntry kEntry;      // "cpu.weight"

@@ -41,7 +41,7 @@ class WeightKernel final : public plan::Kernel {
   }
 
  private:
-  // A task's totals to dw, or to its slab's part of the workspace.
+  // Moves a task's totals to dw, or to its slab's part of the workspace.
   void keep(const Task& t, const double* totals, void* output, double* partials) const {
     const int64_t k = job_.problem.k, all = job_.problem.weight_elements(), taps = t.tap_end - t.tap_begin;
     for (int64_t ci = t.ci_begin; ci < t.ci_end; ++ci) {

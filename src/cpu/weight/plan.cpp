@@ -1,4 +1,4 @@
-// From a problem to the choices of cpu.weight. Pure, and blind to the threads.
+// From a problem to the choices of cpu.weight. Pure, and independent of the threads.
 #include <algorithm>
 
 #include "core/polyphase.hpp"
@@ -16,7 +16,7 @@ constexpr int64_t kDyElements = 48 * 1024;        // of a task's panel: it and x
 constexpr int64_t kCiBlock = 32;                  // rows of x beside it
 constexpr int64_t kTasks = 32;                    // slabs make up for few channels
 constexpr int64_t kPartialElements = 256 * 1024;  // 2 MiB of float64
-constexpr int64_t kTotalElements = 128 * 1024;    // 1 MiB of float64 a task
+constexpr int64_t kTotalElements = 128 * 1024;    // 1 MiB of float64 per task
 
 int64_t tap_blocks(const Job& job) {
   return ceil_div(job.problem.k, job.split.tap_block);
@@ -64,7 +64,7 @@ int64_t task_count(const Job& job) {
   return job.config.slabs * tasks_of_a_slab(job);
 }
 
-// Slabs last: tasks that follow each other share rows of x.
+// Slabs vary slowest, so that consecutive tasks share rows of x.
 Task task_at(const Job& job, int64_t index) {
   const Config& c = job.config;
   const int64_t taps = tap_blocks(job), cos = ceil_div(job.cout, c.co_block);

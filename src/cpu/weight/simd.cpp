@@ -54,7 +54,7 @@ HWY_INLINE void LoadRow(const Worker<T, A>& w, const T* row, A* to) {
   }
 }
 
-// Sums of one (ci, co, k) over the products of the chunk that exist.
+// Sums the products of one (ci, co, k) that exist in the chunk.
 template <class T, class A>
 double ExactDot(const Worker<T, A>& w, int64_t ci, int64_t co, int64_t k) {
   const core::Problem& p = w.job.problem;
@@ -75,22 +75,23 @@ double ExactDot(const Worker<T, A>& w, int64_t ci, int64_t co, int64_t k) {
   return static_cast<double>(sum);
 }
 
-// Rows of x of a chunk: in the panel, or where they are.
+// Rows of x of a chunk: in the panel, or in place.
 template <class A>
 struct Rows {
   const A* first;
   int64_t line;
 };
 
-// A column (co, tap) of the panel; counted on, for a division takes as long as eight vectors of products.
+// A column (co, tap) of the panel. It is counted up, because a division takes as long as eight vectors of
+// products.
 template <class A>
 struct Place {
   const A* channel;
   int64_t tap;
 };
 
-// Columns [column, column + count) of the totals, the first at `place`, for `rows` rows from `row` on; up to
-// 6 columns. A sum that is not finite may come from a zero that stands for no product: it is summed again.
+// Sums up to 6 columns of the totals, [column, column + count), the first at `place`, for `rows` rows from
+// `row` on. A sum that is not finite may come from a zero that stands for no product: it is summed again.
 template <class T, class A>
 HWY_INLINE void DoTile(const Worker<T, A>& w, const Rows<A>& x, int64_t row, int64_t rows, int64_t column,
                        int64_t count, Place<A>& place) {
@@ -120,7 +121,7 @@ HWY_INLINE void DoTile(const Worker<T, A>& w, const Rows<A>& x, int64_t row, int
   }
 }
 
-// x of the chunk. Where each row has but a few columns to meet, a copy would cost more than it saves.
+// Loads x of the chunk. If each row meets only a few columns, a copy would cost more than it saves.
 template <class T, class A>
 HWY_INLINE Rows<A> LoadX(const Worker<T, A>& w) {
   const Job& job = w.job;
@@ -139,8 +140,8 @@ HWY_INLINE Rows<A> LoadX(const Worker<T, A>& w) {
   return {w.x_panel, job.x_line()};
 }
 
-// Fetches the next chunk while this one is multiplied, a few lines at a time: rows lie far apart, and a chunk
-// of a row is about as long as a processor's own prefetcher takes to notice it.
+// Prefetches the next chunk while this one is multiplied, a few lines at a time: rows lie far apart, and a
+// hardware prefetcher takes about the length of a row's chunk to notice it.
 template <class T, class A>
 class Fetcher {
  public:

@@ -25,7 +25,7 @@ using plan::PlanOptions;
 namespace {
 
 constexpr int64_t kSharedBytes = 96 * 1024;
-constexpr int64_t kStagedBytes = 24 * 1024;  // of channels at once: several blocks an SM
+constexpr int64_t kStagedBytes = 24 * 1024;  // of the channels staged at once: several blocks fit an SM
 
 int64_t sum_bytes(const Problem& p) {
   return p.dtype == core::DType::f64 ? 8 : 4;
@@ -79,8 +79,8 @@ StridedConfig plan_strided_direct(const Problem& p, int positions) {
   set_rows(c, p);
   const int64_t rows = p.n * p.groups * c.row_tiles;
   const int most = strided_most_positions(c.rows);
-  // Few positions where there are few threads, and at wide strides, whose loads have no line in common. 72
-  // random layers take 1.2% more than with the better count of each.
+  // Few positions if there are few threads, and at wide strides, whose loads share no cache line. 72 random
+  // layers take 1.2% more than with the better count of each.
   constexpr int64_t kThreads = 48 * 1024, kWideStride = 8;
   const bool few = rows * ceil_div(p.l, most) < kThreads || p.stride >= kWideStride;
   c.positions = positions > 0 ? positions : few ? kStridedFewPositions : most;
@@ -136,12 +136,12 @@ StridedConfig plan_strided_windows(const Problem& p) {
   int64_t lanes = kStridedThreads;
   while (lanes > 8 && lanes * kStridedPositions / 2 >= p.l) lanes /= 2;
   set_lanes(lanes);
-  // Windows of fewer positions, where those of a block do not fit.
+  // Windows of fewer positions if those of a block do not fit.
   while (c.shared_bytes > kSharedBytes && c.lanes > 8) {
     set_lanes(c.lanes / 2);
   }
   c.parts = ceil_div(p.l, c.lanes * kStridedPositions);
-  // A window that holds all channels serves several tiles of rows, as far as blocks remain for the device.
+  // A window that holds all channels serves several tiles of rows, while enough blocks remain for the device.
   constexpr int64_t kBlocks = 1500;
   if (c.channels == p.cout_per_group()) {
     const int64_t blocks = ceil_div(p.n * p.groups * c.row_tiles, c.units_a_block()) * c.parts;

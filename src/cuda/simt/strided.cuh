@@ -6,9 +6,9 @@
 //       for k                                                  registers: R ci x 4 positions
 //         dx[ci, i] += dy[co, stride*i - padding + dilation*k] * w[ci, co, k]
 //
-// Memory binds where K and R are small: every dy is read once (but for the window's halo) and every dx
+// Bound: memory if K and R are small. Every dy is read once (except for the window's halo) and every dx
 // written once. A window lies in shared memory as numbers of the sums' type, with the gaps of strided_place.
-// Where it reaches beyond dy it holds zeros, which add nothing to a sum. Beside a weight that is not finite
+// Where it reaches beyond dy it holds zeros, which add nothing to a sum. With a weight that is not finite
 // they would: then products are left out one by one.
 #pragma once
 
@@ -22,7 +22,7 @@ __device__ __forceinline__ int place(int e) {
   return e + (e >> 5);  // strided_place in 32 bits
 }
 
-// What of a window is dy's: elements [begin, begin + count).
+// The part of a window that lies in dy: elements [begin, begin + count).
 struct StridedWindow {
   int64_t first;  // place in dy of the window's first element
   int begin, count;
@@ -35,7 +35,7 @@ struct StridedWindow {
   __device__ bool has(int e) const { return static_cast<unsigned>(e - begin) < static_cast<unsigned>(count); }
 };
 
-// Weights of `count` channels of R rows, as [channel][k][row]. Says whether the lane's are finite.
+// Weights of `count` channels of R rows, as [channel][k][row]. Returns whether the lane's are finite.
 template <class T, int R>
 __device__ __forceinline__ bool stage_weights(const StridedParams& p, Accumulator<T>* weights,
                                               const T* weight, int rows, int count, int lane) {
@@ -53,7 +53,7 @@ __device__ __forceinline__ bool stage_weights(const StridedParams& p, Accumulato
   return finite;
 }
 
-// The window of `count` channels; as many loads under way as one channel of a short kernel has.
+// The window of `count` channels, with as many loads in flight as one channel of a short kernel has.
 template <class T>
 __device__ __forceinline__ void stage_window(const StridedParams& p, const StridedWindow& part,
                                              Accumulator<T>* window, const T* dy, int count, int lane) {
@@ -118,7 +118,7 @@ class StridedSums {
     return skipped < static_cast<int>(p.k) && of_dy.has(e + skipped * dilation);
   }
 
-  // Every product, those with the zeros around dy included.
+  // Every product, including those with the zeros around dy.
   __device__ __forceinline__ void add_all(const StridedParams& p, const StridedWindow& of_dy,
                                           const Sum* window, const Sum* weights, int count, int lane) {
     const int dilation = static_cast<int>(p.dilation);
@@ -209,7 +209,7 @@ __global__ void __launch_bounds__(kStridedThreads, R == 8 || sizeof(T) == 8 ? 4 
   const int64_t begin = part * p.lanes * kStridedPositions;
   const StridedWindow of_dy(p, begin * p.stride - p.padding);
 
-  // Several tiles of rows only where all channels are staged at once, and stay.
+  // There are several tiles of rows only if all channels are staged at once, and stay.
   for (int turn = 0; turn < p.turns; ++turn) {
     const int64_t row = ((unit - row_group * p.tile_runs) * p.turns + turn) * R;
     const int rows = static_cast<int>(max(min(int64_t{R}, p.cin_group - row), int64_t{0}));

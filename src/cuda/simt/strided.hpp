@@ -57,31 +57,32 @@ struct StridedConfig {
   int64_t lanes = kStridedThreads, parts = 1, row_tiles = 1, turns = 1;
   int64_t channels = 1, window = 1, pitch = 1;
   int64_t unit_words = 0, shared_bytes = 0;
-  std::optional<StridedStagedConfig> staged;  // then the rest says nothing
+  std::optional<StridedStagedConfig> staged;  // if set, the other fields are unused
   bool operator==(const StridedConfig&) const = default;
   int64_t units_a_block() const { return kStridedThreads / lanes; }
   std::string text() const;
 };
-// The fastest of the two ways below and the one of strided_staged.cuh, as far as their models tell.
-// batch_invariant: bits that do not depend on N.
+// The fastest of the two ways below and that of strided_staged.cuh, according to their models.
+// batch_invariant: the bits do not depend on N.
 StridedConfig plan_strided(const core::Problem& p, const core::DeviceInfo& device, bool batch_invariant);
 StridedConfig plan_strided_windows(const core::Problem& p);
 // Empty, or why threads cannot read dy where it lies.
 std::string strided_direct_refusal(const core::Problem& p);
 // positions: of a thread; 0: as many as there is work for.
 StridedConfig plan_strided_direct(const core::Problem& p, int positions);
-// Of a configuration that one of these made.
+// For a configuration that one of these made.
 std::unique_ptr<const plan::Kernel> strided_kernel(const core::Problem& problem,
                                                    const core::DeviceInfo& device,
                                                    const StridedConfig& config);
 Holder holder_of(const StridedConfig& config, const core::Problem& problem, int64_t element);
 
-// Predicted milliseconds of a strided product that the kernel can take; and, in float64, of the tensor cores
-// on its transposed form, whose rows they fill up to 64 and whose channels to a slab.
+// Predicted milliseconds of a strided product that the kernel can take, and of the same product in float64 on
+// tensor cores. Those compute its transposed form, with rows padded to 64 and channels to a slab.
 double strided_ms(const core::Problem& p, const StridedConfig& config, const core::DeviceInfo& device);
 double strided_tensor_ms(const core::Problem& p, const core::DeviceInfo& device);
 
-// Shared memory has one word more in each 32, so that positions a power of two apart lie in other banks.
+// In shared memory every 32 words are followed by a spare one, so that positions a power of two apart lie in
+// different banks.
 constexpr int64_t strided_place(int64_t e) {
   return e + (e >> 5);
 }

@@ -20,7 +20,7 @@ double copy_ms(double bytes, const DeviceInfo& device) {
   return bytes / std::max(1.0, device.copy_gbps) * 1e-6;
 }
 
-// Microseconds of an H200, fitted to 104 random layers of few channels: the median error is 10%.
+// Microseconds on an H200, fitted to 104 random layers of few channels: the median error is 10%.
 struct WindowsRates {
   double launch = 2.15;
   double block = 0.44;                   // of a block's turn
@@ -56,8 +56,8 @@ double windows_ms(const Problem& p, const StridedConfig& c, const DeviceInfo& de
   return 1e-3 * (kWindows.launch + std::cbrt(cube(work) + cube(chain) + cube(memory)));
 }
 
-// Microseconds of an H200, fitted to the times of 72 random layers with both counts of positions (groups of
-// up to 16 co, depthwise most of them): the median error is 9%.
+// Microseconds on an H200, fitted to the times of 72 random layers with both counts of positions (groups of
+// up to 16 co, most of them depthwise): the median error is 9%.
 struct DirectRates {
   double launch = 2.11;
   double four = 0.0353;                   // latency of four taps, for each load

@@ -5,7 +5,7 @@
 //     for co in the group, k                                       registers: R ci x P positions
 //       dx[ci, i] += dy[co, stride*i - padding + dilation*k] * w[ci, co, k]
 //
-// Bound: loads (R + P of them for R*P multiply-adds), memory where taps are few.
+// Bound: loads (R + P of them for R*P multiply-adds), or memory if there are few taps.
 #pragma once
 
 #include "cuda/device/divide.cuh"
@@ -14,7 +14,7 @@
 
 namespace tconv::cuda::simt {
 
-// A thread's R rows x P positions, lanes apart.
+// A thread's R rows x P positions, which lie `lanes` apart.
 template <class T, int R, int P>
 class DirectSums {
  public:

@@ -19,13 +19,13 @@ using core::Problem;
 using core::Status;
 using plan::Support;
 
-// A thread adds at most so many products one after the other.
+// A thread adds at most this many products one after the other.
 constexpr int64_t kLongest = 512;
 
-// Fitted to 330 problems in bf16, tf32 and ieee on an H200; fitted to half of them, it is off by 10% of the
-// rest in the median. Blocks of an SM share its instructions: those around a load are more than the products.
-// What a block waits for at each turn of its threads is not shared; it grows with the lines that a warp's
-// loads of dy lie in.
+// Fitted to 330 problems in bf16, tf32 and ieee on an H200; when fitted to half of them, its median error on
+// the rest is 10%. Blocks of an SM share its issue slots, and there are more instructions around a load than
+// products. What a block waits for at each turn of its threads is not shared; it grows with the number of
+// cache lines that a warp's loads of dy touch.
 double seconds_of(const WeightPlan& plan, const Problem& p, const core::DeviceInfo& device) {
   const WeightTile& tile = kWeightTileTable[plan.tile];
   const double rate = p.dtype == core::DType::f64 && device.fp64_gflops < device.fp32_gflops / 4 ? 32 : 1;
@@ -117,7 +117,7 @@ WeightPlan weight_plan_of(const Problem& p, const core::DeviceInfo& device, int 
   k.tiles = p.groups * k.row_tiles * k.column_tiles * k.tap_tiles;
   k.elements = p.weight_elements();
   const int64_t positions = positions_of(p);
-  // About eight blocks an SM, sixteen positions a thread or more, and no thread's sum too long.
+  // About eight blocks per SM, at least sixteen positions per thread, and no thread's sum too long.
   const int64_t wanted = ceil_div(int64_t{8} * std::max(1, device.sm_count), k.tiles);
   const int64_t most = ceil_div(positions, int64_t{kWeightThreads} * 16);
   const int64_t least = ceil_div(positions, int64_t{kWeightThreads} * kLongest);

@@ -2,7 +2,7 @@
 // and on GPUs before compute capability 8.0.
 //
 //   for tile of Ci x Co channels x Taps, split of the positions:     a block
-//     for position (n, i) of the split, a thread each kWeightThreads-th:
+//     for position (n, i) of the split, each thread takes every kWeightThreads-th:
 //       sums[ci][co][k] += x[n,ci,i] * dy[n,co,o],  o = stride*i - padding + dilation*k
 //     the threads' sums are added by a tree, the splits' in order by a second kernel (ordered_sum.cuh)
 //
