@@ -1,8 +1,6 @@
-#include <algorithm>
-
 #include "cpu/amx/contract.hpp"
 #include "cpu/common/make_kernel.hpp"
-#include "cpu/common/round_up.hpp"
+#include "cpu/common/workspace.hpp"
 
 namespace tconv::cpu::amx {
 namespace {
@@ -11,8 +9,8 @@ class AmxKernel final : public plan::Kernel {
  public:
   AmxKernel(const core::Problem& problem, int threads)
       : job_(make_job(problem, threads)),
-        slot_bytes_(round_up<std::size_t>(static_cast<std::size_t>(job_.scratch_elements()) * 4, 256)),
-        threads_(static_cast<std::size_t>(threads)) {}
+        threads_(threads),
+        workspace_(static_cast<std::size_t>(job_.scratch_elements()) * sizeof(float), threads) {}
 
   std::size_t packed_bytes() const override {
     return sizeof(PackedHeader) + static_cast<std::size_t>(job_.packed_elements()) * sizeof(uint16_t);
@@ -24,7 +22,7 @@ class AmxKernel final : public plan::Kernel {
            number(p.groups) + " ci" + number(p.cin) + " co" + number(p.cout) + " k" + number(p.k) + " step" +
            number(job_.out.tap_step) + " unit" + number(job_.config.channels);
   }
-  std::size_t workspace_bytes() const override { return slot_bytes_ * threads_; }
+  std::size_t workspace_bytes() const override { return workspace_.bytes(); }
   std::size_t table_bytes() const override {
     return job_.places.capacity() * sizeof(WeightPlace) + job_.split.table_bytes();
   }
@@ -32,9 +30,8 @@ class AmxKernel final : public plan::Kernel {
 
   core::Status pack(const void* weight, void* packed, const plan::RunContext& context) const override {
     *static_cast<PackedHeader*>(packed) = {};
-    const int threads = static_cast<int>(threads_);
-    context.executor.run(pack_tasks(job_, threads),
-                         [&](int64_t index, int32_t) { pack_task(job_, threads, index, weight, packed); });
+    context.executor.run(pack_tasks(job_, threads_),
+                         [&](int64_t index, int32_t) { pack_task(job_, threads_, index, weight, packed); });
     return {};
   }
 
@@ -46,9 +43,8 @@ class AmxKernel final : public plan::Kernel {
     buffers.least_weight = header.least;
     buffers.bias = job_.out.has_bias ? operands.bias : nullptr;
     buffers.out = operands.output;
-    context.executor.run(task_count(job_), [&](int64_t index, int32_t slot) {
-      auto* scratch = context.workspace + static_cast<std::size_t>(slot) * slot_bytes_;
-      compute(job_, task_at(job_, index), buffers, reinterpret_cast<float*>(scratch));
+    workspace_.run(context, task_count(job_), [&](int64_t index, std::byte* own) {
+      compute(job_, task_at(job_, index), buffers, reinterpret_cast<float*>(own));
     });
     if (header.special != 0) repair_ends(job_, buffers, context.executor);
     store_bias_alone(job_, buffers, context.executor);
@@ -57,7 +53,8 @@ class AmxKernel final : public plan::Kernel {
 
  private:
   Job job_;
-  std::size_t slot_bytes_, threads_;
+  int threads_;
+  Workspace workspace_;
 };
 
 plan::Support supports(const core::Problem& p, const core::DeviceInfo& device,

@@ -3,8 +3,9 @@
 #include <algorithm>
 
 #include "core/polyphase.hpp"
-#include "cpu/common/round_up.hpp"
+#include "cpu/common/make_kernel.hpp"
 #include "cpu/common/storage.hpp"
+#include "cpu/common/workspace.hpp"
 #include "cpu/dense/compute.hpp"
 #include "cpu/dense/pack.hpp"
 #include "cpu/dense/plan.hpp"
@@ -33,14 +34,14 @@ Compute compute_of(DType dtype) {
 
 class DenseKernel final : public plan::Kernel {
  public:
-  DenseKernel(const core::Problem& problem, int threads) : threads_(threads < 1 ? 1 : threads) {
+  DenseKernel(const core::Problem& problem, int threads)
+      : threads_(threads), element_(accumulator_size(problem.dtype)) {
     job_.geometry = make_geometry(problem);
     job_.config = make_config(job_.geometry, threads_);
     job_.scratch = scratch_of(job_.geometry, job_.config);
     raw_job_ = job_;
     raw_job_.config = make_raw_config(job_.geometry, job_.config, threads_);
     raw_job_.scratch = scratch_of(raw_job_.geometry, raw_job_.config);
-    element_ = problem.dtype == DType::f64 ? sizeof(double) : sizeof(float);
   }
 
   std::size_t packed_bytes() const override {
@@ -56,13 +57,9 @@ class DenseKernel final : public plan::Kernel {
            std::to_string(g.tap_step) + " cb" + std::to_string(job_.config.cout_block);
     return key;
   }
-  std::size_t workspace_bytes() const override {
-    return slot_bytes(job_) * static_cast<std::size_t>(threads_);
-  }
+  std::size_t workspace_bytes() const override { return workspace(job_).bytes(); }
   bool reads_raw() const override { return raw_job_.config.chunk_units > 0; }
-  std::size_t raw_workspace_bytes() const override {
-    return slot_bytes(raw_job_) * static_cast<std::size_t>(threads_);
-  }
+  std::size_t raw_workspace_bytes() const override { return workspace(raw_job_).bytes(); }
   std::string describe() const override {
     std::string words = text(job_.geometry, job_.config);
     if (!reads_raw()) return words;
@@ -93,22 +90,21 @@ class DenseKernel final : public plan::Kernel {
   }
 
  private:
-  std::size_t slot_bytes(const Job& job) const {
-    return round_up<std::size_t>(static_cast<std::size_t>(job.scratch.elements()) * element_, 256);
+  Workspace workspace(const Job& job) const {
+    return {static_cast<std::size_t>(job.scratch.elements()) * element_, threads_};
   }
 
   void compute_all(const Job& job, const Buffers& buffers, const plan::RunContext& context) const {
     fill_untouched(buffers, context.executor);
     const Compute compute = compute_of(job.geometry.dtype);
     const int64_t tasks = task_count(job.geometry, job.config);
-    context.executor.run(tasks, [&](int64_t index, int32_t slot) {
+    workspace(job).run(context, tasks, [&](int64_t index, std::byte* own) {
       const Task task = task_at(job.config, index);
       const int64_t later = index + context.executor.threads;
       const Task next = task_at(job.config, std::min(later, tasks - 1));
       const bool other =
           later < tasks && (next.column_begin != task.column_begin || next.group != task.group);
-      compute(job, task, other ? &next : nullptr, buffers,
-              context.workspace + static_cast<std::size_t>(slot) * slot_bytes(job));
+      compute(job, task, other ? &next : nullptr, buffers, own);
     });
   }
 
@@ -133,7 +129,7 @@ class DenseKernel final : public plan::Kernel {
   }
 
   int threads_;
-  std::size_t element_ = 4;
+  std::size_t element_;
   Job job_, raw_job_;
 };
 
@@ -142,14 +138,9 @@ plan::Support entry_supports(const core::Problem& problem, const core::DeviceInf
   return supports(problem);
 }
 
-std::unique_ptr<const plan::Kernel> make(const core::Problem& problem, const core::DeviceInfo&,
-                                         const plan::PlanOptions& options) {
-  return std::make_unique<DenseKernel>(problem, options.threads);
-}
-
 }  // namespace
 
 const plan::KernelEntry kEntry = {"cpu.dense", "polyphase implicit GEMM, nearly every transposed convolution",
-                                  core::DeviceKind::cpu, entry_supports, make};
+                                  core::DeviceKind::cpu, entry_supports, make_kernel<DenseKernel>};
 
 }  // namespace tconv::cpu::dense

@@ -5,8 +5,8 @@
 
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
-#include "core/reach.hpp"
 #include "cpu/common/round_up.hpp"
+#include "cpu/common/supports_tiles.hpp"
 
 namespace tconv::cpu::dense {
 namespace {
@@ -150,10 +150,7 @@ void spread(const Geometry& g, Config& c, int threads, int64_t panel_tasks) {
 }  // namespace
 
 plan::Support supports(const core::Problem& problem) {
-  if (std::string other = plan::other_operation(problem, core::Operation::transposed); !other.empty()) {
-    return plan::Support::no(std::move(other));
-  }
-  if (std::string far = core::beyond_tiles(problem); !far.empty()) return plan::Support::no(std::move(far));
+  if (plan::Support takes = supports_tiles(problem, core::Operation::transposed); !takes.ok) return takes;
   Geometry g = make_geometry(problem);
   place_columns(g, whole_units(g));
   if (core::Size(g.q_count) * g.residues > core::Size(kMostWaste) * g.lout + kLittleWork) {

@@ -1,13 +1,11 @@
 #include <algorithm>
-#include <atomic>
 
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
-#include "core/reach.hpp"
 #include "cpu/common/last_cache.hpp"
 #include "cpu/common/make_kernel.hpp"
-#include "cpu/common/round_up.hpp"
-#include "cpu/common/storage.hpp"
+#include "cpu/common/supports_tiles.hpp"
+#include "cpu/common/workspace.hpp"
 #include "cpu/depthwise/contract.hpp"
 
 namespace tconv::cpu::depthwise {
@@ -18,20 +16,15 @@ using core::Problem;
 class DepthwiseKernel final : public plan::Kernel {
  public:
   DepthwiseKernel(const Problem& problem, const core::DeviceInfo& device, int threads)
-      : job_(job_of(problem, streams_output(problem, device))),
-        scratch_(round_up<std::size_t>(job_.scratch_bytes(), 256)),
-        threads_(threads) {}
+      : job_(job_of(problem, streams_output(problem, device))), workspace_(job_.scratch_bytes(), threads) {}
 
-  std::size_t workspace_bytes() const override { return scratch_ * static_cast<std::size_t>(threads_); }
+  std::size_t workspace_bytes() const override { return workspace_.bytes(); }
   std::size_t table_bytes() const override { return job_.residues.table_bytes(); }
   std::string describe() const override { return job_.config.text(); }
 
   core::Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
-    std::atomic<bool> finite{true};
-    context.executor.run(job_.tasks(), [&](int64_t task, int32_t slot) {
-      if (!run_task(job_, operands, task, context.workspace + scratch_ * static_cast<std::size_t>(slot))) {
-        finite.store(false, std::memory_order_relaxed);
-      }
+    const bool finite = workspace_.run_all(context, job_.tasks(), [&](int64_t task, std::byte* own) {
+      return run_task(job_, operands, task, own);
     });
     if (!finite) repair_ends(job_.problem, job_.residues, operands, context.executor);
     store_bias_alone(job_.problem, job_.residues, operands, context.executor);
@@ -40,13 +33,11 @@ class DepthwiseKernel final : public plan::Kernel {
 
  private:
   Job job_;
-  std::size_t scratch_;
-  int threads_;
+  Workspace workspace_;
 };
 
 plan::Support supports(const Problem& p, const core::DeviceInfo&, const plan::PlanOptions& options) {
-  if (p.operation != core::Operation::transposed) return plan::Support::no("transposed convolutions only");
-  if (std::string far = core::beyond_tiles(p); !far.empty()) return plan::Support::no(std::move(far));
+  if (plan::Support takes = supports_tiles(p, core::Operation::transposed); !takes.ok) return takes;
   const int64_t per_group = p.cin_per_group() * p.cout_per_group();
   if (p.cin_per_group() > 64) return plan::Support::no("more than 64 channels in a group");
   if (p.stride > 4096) return plan::Support::no("stride above 4096");

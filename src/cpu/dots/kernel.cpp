@@ -1,9 +1,8 @@
-#include <algorithm>
-
 #include "core/checked.hpp"
-#include "core/reach.hpp"
-#include "cpu/common/round_up.hpp"
+#include "cpu/common/make_kernel.hpp"
 #include "cpu/common/storage.hpp"
+#include "cpu/common/supports_tiles.hpp"
+#include "cpu/common/workspace.hpp"
 #include "cpu/dots/contract.hpp"
 #include "cpu/strided/contract.hpp"
 
@@ -14,16 +13,14 @@ class DotsKernel final : public plan::Kernel {
  public:
   DotsKernel(const core::Problem& problem, int threads)
       : job_(make_job(problem, threads)),
-        slot_bytes_(round_up<std::size_t>(job_.scratch_elements() * accumulator_size(problem.dtype), 256)),
-        threads_(static_cast<std::size_t>(threads)) {}
+        workspace_(job_.scratch_elements() * accumulator_size(problem.dtype), threads) {}
 
-  std::size_t workspace_bytes() const override { return slot_bytes_ * threads_; }
+  std::size_t workspace_bytes() const override { return workspace_.bytes(); }
   std::string describe() const override { return text(job_); }
 
   core::Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
-    context.executor.run(task_count(job_), [&](int64_t index, int32_t slot) {
-      compute(job_, task_at(job_, index), operands,
-              context.workspace + static_cast<std::size_t>(slot) * slot_bytes_);
+    workspace_.run(context, task_count(job_), [&](int64_t index, std::byte* own) {
+      compute(job_, task_at(job_, index), operands, own);
     });
     if (job_.problem.has_bias) strided::store_bias_alone(job_.problem, operands, context.executor);
     return {};
@@ -31,12 +28,11 @@ class DotsKernel final : public plan::Kernel {
 
  private:
   Job job_;
-  std::size_t slot_bytes_, threads_;
+  Workspace workspace_;
 };
 
 plan::Support supports(const core::Problem& p, const core::DeviceInfo&, const plan::PlanOptions& options) {
-  if (p.operation != core::Operation::strided) return plan::Support::no("strided only");
-  if (std::string far = core::beyond_tiles(p); !far.empty()) return plan::Support::no(std::move(far));
+  if (plan::Support takes = supports_tiles(p, core::Operation::strided); !takes.ok) return takes;
   if (p.l > kColumns || p.k > kDepth) return plan::Support::no("more than 48 positions or 2048 taps");
   if (options.force_kernel == kEntry.name) return plan::Support::yes();
   const core::Size depth = core::Size(p.cout_per_group()) * p.k;
@@ -51,18 +47,13 @@ plan::Support supports(const core::Problem& p, const core::DeviceInfo&, const pl
   return plan::Support::yes();
 }
 
-std::unique_ptr<const plan::Kernel> make(const core::Problem& p, const core::DeviceInfo&,
-                                         const plan::PlanOptions& options) {
-  return std::make_unique<DotsKernel>(p, std::max(1, options.threads));
-}
-
 }  // namespace
 
 const plan::KernelEntry kEntry = {.name = "cpu.dots",
                                   .summary = "strided, few positions a sample: dot products of raw weights",
                                   .device = core::DeviceKind::cpu,
                                   .supports = supports,
-                                  .make = make,
+                                  .make = make_kernel<DotsKernel>,
                                   .y_steps = true,
                                   .strided_bias = true};
 

@@ -1,12 +1,11 @@
 #include <algorithm>
-#include <atomic>
 
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
-#include "core/reach.hpp"
 #include "cpu/common/make_kernel.hpp"
-#include "cpu/common/round_up.hpp"
-#include "cpu/common/storage.hpp"
+#include "cpu/common/residues.hpp"
+#include "cpu/common/supports_tiles.hpp"
+#include "cpu/common/workspace.hpp"
 #include "cpu/longk/contract.hpp"
 
 namespace tconv::cpu::longk {
@@ -19,20 +18,18 @@ class LongkKernel final : public plan::Kernel {
   LongkKernel(const Problem& problem, int threads)
       : job_(job_of(problem, threads)),
         ends_(residues_of(problem)),
-        stage_(round_up<std::size_t>(job_.stage_bytes(), 256)),
-        scratch_(round_up<std::size_t>(job_.scratch_bytes(), 256)),
-        threads_(static_cast<std::size_t>(threads)) {}
+        workspace_(job_.scratch_bytes(), threads, job_.stage_bytes()) {}
 
-  std::size_t workspace_bytes() const override { return stage_ + scratch_ * threads_; }
+  std::size_t workspace_bytes() const override { return workspace_.bytes(); }
   std::size_t table_bytes() const override { return ends_.table_bytes(); }
   std::string describe() const override { return job_.config.text(); }
 
   core::Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
-    std::atomic<bool> finite{true};
+    bool finite = true;
     for (int64_t group = 0; group < job_.problem.groups; ++group) {
       for (int64_t block = 0; block < job_.blocks(); block += job_.config.stage) {
-        run_stage(operands, {group, block, std::min(job_.config.stage, job_.blocks() - block)}, context,
-                  finite);
+        const StagedBlocks stage{group, block, std::min(job_.config.stage, job_.blocks() - block)};
+        finite = run_stage(operands, stage, context) && finite;
       }
     }
     if (!finite) repair_ends(job_.problem, ends_, operands, context.executor);
@@ -41,28 +38,26 @@ class LongkKernel final : public plan::Kernel {
   }
 
  private:
-  void run_stage(const plan::Operands& operands, const StagedBlocks& stage, const plan::RunContext& context,
-                 std::atomic<bool>& finite) const {
+  bool run_stage(const plan::Operands& operands, const StagedBlocks& stage,
+                 const plan::RunContext& context) const {
     const Problem& p = job_.problem;
     std::byte* staged = context.workspace;
-    std::byte* scratch = context.workspace + stage_;
     context.executor.run(
         stage.count, [&](int64_t block, int32_t) { stage_block(job_, operands.x, stage, block, staged); });
     const int64_t parts = core::ceil_div(stage.count, job_.config.part);
-    context.executor.run(panels(job_) * p.cout_per_group() * parts, [&](int64_t task, int32_t slot) {
-      std::byte* own = scratch + scratch_ * static_cast<std::size_t>(slot);
-      if (!run_task(job_, operands, stage, staged, task, own)) finite.store(false, std::memory_order_relaxed);
+    const int64_t tasks = panels(job_) * p.cout_per_group() * parts;
+    return workspace_.run_all(context, tasks, [&](int64_t task, std::byte* own) {
+      return run_task(job_, operands, stage, staged, task, own);
     });
   }
 
   Job job_;
   Residues ends_;
-  std::size_t stage_, scratch_, threads_;
+  Workspace workspace_;
 };
 
 plan::Support valid(const Problem& p) {
-  if (p.operation != core::Operation::transposed) return plan::Support::no("transposed convolutions only");
-  if (std::string far = core::beyond_tiles(p); !far.empty()) return plan::Support::no(std::move(far));
+  if (plan::Support takes = supports_tiles(p, core::Operation::transposed); !takes.ok) return takes;
   if (p.dilation != 1) return plan::Support::no("dilation is not 1");
   if (p.stride > 1 << 16) return plan::Support::no("stride above 65536");
   const int64_t taps = core::ceil_div(p.k, p.stride);

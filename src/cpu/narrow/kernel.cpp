@@ -6,10 +6,10 @@
 
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
-#include "core/reach.hpp"
 #include "cpu/common/make_kernel.hpp"
 #include "cpu/common/round_up.hpp"
-#include "cpu/common/storage.hpp"
+#include "cpu/common/supports_tiles.hpp"
+#include "cpu/common/workspace.hpp"
 #include "cpu/narrow/contract.hpp"
 
 namespace tconv::cpu::narrow {
@@ -22,8 +22,7 @@ class NarrowKernel final : public plan::Kernel {
   NarrowKernel(const Problem& problem, int threads)
       : job_(job_of(problem)),
         weights_(round_up<std::size_t>(job_.weight_bytes(), 64)),
-        scratch_(round_up<std::size_t>(job_.scratch_bytes(), 256)),
-        threads_(static_cast<std::size_t>(threads)) {}
+        workspace_(job_.scratch_bytes(), threads) {}
 
   std::size_t packed_bytes() const override {
     return sizeof(PackedHeader) + weights_ + raw_bytes(job_.problem);
@@ -35,7 +34,7 @@ class NarrowKernel final : public plan::Kernel {
            number(p.cin_per_group()) + " co" + number(p.cout_per_group()) + " k" + number(p.k) + " s" +
            number(p.stride) + " d" + number(p.dilation);
   }
-  std::size_t workspace_bytes() const override { return scratch_ * threads_; }
+  std::size_t workspace_bytes() const override { return workspace_.bytes(); }
   std::size_t table_bytes() const override { return job_.table_bytes(); }
   std::string describe() const override {
     return job_.config.text() + ", " + std::to_string(job_.row_count()) + " rows in " +
@@ -52,9 +51,8 @@ class NarrowKernel final : public plan::Kernel {
 
   core::Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
     const auto& header = *static_cast<const PackedHeader*>(operands.weight);
-    context.executor.run(job_.tasks(), [&](int64_t task, int32_t slot) {
-      run_task(job_, operands, header, task, context.workspace + scratch_ * static_cast<std::size_t>(slot));
-    });
+    workspace_.run(context, job_.tasks(),
+                   [&](int64_t task, std::byte* own) { run_task(job_, operands, header, task, own); });
     if (header.special != 0) {
       plan::Operands raw = operands;
       raw.weight = static_cast<const std::byte*>(operands.weight) + sizeof(PackedHeader) + weights_;
@@ -70,12 +68,12 @@ class NarrowKernel final : public plan::Kernel {
   }
 
   Job job_;
-  std::size_t weights_, scratch_, threads_;
+  std::size_t weights_;  // bytes
+  Workspace workspace_;
 };
 
 plan::Support valid(const Problem& p) {
-  if (p.operation != core::Operation::transposed) return plan::Support::no("transposed convolutions only");
-  if (std::string far = core::beyond_tiles(p); !far.empty()) return plan::Support::no(std::move(far));
+  if (plan::Support takes = supports_tiles(p, core::Operation::transposed); !takes.ok) return takes;
   if (core::Size(p.cout_per_group()) * p.stride > 256)
     return plan::Support::no("more than 256 rows (channel, residue)");
   // The packed layout has every residue, whatever l is.

@@ -1,48 +1,24 @@
 #include <algorithm>
 
-#include "core/checked.hpp"
-#include "core/reach.hpp"
 #include "cpu/common/make_kernel.hpp"
 #include "cpu/common/round_up.hpp"
-#include "cpu/common/storage.hpp"
+#include "cpu/common/supports_tiles.hpp"
 #include "cpu/outer/contract.hpp"
 #include "cpu/weight/contract.hpp"
-#include "cpu/weight/totals.hpp"
+#include "cpu/weight/slab_kernel.hpp"
 
 namespace tconv::cpu::outer {
 namespace {
 
-class OuterKernel final : public plan::Kernel {
+class OuterKernel final : public weight::SlabKernel<Job> {
  public:
-  OuterKernel(const core::Problem& problem, int threads)
-      : job_(make_job(problem, threads)),
-        total_bytes_(round_up<std::size_t>(job_.total_elements() * sizeof(double), 256)),
-        slot_bytes_(total_bytes_ +
-                    round_up<std::size_t>(job_.panel_elements() * accumulator_size(problem.dtype), 256)),
-        partial_bytes_(round_up<std::size_t>(job_.partial_elements() * sizeof(double), 256)),
-        threads_(static_cast<std::size_t>(threads)) {}
-
-  std::size_t workspace_bytes() const override { return partial_bytes_ + slot_bytes_ * threads_; }
-  std::string describe() const override { return text(job_); }
-
-  core::Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
-    const bool slabs = job_.config.slabs > 1;
-    auto* partials = slabs ? reinterpret_cast<double*>(context.workspace) : nullptr;
-    context.executor.run(task_count(job_), [&](int64_t index, int32_t slot) {
-      std::byte* own = context.workspace + partial_bytes_ + static_cast<std::size_t>(slot) * slot_bytes_;
-      compute(job_, task_at(job_, index), operands, own + total_bytes_, reinterpret_cast<double*>(own),
-              partials);
-    });
-    if (slabs) {
-      weight::add_slabs(job_.problem.dtype, partials, job_.config.slabs, job_.problem.weight_elements(),
-                        operands.output, context.executor);
-    }
-    return {};
-  }
+  OuterKernel(const core::Problem& problem, int threads) : SlabKernel(make_job(problem, threads), threads) {}
 
  private:
-  Job job_;
-  std::size_t total_bytes_, slot_bytes_, partial_bytes_, threads_;
+  void run_task(int64_t index, const plan::Operands& operands, void* panel, double* totals,
+                double* partials) const override {
+    compute(job_, task_at(job_, index), operands, panel, totals, partials);
+  }
 };
 
 // Cycles per (n, i) and (co, k) on 16 lanes of float32. Fitted to 110 random layers of up to 64 rows, with
@@ -72,8 +48,7 @@ double cycles_of_dots(const core::Problem& p) {
 }
 
 plan::Support supports(const core::Problem& p, const core::DeviceInfo&, const plan::PlanOptions& options) {
-  if (p.operation != core::Operation::weight) return plan::Support::no("weight gradients only");
-  if (std::string far = core::beyond_tiles(p); !far.empty()) return plan::Support::no(std::move(far));
+  if (plan::Support takes = supports_tiles(p, core::Operation::weight); !takes.ok) return takes;
   if (options.force_kernel == kEntry.name) return plan::Support::yes();
   if (cycles(p) > cycles_of_dots(p)) return plan::Support::no("too few ci to make up for the copies of dy");
   return plan::Support::yes();

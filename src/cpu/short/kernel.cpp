@@ -2,11 +2,11 @@
 
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
-#include "core/reach.hpp"
 #include "cpu/common/make_kernel.hpp"
 #include "cpu/common/residues.hpp"
 #include "cpu/common/round_up.hpp"
-#include "cpu/common/storage.hpp"
+#include "cpu/common/supports_tiles.hpp"
+#include "cpu/common/workspace.hpp"
 #include "cpu/short/contract.hpp"
 
 namespace tconv::cpu::short_l {
@@ -19,13 +19,10 @@ class ShortKernel final : public plan::Kernel {
   ShortKernel(const Problem& problem, int threads)
       : job_(job_of(problem, threads)),
         ends_(residues_of(problem)),
-        stage_(round_up<std::size_t>(job_.stage_bytes(), 256)),
-        scratch_(round_up<std::size_t>(job_.scratch_bytes(), 256)),
-        threads_(static_cast<std::size_t>(threads)) {}
+        stage_(Workspace::aligned(job_.stage_bytes())),
+        workspace_(job_.scratch_bytes(), threads, stage_ * static_cast<std::size_t>(job_.config.stage)) {}
 
-  std::size_t workspace_bytes() const override {
-    return stage_ * static_cast<std::size_t>(job_.config.stage) + scratch_ * threads_;
-  }
+  std::size_t workspace_bytes() const override { return workspace_.bytes(); }
   std::string describe() const override { return job_.config.text(); }
 
   core::Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
@@ -49,11 +46,9 @@ class ShortKernel final : public plan::Kernel {
   void multiply(const plan::Operands& operands, int64_t chunk, int64_t count,
                 const plan::RunContext& context) const {
     const int64_t tasks = job_.problem.groups * job_.channel_blocks;
-    std::byte* scratch = staged(context, job_.config.stage);
-    context.executor.run(count * tasks, [&](int64_t index, int32_t slot) {
+    workspace_.run(context, count * tasks, [&](int64_t index, std::byte* own) {
       const int64_t i = index / tasks;
-      run_task(job_, operands, chunk + i, staged(context, i), index % tasks,
-               scratch + scratch_ * static_cast<std::size_t>(slot));
+      run_task(job_, operands, chunk + i, staged(context, i), index % tasks, own);
     });
   }
   std::byte* staged(const plan::RunContext& context, int64_t i) const {
@@ -62,12 +57,12 @@ class ShortKernel final : public plan::Kernel {
 
   Job job_;
   Residues ends_;
-  std::size_t stage_, scratch_, threads_;
+  std::size_t stage_;  // of a chunk
+  Workspace workspace_;
 };
 
 plan::Support valid(const Problem& p) {
-  if (p.operation != core::Operation::transposed) return plan::Support::no("transposed convolutions only");
-  if (std::string far = core::beyond_tiles(p); !far.empty()) return plan::Support::no(std::move(far));
+  if (plan::Support takes = supports_tiles(p, core::Operation::transposed); !takes.ok) return takes;
   if (p.l > 4096 || core::Size(p.l) * p.cin > kBuffer)
     return plan::Support::no("a sample's x is more than 2^18 elements");
   if (p.k > 2048) return plan::Support::no("more than 2048 taps");

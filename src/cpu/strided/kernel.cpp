@@ -1,9 +1,9 @@
-#include <algorithm>
 #include <atomic>
 
-#include "core/reach.hpp"
-#include "cpu/common/round_up.hpp"
+#include "cpu/common/make_kernel.hpp"
 #include "cpu/common/storage.hpp"
+#include "cpu/common/supports_tiles.hpp"
+#include "cpu/common/workspace.hpp"
 #include "cpu/strided/contract.hpp"
 
 namespace tconv::cpu::strided {
@@ -14,8 +14,7 @@ class StridedKernel final : public plan::Kernel {
   StridedKernel(const core::Problem& problem, int threads)
       : job_(make_job(problem, threads)),
         element_(accumulator_size(problem.dtype)),
-        slot_bytes_(round_up<std::size_t>(job_.scratch_elements() * element_, 256)),
-        threads_(static_cast<std::size_t>(threads)) {}
+        workspace_(job_.scratch_elements() * element_, threads) {}
 
   std::size_t packed_bytes() const override {
     return sizeof(PackedHeader) + static_cast<std::size_t>(packed_elements(job_)) * element_;
@@ -25,7 +24,7 @@ class StridedKernel final : public plan::Kernel {
     return std::string("cpu.strided.1 ") + name_of(p.dtype) + " g" + std::to_string(p.groups) + " ci" +
            std::to_string(p.cin) + " co" + std::to_string(p.cout) + " k" + std::to_string(p.k);
   }
-  std::size_t workspace_bytes() const override { return slot_bytes_ * threads_; }
+  std::size_t workspace_bytes() const override { return workspace_.bytes(); }
   std::size_t table_bytes() const override { return job_.split.table_bytes(); }
   std::string describe() const override { return text(job_); }
 
@@ -60,9 +59,8 @@ class StridedKernel final : public plan::Kernel {
  private:
   void compute_all(const plan::Operands& operands, const Weights& weights,
                    const plan::RunContext& context) const {
-    context.executor.run(task_count(job_), [&](int64_t index, int32_t slot) {
-      compute(job_, task_at(job_, index), operands, weights,
-              context.workspace + static_cast<std::size_t>(slot) * slot_bytes_);
+    workspace_.run(context, task_count(job_), [&](int64_t index, std::byte* own) {
+      compute(job_, task_at(job_, index), operands, weights, own);
     });
   }
   void finish(const plan::Operands& operands, const Weights& weights, bool special,
@@ -72,19 +70,14 @@ class StridedKernel final : public plan::Kernel {
   }
 
   Job job_;
-  std::size_t element_, slot_bytes_, threads_;
+  std::size_t element_;
+  Workspace workspace_;
 };
 
 plan::Support supports(const core::Problem& p, const core::DeviceInfo&, const plan::PlanOptions&) {
-  if (p.operation != core::Operation::strided) return plan::Support::no("strided products only");
-  if (std::string far = core::beyond_tiles(p); !far.empty()) return plan::Support::no(std::move(far));
+  if (plan::Support takes = supports_tiles(p, core::Operation::strided); !takes.ok) return takes;
   if (p.k > kMostTaps) return plan::Support::no("more than 65536 taps");
   return plan::Support::yes();
-}
-
-std::unique_ptr<const plan::Kernel> make(const core::Problem& p, const core::DeviceInfo&,
-                                         const plan::PlanOptions& options) {
-  return std::make_unique<StridedKernel>(p, std::max(1, options.threads));
 }
 
 }  // namespace
@@ -94,7 +87,7 @@ const plan::KernelEntry kEntry = {
     .summary = "input gradient and Conv1d: an implicit matrix product over split rows",
     .device = core::DeviceKind::cpu,
     .supports = supports,
-    .make = make,
+    .make = make_kernel<StridedKernel>,
     .y_steps = true,
     .strided_bias = true};
 

@@ -1,10 +1,9 @@
 #include <algorithm>
-#include <atomic>
 
 #include "core/checked.hpp"
-#include "core/reach.hpp"
 #include "cpu/common/make_kernel.hpp"
-#include "cpu/common/round_up.hpp"
+#include "cpu/common/supports_tiles.hpp"
+#include "cpu/common/workspace.hpp"
 #include "cpu/strided/contract.hpp"
 #include "cpu/strided_depthwise/contract.hpp"
 
@@ -16,20 +15,15 @@ using core::Problem;
 class Kernel final : public plan::Kernel {
  public:
   Kernel(const Problem& problem, int threads)
-      : job_(job_of(problem, threads)),
-        scratch_(round_up<std::size_t>(job_.scratch_bytes(), 256)),
-        threads_(static_cast<std::size_t>(threads)) {}
+      : job_(job_of(problem, threads)), workspace_(job_.scratch_bytes(), threads) {}
 
-  std::size_t workspace_bytes() const override { return scratch_ * threads_; }
+  std::size_t workspace_bytes() const override { return workspace_.bytes(); }
   std::size_t table_bytes() const override { return job_.split.table_bytes(); }
   std::string describe() const override { return job_.config.text(); }
 
   core::Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
-    std::atomic<bool> finite{true};
-    context.executor.run(job_.tasks(), [&](int64_t task, int32_t slot) {
-      if (!run_task(job_, operands, task, context.workspace + scratch_ * static_cast<std::size_t>(slot))) {
-        finite.store(false, std::memory_order_relaxed);
-      }
+    const bool finite = workspace_.run_all(context, job_.tasks(), [&](int64_t task, std::byte* own) {
+      return run_task(job_, operands, task, own);
     });
     const Problem& p = job_.problem;
     if (!finite) {
@@ -42,12 +36,11 @@ class Kernel final : public plan::Kernel {
 
  private:
   Job job_;
-  std::size_t scratch_, threads_;
+  Workspace workspace_;
 };
 
 plan::Support supports(const Problem& p, const core::DeviceInfo&, const plan::PlanOptions& options) {
-  if (p.operation != core::Operation::strided) return plan::Support::no("strided products only");
-  if (std::string far = core::beyond_tiles(p); !far.empty()) return plan::Support::no(std::move(far));
+  if (plan::Support takes = supports_tiles(p, core::Operation::strided); !takes.ok) return takes;
   const int64_t pairs = p.cin_per_group() * p.cout_per_group();
   if (core::Size(pairs) * p.k > 65536) return plan::Support::no("more than 65536 weights in a group");
   const int64_t halo = (p.k - 1) * p.dilation / p.stride + 1;

@@ -2,8 +2,8 @@
 #include <array>
 
 #include "core/polyphase.hpp"
-#include "core/reach.hpp"
 #include "cpu/common/round_up.hpp"
+#include "cpu/common/supports_tiles.hpp"
 #include "cpu/weight/bias.hpp"
 #include "cpu/weight/contract.hpp"
 #include "cpu/weight/totals.hpp"
@@ -62,9 +62,7 @@ class BiasKernel final : public plan::Kernel {
 };
 
 plan::Support supports(const core::Problem& p, const core::DeviceInfo&, const plan::PlanOptions&) {
-  if (p.operation != core::Operation::bias) return plan::Support::no("bias gradients only");
-  if (std::string far = core::beyond_tiles(p); !far.empty()) return plan::Support::no(std::move(far));
-  return plan::Support::yes();
+  return supports_tiles(p, core::Operation::bias);
 }
 
 std::unique_ptr<const plan::Kernel> make(const core::Problem& p, const core::DeviceInfo&,

@@ -21,7 +21,8 @@ constexpr int64_t kLongest = 512, kShortest = 4;
 
 class Kernel final : public plan::Kernel {
  public:
-  Kernel(const Problem& p, const core::DeviceInfo& device) : problem_(p), device_(device) {
+  Kernel(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions&)
+      : problem_(p), device_(device) {
     std::ranges::copy(p.y_steps(), params_.y_step);
     params_.lout = std::max<int64_t>(1, p.lout());
     params_.cout = p.cout;
@@ -95,20 +96,14 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   return Support::yes();
 }
 
-std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,
-                                         const plan::PlanOptions&) {
-  return std::make_unique<Kernel>(problem, device);
-}
-
 }  // namespace
 }  // namespace simt
 
-const plan::KernelEntry kSimtBias = {"cuda.simt.bias",
-                                     "bias gradient: sums of rows",
-                                     core::DeviceKind::cuda,
-                                     simt::supports,
-                                     simt::make,
-                                     {},
-                                     true};
+const plan::KernelEntry kSimtBias = {.name = "cuda.simt.bias",
+                                     .summary = "bias gradient: sums of rows",
+                                     .device = core::DeviceKind::cuda,
+                                     .supports = simt::supports,
+                                     .make = simt::make_kernel<simt::Kernel>,
+                                     .y_steps = true};
 
 }  // namespace tconv::cuda

@@ -43,8 +43,8 @@ double seconds_of(const OuterPlan& plan, const Problem& p, const core::DeviceInf
 
 class Kernel final : public SplitWeightKernel<OuterPlan, OuterFunctions> {
  public:
-  Kernel(const Problem& problem, const core::DeviceInfo& device, const OuterPlan& plan)
-      : SplitWeightKernel(problem, device, plan,
+  Kernel(const Problem& problem, const core::DeviceInfo& device, const plan::PlanOptions&)
+      : SplitWeightKernel(problem, device, outer_plan(problem, device),
                           by_dtype(problem.dtype, outer_f32, outer_f64, outer_f16, outer_bf16)()) {}
 
   std::string describe() const override {
@@ -82,11 +82,6 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
     return Support::no("positions in dy beyond 2^30");
   }
   return supports_split(kSimtOuter, outer_plan(p, device), p, device, options);
-}
-
-std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,
-                                         const plan::PlanOptions&) {
-  return std::make_unique<Kernel>(problem, device, outer_plan(problem, device));
 }
 
 }  // namespace
@@ -140,12 +135,11 @@ OuterPlan outer_plan(const Problem& p, const core::DeviceInfo& device) {
 
 }  // namespace simt
 
-const plan::KernelEntry kSimtOuter = {"cuda.simt.outer",
-                                      "weight gradient of few positions, as outer products",
-                                      core::DeviceKind::cuda,
-                                      simt::supports,
-                                      simt::make,
-                                      {},
-                                      true};
+const plan::KernelEntry kSimtOuter = {.name = "cuda.simt.outer",
+                                      .summary = "weight gradient of few positions, as outer products",
+                                      .device = core::DeviceKind::cuda,
+                                      .supports = simt::supports,
+                                      .make = simt::make_kernel<simt::Kernel>,
+                                      .y_steps = true};
 
 }  // namespace tconv::cuda

@@ -46,8 +46,8 @@ double seconds_of(const WeightPlan& plan, const Problem& p, const core::DeviceIn
 
 class Kernel final : public SplitWeightKernel<WeightPlan, WeightFunctions> {
  public:
-  Kernel(const Problem& problem, const core::DeviceInfo& device, const WeightPlan& plan)
-      : SplitWeightKernel(problem, device, plan,
+  Kernel(const Problem& problem, const core::DeviceInfo& device, const plan::PlanOptions&)
+      : SplitWeightKernel(problem, device, weight_plan(problem, device),
                           by_dtype(problem.dtype, weight_f32, weight_f64, weight_f16, weight_bf16)()) {}
 
   std::string describe() const override {
@@ -81,11 +81,6 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
     return Support::no(std::move(words));
   }
   return supports_split(kSimtWeight, weight_plan(p, device), p, device, options);
-}
-
-std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,
-                                         const plan::PlanOptions&) {
-  return std::make_unique<Kernel>(problem, device, weight_plan(problem, device));
 }
 
 }  // namespace
@@ -138,12 +133,12 @@ WeightPlan weight_plan(const Problem& p, const core::DeviceInfo& device) {
 
 }  // namespace simt
 
-const plan::KernelEntry kSimtWeight = {"cuda.simt.weight",
-                                       "weight gradient of few channels a group, and without tensor cores",
-                                       core::DeviceKind::cuda,
-                                       simt::supports,
-                                       simt::make,
-                                       {},
-                                       true};
+const plan::KernelEntry kSimtWeight = {
+    .name = "cuda.simt.weight",
+    .summary = "weight gradient of few channels a group, and without tensor cores",
+    .device = core::DeviceKind::cuda,
+    .supports = simt::supports,
+    .make = simt::make_kernel<simt::Kernel>,
+    .y_steps = true};
 
 }  // namespace tconv::cuda
