@@ -2,25 +2,18 @@
 // suit the tensors, and in grids that exist.
 #include <gtest/gtest.h>
 
-#include <ctime>
-
 #include "core/checked.hpp"
 #include "core/reach.hpp"
 #include "judge/draw.hpp"
 #include "plan/planner.hpp"
 #include "refusal.hpp"
+#include "support/planning.hpp"
 
 namespace tconv {
 namespace {
 
 using core::Problem;
 using core::Size;
-
-double cpu_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
 
 // Sums of splits in float64 and packed weights in parts, of rows and channels that fill tiles.
 void expect_modest(const plan::Plan& plan) {
@@ -39,9 +32,7 @@ void expect_modest(const plan::Plan& plan) {
 void expect_modest_plans(const Problem& p, const core::DeviceInfo& device, bool batch_invariant) {
   plan::PlanOptions options;
   options.batch_invariant = batch_invariant;
-  std::vector<std::string> names = {""};
-  for (const plan::KernelEntry* entry : plan::supporting(p, device, options)) names.push_back(entry->name);
-  for (const std::string& name : names) {
+  for (const std::string& name : names_to_force(p, device, options)) {
     options.force_kernel = name;
     const double start = cpu_seconds();
     const auto made = plan::make_plan(p, device, options);

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,6 +15,7 @@
 #include "core/checked.hpp"
 #include "plan/planner.hpp"
 #include "reference/reference.hpp"
+#include "support/planning.hpp"
 
 namespace {
 
@@ -209,22 +209,14 @@ void run(const plan::Plan& plan, const plan::Operands& operands, const std::vect
   }
 }
 
-double cpu_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
 // Every plan that can be made: soon, and of a size that suits the tensors.
 std::vector<plan::Plan> plans_of(const Problem& p) {
   core::DeviceInfo cpu;
   cpu.name = "cpu";
   plan::PlanOptions options;
   options.threads = kThreads;
-  std::vector<std::string> names = {""};
-  for (const plan::KernelEntry* entry : plan::supporting(p, cpu, options)) names.push_back(entry->name);
   std::vector<plan::Plan> plans;
-  for (const std::string& name : names) {
+  for (const std::string& name : names_to_force(p, cpu, options)) {
     options.force_kernel = name;
     const double start = cpu_seconds();
     auto made = plan::make_plan(p, cpu, options);

@@ -150,6 +150,18 @@ struct DeviceOperands {
     }
     return data;
   }
+  // Integers from -2 to 2.
+  static std::vector<std::byte> integers(const core::Problem& p, int64_t count, uint64_t seed) {
+    std::vector<std::byte> data = random(p, count, seed);
+    make_integers(p, data);
+    return data;
+  }
+  static void make_integers(const core::Problem& p, std::vector<std::byte>& data) {
+    const auto count = static_cast<int64_t>(data.size() / size_of(p.dtype));
+    for (int64_t i = 0; i < count; ++i) {
+      reference::store(p.dtype, data.data(), i, std::round(2 * reference::load(p.dtype, data.data(), i)));
+    }
+  }
 
   std::size_t output_bytes() const {
     return static_cast<std::size_t>(problem.y_elements()) * size_of(problem.dtype);
@@ -157,13 +169,7 @@ struct DeviceOperands {
 
   // Operands from -2 to 2.
   void make_integers() {
-    for (std::vector<std::byte>* data : {&x, &weight, &bias}) {
-      const auto count = static_cast<int64_t>(data->size() / size_of(problem.dtype));
-      for (int64_t i = 0; i < count; ++i) {
-        reference::store(problem.dtype, data->data(), i,
-                         std::round(2 * reference::load(problem.dtype, data->data(), i)));
-      }
-    }
+    for (std::vector<std::byte>* data : {&x, &weight, &bias}) make_integers(problem, *data);
     x_device.put(x);
     weight_device.put(weight);
     bias_device.put(bias);

@@ -16,17 +16,9 @@ struct PointwiseOperands {
   explicit PointwiseOperands(const char* text)
       : problem(core::parse(text).value()),
         strided(problem.operation == core::Operation::strided),
-        x(whole(strided ? problem.y_elements() : problem.x_elements(), 1)),
-        weight(whole(problem.weight_elements(), 2)) {}
+        x(DeviceOperands::integers(problem, strided ? problem.y_elements() : problem.x_elements(), 1)),
+        weight(DeviceOperands::integers(problem, problem.weight_elements(), 2)) {}
 
-  std::vector<std::byte> whole(int64_t count, uint64_t seed) const {
-    std::vector<std::byte> data = DeviceOperands::random(problem, count, seed);
-    for (int64_t i = 0; i < count; ++i) {
-      reference::store(problem.dtype, data.data(), i,
-                       std::round(2 * reference::load(problem.dtype, data.data(), i)));
-    }
-    return data;
-  }
   plan::Operands operands(const void* x_at, const void* weight_at, void* output) const {
     plan::Operands o;
     (strided ? o.grad_output : o.x) = x_at;

@@ -13,17 +13,9 @@ struct StridedOperands {
 
   explicit StridedOperands(const std::string& text)
       : problem(core::parse(text).value()),
-        dy(integers(problem.y_elements(), 1)),
-        weight(integers(problem.weight_elements(), 2)) {}
+        dy(DeviceOperands::integers(problem, problem.y_elements(), 1)),
+        weight(DeviceOperands::integers(problem, problem.weight_elements(), 2)) {}
 
-  std::vector<std::byte> integers(int64_t count, uint64_t seed) const {
-    std::vector<std::byte> data = DeviceOperands::random(problem, count, seed);
-    for (int64_t i = 0; i < count; ++i) {
-      reference::store(problem.dtype, data.data(), i,
-                       std::round(2 * reference::load(problem.dtype, data.data(), i)));
-    }
-    return data;
-  }
   std::size_t bytes() const {
     return static_cast<std::size_t>(problem.x_elements()) * size_of(problem.dtype);
   }

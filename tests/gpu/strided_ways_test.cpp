@@ -11,15 +11,6 @@ namespace {
 
 class StridedWays : public Gpu {};
 
-std::vector<std::byte> whole(const core::Problem& problem, int64_t count, uint64_t seed) {
-  std::vector<std::byte> data = DeviceOperands::random(problem, count, seed);
-  for (int64_t i = 0; i < count; ++i) {
-    reference::store(problem.dtype, data.data(), i,
-                     std::round(2 * reference::load(problem.dtype, data.data(), i)));
-  }
-  return data;
-}
-
 struct Way {
   std::string text;
   std::unique_ptr<const plan::Kernel> kernel;
@@ -49,7 +40,7 @@ std::vector<Way> ways(const core::Problem& p, const core::DeviceInfo& device) {
 // Runs every way of a problem; how many gave exactly what the reference does.
 int run_ways(const core::Problem& p, const std::vector<std::byte>& dy, const std::vector<std::byte>& weight) {
   const core::DeviceInfo device = cuda::device_info(0).value();
-  const std::vector<std::byte> bias = whole(p, p.cin, 3);
+  const std::vector<std::byte> bias = DeviceOperands::integers(p, p.cin, 3);
   plan::Operands host;
   host.weight = weight.data(), host.grad_output = dy.data(), host.bias = bias.data();
   std::vector<std::byte> expected(static_cast<std::size_t>(p.x_elements()) * size_of(p.dtype));
@@ -83,7 +74,8 @@ TEST_F(StridedWays, AreExactOnIntegers) {
         "strided n1 ci17 co70 l1500 k3 s2 p1 op1 bias f32", "strided n2 ci34 co21 l700 k11 s12 g1 bias bf16",
         "strided n1 ci1 co224 l900 k5 s1 p2 f32", "strided n2 ci5 co7 l800 k4 s6 p3 d4 bias f32"}) {
     const core::Problem p = core::parse(line).value();
-    exact += run_ways(p, whole(p, p.y_elements(), 1), whole(p, p.weight_elements(), 2));
+    exact += run_ways(p, DeviceOperands::integers(p, p.y_elements(), 1),
+                      DeviceOperands::integers(p, p.weight_elements(), 2));
   }
   EXPECT_GT(exact, 200);
 }
@@ -94,12 +86,12 @@ TEST_F(StridedWays, MakeNoProductsOutsideDy) {
   for (const char* line :
        {"strided n2 ci9 co12 l300 k7 s2 p9 d2 bias f32", "strided n1 ci20 co6 l200 k5 s1 p12 bf16"}) {
     const core::Problem p = core::parse(line).value();
-    std::vector<std::byte> weight = whole(p, p.weight_elements(), 2);
+    std::vector<std::byte> weight = DeviceOperands::integers(p, p.weight_elements(), 2);
     const double infinity = std::numeric_limits<double>::infinity();
     for (int64_t i = 0; i < p.weight_elements(); i += 37)
       reference::store(p.dtype, weight.data(), i, infinity);
     reference::store(p.dtype, weight.data(), 5, std::numeric_limits<double>::quiet_NaN());
-    exact += run_ways(p, whole(p, p.y_elements(), 1), weight);
+    exact += run_ways(p, DeviceOperands::integers(p, p.y_elements(), 1), weight);
   }
   EXPECT_GT(exact, 35);
 }

@@ -14,17 +14,9 @@ struct WindowOperands {
 
   explicit WindowOperands(const char* text)
       : problem(core::parse(text).value()),
-        dy(whole(problem.y_elements(), 1)),
-        weight(whole(problem.weight_elements(), 2)) {}
+        dy(DeviceOperands::integers(problem, problem.y_elements(), 1)),
+        weight(DeviceOperands::integers(problem, problem.weight_elements(), 2)) {}
 
-  std::vector<std::byte> whole(int64_t count, uint64_t seed) const {
-    std::vector<std::byte> data = DeviceOperands::random(problem, count, seed);
-    for (int64_t i = 0; i < count; ++i) {
-      reference::store(problem.dtype, data.data(), i,
-                       std::round(2 * reference::load(problem.dtype, data.data(), i)));
-    }
-    return data;
-  }
   std::vector<std::byte> expected() const {
     plan::Operands host;
     host.weight = weight.data(), host.grad_output = dy.data();

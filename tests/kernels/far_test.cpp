@@ -2,13 +2,12 @@
 // larger numbers, and asks for no more memory than its tensors justify.
 #include <gtest/gtest.h>
 
-#include <ctime>
-
 #include "core/checked.hpp"
 #include "cpu/threads/pool.hpp"
 #include "judge/draw.hpp"
 #include "judge/judge.hpp"
 #include "plan/planner.hpp"
+#include "support/planning.hpp"
 
 namespace tconv::judge {
 namespace {
@@ -66,20 +65,12 @@ TEST(FarProblems, RandomOnesAreRightOnEveryKernel) {
   }
 }
 
-double cpu_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
 // The planner's choice, and every kernel that takes the problem.
 void expect_modest_plans(const Problem& p) {
   const core::DeviceInfo& device = cpu::host_device();
   plan::PlanOptions options;
   options.threads = 4;
-  std::vector<std::string> names = {""};
-  for (const plan::KernelEntry* entry : plan::supporting(p, device, options)) names.push_back(entry->name);
-  for (const std::string& name : names) {
+  for (const std::string& name : names_to_force(p, device, options)) {
     options.force_kernel = name;
     const double start = cpu_seconds();
     const auto made = plan::make_plan(p, device, options);

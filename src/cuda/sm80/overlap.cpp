@@ -48,7 +48,7 @@ struct OverlapFamily {
   static int64_t shared_bytes(const Plan& plan, const Problem& p) {
     return overlap_shared_bytes(plan.config.tile, static_cast<int>(size_of(p.dtype)));
   }
-  static void set_operands(Params& params, const Problem& p, const plan::Operands& operands) {
+  static void set_operands(Params& params, const Problem&, const plan::Operands& operands) {
     params.x = operands.x;
     params.y = operands.output;
     params.weight_copy = narrowed(params.weight_copy, operands.weight);
