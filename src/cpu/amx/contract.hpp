@@ -132,7 +132,7 @@ int64_t task_count(const Job& job);
 Task task_at(const Job& job, int64_t index);
 std::string text(const Job& job);
 
-// What one task reads and writes; weights point behind the header.
+// What one task reads and writes; weights point past the header.
 struct Buffers {
   const void* in = nullptr;
   const uint16_t* weights = nullptr;

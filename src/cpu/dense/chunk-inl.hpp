@@ -1,5 +1,5 @@
 // Raw weights of a few units of a depth block, packed by the thread that reads them: between the tiles of one
-// chunk it packs some channels of the next, and the tiles fetch the weights of the channels behind those.
+// chunk it packs some channels of the next, and the tiles fetch the weights of the channels after those.
 #if defined(TCONV_DENSE_CHUNK_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef TCONV_DENSE_CHUNK_INL
 #undef TCONV_DENSE_CHUNK_INL

@@ -66,7 +66,7 @@ struct Tile {
   A* sums;
   int64_t sums_line;
   bool add;                              // to the values in sums
-  const int64_t* tap_offsets = nullptr;  // where taps lie from panel on, if not tap_stride apart
+  const int64_t* tap_offsets = nullptr;  // of taps from `panel` on, if not tap_stride apart
   LinesAhead ahead = {};                 // to fetch meanwhile
 };
 

@@ -131,7 +131,7 @@ HWY_NOINLINE bool PermuteRows(D d, const RowsFrom<T>& from, const RowOffsets& ro
   hn::Mask<D> chosen[kParts];  // rows that lie in this part
 #pragma GCC unroll 4
   for (int part = 0; part < kParts; ++part) {
-    // The last part ends with the last row: nothing behind it is read.
+    // The last part ends with the last row: nothing past it is read.
     begin[part] = part + 1 < kParts ? part * kRows : rows.span - kRows;
     alignas(64) Index index[kRows];
     alignas(64) A inside[kRows];

@@ -36,7 +36,7 @@ HWY_INLINE void LoadPositions(const T* x, int64_t step, int64_t l, int64_t first
   ZeroRange(to + end, count - end);
 }
 
-// What one line of the panel holds: `count` places from place `from` of the batch's sequence on, where a
+// What one line of the panel holds: `count` places of the batch's sequence, from place `from` on. A
 // sample's place v is x position q_first - reach + v.
 struct PanelLine {
   int64_t from, count, reach;

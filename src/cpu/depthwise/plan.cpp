@@ -35,7 +35,7 @@ Job job_of(const Problem& p, bool stream) {
                                             : Way::rows_tile;
   c.stream = stream;
   c.tile = tile_of(p, c.way, stream);
-  c.tiles = core::ceil_div(core::ceil_div(job.lout, p.stride), c.tile);  // 0 where y is empty
+  c.tiles = core::ceil_div(core::ceil_div(job.lout, p.stride), c.tile);  // 0 if y is empty
   // Tasks of about 64K outputs.
   const int64_t outputs = std::min(c.tile * p.stride, job.lout) * p.cout_per_group();
   c.units_per_task = std::max<int64_t>(1, 65536 / std::max<int64_t>(1, outputs));

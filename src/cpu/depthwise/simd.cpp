@@ -18,7 +18,7 @@ namespace tconv::cpu::depthwise::HWY_NAMESPACE {
 using namespace simd::HWY_NAMESPACE;  // NOLINT: the helpers of this target
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Accumulators of S residues that fit the registers beside a weight.
+// Vectors of each of S residues: as many as fit in the registers with a weight.
 template <int S>
 constexpr int kVectors = TCONV_32_REGISTERS ? (S <= 2   ? 8
                                                : S == 3 ? 6

@@ -37,7 +37,7 @@
 namespace tconv::cpu::narrow {
 
 constexpr int kBlockRows = 8;
-constexpr int kRowSlack = 16;  // a vector's overhang behind each row of a part
+constexpr int kRowSlack = 16;  // a vector's overhang past each row of a part
 
 struct Config {
   int64_t tile = 0;   // q per unit

@@ -67,8 +67,8 @@ HWY_INLINE void PackPanels(D d, const T* w, int64_t w_pitch, int64_t rows, int64
   }
 }
 
-// Where the weights that are read in place continue two panels later, after the last panel in the next
-// channels. They come from beyond L2, in pieces too short for the prefetchers of a core. Nothing behind the
+// Where the weights that are read in place continue two panels later or, after the last panel, in the next
+// channels. They come from beyond L2, in pieces too short for the prefetchers of a core. Nothing past the
 // weights is read.
 template <class T>
 HWY_INLINE const T* RowsAhead(const T* w, int64_t w_pitch, int64_t width, int64_t r, int64_t rows,

@@ -68,7 +68,7 @@ struct alignas(256) PackedHeader {
   int32_t special = 0;  // 1: a weight is infinite or NaN; times a zero outside dy it gives a NaN
 };
 
-// Either packed, behind the header, or raw.
+// Either packed, past the header, or raw.
 struct Weights {
   const void* packed = nullptr;
   const void* raw = nullptr;

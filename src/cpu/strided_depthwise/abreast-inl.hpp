@@ -43,7 +43,7 @@ HWY_INLINE Taps TapsOf(const core::Problem& p, int64_t lout, int64_t i) {
   return {begin, std::clamp(end, begin, p.k)};
 }
 
-// One channel: positions of 16 groups. w: of the channel, dy: of the unit, both with 16 lanes an element.
+// One channel: positions of 16 groups. w: of the channel, dy: of the unit, both with 16 lanes per element.
 template <class T, class A>
 HWY_INLINE void Products(const Job& job, int64_t lout, const A* w, const A* dy, const A* bias, T* to) {
   const hn::CappedTag<A, kAbreast> d;

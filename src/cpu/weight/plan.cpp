@@ -13,7 +13,7 @@ using core::ceil_div;
 
 constexpr int64_t kChunk = 1024;                  // long enough to pay for the sums across lanes
 constexpr int64_t kDyElements = 48 * 1024;        // of a task's panel: it and x stay in L2
-constexpr int64_t kCiBlock = 32;                  // rows of x beside it
+constexpr int64_t kCiBlock = 32;                  // rows of x in the same panel
 constexpr int64_t kTasks = 32;                    // slabs make up for few channels
 constexpr int64_t kPartialElements = 256 * 1024;  // 2 MiB of float64
 constexpr int64_t kTotalElements = 128 * 1024;    // 1 MiB of float64 per task

@@ -20,7 +20,7 @@ namespace simt {
 
 inline constexpr int kStridedThreads = 128;
 inline constexpr int kStridedPositions = 4;  // of a thread, through shared memory
-// The same of threads that read dy where it lies (strided_direct.cuh).
+// The same for threads that read dy where it lies (strided_direct.cuh).
 inline constexpr int kStridedFewPositions = 2;
 constexpr int strided_most_positions(int rows) {
   return rows <= 2 ? 8 : 4;
