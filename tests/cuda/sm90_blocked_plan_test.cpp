@@ -70,28 +70,41 @@ void expect_reads(const Sm90BlockedPlan& plan, const std::string& what) {
   }
 }
 
-// Turned: copies begin on 16 bytes and hold what the tile's taps read; the rings lie apart.
+// Turned: periods keep a lane in its phase and cover what a tile's taps read; copies and units are large
+// enough for them; what lies in shared memory lies apart.
 void expect_copies(const Sm90BlockedPlan& plan, const std::string& what) {
   const Sm90StageParams& k = plan.main.params;
   const Sm90RawSource& raw = plan.raw;
   const int64_t columns = sm90_tile(plan.main.config).columns();
   EXPECT_EQ(plan.main.config.folded, false) << what;
-  for (int64_t tile = 0; tile < std::min<int64_t>(k.columns.column_tiles, 3); ++tile) {
-    for (int64_t group = 0; group < k.gather.tap_groups; ++group) {
-      const int64_t start = k.columns.first_u + tile * columns -
-                            int64_t{k.sizes.step} * group * k.gather.tap_group - k.gather.halo;
-      EXPECT_EQ((start % 8 + 8) % 8, 0) << what;
-    }
-  }
+  EXPECT_EQ(raw.period % raw.stride, 0) << what;
+  EXPECT_EQ(raw.step, 8 * raw.period * raw.turns) << what;
+  EXPECT_EQ(raw.box_columns * raw.stride, raw.step) << what;
+  EXPECT_EQ(raw.period_columns * raw.stride, 8 * raw.period) << what;
   EXPECT_EQ(raw.box % 16, 8) << what;  // rows in other banks each
+  EXPECT_GE(raw.box, raw.step) << what;
   EXPECT_LE(raw.box, 256) << what;
-  EXPECT_GE(raw.boxes * raw.box, k.gather.width) << what;
-  EXPECT_GE(k.gather.pitch, (raw.boxes - 1) * raw.box + (raw.box + 31) / 32 * 32) << what;
-  EXPECT_GE(k.gather.width, columns + k.gather.halo) << what;
-  EXPECT_GE(k.gather.halo, k.sizes.step * (std::min<int64_t>(k.sizes.taps, k.gather.tap_group) - 1)) << what;
-  EXPECT_GE(raw.shared, k.gather.stages * k.gather.stage_bytes) << what;
+  // From up to 7 positions before column 0 to the last phase of the last column.
+  EXPECT_GE(raw.boxes * raw.step, 7 + raw.stride * (k.gather.width - 1) + raw.phases) << what;
+  EXPECT_GE(raw.front * raw.stride, 7) << what;
+  EXPECT_GE(k.gather.pitch, raw.front + raw.boxes * raw.box_columns) << what;
+  EXPECT_GE(k.gather.stage_bytes, 4 * 16 * k.gather.pitch) << what;
+  EXPECT_GE(k.gather.halo - raw.front,
+            k.sizes.step * (std::min<int64_t>(k.sizes.taps, k.gather.tap_group) - 1))
+      << what;
+  EXPECT_GE(k.gather.width, columns + k.gather.halo - raw.front) << what;
+  EXPECT_EQ(raw.chunk_units, raw.blocks * raw.phases) << what;
+  EXPECT_TRUE(k.gather.tap_groups == 1 || raw.chunk_units == 4) << what;
+  // A chunk's slabs are open at once, beside the one that is being multiplied.
+  EXPECT_GE(k.gather.stages, (raw.chunk_units + 6) / 4 - (raw.chunk_units % 4 == 0 ? 1 : 0) + 1) << what;
+  EXPECT_LE(16 * raw.box * (raw.blocks > 1 ? raw.blocks * raw.boxes : raw.share), raw.place_bytes) << what;
+  EXPECT_EQ(raw.blocks > 1 ? 0 : raw.places % sm90_turners(sm90_tile(plan.main.config).n), 0) << what;
+  EXPECT_EQ(raw.block_boxes % raw.share, 0) << what;
+  EXPECT_GE(raw.block_boxes, raw.boxes) << what;
   EXPECT_EQ(raw.shared % 128, 0) << what;
-  EXPECT_GE(k.weights.shared, raw.shared + k.gather.stages * raw.stage_bytes) << what;
+  EXPECT_GE(raw.shared, k.gather.stages * k.gather.stage_bytes) << what;
+  EXPECT_GE(k.weights.shared, raw.shared + raw.places * raw.place_bytes) << what;
+  EXPECT_GE(k.gather.shared_marks, raw.nowhere + 512 * sm90_turners(sm90_tile(plan.main.config).n)) << what;
   EXPECT_GE(raw.barriers, k.barriers + 16 * (k.gather.stages + k.weights.slots)) << what;
 }
 
@@ -140,7 +153,10 @@ TEST(Sm90BlockedPlan, TurnsRowsThatTensorCopiesBring) {
   EXPECT_TRUE(turned("n16 ci64 co64 l4000 k7 s1 p9 d3 f16"));
   EXPECT_TRUE(turned("n1 ci64 co64 l4000 k3 s1 p1 xs262144,4096,1 bf16"));  // gaps between rows
   EXPECT_FALSE(turned("n16 ci64 co64 l4000 k3 s1 p1 f32 tf32"));
-  EXPECT_FALSE(turned("n16 ci64 co64 l4001 k3 s1 p1 bf16"));                 // rows begin on 2 bytes
+  EXPECT_TRUE(turned("n16 ci64 co64 l4001 k3 s1 p1 bf16"));  // rows begin on 2 bytes
+  EXPECT_TRUE(turned("strided n16 ci64 co64 l8000 k4 s2 p1 bf16"));
+  EXPECT_TRUE(turned("strided n64 ci96 co128 l8797 k3 s3 p0 f16"));
+  EXPECT_FALSE(turned("strided n2 ci64 co63 l8001 k4 s2 op1 p1 bf16"));      // samples begin anywhere
   EXPECT_FALSE(turned("n1 ci64 co64 l4000 k3 s1 p1 xs524288,8192,2 bf16"));  // gaps between positions
   EXPECT_FALSE(turned("n16 ci64 co64 l4000 k1 s1 p0 bf16"));
   EXPECT_FALSE(turned("n16 ci64 co64 l4000 k4 s2 p1 bf16"));

@@ -8,6 +8,23 @@
 
 namespace tconv::cuda {
 
+// The order of the form's input channels where rows of x become channel blocks in shared memory
+// (sm90/turned_stages.cuh). They are units of 8 channels of x at one phase; the phases of a channel block
+// follow each other. Rows of x that lie 1 << log_classes rows apart begin equally far behind 16 bytes, so a
+// block has such rows.
+struct UnitOrder {
+  int32_t channels;     // of a group of x; 0: channels are in their usual order
+  int32_t log_classes;  // 1, 2, 4 or 8 blocks take rows in turn
+
+#ifdef __CUDACC__
+  // Channel e of 8 of a block. It may be one that does not exist.
+  __device__ int channel(int block, int e) const {
+    return (block >> log_classes << (log_classes + 3)) + (e << log_classes) +
+           (block & ((1 << log_classes) - 1));
+  }
+#endif
+};
+
 // Elements from one group, from one input channel and from one output channel to the next; and the index k
 // that a tap of the form has: first + phase + step * tap, for input channels that are pairs (channel,
 // phase), phase fastest.
@@ -15,12 +32,23 @@ struct WeightSteps {
   int64_t group, cin, cout;
   int32_t k, first, step, phases;
   Divisor phases_div;
+  UnitOrder units = {};
 
 #ifdef __CUDACC__
-  // -1: there is no such tap.
+  // -1: there is no such tap or no such channel. Units: whether channels may be in units.
+  template <bool Units = false>
   __device__ int64_t place(int64_t g, int ci, int64_t co, int tap) const {
-    const int channel = static_cast<int>(phases_div.divide(static_cast<uint32_t>(ci)));
-    const int at = first + ci - channel * phases + step * tap;
+    int channel, phase;
+    if (Units && units.channels > 0) {
+      const int unit = ci / 8, block = static_cast<int>(phases_div.divide(static_cast<uint32_t>(unit)));
+      phase = unit - block * phases;
+      channel = units.channel(block, ci % 8);
+      if (channel >= units.channels) return -1;
+    } else {
+      channel = static_cast<int>(phases_div.divide(static_cast<uint32_t>(ci)));
+      phase = ci - channel * phases;
+    }
+    const int at = first + phase + step * tap;
     return at < k ? g * group + channel * cin + co * cout + at : -1;
   }
 #endif
@@ -33,8 +61,21 @@ struct DeepTaps {
   int32_t k, first, step;  // as in WeightSteps
   int64_t padding, length;
   bool ragged;  // some phases lack a tap
+  UnitOrder units = {};
 
 #ifdef __CUDACC__
+  // Which element of x a product reads where channels are in units: a channel of the group, and a position.
+  struct Element {
+    int channel;
+    int64_t position;
+    bool there;
+  };
+  __device__ Element element(int ci, int tap, int64_t position) const {
+    const int unit = ci / 8, block = unit / phases, phase = unit - block * phases;
+    const int channel = units.channel(block, ci % 8);
+    const int64_t o = position * stride + int64_t{phase} * dilation - padding;
+    return {channel, o, channel < units.channels && first + phase + step * tap < k && o >= 0 && o < length};
+  }
   __device__ bool has(int ci, int tap, int64_t position) const {
     if (phases == 0) return true;
     const int phase = ci % phases;

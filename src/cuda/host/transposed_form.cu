@@ -1,10 +1,14 @@
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <numeric>
 
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
 #include "core/reach.hpp"
 #include "cuda/device/planes.cuh"
 #include "cuda/host/transposed_form.hpp"
+#include "cuda/plan/geometry.hpp"
 
 namespace tconv::cuda {
 
@@ -138,13 +142,73 @@ TransposedForm transposed_form(const Problem& p) {
   return form;
 }
 
+namespace {
+
+constexpr int kUnit = 8;  // channels of a unit; 16-bit elements of 16 bytes
+
+std::array<int64_t, 3> row_steps(const Problem& p) {
+  return p.operation == Operation::transposed ? p.x_steps() : p.y_steps();
+}
+
+int row_classes(const Problem& p) {
+  return static_cast<int>(kUnit / std::gcd(row_steps(p)[1], int64_t{kUnit}));
+}
+
+}  // namespace
+
+std::string no_turned_form(const Problem& p) {
+  constexpr int64_t kFar = int64_t{1} << 38;  // elements: steps of tensor copies are below 2^40 bytes
+  constexpr int64_t kManyPhases = 31;         // a lane knows one, and a copy brings their positions 8 times
+  if (size_of(p.dtype) != 2) return "not a 16-bit type";
+  const auto steps = row_steps(p);
+  const bool transposed = p.operation == Operation::transposed;
+  const int64_t channels = transposed ? p.cin_per_group() : p.cout_per_group();
+  if (steps[2] != 1) return "positions are not neighbours";
+  if (p.n > 1 && (steps[0] <= 0 || steps[0] % kUnit != 0)) return "samples begin differently behind 16 bytes";
+  if (p.groups > 1 && channels * steps[1] % kUnit != 0) return "groups begin differently behind 16 bytes";
+  if (steps[0] >= kFar || steps[1] <= 0 || steps[1] * kUnit >= kFar || channels * steps[1] >= kFar) {
+    return "rows lie too far apart for tensor copies";
+  }
+  if (channels < row_classes(p)) return "fewer channels than row classes";
+  if (transposed) return p.stride == 1 ? "" : "a transposed product of several phases";
+  if (p.stride > 1 && (p.dilation != 1 || p.stride > kManyPhases)) {
+    return "planes of dilated taps, or of many phases";
+  }
+  return cut_of(p).apart == p.stride ? "" : "few channels: several phases read the same positions";
+}
+
+TransposedForm turned_form(const Problem& p) {
+  TransposedForm form = transposed_form(p);
+  const int64_t channels = p.operation == Operation::transposed ? p.cin_per_group() : p.cout_per_group();
+  const int classes = row_classes(p), phases = form.planes ? form.deep.phases : 1;
+  const int64_t blocks = round_up(ceil_div(channels, int64_t{kUnit}), int64_t{classes});
+  form.product.cin = blocks * kUnit * phases * p.groups;
+  form.planes_bytes = 0;
+  if (!form.planes) {
+    form.deep = {.phases = 1,
+                 .stride = 1,
+                 .dilation = 1,
+                 .k = 1,
+                 .first = 0,
+                 .step = 0,
+                 .padding = 0,
+                 .length = form.product.l,
+                 .ragged = false};
+  }
+  form.weights.units =
+      form.deep.units = {static_cast<int32_t>(channels), std::countr_zero(unsigned(classes))};
+  return form;
+}
+
 double TransposedForm::planes_ms(const core::DeviceInfo& device) const {
   if (!planes || device.copy_gbps <= 0) return 0;
   return 0.003 + 2 * static_cast<double>(planes_bytes) / device.copy_gbps * 1e-6;
 }
 
 std::string key_of(const TransposedForm& form) {
-  return " taps" + std::to_string(form.weights.first) + "," + std::to_string(form.weights.step);
+  std::string key = " taps" + std::to_string(form.weights.first) + "," + std::to_string(form.weights.step);
+  if (form.weights.units.channels > 0) key += " units" + std::to_string(1 << form.weights.units.log_classes);
+  return key;
 }
 
 std::string words_of(const TransposedForm& form) {

@@ -39,6 +39,12 @@ struct TransposedForm {
 std::string no_transposed_form(const core::Problem& problem);
 TransposedForm transposed_form(const core::Problem& problem);
 
+// The same with channels in units (UnitOrder), for kernels that read x as it lies in memory even where the
+// form has planes: the product has as many input channels as whole channel blocks of all row classes have.
+// Empty if such a kernel can read x, otherwise the reason why not.
+std::string no_turned_form(const core::Problem& problem);
+TransposedForm turned_form(const core::Problem& problem);
+
 // The part of the form on which packed weights depend, for the key of their layout.
 std::string key_of(const TransposedForm& form);
 

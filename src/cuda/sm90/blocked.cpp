@@ -15,6 +15,7 @@
 namespace tconv::cuda {
 namespace {
 
+using core::ceil_div;
 using core::Problem;
 using core::Status;
 using plan::Support;
@@ -98,18 +99,36 @@ class Sm90Blocked final : public plan::Kernel {
                     const plan::RunContext& context) const {
     Sm90TurnedParams params{{gather_params(plan_.main.params), plan_.straight}, plan_.raw};
     params.operands = main_operands(input(operands), operands, context);
-    params.raw.by_elements = reinterpret_cast<uintptr_t>(params.operands.x) % 16 != 0;
-    if (!params.raw.by_elements) {
-      const Status made = make_rows_map(plan_.form.product, params.operands.x, params.sizes.x_step,
-                                        params.raw.box, kSm90Unit, params.raw.map);
-      if (!made.ok()) return made;
-    }
+    if (const Status made = make_maps(params); !made.ok()) return made;
     const Sm90TurnedFunctions functions =
         plan_.main.mode == Arithmetic::f16 ? sm90_turned_f16() : sm90_turned_bf16();
     return launcher.run(
         functions.tiles[plan_.main.config.tile],
         {plan_.main.blocks, sm90_blocked_threads(sm90_tile(plan_.main.config).n), plan_.main.shared_bytes},
         params);
+  }
+
+  // One map for each class of rows, from the 16 bytes on in which the class's first row begins.
+  Status make_maps(Sm90TurnedParams& params) const {
+    constexpr int64_t kBytes = 2, kAligned = 16, kRows = 8;
+    Sm90RawSource& raw = params.raw;
+    const int64_t classes = int64_t{1} << raw.log_classes, channels = plan_.form.deep.units.channels;
+    const int64_t row = params.sizes.x_step[1] * kBytes, step = row * classes;
+    const int64_t groups = plan_.form.product.groups, samples = plan_.form.product.n;
+    for (int64_t i = 0; i < classes; ++i) {
+      const std::byte* first = static_cast<const std::byte*>(params.operands.x) + i * row;
+      const auto late = static_cast<int64_t>(reinterpret_cast<uintptr_t>(first) % kAligned);
+      raw.late[i] = static_cast<int32_t>(late / kBytes);
+      const Status made = make_tensor_map(
+          {first - late,
+           kBytes,
+           {plan_.form.deep.length + late / kBytes, ceil_div(channels - i, classes), groups, samples},
+           {step, groups > 1 ? row * channels : step, samples > 1 ? params.sizes.x_step[0] * kBytes : step},
+           {raw.box, kRows, 1, 1}},
+          raw.maps[i]);
+      if (!made.ok()) return made;
+    }
+    return {};
   }
 
   // The workspace holds partial sums, then channel blocks.
@@ -140,14 +159,14 @@ std::string refusal(const Problem& p, const core::DeviceInfo& device, const plan
 
 // If slabs and row blocks are mostly padding, or no sums are long, a pass does not pay, except for large
 // problems, whose pass takes a known share of the time, and for problems that need no pass.
-bool worth_asking(const Problem& f) {
+bool worth_asking(const Problem& p, const Problem& f) {
   constexpr int64_t kManyChannels = 48, kLongSum = 256;
   const int64_t rows = f.cout_per_group() * std::min(f.k, f.stride), channels = f.cin_per_group();
   if (rows >= kManyChannels && channels >= kManyChannels && channels * f.k / f.stride >= kLongSum)
     return true;
   constexpr int64_t kSomeChannels = 24, kSomeRows = 32;
   constexpr double kLarge = 5e7;  // bytes
-  const bool may_turn = f.stride == 1 && f.k > 1 && size_of(f.dtype) == 2 && f.l % 8 == 0;
+  const bool may_turn = f.stride == 1 && f.k > 1 && no_turned_form(p).empty();
   return rows >= kSomeRows && channels >= kSomeChannels && (may_turn || core::work_of(f).bytes >= kLarge);
 }
 
@@ -156,7 +175,7 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
   if (std::string words = refusal(p, device, options); !words.empty()) return Support::no(std::move(words));
   const TransposedForm form = transposed_form(p);
   const Problem& f = form.product;
-  if (!forced && !worth_asking(f)) {
+  if (!forced && !worth_asking(p, f)) {
     return Support::no("few channels or short sums: a pass over x would not pay");
   }
   const Sm90BlockedPlan plan = sm90_blocked_plan(p, device);
@@ -173,7 +192,7 @@ std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::Dev
 }  // namespace
 
 bool sm90_blocked_pays(const Problem& p) {
-  return worth_asking(transposed_form(p).product);
+  return worth_asking(p, transposed_form(p).product);
 }
 
 std::unique_ptr<const plan::Kernel> sm90_blocked_kernel(const Problem& problem,

@@ -1,7 +1,7 @@
 // cuda.sm90.blocked: transposed and strided products of many channels. x becomes channel blocks, in the form
-// in which wgmma reads its operands. In 16-bit types whose rows begin on 16 bytes the main kernel makes them
-// in shared memory, from raw rows that tensor copies bring (turned_stages.cuh). Otherwise a pass writes them;
-// the main kernel then loads them by bulk copies, and none of its warps converts anything:
+// in which wgmma reads its operands. In 16-bit types the main kernel can make them in shared memory, from raw
+// rows that tensor copies bring (turned_stages.cuh). Otherwise a pass writes them; the main kernel then loads
+// them by bulk copies, and none of its warps converts anything:
 //
 //   blocks[group][channel block][row][unit]
 //     unit: 16 bytes, which are 4 channels of tf32 or 8 of a 16-bit type, at one position
@@ -55,22 +55,31 @@ struct Sm90BlockedParams : Sm90GatherParams {
 };
 
 // For 16-bit types: tensor copies bring raw rows of x, and warps turn them into channel blocks in shared
-// memory. A stage of raw rows is [box][channel][position].
+// memory. The product's column v at phase a reads position stride*v + a - padding of x.
 struct Sm90RawSource {
-  TensorMap map;
-  int box, boxes;    // positions of a copy: an odd number of 8, so that rows lie in other banks each;
-                     // copies of a row
-  int region_bytes;  // of a box
-  int stage_bytes;
-  int shared, barriers;  // where the ring is, and its barriers: full, then empty ones
-  bool by_elements;      // x does not begin on 16 bytes: no tensor copies, but the same stages
+  TensorMap maps[kSm90MaxRowClasses];
+  int32_t late[kSm90MaxRowClasses];  // elements by which rows of a class begin behind 16 bytes
+  int log_classes;                   // 1 << this many, one map each
+  int stride, phases, padding;
+  Divisor stride_div;
+  int blocks, chunk_units;  // channel blocks of a chunk; its units, a phase of a block each
+  // A warp takes 8 positions of 4 rows at once, of a period of matrices of 8 positions that is a multiple of
+  // the stride. Columns of a period; periods of a box.
+  int period, period_columns, turns;
+  // Boxes of a channel block, also rounded up to whole shares; a box's positions, their columns, and those of
+  // a copy: an odd number of 8, so that rows lie in other banks each.
+  int boxes, block_boxes, step, box_columns, box;
+  int share;                // boxes that one warp turns at once
+  int places, place_bytes;  // of the ring
+  int front;  // columns of a turned unit before its first: a copy begins up to 7 positions before
+  int shared, barriers, nowhere;  // where the ring is; its barriers, full, then empty ones; what nobody reads
 };
 struct Sm90TurnedParams : Sm90BlockedParams {
   Sm90RawSource raw;
 };
 // Warps of a block that turn.
 constexpr int sm90_turners(int columns) {
-  return sm90_blocks_of_sm(columns) == 2 ? 1 : 2;
+  return sm90_blocks_of_sm(columns) == 2 ? 1 : 3;
 }
 
 struct Sm90BlockedFunctions {

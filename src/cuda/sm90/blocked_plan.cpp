@@ -46,59 +46,54 @@ void set_columns(Sm90StageParams& k, const Problem& f, const Phases& phases, int
   k.columns.partial_columns = tiles * tile_columns;
 }
 
-// Places in shared memory, in the order of gather_plan.cpp. Stages of x and slots of weights reach equally
-// far ahead: what comes from L2 takes as long as several products (n16 ci512 co256 l512 k16 s8 in bf16, two
-// taps: 0.11 ms with 4 slots).
+// How many stages of x there are. They and slots of weights reach equally far ahead: what comes from L2 takes
+// as long as several products (n16 ci512 co256 l512 k16 s8 in bf16, two taps: 0.11 ms with 4 slots). 0: they
+// do not fit.
+int stages_in(const Sm90BlockedPlan& plan, int64_t rest, int64_t slot) {
+  constexpr int kMinSlots = 3;
+  const Sm90GatherSource& k = plan.main.params.gather;
+  const int least = plan.main.config.turned ? sm90_turned_least_stages(plan) : 2;
+  for (int stages = kSm90MaxStages; stages >= least; --stages) {
+    const int64_t slots = stages > least ? int64_t{stages} * k.tap_group : kMinSlots;
+    if (int64_t{stages} * (k.stage_bytes + kSm90BarrierBytes) + slots * slot <= rest) return stages;
+  }
+  return 0;
+}
+
+// Places in shared memory, in the order of gather_plan.cpp.
 void set_shared(Sm90BlockedPlan& plan, const Sm90Tile& tile, int64_t limit) {
-  constexpr int64_t kMinSlots = 3, kBarriers = 16;  // bytes of the two barriers of a place
   Sm90StageParams& k = plan.main.params;
+  Sm90RawSource& raw = plan.raw;
   const int element = sm90_layout(plan.main.mode, false).element;
   const bool turned = plan.main.config.turned;
-  const int64_t raw = turned ? plan.raw.stage_bytes + kBarriers : 0;
-  const int64_t stage = k.gather.stage_bytes + kBarriers + raw,
-                slot = int64_t{tile.row_blocks} * kSm90PartBytes;
+  const int64_t slot = int64_t{tile.row_blocks} * kSm90PartBytes;
   const bool staged = !plan.straight && !k.pass.partial;
   const int64_t staging =
       staged ? round_up<int64_t>(2LL * k.sizes.block_couts * k.pass.row_pitch * element, 128) : 0;
   const int64_t table = round_up<int64_t>(
       kSm90RowBytes * kSm90Rows * tile.row_blocks + (k.sizes.skewed ? 4 * k.sizes.stride : 0), 16);
-  const int64_t rest = limit - staging - table - 8 * kSm90MaxStages - kSm90ScaleBytes - 256;
-  int64_t stages = rest / (stage + k.gather.tap_group * (slot + kBarriers));
-  stages = std::clamp<int64_t>(stages, 2, kSm90MaxStages);
-  int64_t slots = (rest - stages * stage) / (slot + kBarriers);
+  const int64_t nowhere = turned ? 16 * 32 * sm90_turners(tile.n) : 0;
+  if (turned) sm90_set_raw_places(plan);
+  const int ring = raw.places * raw.place_bytes;
+  const int64_t rest = limit - staging - table - nowhere - ring - kSm90BarrierBytes * raw.places -
+                       8 * kSm90MaxStages - kSm90ScaleBytes - 256;
   plan.main.shared_bytes = 0;
-  if (stages < 2 || slots < kMinSlots) return;
-  slots = std::min(slots, stages * k.gather.tap_group + 2);
-  k.gather.stages = static_cast<int>(stages);
+  k.gather.stages = stages_in(plan, rest, slot + kSm90BarrierBytes);
+  if (k.gather.stages == 0) return;
+  const int64_t stages = int64_t{k.gather.stages} * (k.gather.stage_bytes + kSm90BarrierBytes);
+  const int64_t slots = std::min<int64_t>((rest - stages) / (slot + kSm90BarrierBytes),
+                                          k.gather.stages * k.gather.tap_group + 2);
   k.weights.slots = static_cast<int>(slots);
-  plan.raw.shared = round_up(static_cast<int>(stages * k.gather.stage_bytes), 128);
-  k.weights.shared = round_up(static_cast<int>(plan.raw.shared + stages * plan.raw.stage_bytes), 128);
+  raw.shared = round_up(k.gather.stages * k.gather.stage_bytes, 128);
+  k.weights.shared = round_up(raw.shared + ring, 128);
   k.pass.shared = static_cast<int>(k.weights.shared + slots * slot);
   k.pass.shared_rows = static_cast<int>(k.pass.shared + staging);
-  k.gather.shared_marks = static_cast<int>(k.pass.shared_rows + table);
+  raw.nowhere = static_cast<int>(k.pass.shared_rows + table);
+  k.gather.shared_marks = static_cast<int>(raw.nowhere + nowhere);
   k.gather.shared_scale = k.gather.shared_marks + 8 * kSm90MaxStages;
   k.barriers = k.gather.shared_scale + kSm90ScaleBytes;
-  plan.raw.barriers = static_cast<int>(k.barriers + kBarriers * (stages + slots));
-  plan.main.shared_bytes = static_cast<std::size_t>(plan.raw.barriers + (turned ? kBarriers * stages : 0));
-}
-
-// Stages of raw rows, and turned ones. Columns begin on 16 bytes of rows that do. ldmatrix reads 32 positions
-// at once, which may reach beyond a copy: what becomes of those is overwritten, or lies after the last
-// position of the stage.
-void set_raw(Sm90BlockedPlan& plan) {
-  constexpr int kUnit = 8, kAtOnce = 32, kMostBox = 248;
-  Sm90StageParams& k = plan.main.params;
-  Sm90RawSource& raw = plan.raw;
-  const int first = static_cast<int>(k.columns.first_u) - k.gather.halo;
-  const int late = (first % kUnit + kUnit) % kUnit;
-  k.gather.halo += late;
-  k.gather.width += late;
-  raw.boxes = static_cast<int>(ceil_div(k.gather.width, kMostBox));
-  raw.box = (static_cast<int>(ceil_div(ceil_div(k.gather.width, raw.boxes), kUnit)) | 1) * kUnit;
-  raw.region_bytes = round_up(raw.box * 2 * kSm90Unit, 128);
-  raw.stage_bytes = raw.boxes * raw.region_bytes;
-  k.gather.pitch = (raw.boxes - 1) * raw.box + round_up(raw.box, kAtOnce);
-  k.gather.stage_bytes = kSm90Blocks * k.gather.pitch * 16;
+  raw.barriers = static_cast<int>(k.barriers + kSm90BarrierBytes * (k.gather.stages + slots));
+  plan.main.shared_bytes = static_cast<std::size_t>(raw.barriers + kSm90BarrierBytes * raw.places);
 }
 
 // What the plan of the gathered way sets otherwise.
@@ -107,12 +102,10 @@ void set_main(Sm90BlockedPlan& plan, const DeviceInfo& d) {
   Sm90Plan& main = plan.main;
   Sm90StageParams& k = main.params;
   const Sm90Tile& tile = sm90_tile(main.config);
-  const int64_t vector = 16 / sm90_layout(main.mode, false).element;
   set_columns(k, f, main.phases, tile.columns(), main.config.folded);
-  plan.straight =
-      f.stride == 1 && main.config.splits == 1 && (main.config.folded || f.lout() % (vector / 2) == 0);
+  plan.straight = f.stride == 1 && main.config.splits == 1;
   k.pass.partial = !plan.straight && (main.config.folded || main.config.splits > 1);
-  if (main.config.turned) set_raw(plan);
+  if (main.config.turned) sm90_set_raw(plan);
   // An SM's shared memory is what one block may have and kReserved bytes of each block.
   constexpr int64_t kReserved = 1024;
   plan.blocks_of_sm = sm90_blocks_of_sm(tile.n);
@@ -190,33 +183,18 @@ bool folds(const Problem& f, int splits) {
   return f.n > 1 && phases.positions < kLong && f.n * columns < kCount;
 }
 
-// Whether tensor copies can bring rows to be turned into the plan's channel blocks: a copy begins on 16 bytes
-// of x, and ldmatrix on 16 bytes of a copied row.
-bool turns(const Sm90BlockedPlan& plan, const Problem& asked) {
-  constexpr int kUnit = 8;
-  const Sm90StageParams& k = plan.main.params;
-  const int64_t apart = int64_t{k.sizes.step} * k.gather.tap_group;  // of neighbouring groups' first columns
-  const auto steps = asked.operation == core::Operation::transposed ? asked.x_steps() : asked.y_steps();
-  // With phases, passes of the writer bind: n16 ci64 co32 l64000 k4 s2 takes 155 us, with cuda.sm90.dense
-  // 106. With one tap the warps that turn bind: n8 ci128 co128 l128000 k1 takes 191 us, with cuda.sm90.dense
-  // 138.
-  return plan.form.product.stride == 1 && plan.form.product.k > 1 && !plan.form.planes &&
-         !plan.main.config.folded && size_of(asked.dtype) == 2 && steps[2] == 1 &&
-         sm90_copies_rows(plan.main, plan.form.product) && sm90_row_classes(k, kUnit) == 1 &&
-         (k.gather.tap_groups == 1 || apart % kUnit == 0);
-}
-
 Sm90BlockedPlan plan_with(const TransposedForm& form, const Problem& asked, const DeviceInfo& d,
                           const Sm90Config& config) {
   constexpr double kMostBytes = 8e9;
   Sm90BlockedPlan plan;
   plan.form = form;
   plan.main = sm90_plan_of(form.product, d, config);
-  if (plan.main.blocks == 0 || (config.turned && !turns(plan, asked))) return plan.main.blocks = 0, plan;
+  if (plan.main.blocks == 0 || (config.turned && !sm90_turns(plan))) return plan.main.blocks = 0, plan;
   set_main(plan, d);
   if (plan.main.shared_bytes == 0) plan.main.blocks = 0;
   if (plan.main.blocks == 0) return plan;
   if (config.turned) {
+    sm90_set_turned(plan, asked);
     plan.main.cost = sm90_blocked_cost(plan, d);
     return plan;
   }
@@ -242,7 +220,8 @@ int blocked_words(const Sm90BlockingParams& b, std::size_t element) {
 }
 
 Sm90BlockedPlan sm90_blocked_plan_of(const Problem& p, const DeviceInfo& d, const Sm90Config& config) {
-  return plan_with(transposed_form(p), p, d, config);
+  if (config.turned && !no_turned_form(p).empty()) return {};
+  return plan_with(config.turned ? turned_form(p) : transposed_form(p), p, d, config);
 }
 
 namespace {
@@ -250,7 +229,9 @@ namespace {
 Sm90BlockedPlan cheapest(const Problem& p, const DeviceInfo& d) {
   Sm90BlockedPlan best;
   best.form = transposed_form(p);
-  const Problem& f = best.form.product;
+  const bool may_turn = no_turned_form(p).empty();
+  const TransposedForm form = best.form, turned_one = may_turn ? turned_form(p) : form;
+  const Problem& f = form.product;
   const int64_t units = ceil_div(f.cin_per_group(), kSm90Unit);
   for (int t = 0; t < kSm90GatherTiles; ++t) {
     bool full = false;  // the device, without a split
@@ -259,12 +240,13 @@ Sm90BlockedPlan cheapest(const Problem& p, const DeviceInfo& d) {
       for (const bool folded : {false, true}) {
         if (folded && !folds(f, splits)) continue;
         for (const bool turned : {false, true}) {
+          if (turned && !may_turn) continue;
           Sm90Config config;
           config.tile = t;
           config.splits = splits;
           config.folded = folded;
           config.turned = turned;
-          const Sm90BlockedPlan plan = plan_with(best.form, p, d, config);
+          const Sm90BlockedPlan plan = plan_with(turned ? turned_one : form, p, d, config);
           if (plan.main.blocks == 0 || plan.main.partial_bytes > kMaxPartialBytes) continue;
           if (splits == 1 && plan.main.blocks >= d.sm_count) full = true;
           if (best.main.blocks == 0 || plan.total_ms() < best.total_ms()) best = plan;

@@ -38,6 +38,16 @@ Sm90Cost sm90_blocked_cost(const Sm90BlockedPlan& plan, const core::DeviceInfo& 
 double sm90_blocking_ms(const Sm90BlockedPlan& plan, const core::Problem& asked,
                         const core::DeviceInfo& device);
 
+// turned_plan.cpp. Whether tensor copies can bring rows to be turned into the plan's channel blocks; what the
+// main kernel then must know of x as it lies in memory.
+bool sm90_turns(const Sm90BlockedPlan& plan);
+void sm90_set_turned(Sm90BlockedPlan& plan, const core::Problem& asked);
+// Boxes of raw rows, and turned stages; stages at least; places of the ring of raw rows.
+void sm90_set_raw(Sm90BlockedPlan& plan);
+int sm90_turned_least_stages(const Sm90BlockedPlan& plan);
+void sm90_set_raw_places(Sm90BlockedPlan& plan);
+inline constexpr int kSm90BarrierBytes = 16;  // of the two barriers of a place in a ring
+
 // log2 of the words that the pass can load at once: phases that are neighbours, on boundaries of as many
 // words.
 int blocked_words(const Sm90BlockingParams& blocking, std::size_t element);

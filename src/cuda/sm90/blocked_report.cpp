@@ -25,12 +25,13 @@ std::vector<plan::StageLine> stages(const Sm90BlockedPlan& plan, const Problem& 
   for (plan::StageLine& line : lines) {
     if (line.stage == std::string("source")) {
       if (plan.main.config.turned) {
-        line.words =
-            "raw rows by tensor copies (where x begins on 16 bytes, else by elements: slower, the same " +
-            std::string("bits), ") + std::to_string(plan.raw.boxes) + " of " + std::to_string(plan.raw.box) +
-            " positions, turned by " + std::to_string(sm90_turners(sm90_tile(plan.main.config).n)) +
-            " warps of a block: " + std::to_string(s.stages) + " stages of " +
-            std::to_string(plan.raw.stage_bytes) + " and " + std::to_string(s.stage_bytes) + " bytes";
+        line.words = "raw rows by tensor copies in " + std::to_string(1 << plan.raw.log_classes) +
+                     " row classes, " + std::to_string(plan.raw.boxes) + " boxes of 8 channels by " +
+                     std::to_string(plan.raw.box) + " positions, a ring of " +
+                     std::to_string(plan.raw.places) + " places of " + std::to_string(plan.raw.place_bytes) +
+                     " bytes, turned by " + std::to_string(sm90_turners(sm90_tile(plan.main.config).n)) +
+                     " warps of a block: " + std::to_string(s.stages) + " stages of " +
+                     std::to_string(s.stage_bytes) + " bytes";
         continue;
       }
       line.words = "channel blocks, made by a pass that loads " + std::to_string(words) +

@@ -200,6 +200,7 @@ __device__ inline bool store_units(const Sm90PackParams& p, int64_t row_block, i
 template <class Mode>
 __device__ inline bool store_rows(const Sm90PackParams& p, const PackShare& share, const float* scales) {
   using Word = typename Mode::Word;
+  constexpr bool kUnits = sizeof(Word) == 2;  // rows of 16-bit types may be turned
   const int lines = kSm90PackThreads / share.rows, line = static_cast<int>(threadIdx.x) / share.rows;
   const int row = share.row + threadIdx.x - line * share.rows, inner = row / p.phases;
   const int phase = row - inner * p.phases, cout = inner - share.part * p.part_couts;
@@ -217,7 +218,7 @@ __device__ inline bool store_rows(const Sm90PackParams& p, const PackShare& shar
     for (int e = 0; e < 8; ++e) {
       const int channel = block * 8 + e;
       const bool one = there && k < p.k && channel < p.cin_group;
-      const int64_t place = one ? p.steps.place(share.group, channel, share.cout + cout, k) : -1;
+      const int64_t place = one ? p.steps.place<kUnits>(share.group, channel, share.cout + cout, k) : -1;
       v[e] = place >= 0 ? __ldg(weight + place) : Word(0);
     }
     any = store_units<Mode>(p, share.row_block, block, tap, row, v, scale) || any;

@@ -41,7 +41,13 @@ concept FromBlocks = requires {
   S::kFromBlocks;
 };
 
-// An operand of such an x.
+// Whether rows of x become channel blocks in shared memory, whose channels are in units (UnitOrder).
+template <class S>
+concept FromUnits = requires {
+  S::kFromUnits;
+};
+
+// An operand of an x in channel blocks.
 template <class S>
 __device__ inline float blocked_operand(const typename S::Params& p, const Block& block, int channel,
                                         int64_t n, int64_t position) {
@@ -65,8 +71,9 @@ __device__ inline float sum_again(const typename S::Params& p, const Block& bloc
   using Mode = typename S::Mode;
   using T = typename Mode::T;
   const int phase = row % p.sizes.phases;
+  const int group_channel = block.group * (FromUnits<S> ? p.sizes.deep.units.channels : p.sizes.cin_group);
   const T* x = static_cast<const T*>(p.operands.x) + n * p.sizes.x_step[0] +
-               int64_t{block.group} * p.sizes.cin_group * p.sizes.x_step[1];
+               int64_t{group_channel} * p.sizes.x_step[1];
   const unsigned char* weights =
       static_cast<const unsigned char*>(p.operands.packed) +
       (int64_t{block.group} * p.sizes.row_blocks + row_block) * p.weights.row_block_bytes + row * 16;
@@ -79,7 +86,13 @@ __device__ inline float sum_again(const typename S::Params& p, const Block& bloc
       if (position < 0 || position >= p.sizes.l) continue;
       const unsigned char* tap = weights + (int64_t{slab} * p.sizes.taps + j) * Mode::kParts * kSm90PartBytes;
       for (int c = 0; c < channels && sum == sum; ++c) {
-        if (!p.sizes.deep.has(slab * Mode::kSlab + c, j, position)) continue;
+        DeepTaps::Element from{slab * Mode::kSlab + c, position, true};
+        if constexpr (FromUnits<S>) {
+          from = p.sizes.deep.element(from.channel, j, position);
+        } else {
+          from.there = p.sizes.deep.has(from.channel, j, position);
+        }
+        if (!from.there) continue;
         const unsigned char* at = tap + c / Mode::kUnit * kSm90Rows * 16 + c % Mode::kUnit * sizeof(T);
         float weight = widen(*reinterpret_cast<const T*>(at));
         if constexpr (Mode::kParts == 2) weight += *reinterpret_cast<const float*>(at + kSm90PartBytes);
@@ -87,9 +100,8 @@ __device__ inline float sum_again(const typename S::Params& p, const Block& bloc
         if constexpr (FromBlocks<S>) {
           operand = blocked_operand<S>(p, block, slab * Mode::kSlab + c, n, position);
         } else {
-          const T value = x[(int64_t{slab} * Mode::kSlab + c) * p.sizes.x_step[1] + position];
-          const int channel = block.group * p.sizes.cin_group + slab * Mode::kSlab + c;
-          operand = widen(behind(typename S::Prologue{}, value, channel));
+          const T value = x[from.channel * p.sizes.x_step[1] + from.position];
+          operand = widen(behind(typename S::Prologue{}, value, group_channel + from.channel));
           if constexpr (std::is_same_v<Mode, Tf32>)
             operand = __uint_as_float(to_tf32(__float_as_uint(operand)));
         }

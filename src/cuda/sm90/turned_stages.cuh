@@ -1,185 +1,214 @@
 // The stages of cuda.sm90.blocked if channel blocks are made in shared memory, for 16-bit types:
 //
-//   for each tile of columns, slab of 32 channels, group of taps:
-//     a lane issues copies of raw rows of x, [channel][position]                 a stage of the ring of rows
-//     1 or 2 warps turn them, 8 channels x 32 positions at once, by ldmatrix and stmatrix:
-//                                                                                [channel block][position]
-//     lanes load weights, 2 warpgroups multiply                                  as in blocked_stages.cuh
+//   for each tile of columns, chunk of channel blocks, group of taps:
+//     for each channel block, 8 rows of x; share of its positions, a few boxes:
+//       a lane issues copies of raw rows, [box][channel][position]                     the ring of raw rows
+//       one of 1 or 3 warps turns them, 8 channels x 32 positions at once, by ldmatrix and stmatrix:
+//         each position goes to the unit of its phase                                  [unit][column]
+//     4 units make a slab, which is a stage of x:
+//       lanes load weights, 2 warpgroups multiply (blocked_stages.cuh)
 //
-// A turned stage is what a pass over x and a bulk copy would bring, but x does not go to memory and back. The
-// tensor cores bind or, with one or two taps, the warps that turn, at 16 bytes a cycle each.
+// A turned stage is what a pass over x and a bulk copy would bring, but x does not go to memory and back. A
+// channel block has units of all phases, so that it may end inside a slab. A copy begins on 16 bytes, so the
+// rows of a block must begin equally far behind 16 bytes: it has every first, second, fourth or eighth row
+// (UnitOrder). The tensor cores bind or, with one or two taps, the warps that turn: they have no other warp
+// to hide their latencies, so that the loop must not compute where a position goes. It steps by a multiple of
+// 8 columns, which leaves a lane in its phase.
 #pragma once
 
 #include "cuda/device/ptx/stmatrix.cuh"
-#include "cuda/sm90/blocked_stages.cuh"
-#include "cuda/sm90/gather_loads.cuh"
+#include "cuda/sm90/turned_source.cuh"
 
 namespace tconv::cuda::sm90 {
 
 template <class M, int RowBlocks, int N>
 struct TurnedShape : ChannelBlockShape<M, RowBlocks, N> {
+  static constexpr bool kFromUnits = true;
   // ptxas needs 96 registers if two blocks share an SM, so these have only one warp that turns, beside the
   // one that issues copies.
   static constexpr int kTurners = sm90_turners(N);
+  // Those that multiply need fewer than in other kernels, and those that turn need more.
+  static constexpr int kConsumer = sm90_blocks_of_sm(N) == 2 ? 0 : 208,
+                       kProducer = sm90_blocks_of_sm(N) == 2 ? 0 : 88;
 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// Which rows a stage holds.
-struct RawPlace {
-  int n, start;           // sample; position of the stage's first column, on 16 bytes of x
-  int channel, channels;  // the slab's first channel in the group; how many of the slab exist
-
-  template <class S>
-  __device__ static RawPlace of(const Sm90TurnedParams& p, const Block& block, const Cursor& c, S) {
-    const int n = static_cast<int>(p.columns.sample_tiles.divide(c.tiles.tile));
-    const int column = (c.tiles.tile - n * static_cast<int>(p.columns.sample_tiles.value)) * S::kColumns;
-    const int back = p.sizes.step * c.group * p.source.tap_group + p.source.halo;
-    const int channel = c.slab * kSlab;
-    return {n, static_cast<int>(p.columns.first_u) + column - back, channel,
-            min(p.sizes.cin_group - channel, kSlab)};
-  }
-  static constexpr int kSlab = 32;
-};
-
-// The ring of raw rows.
-struct RawRing {
-  uint32_t rows, barriers;
-  int stages, stage_bytes;
-
-  __device__ RawRing(const Sm90TurnedParams& p, const unsigned char* shared)
-      : rows(ptx::shared_address(shared + p.raw.shared)),
-        barriers(ptx::shared_address(shared + p.raw.barriers)),
-        stages(p.source.stages),
-        stage_bytes(p.raw.stage_bytes) {}
-  __device__ uint32_t full(int i) const { return barriers + 8 * i; }
-  __device__ uint32_t empty(int i) const { return full(stages + i); }
-  __device__ uint32_t stage(int i) const { return rows + i * stage_bytes; }
-};
-
-// Fills the ring of raw rows by tensor copies: the part of one lane.
-template <class S>
-class RawSource {
- public:
-  __device__ RawSource(const Sm90TurnedParams& p, const Block& block, unsigned char* shared)
-      : p_(p), block_(block), ring_(p, shared) {}
-
-  __device__ void run() const {
-    RingPlace at;
-    for (Cursor c(p_, block_); c.tiles.there(p_); c.advance(p_, block_)) {
-      ptx::barrier_wait(ring_.empty(at.at), at.parity ^ 1);
-      ptx::barrier_arrive_expect(ring_.full(at.at), p_.raw.boxes * RawPlace::kSlab * p_.raw.box * 2);
-      copy(ring_.stage(at.at), ring_.full(at.at), RawPlace::of(p_, block_, c, S{}));
-      at.advance(ring_.stages);
-    }
-  }
-
- private:
-  __device__ void copy(uint32_t to, uint32_t full, const RawPlace& place) const {
-#pragma unroll 1
-    for (int b = 0; b < p_.raw.boxes; ++b) {
-      const int at[4] = {place.start + b * p_.raw.box, place.channel, block_.group, place.n};
-      ptx::tensor_load(to + b * p_.raw.region_bytes, &p_.raw.map, at, full);
-    }
-  }
-
-  const Sm90TurnedParams& p_;
-  const Block& block_;
-  RawRing ring_;
-};
-
-// Turns stages of raw rows into stages of channel blocks: the part of one warp. If there are no tensor
-// copies, it loads its rows itself, element by element.
+// Turns raw rows into stages of units: the part of one warp.
 template <class S>
 class Turner {
  public:
   __device__ Turner(const Sm90TurnedParams& p, const Block& block, unsigned char* shared, int warp)
-      : p_(p), block_(block), ring_(p, shared), shared_(shared), warp_(warp), lane_(threadIdx.x % 32) {}
+      : p_(p),
+        block_(block),
+        ring_(p, shared),
+        turned_(ptx::shared_address(shared)),
+        nowhere_(ptx::shared_address(shared + p.raw.nowhere) + 16 * (32 * warp + threadIdx.x % 32)),
+        warp_(warp),
+        lane_(threadIdx.x % 32),
+        next_(warp * p.raw.share) {}
 
-  __device__ void run(const Rings<S>& rings) const {
-    const uint32_t turned = ptx::shared_address(shared_);
-    RingPlace at;  // of both rings
-    for (Cursor c(p_, block_); c.tiles.there(p_); c.advance(p_, block_)) {
-      const RawPlace place = RawPlace::of(p_, block_, c, S{});
-      if (!p_.raw.by_elements) ptx::barrier_wait(ring_.full(at.at), at.parity);
-      ptx::barrier_wait(rings.empty(0, at.at), at.parity ^ 1);
-#pragma unroll 1
-      for (int block = warp_; block < kSm90Blocks; block += S::kTurners) {
-        if (p_.raw.by_elements) fill(at.at, block, place);
-        turn(ring_.stage(at.at), turned + at.at * p_.source.stage_bytes, block);
+  __device__ void run(const Rings<S>& rings) {
+    RingPlace open, end;  // stages that are being filled are [open, end)
+    int opened = 0;       // how many
+    for (RawWalk walk(p_, block_, S{}); walk.there(p_); walk.advance(p_, block_)) {
+      const int first = walk.first_slab();
+      for (const int wanted = walk.last_slab(p_) - first + 1; opened < wanted; ++opened) {
+        ptx::barrier_wait(rings.empty(0, end.at), end.parity ^ 1);
+        end.advance(rings.stages);
       }
+      turn(walk, open.at);
+      int complete = walk.complete(p_) - first;
+      if (complete == 0) continue;
       ptx::fence_async();
       __syncwarp();
-      if (lane_ == 0) {
-        ptx::barrier_arrive(rings.full(0, at.at));
-        ptx::barrier_arrive(ring_.empty(at.at));
+      for (; complete > 0; --complete, --opened) {
+        if (lane_ == 0) ptx::barrier_arrive(rings.full(0, open.at));
+        open.advance(rings.stages);
       }
-      at.advance(ring_.stages);
     }
   }
 
  private:
-  using Word = typename S::Mode::Word;
-  static_assert(sizeof(Word) == 2);
+  static_assert(sizeof(typename S::Mode::Word) == 2);
 
-  // The rows of a channel block, as copies would bring them.
-  __device__ void fill(int stage, int block, const RawPlace& place) const {
+  // A channel block, and where its units go. Places are counted from the first slab's first unit.
+  struct Rows {
+    int stage, unit, units;  // of the first slab; of the block's first phase; end of the split
+    int start, late;         // of x: the position of column 0 and phase 0; how rows begin behind 16 bytes
+  };
+  // Where a position of x goes.
+  struct Place {
+    int column, phase;
+  };
+
+  __device__ void turn(const RawWalk& walk, int stage) {
     const Sm90RawSource& raw = p_.raw;
-    unsigned char* const regions = shared_ + raw.shared + stage * raw.stage_bytes;
-    const Word* const sample = static_cast<const Word*>(p_.operands.x) + place.n * p_.sizes.x_step[0];
-    const int64_t first_row = int64_t{block_.group} * p_.sizes.cin_group + place.channel;
+    const int slab = kSm90Blocks * walk.first_slab(), first = walk.channel_block(p_);
+    Rows rows{stage, walk.unit() - slab, walk.units() - slab, walk.start(p_), 0};
+    if (raw.blocks > 1) {
+      ptx::barrier_wait(ring_.full(place_.at), place_.parity);
 #pragma unroll 1
-    for (int c = 8 * block; c < 8 * block + 8; ++c) {
-      const Word* const from = sample + (first_row + c) * p_.sizes.x_step[1];
+      for (int i = 0; i < raw.blocks; ++i, rows.unit += raw.phases) {
+        if ((first + i) % S::kTurners != warp_) continue;
+        turn_share(rows, first + i, ring_.place(place_.at) + i * raw.boxes * raw.box * 16, 0, raw.boxes);
+      }
+      release(place_.at);
+      place_.advance(ring_.places);
+      return;
+    }
 #pragma unroll 1
-      for (int b = 0; b < raw.boxes; ++b) {
-        Word* const to = reinterpret_cast<Word*>(regions + b * raw.region_bytes) + c * raw.box;
+    for (; next_ < raw.boxes; next_ += S::kTurners * raw.share) {
+      const int at = warp_ + S::kTurners * place_.at;
+      ptx::barrier_wait(ring_.full(at), place_.parity);
+      turn_share(rows, first, ring_.place(at), next_, min(raw.share, raw.boxes - next_));
+      release(at);
+      place_.advance(ring_.places / S::kTurners);
+    }
+    next_ -= raw.block_boxes;
+  }
+  __device__ void release(int at) const {
+    __syncwarp();
+    if (lane_ == 0) ptx::barrier_arrive(ring_.empty(at));
+  }
+
+  // Some boxes of a channel block. Lane i has row i%8, a channel, of four matrices of 8 positions, and stores
+  // position i. Of each `period` matrices it has every fourth one; from one period to the next, its phase
+  // stays.
+  __device__ void turn_share(Rows& rows, int block, uint32_t from, int first, int boxes) {
+    const Sm90RawSource& raw = p_.raw;
+    const int period = 8 * raw.period, column = first * raw.box_columns;
+    // With one period in a box, periods are boxes apart.
+    const bool one = raw.turns == 1;
+    const Lines lines{raw.box * 16, one ? raw.box * 16 : 2 * period, 16 * raw.period_columns, one ? 1 : boxes,
+                      one ? boxes : raw.turns};
+    from += lane_ % 8 * raw.box * 2 + lane_ / 8 * 16;
+    rows.late = raw.late[block & ((1 << raw.log_classes) - 1)];
+    const int before = before_copy(rows.start, rows.late);
+    if (before != before_) {
+      before_ = before;
+      place_of_lane_ = place_of(lane_ - before);
+    }
+    if (period <= 32) {
+      const uint32_t unit = lane_ < period ? unit_address(rows, place_of_lane_.phase) : 0;
+      turn_lines(lines, from, unit, place_of_lane_.column + column);
+    } else {
+      const uint32_t unit = unit_address(rows, lane_);  // of phase `lane_`
 #pragma unroll 1
-        for (int e = lane_; e < raw.box; e += 32) {
-          const int position = place.start + b * raw.box + e;
-          const bool there = c < place.channels && position >= 0 && position < p_.sizes.l;
-          to[e] = there ? __ldg(from + position) : Word(0);
-        }
+      for (int p = 0; p < period; p += 32) {
+        const Place place = place_of(p + lane_ - before);
+        const uint32_t of_phase = __shfl_sync(0xffffffffu, unit, place.phase);
+        turn_lines(lines, from + 2 * p, p + lane_ < period ? of_phase : 0, place.column + column);
       }
     }
+    if (rows.start < 0 && rows.late > 0) clear(rows, first, boxes);
+  }
+
+  static constexpr int kAtOnce = 4;  // of ldmatrix
+  // Bytes of a box, and of a period in it and in a unit; how many of them.
+  struct Lines {
+    int box, period, turned, boxes, turns;
+  };
+  __device__ void turn_lines(const Lines& lines, uint32_t from, uint32_t unit, int column) const {
+    uint32_t to = unit != 0 ? unit + 16 * column : nowhere_;
+    const uint32_t step = unit != 0 ? lines.turned : 0;
+#pragma unroll 1
+    for (int b = 0; b < lines.boxes; ++b, from += lines.box) {
+      uint32_t row = from;
+      int left = lines.turns;
+#pragma unroll 1
+      for (; left >= kAtOnce; left -= kAtOnce, row += kAtOnce * lines.period) {
+        uint4 v[kAtOnce];
+#pragma unroll
+        for (int q = 0; q < kAtOnce; ++q) v[q] = ptx::load_matrices(row + q * lines.period);
+#pragma unroll
+        for (int q = 0; q < kAtOnce; ++q, to += step) ptx::store_matrices_transposed(to, v[q]);
+      }
+#pragma unroll 1
+      for (; left > 0; --left, row += lines.period, to += step) {
+        ptx::store_matrices_transposed(to, ptx::load_matrices(row));
+      }
+    }
+  }
+
+  // Before the first element of a row of x, a copy brings the row before.
+  __device__ void clear(const Rows& rows, int first, int boxes) const {
     __syncwarp();
+    const int position = lane_ - rows.late - rows.start;
+    const int turned = position + before_copy(rows.start, rows.late) - first * p_.raw.step;
+    if (lane_ >= rows.late || position < 0 || turned < 0 || turned >= boxes * p_.raw.step) return;
+    const Place at = place_of(position);
+    const uint32_t unit = unit_address(rows, at.phase);
+    if (unit != 0) ptx::store_shared16(unit + 16 * at.column, {0, 0, 0, 0});
   }
 
-  // Turns a channel block. Lane i has row i%8, a channel, of four matrices of 8 positions, and stores
-  // position i.
-  __device__ void turn(uint32_t from, uint32_t to, int block) const {
-    const Sm90RawSource& raw = p_.raw;
-    from += (8 * block + lane_ % 8) * raw.box * 2 + lane_ / 8 * 16;
-    to += (block * p_.source.pitch + lane_) * 16;
-#pragma unroll 1
-    for (int b = 0; b < raw.boxes; ++b, from += raw.region_bytes, to += raw.box * 16) turn_box(from, to);
+  // Of a position from rows.start on, at most 7 before it.
+  __device__ Place place_of(int position) const {
+    const int stride = p_.raw.stride;
+    const int column =
+        static_cast<int>(p_.raw.stride_div.divide(static_cast<uint32_t>(position + 8 * stride))) - 8;
+    return {column, position - column * stride};
   }
 
-  __device__ void turn_box(uint32_t from, uint32_t to) const {
-    constexpr int kAtOnce = 3;  // of ldmatrix
-    const int pieces = (p_.raw.box + 31) / 32;
-    int i = 0;
-#pragma unroll 1
-    for (; i + kAtOnce <= pieces; i += kAtOnce) {
-      uint4 v[kAtOnce];
-#pragma unroll
-      for (int q = 0; q < kAtOnce; ++q) v[q] = ptx::load_matrices(from + q * 64);
-#pragma unroll
-      for (int q = 0; q < kAtOnce; ++q) ptx::store_matrices_transposed(to + q * 512, v[q]);
-      from += kAtOnce * 64;
-      to += kAtOnce * 512;
-    }
-#pragma unroll 1
-    for (; i < pieces; ++i, from += 64, to += 512) {
-      ptx::store_matrices_transposed(to, ptx::load_matrices(from));
-    }
+  // Where column 0 of a phase's unit is; 0: the unit does not exist, or belongs to another split.
+  __device__ uint32_t unit_address(const Rows& rows, int phase) const {
+    const uint32_t unit = rows.unit + phase;  // of another split: at least rows.units, or below 0
+    if (phase >= p_.raw.phases || unit >= static_cast<uint32_t>(rows.units)) return 0;
+    uint32_t stage = rows.stage + unit / kSm90Blocks;
+    if (stage >= static_cast<uint32_t>(p_.source.stages)) stage -= p_.source.stages;
+    return turned_ + stage * p_.source.stage_bytes +
+           (unit % kSm90Blocks * p_.source.pitch + p_.raw.front) * 16;
   }
 
   const Sm90TurnedParams& p_;
   const Block& block_;
   RawRing ring_;
-  unsigned char* shared_;
+  uint32_t turned_, nowhere_;
   int warp_, lane_;
+  int next_;         // the warp's next box, from the channel block's first one on
+  RingPlace place_;  // of all places or of the warp's own
+  int before_ = -1;  // of place_of_lane_
+  Place place_of_lane_;
 };
 
 #endif
@@ -192,9 +221,9 @@ struct TurnedStages : ChannelBlockStages<S, Sm90TurnedParams, S::kTurners> {
   __device__ static void prepare(const Params& p, unsigned char* shared) {
     if (threadIdx.x != 0) return;
     const RawRing ring(p, shared);
-    for (int i = 0; i < ring.stages; ++i) {
+    for (int i = 0; i < ring.places; ++i) {
       ptx::barrier_init(ring.full(i), 1);
-      ptx::barrier_init(ring.empty(i), S::kTurners);
+      ptx::barrier_init(ring.empty(i), p.raw.blocks > 1 ? S::kTurners : 1);
     }
     ptx::barrier_init_done();
   }
@@ -208,7 +237,7 @@ struct TurnedStages : ChannelBlockStages<S, Sm90TurnedParams, S::kTurners> {
     const int lane = threadIdx.x % 32;
     if (lane < S::kRowBlocks) {
       PackedSource<S>(p, block, shared, lane).template run<ColumnTiles>(rings);
-    } else if (lane == 31 && !p.raw.by_elements) {
+    } else if (lane == 31) {
       RawSource<S>(p, block, shared).run();
     }
   }

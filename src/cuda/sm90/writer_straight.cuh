@@ -1,6 +1,6 @@
 // StraightWriter: sums of stride 1 from registers to y, where packed rows are the rows of wgmma. The lanes of
-// a row exchange sums, so that each stores 16 contiguous bytes. Samples may share tiles. If rows of y do not
-// begin on 16 bytes, elements are stored one by one.
+// a row exchange sums, so that each stores 16 contiguous bytes. Samples may share tiles; then elements are
+// stored one by one if rows of y do not begin on 8 bytes.
 #pragma once
 
 #include "cuda/device/wgmma_accumulator.hpp"
@@ -42,8 +42,10 @@ class StraightWriter {
       const auto epilogue = epilogue_of<S>(row, 1);
       if (vectors_) {
         store_vectors(sums, half, first, y, row.at >= 0, epilogue);
-      } else if (row.at >= 0) {
-        store_elements(sums, half, first, y, epilogue);
+      } else if (p_.columns.folded) {
+        if (row.at >= 0) store_elements(sums, half, first, y, epilogue);
+      } else {
+        store_shifted(sums, half, first, y, row.at >= 0, epilogue);
       }
     }
     if (!p_.sizes.ragged && marks() == 0) return;
@@ -146,6 +148,81 @@ class StraightWriter {
       }
       if (o >= 0 && o < p_.sizes.lout) ptx::store_global8(to, {v.x, v.y});
       if (o >= 0 && o + kVector / 2 < p_.sizes.lout) ptx::store_global8(to + 8, {v.z, v.w});
+    }
+  }
+
+  // Rows begin anywhere: a lane stores 16 bytes that begin on 16, the end of its neighbour's vector and the
+  // beginning of its own.
+  __device__ void store_shifted(const Sums& sums, int half, const Place& first, T* y, bool there,
+                                const RowEpilogue<S>& epilogue) const {
+    const int chunk = lane_ % kChunks, inner = sizeof(T) == 4 ? lane_ % 4 / 2 * kVector : 0;
+    // Lanes of a row in the order of their vectors: 0 1 2 3, or 0 2 1 3 in float32.
+    const int quad = lane_ & ~3, t = lane_ & 3;
+    const int before = quad | (sizeof(T) == 2 || t == 0 ? (t + 3) & 3 : t == 1 ? 2 : t == 2 ? 0 : 1);
+    const Outputs origin = outputs_at(first, 0);
+    T* const row = y + origin.at - origin.o;  // output 0
+    const int end = origin.o + S::kN;
+    const auto late = static_cast<int>(reinterpret_cast<uintptr_t>(y + origin.at) % 16 / sizeof(T));
+    uint4 previous = {0, 0, 0, 0};
+#pragma unroll
+    for (int j = 0; j < S::kN / 8; j += kChunks) {
+      uint2 pairs[kChunks];
+#pragma unroll
+      for (int q = 0; q < kChunks; ++q) pairs[q] = pair(sums, j + q, half, epilogue);
+      const uint4 v = vector(pairs);
+      // Component by component: of the whole struct, the choice would go through local memory.
+      const bool last = t == 3;
+      const uint4 left = moved({last ? previous.x : v.x, last ? previous.y : v.y, last ? previous.z : v.z,
+                                last ? previous.w : v.w},
+                               before);
+      previous = v;
+      const int o = origin.o + 8 * (j + chunk) + inner - late;
+      if (there && origin.there) store_some(row, o, funnel(left, v, kVector - late), origin.o, end);
+    }
+    // What the last vector has left.
+    if (t == 3 && there && origin.there) {
+      store_some(row, end - late, funnel(previous, {0, 0, 0, 0}, kVector - late), origin.o, end);
+    }
+  }
+  __device__ static uint4 moved(const uint4& v, int lane) {
+    return {__shfl_sync(0xffffffffu, v.x, lane), __shfl_sync(0xffffffffu, v.y, lane),
+            __shfl_sync(0xffffffffu, v.z, lane), __shfl_sync(0xffffffffu, v.w, lane)};
+  }
+  template <int Words>
+  __device__ static void drop(uint32_t (&w)[8], bool so) {
+#pragma unroll
+    for (int i = 0; i + Words < 8; ++i) w[i] = so ? w[i + Words] : w[i];
+  }
+  // Elements [first, first + kVector) of those of `left` and `right`, one after the other.
+  __device__ static uint4 funnel(const uint4& left, const uint4& right, int first) {
+    uint32_t w[8] = {left.x, left.y, left.z, left.w, right.x, right.y, right.z, right.w};
+    const int bytes = first * static_cast<int>(sizeof(T));
+    drop<4>(w, (bytes & 16) != 0);
+    drop<2>(w, (bytes & 8) != 0);
+    drop<1>(w, (bytes & 4) != 0);
+    if constexpr (sizeof(T) == 2) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) w[i] = __funnelshift_r(w[i], w[i + 1], bytes % 4 * 8);
+    }
+    return {w[0], w[1], w[2], w[3]};
+  }
+  // The outputs of a vector, from `o` on, that lie in [first, end) and exist.
+  __device__ void store_some(T* row, int o, const uint4& v, int first, int end) const {
+    first = max(first, 0);
+    end = static_cast<int>(min(int64_t{end}, p_.sizes.lout));
+    if (o >= first && o + kVector <= end) {
+      ptx::store_global16(reinterpret_cast<uintptr_t>(row + o), v);
+      return;
+    }
+    const uint32_t w[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+    for (int e = 0; e < kVector; ++e) {
+      if (o + e < first || o + e >= end) continue;
+      if constexpr (sizeof(T) == 4) {
+        row[o + e] = __uint_as_float(w[e]);
+      } else {
+        reinterpret_cast<uint16_t*>(row)[o + e] = static_cast<uint16_t>(w[e / 2] >> e % 2 * 16);
+      }
     }
   }
 

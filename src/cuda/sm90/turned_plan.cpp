@@ -1,0 +1,107 @@
+// Part of the plan of cuda.sm90.blocked: channel blocks made in shared memory (turned_stages.cuh).
+#include <algorithm>
+
+#include "core/polyphase.hpp"
+#include "cuda/plan/geometry.hpp"
+#include "cuda/sm90/blocked_plan.hpp"
+
+namespace tconv::cuda {
+namespace {
+
+using core::ceil_div;
+using core::Problem;
+
+constexpr int kMostMatrices = 31;  // of 8 positions, of a tensor copy: an odd number below 256 positions
+
+// Units of a stage lie so far apart that the 8 rows that stmatrix stores at once, neighbours in x, meet
+// different banks: 1 unit, then 2, ... of 16 bytes by the stride. With an odd one, phase and column then
+// follow the position.
+int pitch_of(int columns, int stride) {
+  constexpr int kRest[] = {0, 0, 4, 3, 2, 5, 7, 7, 1};
+  const int rest = kRest[std::min(stride, 8)];
+  return columns + ((rest - columns) % 8 + 8) % 8;
+}
+
+// Matrices of 8 positions after which a lane has the same phase again, so few that a copy can bring them: the
+// multiple of the stride that leaves the fewest of 4 matrices at once without use.
+int period_of(int stride) {
+  int best = stride;
+  for (const int times : {2, 4}) {
+    const int period = stride * times;
+    if (period <= kMostMatrices && round_up(period, 4) * best < round_up(best, 4) * period) best = period;
+  }
+  return best;
+}
+
+}  // namespace
+
+bool sm90_turns(const Sm90BlockedPlan& plan) {
+  const Sm90StageParams& k = plan.main.params;
+  const DeepTaps& deep = plan.form.deep;
+  // With phases of y, passes of the writer bind: n16 ci64 co32 l64000 k4 s2 takes 155 us, with
+  // cuda.sm90.dense 106. With one tap at stride 1 the warps that turn bind: n8 ci128 co128 l128000 k1 takes
+  // 191 us, with cuda.sm90.dense 138.
+  const bool units = kSm90Blocks % deep.phases == 0;
+  return !plan.main.config.folded && (plan.form.planes || plan.form.product.k > 1) &&
+         (k.gather.tap_groups == 1 || units);
+}
+
+void sm90_set_turned(Sm90BlockedPlan& plan, const Problem& asked) {
+  Sm90Sizes& sizes = plan.main.params.sizes;
+  const auto steps = asked.operation == core::Operation::transposed ? asked.x_steps() : asked.y_steps();
+  sizes.x_step[0] = steps[0];
+  sizes.x_step[1] = steps[1];
+  sizes.deep = plan.form.deep;
+  sizes.ragged = sizes.ragged || plan.form.deep.ragged;
+}
+
+void sm90_set_raw(Sm90BlockedPlan& plan) {
+  constexpr int kEight = 8, kShareBytes = 12 << 10;
+  Sm90StageParams& k = plan.main.params;
+  const DeepTaps& deep = plan.form.deep;
+  Sm90RawSource& raw = plan.raw;
+  raw.log_classes = deep.units.log_classes;
+  raw.stride = deep.stride;
+  raw.phases = deep.phases;
+  raw.padding = static_cast<int>(deep.padding);
+  raw.stride_div = Divisor::of(static_cast<uint32_t>(raw.stride));
+  raw.blocks = raw.phases < kSm90Blocks && kSm90Blocks % raw.phases == 0 ? kSm90Blocks / raw.phases : 1;
+  raw.chunk_units = raw.blocks * raw.phases;
+  raw.period = period_of(raw.stride);
+  raw.period_columns = kEight * raw.period / raw.stride;
+  // A copy begins up to 7 positions before the first column.
+  const int positions = raw.stride * (k.gather.width - 1) + raw.phases + kEight - 1;
+  const auto periods = static_cast<int>(ceil_div(positions, kEight * raw.period));
+  raw.boxes = static_cast<int>(ceil_div(periods, kMostMatrices / raw.period));
+  raw.turns = static_cast<int>(ceil_div(periods, raw.boxes));
+  raw.step = raw.turns * raw.period * kEight;
+  raw.box_columns = raw.step / raw.stride;
+  raw.box = (raw.turns * raw.period | 1) * kEight;
+  const auto shares =
+      static_cast<int>(ceil_div(raw.boxes, std::max(1, kShareBytes / (raw.box * 2 * kEight))));
+  raw.share = static_cast<int>(ceil_div(raw.boxes, shares));
+  raw.block_boxes = round_up(raw.boxes, raw.share);
+  raw.front = static_cast<int>(ceil_div(kEight - 1, raw.stride));
+  k.gather.halo += raw.front;
+  k.gather.pitch = pitch_of(raw.front + raw.boxes * raw.box_columns, raw.stride);
+  k.gather.stage_bytes = round_up(kSm90Blocks * k.gather.pitch * 16, 128);
+}
+
+int sm90_turned_least_stages(const Sm90BlockedPlan& plan) {
+  const int units = plan.raw.chunk_units;
+  const int slabs = units == kSm90Blocks ? 1 : (units + kSm90Blocks - 2) / kSm90Blocks + 1;
+  return std::max(2, slabs + 1);
+}
+
+void sm90_set_raw_places(Sm90BlockedPlan& plan) {
+  // What memory delivers to an SM while a copy is on its way; its blocks share it.
+  constexpr int kAhead = 56 << 10, kLeast = 2;
+  Sm90RawSource& raw = plan.raw;
+  const bool chunks = raw.blocks > 1;
+  const int each = chunks ? 1 : sm90_turners(sm90_tile(plan.main.config).n);
+  raw.place_bytes = (chunks ? raw.blocks * raw.boxes : raw.share) * raw.box * 16;
+  raw.places =
+      each * std::max(kLeast, kAhead / plan.blocks_of_sm / (each * (raw.place_bytes + kSm90BarrierBytes)));
+}
+
+}  // namespace tconv::cuda
