@@ -1,5 +1,6 @@
-// The way of cuda.simt.strided for sums of more than a few terms: threads hold tiles of rows x positions, and
-// a block brings the next channels of dy and of the weights while it multiplies these.
+// The staged way of cuda.simt.strided, for sums of more than a few terms: each thread holds a tile of rows x
+// positions, and a block copies the next channels of dy and of the weights while it multiplies the current
+// ones.
 //
 //   for each (n, group, piece of positions, block of ci)           a block
 //     for co in the group, `channels` at once                      staged in a ring: windows, weights
@@ -7,9 +8,9 @@
 //         dx[ci, i] += dy[co, stride*i - padding + dilation*k] * w[ci, co, k]
 //   the warps of warps_s add their sums in a fixed order
 //
-// Bound: multiply-adds. A term takes U loads of dy, each of 32 words side by side, and R / 4 of 16 bytes of
-// weights that a warp shares. Where a window reaches beyond dy it holds zeros, which add nothing to a sum.
-// Beside a weight that is not finite they would: then products are left out one by one.
+// Bound: multiply-adds. A term takes U loads of dy, each of 32 neighbouring words, and R / 4 loads of 16
+// bytes of weights, which a warp shares. Where a window reaches beyond dy it holds zeros, which add nothing
+// to a sum unless their weight is not finite: then such products are left out one by one.
 #pragma once
 
 #include "cuda/device/epilogue.cuh"
@@ -32,7 +33,7 @@ class StridedTileSums {
 #pragma unroll
       for (int i = 0; i < U; ++i) at[i] = from[32 * S * i];
       load_rows(by, w);
-      // To and fro, so that an operand of the last product is one of the next.
+      // Back and forth, so that each product shares an operand with the next.
 #pragma unroll
       for (int i = 0; i < U; ++i) {
 #pragma unroll
@@ -60,8 +61,8 @@ class StridedTileSums {
     }
   }
 
-  // Sums of warps of `apart` and of `apart` more terms of the same outputs, in a tree. shared: of all warps'
-  // upper half. No warp reads a stage any more.
+  // Adds up, in a tree, the sums of warps that have other terms of the same outputs. shared: room for the
+  // sums of half of the warps. No warp reads a stage any more.
   __device__ __forceinline__ void add_warps(float* shared, int outputs_warp, int outputs_warps, int part,
                                             int parts) {
     const int lane = static_cast<int>(threadIdx.x) % 32;

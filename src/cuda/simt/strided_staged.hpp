@@ -14,16 +14,16 @@ struct Holder;  // cuda/plan/report.hpp
 
 namespace simt {
 
-// A thread's rows (channels ci) x positions. 16 x 4 was slower than 8 x 8 nearly everywhere.
+// A thread's rows (channels ci) x positions. 16 x 4 was slower than 8 x 8 on nearly all layers.
 struct StridedTile {
   int rows, positions;
   constexpr int sums() const { return rows * positions; }
   bool operator==(const StridedTile&) const = default;
 };
 inline constexpr StridedTile kStridedTiles[] = {{1, 4}, {1, 8}, {2, 8}, {4, 4}, {4, 8}, {8, 4}, {8, 8}};
-// Threads of a block, at most, and blocks an SM that registers must suffice for. With a tighter cap more
-// operands of multiply-adds lie in the same bank: of 8 x 8, 128 multiply-adds take 190 cycles in 151
-// registers, 248 in 128.
+// The most threads of a block, and the number of blocks per SM for which registers must suffice. Under a
+// tighter cap, more multiply-adds read two operands from one register bank: with 8 x 8 sums, 128
+// multiply-adds take 190 cycles in 151 registers and 248 in 128.
 constexpr int strided_most_threads(int sums) {
   return sums > 32 ? 128 : 256;
 }

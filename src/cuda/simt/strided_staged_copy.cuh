@@ -7,8 +7,8 @@
 
 namespace tconv::cuda::simt {
 
-// Copies to shared memory, from compute capability 8.0 on without waiting for them: of an element, zero where
-// it is not there, and of a vector.
+// Copies to shared memory, of an element (zero if it does not exist) and of a vector. From compute capability
+// 8.0 on they are asynchronous.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 __device__ __forceinline__ void copy_element(float* to, const float* from, bool there) {
   ptx::copy_async4(static_cast<uint32_t>(__cvta_generic_to_shared(to)), from, there);
@@ -16,7 +16,7 @@ __device__ __forceinline__ void copy_element(float* to, const float* from, bool 
 __device__ __forceinline__ void end_copies() {
   ptx::copy_async_commit();
 }
-// Until no more than so many later stages are under way.
+// Waits until at most that many later stages are under way.
 __device__ __forceinline__ void wait_for_stage(int later) {
   if (later >= 2) {
     ptx::copy_async_wait<2>();
@@ -87,7 +87,7 @@ struct StridedCopy {
   }
 };
 
-// The windows of `count` channels as they lie in memory: a warp a channel.
+// The windows of `count` channels as they lie in memory: one warp per channel.
 __device__ __forceinline__ void stage_rows(const StridedStagedParams& p, const StridedBlock& block, float* to,
                                            int64_t co, int count) {
   const int lane = static_cast<int>(threadIdx.x) % 32, warps = static_cast<int>(blockDim.x) / 32;

@@ -15,8 +15,8 @@ using core::Problem;
 
 namespace {
 
-// Microseconds of an H200, fitted to all tiles of 60 random layers. On 75 others the plans that it takes are
-// within 16% for half of them.
+// Microseconds on an H200, fitted to all tiles of 60 random layers. For half of 75 others, the predicted time
+// of the chosen plan is within 16%.
 struct Rates {
   double launch = 2.73;
   double product = 1.16e-4, load = 4.2e-4;  // of a warp's term
@@ -25,7 +25,7 @@ struct Rates {
   double chain_term = 0.0114, chain_product = 1.65e-3, chain_chunk = 2.5;  // what waits in a block
   double chain_block = 0.12, chain_sum = 0.033;
   double memory = 1.47;
-  double searched = 1.07;  // of all: plans that a search takes are underestimated
+  double searched = 1.07;  // of all: a search prefers plans whose time is underestimated
 } constexpr kRates;
 
 // How much longer an SM's multiply-adds take than those of an H200.
@@ -47,7 +47,7 @@ StridedWork strided_staged_work(const Problem& p, const StridedStagedConfig& c, 
                                                  strided_most_threads(c.tile.sums()) / c.threads(),
                                              device.shared_per_sm / (c.shared_bytes + 1024)));
   const double each = blocks / sms;
-  // Blocks of the busiest SM, where few are under way at once.
+  // Blocks of the busiest SM if few run at once.
   const double busiest = each <= static_cast<double>(fit) ? std::ceil(each) : each + 0.5;
   const double terms = busiest * static_cast<double>(c.warps_p * c.warps_r) * depth * taps;
   StridedWork w;

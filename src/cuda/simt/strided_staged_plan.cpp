@@ -19,7 +19,8 @@ namespace {
 constexpr int64_t kMostSharedBytes = 96 * 1024;
 constexpr int64_t kBlockReserve = 1024;  // shared memory that a block takes beside its own
 
-// Lanes of a channel's copy for which threads wait least; a warp's, or a multiple of it that divides them.
+// How many lanes copy a channel, so that threads wait least: a warp, or a multiple of one that divides the
+// block's threads.
 int64_t copy_lanes(const StridedStagedConfig& c) {
   int64_t best = 32, least = INT64_MAX;
   for (int64_t lanes = 32; lanes <= c.threads(); lanes += 32) {
@@ -31,7 +32,7 @@ int64_t copy_lanes(const StridedStagedConfig& c) {
   return best;
 }
 
-// Rows of slots so far apart that lanes which copy side by side write to different banks.
+// Rows of slots lie so far apart that neighbouring lanes write to different banks.
 int64_t slot_pitch(int64_t row, int64_t slots) {
   const int64_t apart = std::max<int64_t>(1, 32 / slots) % 32;
   return slots == 1 ? row : row + ((apart - row) % 32 + 32) % 32;
@@ -40,7 +41,8 @@ int64_t slot_pitch(int64_t row, int64_t slots) {
 }  // namespace
 
 std::string strided_staged_refusal(const Problem& p, const DeviceInfo& device) {
-  // 16-bit types would wait for each copy, which registers widen: of 13 random layers one was faster.
+  // 16-bit types are widened in registers, so that each copy would be waited for: one of 13 random layers was
+  // faster.
   if (p.dtype != core::DType::f32) return "not float32";
   constexpr int64_t kCount = 1 << 12;
   if (p.k >= kCount || p.dilation >= kCount) return "taps reach far";
@@ -71,14 +73,14 @@ void set_window(StridedStagedConfig& c, const Problem& p, bool contiguous) {
 
 // Channels of a stage, and stages: false if none fit.
 bool set_stages(StridedStagedConfig& c, const Problem& p, const DeviceInfo& device) {
-  // As many blocks an SM as there are registers and blocks for share its memory.
+  // All blocks for which an SM has registers share its memory.
   const int64_t sms = std::max(1, device.sm_count), co = p.cout_per_group();
   const int64_t fit = strided_least_blocks(c.tile.sums()) * strided_most_threads(c.tile.sums()) / c.threads();
   const int64_t sharing = std::clamp<int64_t>(ceil_div(c.blocks(p), sms), 1, std::max<int64_t>(1, fit));
   const int64_t limit = std::min(kMostSharedBytes, device.shared_per_block);
   const int64_t words = std::min(limit, device.shared_per_sm / sharing - kBlockReserve) / 4;
   const int64_t channel = c.slots * c.slot_pitch + p.k * c.weight_pitch + p.k;
-  // Terms of a stage for each part of a sum: enough of them that a barrier costs little.
+  // Enough terms in a stage, for each part of a sum, that a barrier costs little.
   constexpr int64_t kLeastTerms = 40, kMostTerms = 64, kProducts = 1024;
   const int64_t terms = std::clamp<int64_t>(kProducts / c.tile.sums(), kLeastTerms, kMostTerms);
   const int64_t most = std::min(co, std::max<int64_t>(1, ceil_div(terms * c.warps_s, p.k)));

@@ -23,7 +23,7 @@ struct StagedColumn {
 template <int Count, int Apart = 16>
 struct StagedTree {
   int first = 0;     // of the lane's sums
-  bool kept = true;  // the lane's, not another's too
+  bool kept = true;  // false if another lane stores the same sum
 
   __device__ __forceinline__ StagedTree(float* v, int lane) {
     const bool upper = (lane & Apart) != 0;
@@ -63,7 +63,7 @@ class StagedSums {
     for (int c = 0; c < C; ++c) {
       const StagedColumn column(p, block.column0 + column_ + c);
       const StagedDivision ahead((column.tap - block.tap0) * p.dilation, p.by_stride);
-      // A column beyond the last multiplies what another does, and is not stored.
+      // A column beyond the last repeats the work of another one, and is not stored.
       const int place = (column.co - block.co0) * p.cout_pitch + ahead.rest * p.phase_pitch + ahead.quotient;
       offset_[c] = column.valid ? place * static_cast<int>(sizeof(float)) : 0;
     }
@@ -177,8 +177,8 @@ class StagedSums {
   int slice_, row_, column_, lane_place_;
 };
 
-// Adds a split's chunks, each on its way while the one before is multiplied. inside: without products of what
-// lies outside.
+// Adds up a split's chunks; each is copied while the one before is multiplied. inside: leaves out products of
+// what lies outside.
 template <int R, int C>
 __device__ __forceinline__ void staged_add(const StagedParams& p, const StagedBlock& block, bool inside,
                                            float* buffers, StagedSums<R, C>& sums) {

@@ -16,8 +16,8 @@
 // need tiles of 64 x 32 and dy once for each tap in shared memory; positions side by side in a lane (wide
 // loads) do not align with taps.
 //
-// What lies outside of x or dy is staged as zero and multiplied. Only an infinity or NaN on the other side
-// shows: a block whose sums have a NaN adds again, leaving those products out.
+// What lies outside x or dy is staged as zero and multiplied. That matters only if the other operand is an
+// infinity or NaN: a block whose sums have a NaN adds them again without those products.
 //
 // float32 alone: loads of 16 bits and their widening took twice as long as tensor cores do.
 #pragma once
@@ -64,7 +64,7 @@ struct StagedParams {
   int row_warps, column_warps, slices, rows, columns, couts, taps;
   int segment_log2, chunk_segments, runs;  // of a chunk: its positions are runs * kStagedRun
   int phases, window;                      // a segment's places in dy
-  // Who moves x and dy to shared memory: crews that share rows or channels.
+  // Crews of threads that copy x and dy to shared memory; they share rows or channels.
   int x_crews, x_warps, dy_crews, dy_threads;
   int segment_pitch, phase_pitch, cout_pitch, buffer_words;
   Divisor by_tiles, by_column_tiles, by_row_tiles, by_sample_segments, by_stride, by_window;
@@ -95,7 +95,7 @@ StagedPlan staged_plan(const core::Problem&, const core::DeviceInfo&);
 // Of a plan: blocks that an SM holds at once, and seconds that are predicted.
 int64_t staged_resident(const StagedPlan&, const core::DeviceInfo&);
 double staged_seconds(const StagedPlan&, const core::Problem&, const core::DeviceInfo&);
-// Its time is not below this.
+// A lower bound of a plan's time, without a search.
 double staged_least_seconds(const core::Problem&, const core::DeviceInfo&);
 // Of a thread's tile, and warps that share dy (row_warps) or x (column_warps).
 struct StagedConfig {

@@ -6,7 +6,7 @@
 
 namespace tconv::cuda::simt {
 
-// A number by a divisor: what it gives, and what is left.
+// Quotient and remainder.
 struct StagedDivision {
   int quotient, rest;
 
@@ -51,7 +51,7 @@ struct StagedSegment {
   }
 };
 
-// A position of a chunk: of which segment, and which of the sample.
+// A position of a chunk: its segment, and its place in the sample.
 struct StagedPosition {
   int n, i;
   bool valid;
@@ -64,7 +64,7 @@ struct StagedPosition {
   }
 };
 
-// From compute capability 8.0 on, copies to shared memory do not wait.
+// From compute capability 8.0 on, copies to shared memory are asynchronous.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 __device__ __forceinline__ void staged_copy(float* to, const float* from, bool there) {
   ptx::copy_async4(ptx::shared_address(to), from, there);
@@ -72,7 +72,7 @@ __device__ __forceinline__ void staged_copy(float* to, const float* from, bool t
 __device__ __forceinline__ void staged_commit() {
   ptx::copy_async_commit();
 }
-// Until at most the chunk committed last is under way.
+// Waits until at most the last committed chunk is under way.
 __device__ __forceinline__ void staged_wait() {
   ptx::copy_async_wait<1>();
 }
@@ -84,7 +84,7 @@ __device__ __forceinline__ void staged_commit() {}
 __device__ __forceinline__ void staged_wait() {}
 #endif
 
-// A lane's elements of Count channels, zero from the `there`-th on.
+// A lane's elements of Count channels; those from `there` on are zero.
 template <int Count>
 __device__ __forceinline__ void staged_move(float* to, int to_step, const float* from, int64_t from_step,
                                             int there) {

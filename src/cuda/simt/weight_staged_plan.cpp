@@ -58,7 +58,7 @@ void set_chunk(StagedParams& k, const Problem& p, const Reach& reach, int runs, 
   k.chunk_segments = runs * kStagedRun >> log2;
   k.window = static_cast<int>(p.stride * (segment - 1) + reach.places + 1);
   k.segment_pitch = static_cast<int>(segment + reach.elements);
-  // Stores of neighbouring places, which lie in `stride` phases, meet other banks.
+  // Neighbouring places lie in `stride` phases, and are stored to different banks.
   const int apart = (31 + k.stride) / std::min(k.stride, 32);
   const int words =
       static_cast<int>(std::min<int64_t>(kStagedReach, int64_t{k.chunk_segments} * k.segment_pitch));
@@ -114,7 +114,7 @@ bool cut_chunks(StagedParams& k, const Problem& p, int64_t wanted, int64_t most)
   return true;
 }
 
-// Who moves what: weight_staged_chunk.cuh.
+// Which threads copy which parts of a chunk (weight_staged_chunk.cuh).
 void set_crews(StagedParams& k, int threads, int tile_rows) {
   const int warps = threads / 32, steps = 2 * k.runs;
   k.x_warps = std::min(warps, steps);
