@@ -12,6 +12,7 @@
 //
 #include "hwy/foreach_target.h"
 //
+#include "cpu/simd/lanes-inl.hpp"
 #include "cpu/simd/tiles-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -29,11 +30,6 @@ constexpr int kTileRows = 2;
 template <class T>
 constexpr bool kMaskedRests = !HWY_MEM_OPS_MIGHT_FAULT && std::is_same_v<T, Accumulator<T>>;
 
-template <int N>
-constexpr int kLog2 = 1 + kLog2<N / 2>;
-template <>
-inline constexpr int kLog2<1> = 0;
-
 // Some rows of weights and some columns of X.
 template <class T, class A>
 struct Tile {
@@ -46,24 +42,6 @@ struct Tile {
   A* sums;              // [row][columns]
   int64_t sums_pitch;
 };
-
-// Adds neighbouring lanes of N vectors, two vectors into one: after log2(lanes) turns, lane i of the result
-// is the sum of all lanes of vector i. Two vectors take three instructions, and the last turns have few
-// vectors.
-template <int kTurns, int N, class D, class V = hn::Vec<D>>
-HWY_INLINE void AddLanes([[maybe_unused]] D d, [[maybe_unused]] V* HWY_RESTRICT v) {
-#if HWY_TARGET != HWY_SCALAR
-  if constexpr (kTurns > 0) {
-    constexpr int kHalf = (N + 1) / 2;
-#pragma GCC unroll 16
-    for (int i = 0; i < kHalf; ++i) {
-      const V low = v[2 * i], high = 2 * i + 1 < N ? v[2 * i + 1] : low;
-      v[i] = hn::Add(hn::ConcatEven(d, high, low), hn::ConcatOdd(d, high, low));
-    }
-    AddLanes<kTurns - 1, kHalf>(d, v);
-  }
-#endif
-}
 
 // sums[row][column] += the products along the depth.
 template <int kTileRowsUsed, int kColumnsUsed, class T, class A>
@@ -102,7 +80,7 @@ HWY_NOINLINE void AddDots(const Tile<T, A>& t) {
     step([&](int r) HWY_ATTR { return hn::LoadU(d, t.tails + r * kPad); }, t.x + t.whole);
   }
   constexpr int kSums = kTileRowsUsed * kColumnsUsed, kLanes = static_cast<int>(hn::MaxLanes(d));
-  AddLanes<kLog2<kLanes>, kSums>(d, &sums[0][0]);
+  simd::HWY_NAMESPACE::AddLanes<kSums>(d, &sums[0][0]);
   A out[(kSums + kLanes - 1) / kLanes * kLanes];
 #pragma GCC unroll 8
   for (int i = 0; i < kSums; i += kLanes) hn::StoreU((&sums[0][0])[i / kLanes], d, out + i);

@@ -6,6 +6,7 @@
 #define TCONV_WEIGHT_DOTS_INL
 #endif
 
+#include "cpu/simd/lanes-inl.hpp"
 #include "cpu/simd/targets.hpp"
 #include "cpu/weight/contract.hpp"
 #include "hwy/highway.h"
@@ -18,6 +19,17 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class A>
 struct Columns {
   const A* at[kTileColumns];
+};
+
+// Rows of x, `line` apart, of which the first `whole` columns lie there. The next 16, zeros where there are
+// none, are the rows of `tail`, unless it is null.
+template <class A>
+struct Rows {
+  const A* first;
+  int64_t line, whole;
+  const A* tail;
+
+  Rows from(int64_t row) const { return {first + row * line, line, whole, tail ? tail + 16 * row : nullptr}; }
 };
 
 // Named members rather than an array: compilers keep these in registers.
@@ -42,50 +54,58 @@ HWY_INLINE void AddProducts(Six<D>& sums, hn::Vec<D> x, const Six<D>& y) {
   sums.v5 = hn::MulAdd(x, y.v5, sums.v5);
 }
 
-template <class D>
-HWY_INLINE void AddLanes(D d, const Six<D>& sums, double* totals) {
-  totals[0] += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sums.v0)));
-  totals[1] += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sums.v1)));
-  totals[2] += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sums.v2)));
-  totals[3] += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sums.v3)));
-  totals[4] += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sums.v4)));
-  totals[5] += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sums.v5)));
+// totals[row][column] += the sums over the lanes of `sums`.
+template <int kTileRows, class D, class A = hn::TFromD<D>>
+HWY_INLINE void AddLanes(D d, const Six<D> (&sums)[kTileRows], double (*totals)[kTileColumns]) {
+  constexpr int kSums = kTileRows * kTileColumns, kLanes = static_cast<int>(hn::MaxLanes(d));
+  hn::Vec<D> v[kSums];
+#pragma GCC unroll 4
+  for (int r = 0; r < kTileRows; ++r) {
+    const Six<D>& s = sums[r];
+    hn::Vec<D>* const row = v + r * kTileColumns;
+    row[0] = s.v0, row[1] = s.v1, row[2] = s.v2, row[3] = s.v3, row[4] = s.v4, row[5] = s.v5;
+  }
+  simd::HWY_NAMESPACE::AddLanes<kSums>(d, v);
+  A out[(kSums + kLanes - 1) / kLanes * kLanes];
+#pragma GCC unroll 32
+  for (int i = 0; i < kSums; i += kLanes) hn::StoreU(v[i / kLanes], d, out + i);
+#pragma GCC unroll 32
+  for (int i = 0; i < kSums; ++i) totals[i / kTileColumns][i % kTileColumns] += static_cast<double>(out[i]);
 }
 
-// totals[row][column] += the sums over `count` places, a multiple of 16; rows of x lie x_line apart.
+// totals[row][column] += the sums over the columns of x, multiples of 16.
 template <int kTileRows, class A>
-HWY_NOINLINE void AddDots(const A* HWY_RESTRICT x, int64_t x_line, const Columns<A>& y, int64_t count,
-                          double (*totals)[kTileColumns]) {
+HWY_NOINLINE void AddDots(const Rows<A>& x, const Columns<A>& y, double (*totals)[kTileColumns]) {
   using D = hn::ScalableTag<A>;
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   Six<D> s0 = Zeros(d), s1 = Zeros(d), s2 = Zeros(d), s3 = Zeros(d);
   const A *y0 = y.at[0], *y1 = y.at[1], *y2 = y.at[2], *y3 = y.at[3], *y4 = y.at[4], *y5 = y.at[5];
-  for (int64_t i = 0; i < count; i += lanes) {
+  const auto add = [&](int64_t i, const A* HWY_RESTRICT from, int64_t line) HWY_ATTR {
     const Six<D> in{hn::LoadU(d, y0 + i), hn::LoadU(d, y1 + i), hn::LoadU(d, y2 + i),
                     hn::LoadU(d, y3 + i), hn::LoadU(d, y4 + i), hn::LoadU(d, y5 + i)};
-    AddProducts(s0, hn::LoadU(d, x + i), in);
-    if constexpr (kTileRows > 1) AddProducts(s1, hn::LoadU(d, x + x_line + i), in);
+    AddProducts(s0, hn::LoadU(d, from), in);
+    if constexpr (kTileRows > 1) AddProducts(s1, hn::LoadU(d, from + line), in);
     if constexpr (kTileRows > 2) {
-      AddProducts(s2, hn::LoadU(d, x + 2 * x_line + i), in);
-      AddProducts(s3, hn::LoadU(d, x + 3 * x_line + i), in);
+      AddProducts(s2, hn::LoadU(d, from + 2 * line), in);
+      AddProducts(s3, hn::LoadU(d, from + 3 * line), in);
     }
-  }
-  AddLanes(d, s0, totals[0]);
-  if constexpr (kTileRows > 1) AddLanes(d, s1, totals[1]);
-  if constexpr (kTileRows > 2) {
-    AddLanes(d, s2, totals[2]);
-    AddLanes(d, s3, totals[3]);
-  }
+  };
+  const A* const first = x.first;
+  const int64_t whole = x.whole, line = x.line;
+  for (int64_t i = 0; i < whole; i += lanes) add(i, first + i, line);
+  for (int64_t i = 0; x.tail != nullptr && i < 16; i += lanes) add(whole + i, x.tail + i, 16);
+  if constexpr (kTileRows == 1) AddLanes<1>(d, {s0}, totals);
+  if constexpr (kTileRows == 2) AddLanes<2>(d, {s0, s1}, totals);
+  if constexpr (kTileRows == 4) AddLanes<4>(d, {s0, s1, s2, s3}, totals);
 }
 
 // rows: 4, 2 or 1.
 template <class A>
-HWY_INLINE void AddDots(int64_t rows, const A* x, int64_t x_line, const Columns<A>& y, int64_t count,
-                        double (*totals)[kTileColumns]) {
-  if (rows == 4) return AddDots<4>(x, x_line, y, count, totals);
-  if (rows == 2) return AddDots<2>(x, x_line, y, count, totals);
-  AddDots<1>(x, x_line, y, count, totals);
+HWY_INLINE void AddDots(int64_t rows, const Rows<A>& x, const Columns<A>& y, double (*totals)[kTileColumns]) {
+  if (rows == 4) return AddDots<4>(x, y, totals);
+  if (rows == 2) return AddDots<2>(x, y, totals);
+  AddDots<1>(x, y, totals);
 }
 
 #if TCONV_32_REGISTERS
