@@ -175,12 +175,13 @@ HWY_INLINE void EmitCout(const Geometry& g, const Phases<A>& p, const Segments& 
                          T* y_channel, int64_t y_sample, A* run) {
   const int64_t s = g.stride;
   if constexpr (std::is_same_v<T, A>) {
-    const Segment& first = segments.at[0];
-    const int64_t begin = s * first.q - g.padding;
     const bool no_spill = s % 4 == 0 || s <= 2 || !std::is_same_v<A, float>;
-    if (segments.count == 1 && first.count == columns && no_spill && begin >= 0 &&
-        begin + s * columns <= g.lout) {
-      return Interleave<T>(p, s, columns, y_channel + first.sample * y_sample + begin);
+    if (segments.count == 1 && no_spill) {
+      const Segment& first = segments.at[0];
+      const int64_t begin = s * first.q - g.padding;
+      if (first.count == columns && begin >= 0 && begin + s * columns <= g.lout) {
+        return Interleave<T>(p, s, columns, y_channel + first.sample * y_sample + begin);
+      }
     }
   }
   Interleave<T>(p, s, columns, run);
