@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <numeric>
 
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
@@ -150,15 +149,10 @@ std::array<int64_t, 3> row_steps(const Problem& p) {
   return p.operation == Operation::transposed ? p.x_steps() : p.y_steps();
 }
 
-int row_classes(const Problem& p) {
-  return static_cast<int>(kUnit / std::gcd(row_steps(p)[1], int64_t{kUnit}));
-}
-
 }  // namespace
 
 std::string no_turned_form(const Problem& p) {
-  constexpr int64_t kFar = int64_t{1} << 38;  // elements: steps of tensor copies are below 2^40 bytes
-  constexpr int64_t kManyPhases = 31;         // a lane knows one, and a copy brings their positions 8 times
+  constexpr int64_t kManyPhases = 31;  // a lane knows one, and a copy brings their positions 8 times
   if (size_of(p.dtype) != 2) return "not a 16-bit type";
   const auto steps = row_steps(p);
   const bool transposed = p.operation == Operation::transposed;
@@ -166,10 +160,12 @@ std::string no_turned_form(const Problem& p) {
   if (steps[2] != 1) return "positions are not neighbours";
   if (p.n > 1 && (steps[0] <= 0 || steps[0] % kUnit != 0)) return "samples begin differently behind 16 bytes";
   if (p.groups > 1 && channels * steps[1] % kUnit != 0) return "groups begin differently behind 16 bytes";
-  if (steps[0] >= kFar || steps[1] <= 0 || steps[1] * kUnit >= kFar || channels * steps[1] >= kFar) {
+  if (steps[1] <= 0) return "rows are the same or in falling order";
+  const int classes = row_classes(steps[1], kUnit);
+  if (!copies_reach(p, steps[1], std::max<int64_t>(classes, channels), steps[0])) {
     return "rows lie too far apart for tensor copies";
   }
-  if (channels < row_classes(p)) return "fewer channels than row classes";
+  if (channels < classes) return "fewer channels than row classes";
   if (transposed) return p.stride == 1 ? "" : "a transposed product of several phases";
   if (p.stride > 1 && (p.dilation != 1 || p.stride > kManyPhases)) {
     return "planes of dilated taps, or of many phases";
@@ -180,7 +176,7 @@ std::string no_turned_form(const Problem& p) {
 TransposedForm turned_form(const Problem& p) {
   TransposedForm form = transposed_form(p);
   const int64_t channels = p.operation == Operation::transposed ? p.cin_per_group() : p.cout_per_group();
-  const int classes = row_classes(p), phases = form.planes ? form.deep.phases : 1;
+  const int classes = row_classes(row_steps(p)[1], kUnit), phases = form.planes ? form.deep.phases : 1;
   const int64_t blocks = round_up(ceil_div(channels, int64_t{kUnit}), int64_t{classes});
   form.product.cin = blocks * kUnit * phases * p.groups;
   form.planes_bytes = 0;

@@ -1,6 +1,20 @@
 #include "cuda/plan/geometry.hpp"
 
+#include <numeric>
+
+#include "core/checked.hpp"
+
 namespace tconv::cuda {
+
+int row_classes(int64_t row, int vector) {
+  return static_cast<int>(vector / std::gcd(row, int64_t{vector}));
+}
+
+bool copies_reach(const core::Problem& p, int64_t row, int64_t rows, int64_t sample) {
+  constexpr int64_t kFar = int64_t{1} << 40;  // bytes: the driver takes steps below it
+  const auto element = static_cast<int64_t>(size_of(p.dtype));
+  return core::Size(row) * element * rows < kFar && (p.n == 1 || core::Size(sample) * element < kFar);
+}
 
 const core::Work& problem_work(const core::Problem& problem) {
   static thread_local core::Problem last;

@@ -69,6 +69,14 @@ void set_columns(Params& k, const core::Problem& p, const Phases& f, int tile_co
   k.partial_columns = tiles * tile_columns;
 }
 
+// Rows r with the same r modulo this begin equally far behind `vector` elements, of which a tensor copy
+// begins on a multiple. row: elements from one row to the next, more than 0.
+int row_classes(int64_t row, int vector);
+
+// Whether tensor copies can step over `rows` rows and, where there are several, from sample to sample. row,
+// sample: elements from one to the next, more than 0.
+bool copies_reach(const core::Problem& problem, int64_t row, int64_t rows, int64_t sample);
+
 // core::work_of(), kept because a search asks for it for every candidate of one problem.
 const core::Work& problem_work(const core::Problem& problem);
 

@@ -99,9 +99,7 @@ std::unique_ptr<const plan::Kernel> sm90_kernel(const core::Problem&, const core
 // gather_plan.cpp: places in shared memory for the stages of a plan; sets shared_bytes to 0 if they do not
 // not fit.
 void sm90_set_gather(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit);
-// tma_plan.cpp: rows r of x with the same r modulo this begin equally far after a 16-byte boundary.
-int sm90_row_classes(const Sm90StageParams& params, int vector);
-// Whether tensor copies can bring rows of x at all.
+// tma_plan.cpp: whether tensor copies can bring rows of x at all.
 bool sm90_copies_rows(const Sm90Plan& plan, const core::Problem& problem);
 // Whether tensor copies can bring the plan's x to the stages of a warpgroup; also finds their places.
 bool sm90_tma_takes(const Sm90Plan& plan, const core::Problem& problem);

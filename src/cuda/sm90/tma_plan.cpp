@@ -1,7 +1,6 @@
 // Part of the plan of cuda.sm90.dense: what tma_stages.cuh can take, and its places in shared memory.
 #include <algorithm>
 #include <limits>
-#include <numeric>
 
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
@@ -89,16 +88,12 @@ void set_tiles(Sm90StageParams& k, const Sm90WarpgroupTile& tile, int element) {
 
 }  // namespace
 
-int sm90_row_classes(const Sm90StageParams& k, int vector) {
-  return static_cast<int>(vector / std::gcd(k.sizes.x_step[1], int64_t{vector}));
-}
-
 bool sm90_copies_rows(const Sm90Plan& plan, const Problem& p) {
   const Sm90StageParams& k = plan.params;
   if (k.sizes.x_step[1] <= 0) return false;
   const Sm90Layout layout = sm90_layout(plan.mode, plan.config.scaled);
   const int vector = 16 / layout.element;
-  const int classes = sm90_row_classes(k, vector);
+  const int classes = row_classes(k.sizes.x_step[1], vector);
   if (p.n > 1) {
     // Samples begin on 16 bytes, or where a row would.
     const int64_t unit = classes == 1 ? vector : k.sizes.x_step[1];
@@ -106,11 +101,8 @@ bool sm90_copies_rows(const Sm90Plan& plan, const Problem& p) {
     if (core::Size(k.sizes.x_step[0] / k.sizes.x_step[1]) * p.n > std::numeric_limits<int>::max() / 2)
       return false;
   }
-  // Tensor copies take steps of fewer than 2^40 bytes.
-  constexpr int64_t kStep = int64_t{1} << 40;
-  const core::Size row = core::Size(k.sizes.x_step[1]) * layout.element;
-  if (row * std::max<int64_t>(classes, k.sizes.cin_group) >= kStep) return false;
-  if (p.n > 1 && core::Size(k.sizes.x_step[0]) * layout.element >= kStep) return false;
+  const int64_t rows = std::max<int64_t>(classes, k.sizes.cin_group);
+  if (!copies_reach(p, k.sizes.x_step[1], rows, k.sizes.x_step[0])) return false;
   return p.cin >= classes;  // otherwise a map has no rows
 }
 
@@ -120,7 +112,7 @@ bool sm90_tma_takes(const Sm90Plan& plan, const Problem& p) {
   // Its second row block would repeat the first, for nothing.
   if (k.sizes.row_blocks < sm90_tile(plan.config).row_blocks) return false;
   const Sm90Layout layout = sm90_layout(plan.mode, plan.config.scaled);
-  const int classes = sm90_row_classes(k, 16 / layout.element);
+  const int classes = row_classes(k.sizes.x_step[1], 16 / layout.element);
   const int group = tap_group_of(k, classes, layout.parts == 2);
   const int64_t positions =
       sm90_warpgroup_tile(1, group, layout.parts, layout.element).positions() + halo_of(k);
@@ -137,7 +129,7 @@ void sm90_set_tma(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit) {
   Sm90StageParams& k = plan.params;
   const Sm90Layout layout = sm90_layout(plan.mode, plan.config.scaled);
   const int element = layout.element, vector = 16 / element;
-  k.tma.row_classes = sm90_row_classes(k, vector);
+  k.tma.row_classes = row_classes(k.sizes.x_step[1], vector);
   k.tma.class_turn = static_cast<int>(k.sizes.x_step[1] % vector);
   k.tma.sample_rows = static_cast<int>(k.sizes.x_step[0] / k.sizes.x_step[1]);
   k.tma.tap_group = tap_group_of(k, k.tma.row_classes, layout.parts == 2);
