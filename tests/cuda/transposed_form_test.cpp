@@ -70,5 +70,18 @@ TEST(TransposedForm, OfATransposedProductIsItself) {
   EXPECT_NE(no_transposed_form(core::parse("gw n2 ci6 co4 l9 k3 f32").value()), "");
 }
 
+// Products of such steps would leave 63 bits.
+TEST(TransposedForm, IsNotTurnedWhereRowsLieFarApart) {
+  const auto refusal = [](const char* words) { return no_turned_form(core::parse(words).value()); };
+  EXPECT_EQ(refusal("n1 ci2 co2 l64 k3 s1 p1 xs64,64,1 bf16"), "");
+  EXPECT_NE(refusal("n1 ci4 co2 l64 k3 s1 p1 xs64,2305843009213693952,1 bf16").find("far apart"),
+            std::string::npos);
+  EXPECT_NE(refusal("n2 ci2 co2 l64 k3 s1 p1 xs4611686018427387840,64,1 bf16").find("far apart"),
+            std::string::npos);
+  // A group's rows begin where the one's before would go on, also where steps are no multiples of 8.
+  EXPECT_EQ(refusal("n1 ci16 co2 l64 k3 s1 p1 g2 xs1040,65,1 bf16"), "");
+  EXPECT_NE(refusal("n1 ci24 co2 l64 k3 s1 p1 g2 xs1560,65,1 bf16").find("groups"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace tconv::cuda

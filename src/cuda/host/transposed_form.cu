@@ -159,9 +159,9 @@ std::string no_turned_form(const Problem& p) {
   const int64_t channels = transposed ? p.cin_per_group() : p.cout_per_group();
   if (steps[2] != 1) return "positions are not neighbours";
   if (p.n > 1 && (steps[0] <= 0 || steps[0] % kUnit != 0)) return "samples begin differently behind 16 bytes";
-  if (p.groups > 1 && channels * steps[1] % kUnit != 0) return "groups begin differently behind 16 bytes";
   if (steps[1] <= 0) return "rows are the same or in falling order";
   const int classes = row_classes(steps[1], kUnit);
+  if (p.groups > 1 && channels % classes != 0) return "groups begin differently behind 16 bytes";
   if (!copies_reach(p, steps[1], std::max<int64_t>(classes, channels), steps[0])) {
     return "rows lie too far apart for tensor copies";
   }
