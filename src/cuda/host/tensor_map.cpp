@@ -3,6 +3,7 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <cstring>
 #include <string>
 
@@ -57,6 +58,14 @@ Status make_tensor_map(const TensorShape& shape, TensorMap& map) {
   static_assert(sizeof(made) == sizeof(map));
   std::memcpy(&map, &made, sizeof map);
   return {};
+}
+
+int64_t begin_on_boundary(TensorShape& shape) {
+  constexpr uintptr_t kBoundary = 16;
+  const auto late = static_cast<int64_t>(reinterpret_cast<uintptr_t>(shape.address) % kBoundary);
+  shape.address = static_cast<const std::byte*>(shape.address) - late;
+  shape.sizes[0] += late / shape.element;
+  return late / shape.element;
 }
 
 Status make_rows_map(const core::Problem& product, const void* x, const int64_t (&steps)[2], int width,

@@ -24,6 +24,10 @@ struct TensorShape {
 // runtime provides the address of its function.
 core::Status make_tensor_map(const TensorShape& shape, TensorMap& map);
 
+// For a tensor that begins anywhere: moves its address back to 16 bytes and makes its first dimension longer
+// by as many elements. Returns how many.
+int64_t begin_on_boundary(TensorShape& shape);
+
 // A map of x as a product reads it: (position, channel of a group, group, sample). A copy takes `width`
 // positions of `channels` channels. steps: elements from one sample and from one channel to the next. A
 // dimension of size one may have any step.

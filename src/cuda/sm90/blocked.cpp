@@ -110,23 +110,20 @@ class Sm90Blocked final : public plan::Kernel {
 
   // One map for each class of rows, from the 16 bytes on in which the class's first row begins.
   Status make_maps(Sm90TurnedParams& params) const {
-    constexpr int64_t kBytes = 2, kAligned = 16, kRows = 8;
+    constexpr int kBytes = 2, kRows = 8;
     Sm90RawSource& raw = params.raw;
     const int64_t classes = int64_t{1} << raw.log_classes, channels = plan_.form.deep.units.channels;
     const int64_t row = params.sizes.x_step[1] * kBytes, step = row * classes;
     const int64_t groups = plan_.form.product.groups, samples = plan_.form.product.n;
     for (int64_t i = 0; i < classes; ++i) {
-      const std::byte* first = static_cast<const std::byte*>(params.operands.x) + i * row;
-      const auto late = static_cast<int64_t>(reinterpret_cast<uintptr_t>(first) % kAligned);
-      raw.late[i] = static_cast<int32_t>(late / kBytes);
-      const Status made = make_tensor_map(
-          {first - late,
-           kBytes,
-           {plan_.form.deep.length + late / kBytes, ceil_div(channels - i, classes), groups, samples},
-           {step, groups > 1 ? row * channels : step, samples > 1 ? params.sizes.x_step[0] * kBytes : step},
-           {raw.box, kRows, 1, 1}},
-          raw.maps[i]);
-      if (!made.ok()) return made;
+      TensorShape rows{
+          static_cast<const std::byte*>(params.operands.x) + i * row,
+          kBytes,
+          {plan_.form.deep.length, ceil_div(channels - i, classes), groups, samples},
+          {step, groups > 1 ? row * channels : step, samples > 1 ? params.sizes.x_step[0] * kBytes : step},
+          {raw.box, kRows, 1, 1}};
+      raw.late[i] = static_cast<int32_t>(begin_on_boundary(rows));
+      if (const Status made = make_tensor_map(rows, raw.maps[i]); !made.ok()) return made;
     }
     return {};
   }

@@ -86,14 +86,13 @@ Status set_x_maps(Sm90TmaParams& k, const Problem& p, int channels) {
   const int64_t element = static_cast<int64_t>(core::size_of(p.dtype)), row = k.sizes.x_step[1] * element;
   const int64_t rows = (p.n - 1) * k.source.sample_rows + p.cin, step = row * classes;
   for (int m = 0; m < classes; ++m) {
-    const int64_t behind = m * row % 16;
-    const Status made = make_tensor_map({static_cast<const std::byte*>(k.operands.x) + m * row - behind,
-                                         static_cast<int>(element),
-                                         {p.l + behind / element, ceil_div(rows - m, int64_t{classes}), 1, 1},
-                                         {step, step, step},
-                                         {k.source.width, channels / classes, 1, 1}},
-                                        k.source.maps[m]);
-    if (!made.ok()) return made;
+    TensorShape shape{static_cast<const std::byte*>(k.operands.x) + m * row,
+                      static_cast<int>(element),
+                      {p.l, ceil_div(rows - m, int64_t{classes}), 1, 1},
+                      {step, step, step},
+                      {k.source.width, channels / classes, 1, 1}};
+    begin_on_boundary(shape);
+    if (const Status made = make_tensor_map(shape, k.source.maps[m]); !made.ok()) return made;
   }
   return {};
 }
