@@ -166,6 +166,8 @@ std::string no_turned_form(const Problem& p) {
     return "rows lie too far apart for tensor copies";
   }
   if (channels < classes) return "fewer channels than row classes";
+  // With phases of y, passes of the writer bind: n16 ci64 co32 l64000 k4 s2 takes 155 us turned, and 106 with
+  // cuda.sm90.dense.
   if (transposed) return p.stride == 1 ? "" : "a transposed product of several phases";
   if (p.stride > 1 && (p.dilation != 1 || p.stride > kManyPhases)) {
     return "planes of dilated taps, or of many phases";

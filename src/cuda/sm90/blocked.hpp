@@ -63,8 +63,8 @@ struct Sm90RawSource {
   int stride, phases, padding;
   Divisor stride_div;
   int blocks, chunk_units;  // channel blocks of a chunk; its units, a phase of a block each
-  // A warp takes 8 positions of 4 rows at once, of a period of matrices of 8 positions that is a multiple of
-  // the stride. Columns of a period; periods of a box.
+  // A warp turns four matrices of 8 channels x 8 positions at once, out of a period of matrices: a multiple
+  // of the stride, after which a lane has the same phase again. Columns of a period; periods of a box.
   int period, period_columns, turns;
   // Boxes of a channel block, also rounded up to whole shares; a box's positions, their columns, and those of
   // a copy: an odd number of 8, so that rows lie in other banks each.

@@ -38,12 +38,12 @@ int period_of(int stride) {
 bool sm90_turns(const Sm90BlockedPlan& plan) {
   const Sm90StageParams& k = plan.main.params;
   const DeepTaps& deep = plan.form.deep;
-  // With phases of y, passes of the writer bind: n16 ci64 co32 l64000 k4 s2 takes 155 us, with
-  // cuda.sm90.dense 106. With one tap at stride 1 the warps that turn bind: n8 ci128 co128 l128000 k1 takes
-  // 191 us, with cuda.sm90.dense 138.
-  const bool units = kSm90Blocks % deep.phases == 0;
-  return !plan.main.config.folded && (plan.form.planes || plan.form.product.k > 1) &&
-         (k.gather.tap_groups == 1 || units);
+  // With one tap at stride 1 the warps that turn bind: n8 ci128 co128 l128000 k1 takes 191 us, with
+  // cuda.sm90.dense 138.
+  const bool enough_taps = plan.form.planes || plan.form.product.k > 1;
+  // Several groups of taps take a chunk by turns, so it must then be one slab.
+  const bool chunk_is_slab = kSm90Blocks % deep.phases == 0;
+  return !plan.main.config.folded && enough_taps && (k.gather.tap_groups == 1 || chunk_is_slab);
 }
 
 void sm90_set_turned(Sm90BlockedPlan& plan, const Problem& asked) {
