@@ -129,15 +129,20 @@ class StraightWriter {
                 : uint4{words[0][0], words[0][1], first, second};
   }
 
+  // The lane's vector of the kChunks chunks from j on.
+  __device__ uint4 vector_of(const Sums& sums, int j, int half, const RowEpilogue<S>& epilogue) const {
+    uint2 pairs[kChunks];
+#pragma unroll
+    for (int q = 0; q < kChunks; ++q) pairs[q] = pair(sums, j + q, half, epilogue);
+    return vector(pairs);
+  }
+
   __device__ void store_vectors(const Sums& sums, int half, const Place& first, T* y, bool there,
                                 const RowEpilogue<S>& epilogue) const {
     const int chunk = lane_ % kChunks, inner = sizeof(T) == 4 ? lane_ % 4 / 2 * kVector : 0;
 #pragma unroll
     for (int j = 0; j < S::kN / 8; j += kChunks) {
-      uint2 pairs[kChunks];
-#pragma unroll
-      for (int q = 0; q < kChunks; ++q) pairs[q] = pair(sums, j + q, half, epilogue);
-      const uint4 v = vector(pairs);
+      const uint4 v = vector_of(sums, j, half, epilogue);
       const Outputs at = outputs_at(first, 8 * (j + chunk));
       if (!there || !at.there) continue;
       const uintptr_t to = reinterpret_cast<uintptr_t>(y + at.at + inner);
@@ -166,10 +171,7 @@ class StraightWriter {
     uint4 previous = {0, 0, 0, 0};
 #pragma unroll
     for (int j = 0; j < S::kN / 8; j += kChunks) {
-      uint2 pairs[kChunks];
-#pragma unroll
-      for (int q = 0; q < kChunks; ++q) pairs[q] = pair(sums, j + q, half, epilogue);
-      const uint4 v = vector(pairs);
+      const uint4 v = vector_of(sums, j, half, epilogue);
       // Component by component: of the whole struct, the choice would go through local memory.
       const bool last = t == 3;
       const uint4 left = moved({last ? previous.x : v.x, last ? previous.y : v.y, last ? previous.z : v.z,
