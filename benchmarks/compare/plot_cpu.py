@@ -3,11 +3,7 @@
     python benchmarks/compare/plot_cpu.py benchmarks/results/torch_cpu_draw.json docs/images/cpu_draw.png
 """
 
-import argparse
-import json
-from pathlib import Path
-
-from plot_axes import against_floor, plt
+from plot_axes import against_floor, arguments, plt
 
 
 def scatter(axis, rows, value, label):
@@ -19,11 +15,7 @@ def scatter(axis, rows, value, label):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("results")
-    parser.add_argument("picture", type=Path)
-    options = parser.parse_args()
-    result = json.loads(Path(options.results).read_text())
+    result, picture = arguments(__doc__, "picture")
     threads = sorted({row["threads"] for row in result["rows"]})
     figure, axes = plt.subplots(len(threads), 2, figsize=(12, 4.5 * len(threads)), squeeze=False)
     for line, count in zip(axes, threads):
@@ -32,7 +24,7 @@ def main():
         scatter(line[1], rows, "share", "floor / time of the kernel")
     figure.suptitle(f"{result['operation']}: {result['machine']}, {result['date']}", fontsize=9)
     figure.tight_layout()
-    figure.savefig(options.picture, dpi=110)
+    figure.savefig(picture, dpi=110)
 
 
 if __name__ == "__main__":

@@ -3,11 +3,7 @@
     python benchmarks/compare/plot_cuda.py benchmarks/results/torch_cuda.json docs/images
 """
 
-import argparse
-import json
-from pathlib import Path
-
-from plot_axes import against_floor, plt
+from plot_axes import against_floor, arguments, plt
 
 COLORS = {"ieee": "#1f5fa8", "tf32": "#c7641a"}
 
@@ -56,15 +52,11 @@ def roofline(rows, path, result):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("results")
-    parser.add_argument("folder", type=Path)
-    options = parser.parse_args()
-    result = json.loads(Path(options.results).read_text())
+    result, folder = arguments(__doc__, "folder")
     rows = [row for row in result["rows"] if "ratio" in row]
-    options.folder.mkdir(parents=True, exist_ok=True)
-    ratios(rows, options.folder / "cuda_ratio.png", result)
-    roofline(rows, options.folder / "cuda_roofline.png", result)
+    folder.mkdir(parents=True, exist_ok=True)
+    ratios(rows, folder / "cuda_ratio.png", result)
+    roofline(rows, folder / "cuda_roofline.png", result)
 
 
 if __name__ == "__main__":
