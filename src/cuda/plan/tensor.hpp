@@ -21,6 +21,16 @@ V by_arithmetic(Arithmetic arithmetic, V tf32, V ieee, V f16, V bf16, V f64 = {}
   const V all[] = {tf32, ieee, f16, bf16, f64};
   return all[static_cast<int>(arithmetic)];
 }
+// Of a family that refuses ieee too.
+template <class V>
+V by_arithmetic(Arithmetic arithmetic, V tf32, V f16, V bf16) {
+  return by_arithmetic(arithmetic, tf32, V{}, f16, bf16);
+}
+
+// Why mma.sync cannot run on a device, or "".
+inline std::string no_mma(const core::DeviceInfo& device) {
+  return device.sm < 80 ? "compute capability below 8.0: no tf32 or bfloat16 tensor cores" : "";
+}
 
 // Whether x, the arithmetic and every count that the kernels keep in 32 bits are suitable.
 plan::Support tensor_supports(const core::Problem& problem);

@@ -84,7 +84,7 @@ class Sm80Dense final : public FormKernel<Sm80Plan> {
 Support supports(const Problem& asked, const core::DeviceInfo& device, const plan::PlanOptions& options) {
   if (std::string words = no_transposed_form(asked); !words.empty()) return Support::no(std::move(words));
   const Problem p = transposed_form(asked).product;
-  if (device.sm < 80) return Support::no("compute capability below 8.0: no tf32 or bfloat16 tensor cores");
+  if (std::string words = no_mma(device); !words.empty()) return Support::no(std::move(words));
   Support takes = tensor_supports(p);
   if (!takes.ok || options.force_kernel == kSm80Dense.name) return takes;
   return supports_choice(kSm80Dense, asked, device, options);

@@ -23,7 +23,7 @@ inline int64_t boundary_of(std::initializer_list<int64_t> numbers) {
 
 // Why mma.sync cannot take the problem's dtype here, or "".
 inline std::string no_mma(const core::Problem& p, const core::DeviceInfo& d) {
-  if (d.sm < 80) return "compute capability below 8.0: no tf32 or bfloat16 tensor cores";
+  if (std::string words = no_mma(d); !words.empty()) return words;
   if (p.dtype == core::DType::f64) return "dtype f64: this kernel is for float32 and 16-bit types";
   return "";
 }

@@ -25,12 +25,10 @@ WeightCopy copy_of(const Problem& p, const void* x) {
   return places % 4 == 0 ? WeightCopy::words : WeightCopy::elements;
 }
 
-class Sm80Weight final : public plan::Kernel {
+class Sm80Weight final : public WeightKernel<WeightPlan> {
  public:
   Sm80Weight(const Problem& problem, const core::DeviceInfo& device, const WeightPlan& plan)
-      : problem_(problem),
-        device_(device),
-        plan_(plan),
+      : WeightKernel(problem, device, plan),
         functions_(
             by_arithmetic(plan.mode, weight_tf32, weight_ieee, weight_f16, weight_bf16, weight_f64)()) {}
 
@@ -40,7 +38,6 @@ class Sm80Weight final : public plan::Kernel {
   std::string where(int64_t element) const override {
     return weight_where(plan_.params, kWeightTileTable[plan_.config.tile].rows(), problem_, element);
   }
-  double predicted_ms() const override { return 1e3 * plan_.cost.total; }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
     const Launcher launcher(kSm80Weight.name, problem_, device_, context);
@@ -60,9 +57,6 @@ class Sm80Weight final : public plan::Kernel {
   }
 
  private:
-  Problem problem_;
-  core::DeviceInfo device_;
-  WeightPlan plan_;
   WeightFunctions functions_;
 };
 
@@ -85,12 +79,8 @@ std::vector<plan::StageLine> Sm80Weight::stages() const {
 }
 
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
-  if (std::string other = plan::other_operation(p, core::Operation::weight); !other.empty()) {
-    return Support::no(std::move(other));
-  }
-  if (device.sm < 80) return Support::no("compute capability below 8.0: no tf32 or bfloat16 tensor cores");
-  Support takes = weight_supports(p);
-  if (!takes.ok) return takes;
+  if (Support runs = weight_runs(p, no_mma(device)); !runs.ok) return runs;
+  if (Support takes = weight_supports(p); !takes.ok) return takes;
   return supports_searched(
       kSm80Weight, p, device, options, [&] { return weight_search(p, device).blocks > 0; },
       "no stage fits in shared memory");

@@ -78,21 +78,11 @@ WeightPlan without_splits(const WeightPlan& sized, const Problem& p, const core:
   return plan;
 }
 
-// Keeps the plan with the cheapest number of splits, of those that fit.
-void try_splits(WeightPlan& best, WeightPlan plan, const core::DeviceInfo& device) {
+void try_splits(WeightPlan& best, const WeightPlan& plan, const core::DeviceInfo& device) {
   const WeightTile& tile = kWeightTileTable[plan.config.tile];
   const WeightStageCost stage = weight_stage_cost(plan, device, tile);
-  const int64_t tiles = plan.params.tiles;
-  int last = 0;
-  for (int turn = 0; turn <= 3; ++turn) {
-    const int64_t wanted = turn == 0 ? 1 : int64_t{device.sm_count} * turn / tiles;
-    plan.config.splits = static_cast<int>(std::clamp<int64_t>(wanted, 1, 4096));
-    if (plan.config.splits == last) continue;
-    last = plan.config.splits;
-    set_splits(plan, device, tile, stage);
-    if (plan.part_bytes > int64_t{1} << 30) continue;
-    if (best.blocks == 0 || plan.cost.total < best.cost.total) best = plan;
-  }
+  try_weight_splits(best, plan, plan.params.tiles, device,
+                    [&](WeightPlan& split) { set_splits(split, device, tile, stage); });
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The configuration of cuda.sm80.weight and the cost model that chooses it. Pure functions; no CUDA here.
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <string>
 
@@ -70,6 +71,46 @@ std::string weight_where(const WeightParams&, int tile_rows, const core::Problem
 core::Status sum_weight_parts(const Launcher& launcher, void (*kernel)(WeightSumParams),
                               WeightSumParams params, const plan::Operands& operands,
                               const plan::RunContext& context);
+
+// What the kernels of the tensor cores have in common. Plan: has cost.
+template <class Plan>
+class WeightKernel : public plan::Kernel {
+ public:
+  WeightKernel(const core::Problem& problem, const core::DeviceInfo& device, const Plan& plan)
+      : problem_(problem), device_(device), plan_(plan) {}
+  double predicted_ms() const override { return 1e3 * plan_.cost.total; }
+
+ protected:
+  core::Problem problem_;
+  core::DeviceInfo device_;
+  Plan plan_;
+};
+
+// What an entry asks first; no_device: why its kernel cannot run on the device, or "".
+inline plan::Support weight_runs(const core::Problem& p, std::string no_device) {
+  if (std::string other = plan::other_operation(p, core::Operation::weight); !other.empty()) {
+    return plan::Support::no(std::move(other));
+  }
+  return no_device.empty() ? plan::Support::yes() : plan::Support::no(std::move(no_device));
+}
+
+// Keeps the plan with the cheapest number of splits, of those that fit. set_splits(plan) follows from
+// plan.config.splits.
+template <class Plan, class SetSplits>
+void try_weight_splits(Plan& best, Plan plan, int64_t tiles, const core::DeviceInfo& device,
+                       const SetSplits& set_splits) {
+  constexpr int64_t kMostSplits = 4096, kMostPartBytes = int64_t{1} << 30;
+  int last = 0;
+  for (int turn = 0; turn <= 3; ++turn) {
+    const int64_t wanted = turn == 0 ? 1 : int64_t{device.sm_count} * turn / tiles;
+    plan.config.splits = static_cast<int>(std::clamp<int64_t>(wanted, 1, kMostSplits));
+    if (plan.config.splits == last) continue;
+    last = plan.config.splits;
+    set_splits(plan);
+    if (plan.part_bytes > kMostPartBytes) continue;
+    if (best.blocks == 0 || plan.cost.total < best.cost.total) best = plan;
+  }
+}
 
 // The answer of an entry whose kernel can compute a weight gradient. The choice comes first: fits() searches,
 // so it is called only if this kernel may be the fastest.

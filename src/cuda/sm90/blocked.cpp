@@ -20,11 +20,6 @@ using core::Problem;
 using core::Status;
 using plan::Support;
 
-Sm90BlockedFunctions functions_of(Arithmetic mode) {
-  if (mode == Arithmetic::f16) return sm90_blocked_f16();
-  return mode == Arithmetic::bf16 ? sm90_blocked_bf16() : sm90_blocked_tf32();
-}
-
 class Sm90Blocked final : public plan::Kernel {
  public:
   Sm90Blocked(const Problem& problem, const core::DeviceInfo& device, const Sm90BlockedPlan& plan)
@@ -32,7 +27,7 @@ class Sm90Blocked final : public plan::Kernel {
         device_(device),
         plan_(plan),
         packing_(sm90_packing(plan.form.product, plan.main.mode, false)),
-        functions_(functions_of(plan.main.mode)) {}
+        functions_(by_arithmetic(plan.main.mode, sm90_blocked_tf32, sm90_blocked_f16, sm90_blocked_bf16)()) {}
 
   std::size_t packed_bytes() const override { return static_cast<std::size_t>(packing_.bytes); }
   std::string pack_key() const override {

@@ -19,16 +19,6 @@ using core::Problem;
 using core::Status;
 using plan::Support;
 
-Sm90WeightFunctions functions_of(Arithmetic mode) {
-  if (mode == Arithmetic::f16) return sm90_weight_f16();
-  return mode == Arithmetic::bf16 ? sm90_weight_bf16() : sm90_weight_tf32();
-}
-
-WeightFunctions sums_of(Arithmetic mode) {
-  if (mode == Arithmetic::f16) return weight_f16();
-  return mode == Arithmetic::bf16 ? weight_bf16() : weight_tf32();
-}
-
 // x as (L, Cin, N), in boxes of 128 bytes of positions. A dimension of one has any step.
 Status set_map(Sm90WeightParams& params, const Problem& p) {
   const auto element = static_cast<int64_t>(size_of(p.dtype));
@@ -44,10 +34,12 @@ Status set_map(Sm90WeightParams& params, const Problem& p) {
                          params.map);
 }
 
-class Kernel final : public plan::Kernel {
+class Kernel final : public WeightKernel<Sm90WeightPlan> {
  public:
   Kernel(const Problem& problem, const core::DeviceInfo& device, const Sm90WeightPlan& plan)
-      : problem_(problem), device_(device), plan_(plan), functions_(functions_of(plan.mode)) {}
+      : WeightKernel(problem, device, plan),
+        functions_(by_arithmetic(plan.mode, sm90_weight_tf32, sm90_weight_f16, sm90_weight_bf16)()),
+        sums_(by_arithmetic(plan.mode, weight_tf32, weight_f16, weight_bf16)()) {}
 
   std::size_t workspace_bytes() const override { return static_cast<std::size_t>(plan_.part_bytes); }
   std::string describe() const override { return cuda::describe(plan_); }
@@ -55,7 +47,6 @@ class Kernel final : public plan::Kernel {
   std::string where(int64_t element) const override {
     return weight_where(plan_.params.k, kSm90WeightShapeTable[plan_.config.shape].columns, problem_, element);
   }
-  double predicted_ms() const override { return 1e3 * plan_.cost.total; }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
     const Launcher launcher(kSm90Weight.name, problem_, device_, context);
@@ -72,15 +63,13 @@ class Kernel final : public plan::Kernel {
     status = launcher.run(functions_.shapes[plan_.config.shape],
                           {plan_.blocks, kSm90WeightThreads, plan_.shared_bytes}, params);
     if (!status.ok() || params.k.direct) return status;
-    return sum_weight_parts(launcher, sums_of(plan_.mode).sum,
-                            weight_sum_params(params.k, shape.columns, shape.rows()), operands, context);
+    return sum_weight_parts(launcher, sums_.sum, weight_sum_params(params.k, shape.columns, shape.rows()),
+                            operands, context);
   }
 
  private:
-  Problem problem_;
-  core::DeviceInfo device_;
-  Sm90WeightPlan plan_;
   Sm90WeightFunctions functions_;
+  WeightFunctions sums_;  // of cuda.sm80.weight, whose partial sums lie alike
 };
 
 std::vector<plan::StageLine> Kernel::stages() const {
@@ -104,10 +93,7 @@ std::vector<plan::StageLine> Kernel::stages() const {
 }
 
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
-  if (std::string other = plan::other_operation(p, core::Operation::weight); !other.empty()) {
-    return Support::no(std::move(other));
-  }
-  if (std::string words = no_wgmma(device); !words.empty()) return Support::no(std::move(words));
+  if (Support runs = weight_runs(p, no_wgmma(device)); !runs.ok) return runs;
   if (Support takes = sm90_weight_supports(p); !takes.ok) return takes;
   return supports_searched(
       kSm90Weight, p, device, options, [&] { return sm90_weight_search(p, device).blocks > 0; },

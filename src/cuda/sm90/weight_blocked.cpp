@@ -20,11 +20,6 @@ using core::Problem;
 using core::Status;
 using plan::Support;
 
-Sm90WeightBlockedFunctions functions_of(Arithmetic mode) {
-  return by_arithmetic(mode, sm90_weight_blocked_tf32, sm90_weight_blocked_ieee, sm90_weight_blocked_f16,
-                       sm90_weight_blocked_bf16)();
-}
-
 // Planes of tf32 as (position, plane, part, group), in boxes of 128 bytes of positions; those of other modes
 // as (8 bytes of a position, 8 planes, part, group).
 Status set_map(TensorMap& map, const Sm90WeightPassOperand& o, const Sm90WeightBlockedLayout& layout, int box,
@@ -40,10 +35,12 @@ Status set_map(TensorMap& map, const Sm90WeightPassOperand& o, const Sm90WeightB
                          map);
 }
 
-class Kernel final : public plan::Kernel {
+class Kernel final : public WeightKernel<Sm90WeightBlockedPlan> {
  public:
   Kernel(const Problem& problem, const core::DeviceInfo& device, const Sm90WeightBlockedPlan& plan)
-      : problem_(problem), device_(device), plan_(plan), functions_(functions_of(plan.mode)) {}
+      : WeightKernel(problem, device, plan),
+        functions_(by_arithmetic(plan.mode, sm90_weight_blocked_tf32, sm90_weight_blocked_ieee,
+                                 sm90_weight_blocked_f16, sm90_weight_blocked_bf16)()) {}
 
   std::size_t workspace_bytes() const override { return static_cast<std::size_t>(plan_.workspace_bytes()); }
   std::string describe() const override { return cuda::describe(plan_); }
@@ -51,7 +48,6 @@ class Kernel final : public plan::Kernel {
   std::string where(int64_t element) const override {
     return sm90_weight_blocked_where(plan_, problem_, element);
   }
-  double predicted_ms() const override { return 1e3 * plan_.cost.total; }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
     const Launcher launcher(kSm90WeightBlocked.name, problem_, device_, context);
@@ -92,9 +88,6 @@ class Kernel final : public plan::Kernel {
                         {plan.blocks, kSm90WeightBlockedThreads, plan.shared_bytes}, plan.params);
   }
 
-  Problem problem_;
-  core::DeviceInfo device_;
-  Sm90WeightBlockedPlan plan_;
   Sm90WeightBlockedFunctions functions_;
 };
 
@@ -120,10 +113,7 @@ std::vector<plan::StageLine> Kernel::stages() const {
 }
 
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
-  if (std::string other = plan::other_operation(p, core::Operation::weight); !other.empty()) {
-    return Support::no(std::move(other));
-  }
-  if (std::string words = no_wgmma(device); !words.empty()) return Support::no(std::move(words));
+  if (Support runs = weight_runs(p, no_wgmma(device)); !runs.ok) return runs;
   if (Support takes = sm90_weight_blocked_supports(p); !takes.ok) return takes;
   const Sm90WeightBlockedPlan plan = sm90_weight_blocked_plan(p, device);
   if (plan.blocks == 0) return Support::no("its planes or positions are too many");

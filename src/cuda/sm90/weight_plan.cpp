@@ -137,21 +137,10 @@ Sm90WeightPlan without_splits(const Sm90WeightPlan& sized, const Problem& p, con
   return plan;
 }
 
-// Keeps the plan with the cheapest number of splits, of those that fit.
-void try_splits(Sm90WeightPlan& best, const Sm90WeightPlan& unsplit, const core::DeviceInfo& device) {
-  Sm90WeightPlan plan = unsplit;
+void try_splits(Sm90WeightPlan& best, const Sm90WeightPlan& plan, const core::DeviceInfo& device) {
   const StageCost stage = stage_cost(plan, kSm90WeightShapeTable[plan.config.shape]);
-  const int64_t tiles = plan.params.k.tiles;
-  int last = 0;
-  for (int turn = 0; turn <= 3; ++turn) {
-    const int64_t wanted = turn == 0 ? 1 : int64_t{device.sm_count} * turn / tiles;
-    plan.config.splits = static_cast<int>(std::clamp<int64_t>(wanted, 1, 4096));
-    if (plan.config.splits == last) continue;
-    last = plan.config.splits;
-    set_splits(plan, device, stage);
-    if (plan.part_bytes > int64_t{1} << 30) continue;
-    if (best.blocks == 0 || plan.cost.total < best.cost.total) best = plan;
-  }
+  try_weight_splits(best, plan, plan.params.k.tiles, device,
+                    [&](Sm90WeightPlan& split) { set_splits(split, device, stage); });
 }
 
 }  // namespace
