@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "cuda/device/ptx/sm80.cuh"
+#include "cuda/device/ptx/wgmma_text.cuh"
 
 namespace tconv::cuda::ptx {
 
@@ -147,33 +148,6 @@ __device__ inline void wgmma_wait(Sums&... sums) {
 
 enum class Operand { tf32, f16, bf16 };
 
-// One wgmma's text and its 32, 64 or 128 sums. A macro, because a template cannot write the operands of
-// inline assembly.
-#define TCONV_SUMS_8(d, i)                                                                    \
-  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
-      "+f"(d[i + 6]), "+f"(d[i + 7])
-#define TCONV_SUMS_32(d, i) \
-  TCONV_SUMS_8(d, i), TCONV_SUMS_8(d, i + 8), TCONV_SUMS_8(d, i + 16), TCONV_SUMS_8(d, i + 24)
-#define TCONV_SUMS_64(d) TCONV_SUMS_32(d, 0), TCONV_SUMS_32(d, 32)
-#define TCONV_SUMS_128(d) TCONV_SUMS_64(d), TCONV_SUMS_32(d, 64), TCONV_SUMS_32(d, 96)
-#define TCONV_NAMES_32                                                                             \
-  "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25," \
-  "%26,%27,%28,%29,%30,%31"
-#define TCONV_NAMES_64                                                                                    \
-  TCONV_NAMES_32                                                                                          \
-  ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56," \
-  "%57,%58,%59,%60,%61,%62,%63"
-#define TCONV_NAMES_128                                                                  \
-  TCONV_NAMES_64                                                                         \
-  ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84" \
-  ",%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,%96,%97,%98,%99,%100,%101,%102,%103"     \
-  ",%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116,%117,%118,%119"     \
-  ",%120,%121,%122,%123,%124,%125,%126,%127"
-// `tail`: the scales of both operands and, for 16-bit types, that both are K-major.
-#define TCONV_WGMMA(shape, types, names, da, db, accumulate, tail)                                       \
-  "{.reg .pred p;\nsetp.ne.b32 p, " accumulate ", 0;\nwgmma.mma_async.sync.aligned." shape ".f32." types \
-  " {" names "}, " da ", " db ", p, " tail ";}\n"
-
 // d (64 x N) = a (64 x depth) * b (depth x N), plus d if accumulate. The depth is 32 bytes of operands. A
 // lane holds, for every 8 columns j, d[4j] and d[4j+1] in row lane/4 and columns 8j + lane%4*2 and the next,
 // and d[4j+2] and d[4j+3] in the row 8 below; a warp has 16 rows.
@@ -202,12 +176,12 @@ __device__ inline void wgmma(float (&d)[N / 2], uint64_t a, uint64_t b, int accu
 template <Operand Type, int N>
 __device__ inline void wgmma(float (&d)[N / 2], const uint32_t (&a)[4], uint64_t b, int accumulate) {
   static_assert((Type == Operand::f16 || Type == Operand::bf16) && (N == 64 || N == 128));
-#define TCONV_CASE(type, n, shape, types, names, a0, a1, a2, a3, db, flag, ...)                         \
-  if constexpr (Type == Operand::type && N == n) {                                                      \
-    asm volatile("{.reg .pred p;\nsetp.ne.b32 p, " flag ", 0;\nwgmma.mma_async.sync.aligned." shape     \
-                 "k16.f32." types " {" names "}, {" a0 "," a1 "," a2 "," a3 "}, " db ", p, 1, 1, 0;}\n" \
-                 : __VA_ARGS__                                                                          \
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));                \
+#define TCONV_CASE(type, n, shape, types, names, a0, a1, a2, a3, db, flag, ...)                      \
+  if constexpr (Type == Operand::type && N == n) {                                                   \
+    asm volatile(                                                                                    \
+        TCONV_WGMMA(shape "k16", types, names, "{" a0 "," a1 "," a2 "," a3 "}", db, flag, "1, 1, 0") \
+        : __VA_ARGS__                                                                                \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));                      \
   }
 #define TCONV_WIDTHS(type, types)                                                                   \
   TCONV_CASE(type, 64, "m64n64", types, TCONV_NAMES_32, "%32", "%33", "%34", "%35", "%36", "%37",   \
@@ -219,16 +193,6 @@ __device__ inline void wgmma(float (&d)[N / 2], const uint32_t (&a)[4], uint64_t
 #undef TCONV_CASE
 #undef TCONV_WIDTHS
 }
-
-#undef TCONV_SUMS_128
-#undef TCONV_SUMS_64
-#undef TCONV_SUMS_8
-#undef TCONV_SUMS_32
-#undef TCONV_SUMS_64
-#undef TCONV_NAMES_32
-#undef TCONV_NAMES_128
-#undef TCONV_NAMES_64
-#undef TCONV_WGMMA
 
 #endif
 
