@@ -25,4 +25,12 @@ struct RingPlace {
   }
 };
 
+// The barriers of a ring's places, one after the other in shared memory: all full ones, then all empty ones.
+struct RingBarriers {
+  uint32_t base;
+  int places;
+  __device__ uint32_t full(int i) const { return base + 8 * i; }
+  __device__ uint32_t empty(int i) const { return full(places + i); }
+};
+
 }  // namespace tconv::cuda

@@ -37,8 +37,9 @@ __device__ inline double load_double(uint32_t from) {
 //
 // A: 16 rows of x, 32 bytes of positions each; B: 8 columns of dy likewise, positions
 // `stride` elements apart. The third argument of A: bytes of 8 rows of x.
-struct Tf32 {
-  using T = float;
+
+// Of modes whose operands are multiplied once.
+struct WholeOperands {
   using Sum = float;
   static constexpr bool kCross = false, kRounds = false;
   struct A {
@@ -47,6 +48,10 @@ struct Tf32 {
   struct B {
     uint32_t v[2];
   };
+};
+
+struct Tf32 : WholeOperands {
+  using T = float;
   __device__ static void load(A& a, uint32_t at, int) {
     a.v = ptx::load_matrices(at);
     a.v = {to_tf32(a.v.x), to_tf32(a.v.y), to_tf32(a.v.z), to_tf32(a.v.w)};
@@ -97,16 +102,8 @@ struct Ieee {
 };
 
 template <class Storage>
-struct Half {
+struct Half : WholeOperands {
   using T = Storage;
-  using Sum = float;
-  static constexpr bool kCross = false, kRounds = false;
-  struct A {
-    uint4 v;
-  };
-  struct B {
-    uint32_t v[2];
-  };
   __device__ static void load(A& a, uint32_t at, int) { a.v = ptx::load_matrices(at); }
   // Two neighbouring positions may lie in two words, or be half of each.
   __device__ static void load(B& b, uint32_t at, int stride) {

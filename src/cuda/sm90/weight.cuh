@@ -4,6 +4,7 @@
 #include "cuda/device/ring.cuh"
 #include "cuda/sm80/weight.cuh"
 #include "cuda/sm90/weight_operand.cuh"
+#include "cuda/sm90/weight_product.cuh"
 #include "cuda/sm90/weight_source.cuh"
 
 namespace tconv::cuda::sm90::weight {
@@ -19,13 +20,6 @@ struct SourceShape {
 
 using sm80::weight::Column;
 
-struct Barriers {
-  uint32_t base;
-  int slots;
-  __device__ uint32_t full(int i) const { return base + 8 * i; }
-  __device__ uint32_t empty(int i) const { return base + 8 * (slots + i); }
-};
-
 template <class T, int Sums>
 __device__ inline void product(float (&sums)[Sums], const uint32_t (&a)[4], uint64_t b, int accumulate) {
   if constexpr (std::is_same_v<T, float>) {
@@ -37,18 +31,8 @@ __device__ inline void product(float (&sums)[Sums], const uint32_t (&a)[4], uint
 }
 
 template <class S>
-struct Product {
-  float sums[S::kRowBlocks][S::kN / 2];
-  int accumulate = 0;  // 0: the next wgmma begins new sums
-
-  // For a split without stages.
-  __device__ void clear() {
-#pragma unroll
-    for (int b = 0; b < S::kRowBlocks; ++b) {
-#pragma unroll
-      for (int i = 0; i < S::kN / 2; ++i) sums[b][i] = 0;
-    }
-  }
+struct Product : ProductSums<S> {
+  using ProductSums<S>::sums, ProductSums<S>::accumulate;
 
   __device__ void multiply(const Sm90WeightParams& params, const LaneRows<S>& rows,
                            const Skew<typename S::Mode::T>& skew, int64_t stage, uint32_t slot) {
@@ -147,7 +131,7 @@ __device__ __noinline__ void repair(const WeightParams& p, int warpgroup, int64_
 }
 
 template <class S>
-__device__ inline void bring(const Sm90WeightParams& params, const Place& at, const Barriers& barriers,
+__device__ inline void bring(const Sm90WeightParams& params, const Place& at, const RingBarriers& barriers,
                              uint32_t slots, int64_t first, int64_t end) {
   const WeightParams& p = params.k;
   const SourceX<SourceShape<S>> x(params, at);
@@ -172,7 +156,7 @@ __device__ inline void bring(const Sm90WeightParams& params, const Place& at, co
 }
 
 template <class S>
-__device__ inline void multiply(const Sm90WeightParams& params, const Place& at, const Barriers& barriers,
+__device__ inline void multiply(const Sm90WeightParams& params, const Place& at, const RingBarriers& barriers,
                                 uint32_t slots, int64_t first, int64_t end) {
   const WeightParams& p = params.k;
   const int warpgroup = threadIdx.x / 128 - 1;
@@ -206,7 +190,7 @@ __global__ void __launch_bounds__(kSm90WeightThreads, 1) kernel(const __grid_con
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) unsigned char shared[];
   const uint32_t slots = ptx::shared_address(shared) + kSm90WeightBarriers;
-  const Barriers barriers{ptx::shared_address(shared), p.slots};
+  const RingBarriers barriers{ptx::shared_address(shared), p.slots};
   if (threadIdx.x == 0) {
     for (int i = 0; i < p.slots; ++i) {
       ptx::barrier_init(barriers.full(i), 2 * kSm90WeightProducers + (p.tensor ? 1 : 0));

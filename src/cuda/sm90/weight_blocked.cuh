@@ -4,22 +4,16 @@
 #include "cuda/device/ptx/sm90_operands.cuh"
 #include "cuda/device/ring.cuh"
 #include "cuda/sm90/weight_blocked_sums.cuh"
+#include "cuda/sm90/weight_product.cuh"
 
 namespace tconv::cuda::sm90::weight_blocked {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-struct Barriers {
-  uint32_t base;
-  int slots;
-  __device__ uint32_t full(int i) const { return base + 8 * i; }
-  __device__ uint32_t empty(int i) const { return base + 8 * (slots + i); }
-};
-
 // A slot: [part][row block][...] of x, then [part] of dy. Row blocks and planes that do not exist keep
 // whatever is there: nothing uses their sums.
 template <class S>
-__device__ inline void bring(const Sm90WeightBlockedParams& p, const Place& at, const Barriers& barriers,
+__device__ inline void bring(const Sm90WeightBlockedParams& p, const Place& at, const RingBarriers& barriers,
                              uint32_t slots, int first, int end) {
   constexpr int kBlockBytes = 64 * S::kRowBytes / S::kParts, kPlaneBytes = S::kRowBytes / S::kParts;
   constexpr bool kUnits = S::Mode::kPlanes > 1;
@@ -64,18 +58,10 @@ template <class S>
 inline constexpr int kStepBytes = S::Mode::kPlanes == 1 ? 32 : 256;
 
 template <class S>
-struct Product {
+struct Product : ProductSums<S> {
+  using ProductSums<S>::sums, ProductSums<S>::accumulate;
   static constexpr int kBlockBytes = 64 * S::kRowBytes / S::kParts;
-  float sums[S::kRowBlocks][S::kN / 2];
-  int accumulate = 0;  // 0: the next wgmma begins new sums
 
-  __device__ void clear() {
-#pragma unroll
-    for (int b = 0; b < S::kRowBlocks; ++b) {
-#pragma unroll
-      for (int i = 0; i < S::kN / 2; ++i) sums[b][i] = 0;
-    }
-  }
   // Of parts x_part and y_part.
   __device__ void multiply(uint32_t slot, int warpgroup, int x_part, int y_part) {
     constexpr int kSteps = S::kRowBytes / S::kParts / 32;
@@ -96,8 +82,8 @@ struct Product {
 
 // Operands of one part: sums accumulate over a chain of stages.
 template <class S>
-__device__ inline void multiply(const Sm90WeightBlockedParams& p, const Place& at, const Barriers& barriers,
-                                uint32_t slots, int first, int end) {
+__device__ inline void multiply(const Sm90WeightBlockedParams& p, const Place& at,
+                                const RingBarriers& barriers, uint32_t slots, int first, int end) {
   const int warpgroup = threadIdx.x / 128 - 1;
   Product<S> product;
   product.clear();
@@ -133,7 +119,7 @@ __device__ inline void multiply(const Sm90WeightBlockedParams& p, const Place& a
 // Operands of three parts: the sums of a stage, products of low parts first, are added to a total.
 template <class S>
 __device__ inline void multiply_parts(const Sm90WeightBlockedParams& p, const Place& at,
-                                      const Barriers& barriers, uint32_t slots, int first, int end) {
+                                      const RingBarriers& barriers, uint32_t slots, int first, int end) {
   static_assert(S::kParts == 3 && S::kRowBlocks == 1);
   const int warpgroup = threadIdx.x / 128 - 1;
   Product<S> product;
@@ -175,7 +161,7 @@ __global__ void __launch_bounds__(kSm90WeightBlockedThreads, 1)
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) unsigned char shared[];
   const uint32_t slots = ptx::shared_address(shared) + kSm90WeightBlockedBarriers;
-  const Barriers barriers{ptx::shared_address(shared), p.slots};
+  const RingBarriers barriers{ptx::shared_address(shared), p.slots};
   if (threadIdx.x == 0) {
     for (int i = 0; i < p.slots; ++i) {
       ptx::barrier_init(barriers.full(i), 1);
