@@ -121,26 +121,17 @@ __global__ void __launch_bounds__(32 * kNarrowMaxWarps,
     const bool inside = a.x_position == 1 && q_warp_first - (a.taps - 1) >= 0 &&
                         q_warp_first + 32 * kP <= a.l &&
                         live >= (a.taps - 1) * static_cast<int64_t>(a.stride) + min(kR, a.stride - residue);
-    const int64_t ci_first = static_cast<int64_t>(tile.split) * a.cin_per_split;
-    const int ci_count = min(static_cast<int64_t>(a.cin_per_split), a.cin_per_group - ci_first);
-    const T* x = static_cast<const T*>(a.x) + n * a.x_sample +
-                 (group * a.cin_per_group + ci_first) * a.x_channel + q * a.x_position;
-    const T* w =
-        static_cast<const T*>(a.weight) + (group * a.cin_per_group + ci_first) * a.cout_per_group * a.k;
+    const SplitChannels<T> channels(a, tile, n, group, q);
     Sum sum[kP][kCo * kR];
-#pragma unroll
-    for (int i = 0; i < kP; ++i) {
-#pragma unroll
-      for (int j = 0; j < kCo * kR; ++j) sum[i][j] = 0;
-    }
-    for (int chunk = 0; chunk < ci_count; chunk += a.chunk) {
-      const int count = min(a.chunk, ci_count - chunk);
+    clear(sum);
+    for (int chunk = 0; chunk < channels.count; chunk += a.chunk) {
+      const int count = min(a.chunk, channels.count - chunk);
       __syncthreads();
-      fill_weights<T, Sum, kCo, kR, kCo * kR>(ws, w + static_cast<int64_t>(chunk) * a.cout_per_group * a.k,
-                                              count, tile, a);
+      fill_weights<T, Sum, kCo, kR, kCo * kR>(
+          ws, channels.w + static_cast<int64_t>(chunk) * a.cout_per_group * a.k, count, tile, a);
       __syncthreads();
       const Sum* w_block = ws + me.r_warp * (kCo * kR);
-      const T* from = x + chunk * a.x_channel;
+      const T* from = channels.x + chunk * a.x_channel;
       if (inside && a.taps == 2) {
         add_inside<T, Sum, kCo, kR, kP, 2>(sum, from, w_block, me.slice, a.slice_warps, count, a);
       } else if (inside && a.taps == 1) {

@@ -198,28 +198,19 @@ __global__ void __launch_bounds__(32 * kNarrowMaxWarps, ring_blocks_per_sm(kCo* 
       const bool there = needed && static_cast<uint64_t>(position) < static_cast<uint64_t>(a.l);
       at.there |= static_cast<uint32_t>(there) << i;
     }
-    const int64_t ci_first = static_cast<int64_t>(tile.split) * a.cin_per_split;
-    const int ci_count = min(static_cast<int64_t>(a.cin_per_split), a.cin_per_group - ci_first);
-    const T* x = static_cast<const T*>(a.x) + n * a.x_sample +
-                 (group * a.cin_per_group + ci_first) * a.x_channel + q * a.x_position;
-    const T* w =
-        static_cast<const T*>(a.weight) + (group * a.cin_per_group + ci_first) * a.cout_per_group * a.k;
+    const SplitChannels<T> channels(a, tile, n, group, q);
     Sum sum[kP][kCo * kR];
-#pragma unroll
-    for (int i = 0; i < kP; ++i) {
-#pragma unroll
-      for (int j = 0; j < kCo * kR; ++j) sum[i][j] = 0;
-    }
-    for (int chunk = 0; chunk < ci_count; chunk += a.chunk) {
-      const int count = min(a.chunk, ci_count - chunk);
+    clear(sum);
+    for (int chunk = 0; chunk < channels.count; chunk += a.chunk) {
+      const int count = min(a.chunk, channels.count - chunk);
       if (!a.keep || index == blockIdx.x) {
         __syncthreads();
         const bool finite = fill_weights<T, Sum, kCo, kR, narrow_pitch(kCo * kR)>(
-            ws, w + static_cast<int64_t>(chunk) * a.cout_per_group * a.k, count, tile, a);
+            ws, channels.w + static_cast<int64_t>(chunk) * a.cout_per_group * a.k, count, tile, a);
         if (__syncthreads_or(!finite)) special = true;
       }
       const Sum* w_block = ws + me.r_warp * narrow_pitch(kCo * kR);
-      const T* from = x + chunk * a.x_channel;
+      const T* from = channels.x + chunk * a.x_channel;
       at.count = count;
       add_channels<T, Sum, kCo, kR, kP>(sum, from, w_block, ring, at, a);
     }

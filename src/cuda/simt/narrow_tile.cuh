@@ -25,6 +25,33 @@ __device__ __forceinline__ NarrowTile<Count> narrow_tile(const NarrowParams& a, 
   return t;
 }
 
+// The channels that a tile's split adds up: how many, and where x and the weights of the first one are.
+template <class T>
+struct SplitChannels {
+  int count;
+  const T* x;  // at position q
+  const T* w;
+
+  template <class Count>
+  __device__ __forceinline__ SplitChannels(const NarrowParams& a, const NarrowTile<Count>& tile, int64_t n,
+                                           int64_t group, int64_t q) {
+    const int64_t first = static_cast<int64_t>(tile.split) * a.cin_per_split;
+    count = min(static_cast<int64_t>(a.cin_per_split), a.cin_per_group - first);
+    x = static_cast<const T*>(a.x) + n * a.x_sample + (group * a.cin_per_group + first) * a.x_channel +
+        q * a.x_position;
+    w = static_cast<const T*>(a.weight) + (group * a.cin_per_group + first) * a.cout_per_group * a.k;
+  }
+};
+
+template <class Sum, int kP, int kSums>
+__device__ __forceinline__ void clear(Sum (&sum)[kP][kSums]) {
+#pragma unroll
+  for (int i = 0; i < kP; ++i) {
+#pragma unroll
+    for (int j = 0; j < kSums; ++j) sum[i][j] = 0;
+  }
+}
+
 // ws[((ci*taps + t)*r_warps + residue block)*kPitch + c*kR + r]. Returns whether this thread's are finite.
 template <class T, class Sum, int kCo, int kR, int kPitch, class Tile>
 __device__ __forceinline__ bool fill_weights(Sum* ws, const T* w, int ci_count, const Tile& tile,
