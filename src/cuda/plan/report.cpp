@@ -58,6 +58,10 @@ plan::StageLine epilogue_line(const Problem& p) {
   return {"epilogue", std::string(p.reads_bias() ? "bias, " : "") + "one rounding to " + name_of(p.dtype)};
 }
 
+std::string split_words(int64_t splits) {
+  return splits > 1 ? ", split " + std::to_string(splits) + " ways and summed in order" : "";
+}
+
 plan::StageLine writer_line(const std::string& alone, int64_t splits) {
   if (splits == 1) return {"writer", alone};
   return {"writer",

@@ -31,6 +31,9 @@ std::string element_text(const core::Problem& problem, int64_t element);
 // "bias, scale ..., one rounding to f16": what the epilogue does.
 plan::StageLine epilogue_line(const core::Problem& problem);
 
+// ", split 4 ways and summed in order", or nothing.
+std::string split_words(int64_t splits);
+
 // How outputs are stored if the reduction is split this many ways; `alone` for one split.
 plan::StageLine writer_line(const std::string& alone, int64_t splits);
 

@@ -114,7 +114,7 @@ std::string text(const Sm80Config& c) {
   std::string out = std::string("tile ") + kSm80Tiles[c.tile].name + ", " + to_string(c.walkers) +
                     " walkers, taps by " + to_string(c.tap_group) +
                     (c.resident ? ", weights resident" : ", weights streamed");
-  if (c.splits > 1) out += ", split " + to_string(c.splits) + " ways and summed in order";
+  out += split_words(c.splits);
   if (c.folded) out += ", samples folded into one row of columns";
   if (!c.folded && c.splits == 1) out += ", " + to_string(c.pass_columns) + " columns a store pass";
   return out;

@@ -198,7 +198,7 @@ std::string text(const Sm90Config& c) {
                     to_string(c.walkers) + " walkers, " + to_string(c.stages) + " stages" +
                     (c.resident ? ", weights resident" : ", weights streamed");
   if (c.scaled) out += ", operands scaled to float16 (tiles beyond its range again with operands in tf32)";
-  if (c.splits > 1) out += ", split " + to_string(c.splits) + " ways and summed in order";
+  out += split_words(c.splits);
   if (c.folded) out += ", samples folded into one row of columns";
   return out;
 }
