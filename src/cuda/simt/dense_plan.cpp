@@ -4,6 +4,7 @@
 
 #include "core/polyphase.hpp"
 #include "cuda/host/phases.hpp"
+#include "cuda/plan/report.hpp"
 
 namespace tconv::cuda {
 namespace {
@@ -129,7 +130,7 @@ std::string describe(const DensePlan& plan, const core::Problem& p) {
   if (plan.classes[1].phases > 0) {
     out += " (" + std::to_string(plan.classes[1].phases) + " phases have one less)";
   }
-  if (plan.splits > 1) out += ", split " + std::to_string(plan.splits) + " ways and summed in order";
+  out += split_words(plan.splits);
   if (!plan.phases.interleaved) out += "; skewed phases, stored one by one";
   if (plan.phases.gaps) out += "; outputs without taps filled first";
   if (p.precision == core::Precision::tf32) out += "; tf32 runs as ieee: no tensor cores here";

@@ -122,12 +122,8 @@ class DepthwiseKernel final : public plan::Kernel {
  private:
   DepthwiseParams params(const plan::Operands& operands) const {
     const Problem& p = problem_;
-    const auto steps = p.x_steps();
     DepthwiseParams a{};
-    a.x = operands.x, a.weight = operands.weight, a.y = operands.output;
-    a.bias = p.has_bias ? operands.bias : nullptr;
-    a.x_sample = steps[0], a.x_channel = steps[1], a.x_position = steps[2];
-    a.l = p.l, a.lout = p.lout(), a.padding = p.padding;
+    set_transposed_operands(a, p, operands);
     a.cout = p.cout, a.cout_per_group = p.cout_per_group();
     a.windows = config_.windows, a.parts = config_.parts, a.tiles = p.n * p.cout * a.parts;
     a.cin_per_group = static_cast<int32_t>(p.cin_per_group());

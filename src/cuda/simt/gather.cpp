@@ -104,12 +104,8 @@ class GatherKernel final : public plan::Kernel {
  private:
   GatherParams params(const plan::Operands& operands) const {
     const Problem& p = problem_;
-    const auto steps = p.x_steps();
     GatherParams a{};
-    a.x = operands.x, a.weight = operands.weight, a.y = operands.output;
-    a.bias = p.has_bias ? operands.bias : nullptr;
-    a.x_sample = steps[0], a.x_channel = steps[1], a.x_position = steps[2];
-    a.l = p.l, a.lout = p.lout(), a.padding = p.padding;
+    set_transposed_operands(a, p, operands);
     a.k = p.k, a.stride = p.stride, a.dilation = p.dilation;
     a.cin_per_group = p.cin_per_group(), a.cout_per_group = p.cout_per_group(), a.groups = p.groups;
     const core::Polyphase form(p);

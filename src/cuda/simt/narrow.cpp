@@ -25,15 +25,9 @@ NarrowFunction function_of(const Problem& p, const NarrowConfig& c) {
 
 core::Status launch_narrow(const Launcher& launcher, const Problem& p, const NarrowConfig& c,
                            const plan::Operands& operands, void* partial) {
-  const auto steps = p.x_steps();
   NarrowParams a{};
-  a.x = operands.x;
-  a.weight = operands.weight;
-  a.bias = p.has_bias ? operands.bias : nullptr;
-  a.y = operands.output;
+  set_transposed_operands(a, p, operands);
   a.partial = partial;
-  a.x_sample = steps[0], a.x_channel = steps[1], a.x_position = steps[2];
-  a.l = p.l, a.lout = p.lout(), a.padding = p.padding;
   a.q_first = c.q_first, a.q_tiles = c.q_tiles, a.co_blocks = c.co_blocks;
   a.residue_groups = c.residue_groups;
   a.groups = p.groups, a.rows = p.n * p.groups;

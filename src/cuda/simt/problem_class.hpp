@@ -35,6 +35,16 @@ inline int64_t columns_of(const core::Problem& p) {
   return p.cout_per_group() * std::min(p.k, p.stride);
 }
 
+// What kernels that read x in any steps are told of a transposed product.
+template <class Params>
+void set_transposed_operands(Params& a, const core::Problem& p, const plan::Operands& operands) {
+  const auto steps = p.x_steps();
+  a.x = operands.x, a.weight = operands.weight, a.y = operands.output;
+  a.bias = p.has_bias ? operands.bias : nullptr;
+  a.x_sample = steps[0], a.x_channel = steps[1], a.x_position = steps[2];
+  a.l = p.l, a.lout = p.lout(), a.padding = p.padding;
+}
+
 // An entry's make().
 template <class Kernel>
 std::unique_ptr<const plan::Kernel> make_kernel(const core::Problem& p, const core::DeviceInfo& device,

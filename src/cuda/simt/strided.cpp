@@ -7,11 +7,8 @@
 #include "core/polyphase.hpp"
 #include "core/reach.hpp"
 #include "cuda/host/choice.hpp"
-#include "cuda/host/launch.hpp"
-#include "cuda/plan/report.hpp"
 #include "cuda/plan/tensor.hpp"
-#include "cuda/simt/problem_class.hpp"
-#include "cuda/simt/strided_operands.hpp"
+#include "cuda/simt/strided_way.hpp"
 
 namespace tconv::cuda {
 namespace simt {
@@ -152,12 +149,10 @@ StridedConfig plan_strided_windows(const Problem& p) {
 
 namespace {
 
-class StridedKernel final : public plan::Kernel {
+class StridedKernel final : public StridedWay<StridedConfig> {
  public:
-  StridedKernel(const Problem& problem, const DeviceInfo& device, const StridedConfig& config)
-      : problem_(problem), device_(device), config_(config) {}
+  using StridedWay::StridedWay;
 
-  std::string describe() const override { return config_.text() + tf32_words(problem_); }
   double predicted_ms() const override { return strided_ms(problem_, config_, device_); }
   std::vector<plan::StageLine> stages() const override {
     const StridedConfig& c = config_;
@@ -177,14 +172,8 @@ class StridedKernel final : public plan::Kernel {
         {"writer", "from registers, element by element"}};
   }
 
-  std::string where(int64_t element) const override {
-    return element_text(problem_, element) + "; " + cuda::text(holder_of(config_, problem_, element));
-  }
-
-  Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
-    const Launcher launcher(kSimtStrided.name, problem_, device_, context);
-    const Status status = launcher.check(operands);
-    if (!status.ok()) return status;
+ private:
+  Status launch(const Launcher& launcher, const plan::Operands& operands) const override {
     const StridedParams a = params(operands);
     if (config_.direct) {
       return launcher.run(strided_direct_function(problem_.dtype, config_.rows, config_.positions),
@@ -194,7 +183,6 @@ class StridedKernel final : public plan::Kernel {
                         {a.blocks, kStridedThreads, static_cast<std::size_t>(config_.shared_bytes)}, a);
   }
 
- private:
   StridedParams params(const plan::Operands& operands) const {
     const Problem& p = problem_;
     StridedParams a{};
@@ -209,10 +197,6 @@ class StridedKernel final : public plan::Kernel {
     a.unit_words = static_cast<int32_t>(config_.unit_words);
     return a;
   }
-
-  Problem problem_;
-  DeviceInfo device_;
-  StridedConfig config_;
 };
 
 }  // namespace

@@ -2,11 +2,7 @@
 
 #include <algorithm>
 
-#include "cuda/host/launch.hpp"
-#include "cuda/plan/report.hpp"
-#include "cuda/simt/problem_class.hpp"
-#include "cuda/simt/strided.hpp"
-#include "cuda/simt/strided_operands.hpp"
+#include "cuda/simt/strided_way.hpp"
 
 namespace tconv::cuda {
 namespace simt {
@@ -37,12 +33,10 @@ Holder holder_of(const StridedStagedConfig& c, const Problem& p, int64_t element
 
 namespace {
 
-class StridedStagedKernel final : public plan::Kernel {
+class StridedStagedKernel final : public StridedWay<StridedStagedConfig> {
  public:
-  StridedStagedKernel(const Problem& problem, const DeviceInfo& device, const StridedStagedConfig& config)
-      : problem_(problem), device_(device), config_(config) {}
+  using StridedWay::StridedWay;
 
-  std::string describe() const override { return config_.text() + tf32_words(problem_); }
   double predicted_ms() const override { return config_.ms; }
   std::vector<plan::StageLine> stages() const override {
     const StridedStagedConfig& c = config_;
@@ -63,20 +57,13 @@ class StridedStagedKernel final : public plan::Kernel {
             {"writer", "from registers, element by element"}};
   }
 
-  std::string where(int64_t element) const override {
-    return element_text(problem_, element) + "; " + cuda::text(holder_of(config_, problem_, element));
-  }
-
-  Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
-    const Launcher launcher(kSimtStrided.name, problem_, device_, context);
-    const Status status = launcher.check(operands);
-    if (!status.ok()) return status;
+ private:
+  Status launch(const Launcher& launcher, const plan::Operands& operands) const override {
     const Grid grid = {config_.blocks(problem_), static_cast<int>(config_.threads()),
                        static_cast<std::size_t>(config_.shared_bytes)};
     return launcher.run(strided_staged_function(config_.tile, config_.step), grid, params(operands));
   }
 
- private:
   StridedStagedParams params(const plan::Operands& operands) const {
     const Problem& p = problem_;
     const StridedStagedConfig& c = config_;
@@ -95,10 +82,6 @@ class StridedStagedKernel final : public plan::Kernel {
     a.u_step = narrow(c.copy_lanes / c.slots), a.j_step = narrow(c.copy_lanes % c.slots);
     return a;
   }
-
-  Problem problem_;
-  DeviceInfo device_;
-  StridedStagedConfig config_;
 };
 
 }  // namespace

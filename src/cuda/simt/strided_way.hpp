@@ -1,0 +1,50 @@
+// What the ways of cuda.simt.strided have in common, however they cut the work: what they are told of a
+// problem, and the kernel object.
+#pragma once
+
+#include <algorithm>
+#include <string>
+
+#include "cuda/host/launch.hpp"
+#include "cuda/plan/report.hpp"
+#include "cuda/simt/problem_class.hpp"
+#include "cuda/simt/strided.hpp"
+
+namespace tconv::cuda::simt {
+
+template <class Params>
+void set_operands(Params& a, const core::Problem& p, const plan::Operands& operands) {
+  a.dy = operands.grad_output, a.weight = operands.weight, a.dx = operands.output;
+  a.bias = p.has_bias ? operands.bias : nullptr;
+  std::ranges::copy(p.y_steps(), a.dy_step);
+  a.l = p.l, a.lout = p.lout(), a.k = p.k;
+  a.stride = p.stride, a.padding = p.padding, a.dilation = p.dilation;
+  a.cin = p.cin, a.cin_group = p.cin_per_group(), a.cout_group = p.cout_per_group(), a.groups = p.groups;
+}
+
+// Config: has text(), and holder_of() takes it.
+template <class Config>
+class StridedWay : public plan::Kernel {
+ public:
+  StridedWay(const core::Problem& problem, const core::DeviceInfo& device, const Config& config)
+      : problem_(problem), device_(device), config_(config) {}
+
+  std::string describe() const override { return config_.text() + tf32_words(problem_); }
+  std::string where(int64_t element) const override {
+    return element_text(problem_, element) + "; " + cuda::text(holder_of(config_, problem_, element));
+  }
+  core::Status run(const plan::Operands& operands, const plan::RunContext& context) const final {
+    const Launcher launcher(kSimtStrided.name, problem_, device_, context);
+    const core::Status status = launcher.check(operands);
+    return status.ok() ? launch(launcher, operands) : status;
+  }
+
+ protected:
+  virtual core::Status launch(const Launcher& launcher, const plan::Operands& operands) const = 0;
+
+  core::Problem problem_;
+  core::DeviceInfo device_;
+  Config config_;
+};
+
+}  // namespace tconv::cuda::simt
