@@ -4,6 +4,7 @@
 #include "core/polyphase.hpp"
 #include "cpu/amx/contract.hpp"
 #include "cpu/common/round_up.hpp"
+#include "cpu/common/task_grid.hpp"
 
 namespace tconv::cpu::amx {
 
@@ -46,19 +47,21 @@ int64_t Job::sum_elements() const {
   return unit_rows() * sums_line() * (one_block() ? 1 : config.units_per_task);
 }
 
-int64_t task_count(const Job& job) {
+namespace {
+
+TaskGrid grid_of(const Job& job) {
   const Config& c = job.config;
-  return job.problem.groups * ceil_div(c.units, c.units_per_task) *
-         ceil_div(job.split.columns, c.panel_columns);
+  return {c.units, c.units_per_task, job.split.columns, c.panel_columns};
+}
+
+}  // namespace
+
+int64_t task_count(const Job& job) {
+  return grid_of(job).count(job.problem.groups);
 }
 
 Task task_at(const Job& job, int64_t index) {
-  const Config& c = job.config;
-  const int64_t panels = ceil_div(job.split.columns, c.panel_columns);
-  const int64_t chunks = ceil_div(c.units, c.units_per_task);
-  const int64_t column = index % panels * c.panel_columns, unit = index / panels % chunks * c.units_per_task;
-  return {index / panels / chunks, unit, std::min(c.units, unit + c.units_per_task), column,
-          std::min(job.split.columns, column + c.panel_columns)};
+  return grid_of(job).at<Task>(index);
 }
 
 std::string text(const Job& job) {

@@ -7,6 +7,7 @@
 #include "core/polyphase.hpp"
 #include "cpu/common/round_up.hpp"
 #include "cpu/common/supports_tiles.hpp"
+#include "cpu/common/task_grid.hpp"
 
 namespace tconv::cpu::dense {
 namespace {
@@ -215,21 +216,20 @@ Scratch scratch_of(const Geometry& g, const Config& c) {
   return s;
 }
 
+namespace {
+
+TaskGrid grid_of(const Config& c) {
+  return {c.units, c.units_per_task, c.columns, c.panel_columns};
+}
+
+}  // namespace
+
 int64_t task_count(const Geometry& g, const Config& c) {
-  return g.groups * ceil_div(c.units, c.units_per_task) * ceil_div(c.columns, c.panel_columns);
+  return grid_of(c).count(g.groups);
 }
 
 Task task_at(const Config& c, int64_t index) {
-  const int64_t panels = ceil_div(c.columns, c.panel_columns);
-  const int64_t chunks = ceil_div(c.units, c.units_per_task);
-  const int64_t panel = index % panels, chunk = index / panels % chunks;
-  Task t;
-  t.group = index / panels / chunks;
-  t.unit_begin = chunk * c.units_per_task;
-  t.unit_end = std::min(c.units, t.unit_begin + c.units_per_task);
-  t.column_begin = panel * c.panel_columns;
-  t.column_end = std::min(c.columns, t.column_begin + c.panel_columns);
-  return t;
+  return grid_of(c).at<Task>(index);
 }
 
 std::string text(const Geometry& g, const Config& c) {

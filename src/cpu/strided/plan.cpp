@@ -5,6 +5,7 @@
 #include "core/polyphase.hpp"
 #include "cpu/common/round_up.hpp"
 #include "cpu/common/run_cycles.hpp"
+#include "cpu/common/task_grid.hpp"
 #include "cpu/strided/contract.hpp"
 
 namespace tconv::cpu::strided {
@@ -101,20 +102,21 @@ Job make_job(const core::Problem& p, int threads) {
   return job;
 }
 
-int64_t task_count(const Job& job) {
+namespace {
+
+TaskGrid grid_of(const Job& job) {
   const Config& c = job.config;
-  return job.problem.groups * ceil_div(c.blocks, c.blocks_per_task) *
-         ceil_div(job.split.columns, c.panel_columns);
+  return {c.blocks, c.blocks_per_task, job.split.columns, c.panel_columns};
+}
+
+}  // namespace
+
+int64_t task_count(const Job& job) {
+  return grid_of(job).count(job.problem.groups);
 }
 
 Task task_at(const Job& job, int64_t index) {
-  const Config& c = job.config;
-  const int64_t panels = ceil_div(job.split.columns, c.panel_columns);
-  const int64_t chunks = ceil_div(c.blocks, c.blocks_per_task);
-  const int64_t column = index % panels * c.panel_columns,
-                block = index / panels % chunks * c.blocks_per_task;
-  return {index / panels / chunks, block, std::min(c.blocks, block + c.blocks_per_task), column,
-          std::min(job.split.columns, column + c.panel_columns)};
+  return grid_of(job).at<Task>(index);
 }
 
 int64_t packed_elements(const Job& job) {
