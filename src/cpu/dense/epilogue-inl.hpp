@@ -86,7 +86,6 @@ template <class T>
 HWY_INLINE void InterleaveQuad(const Phases<float>& p, int64_t phase, int64_t stride, int64_t column,
                                int64_t columns, float* to) {
   const hn::FixedTag<float, 4> d;
-  const hn::FixedTag<double, 2> pairs;
   const auto bias = hn::Set(d, p.bias);
   const float* row0 = p.row(phase);
   const float* row1 = phase + 1 < stride ? p.row(phase + 1) : nullptr;
@@ -96,14 +95,7 @@ HWY_INLINE void InterleaveQuad(const Phases<float>& p, int64_t phase, int64_t st
   for (int64_t i = column; i < column + columns; i += 4, at += 4 * stride) {
     const auto v0 = Biased<T>(d, row0, i, bias), v1 = Biased<T>(d, row1, i, bias);
     const auto v2 = Biased<T>(d, row2, i, bias), v3 = Biased<T>(d, row3, i, bias);
-    const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, v0, v1));
-    const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, v0, v1));
-    const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, v2, v3));
-    const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, v2, v3));
-    hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23)), d, at);
-    hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)), d, at + stride);
-    hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)), d, at + 2 * stride);
-    hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)), d, at + 3 * stride);
+    simd::HWY_NAMESPACE::StoreSquares(d, v0, v1, v2, v3, at, stride);
   }
 }
 

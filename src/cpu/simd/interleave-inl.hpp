@@ -52,6 +52,25 @@ HWY_INLINE void StorePairs(D d, hn::Vec<D> a, hn::Vec<D> b, Lane* out) {
   }
 }
 
+#if HWY_TARGET != HWY_SCALAR
+// out[step*i + 4*b + j] = lane i of block b of 16 bytes, of the j-th of a, b, c, e: four rows of 4-byte
+// lanes, transposed square by square.
+template <class D, class Lane = hn::TFromD<D>>
+HWY_INLINE void StoreSquares(D d, hn::Vec<D> a, hn::Vec<D> b, hn::Vec<D> c, hn::Vec<D> e, Lane* out,
+                             int64_t step) {
+  static_assert(sizeof(Lane) == 4);
+  const hn::RepartitionToWide<D> pairs;
+  const auto low_ab = hn::BitCast(pairs, hn::InterleaveLower(d, a, b));
+  const auto high_ab = hn::BitCast(pairs, hn::InterleaveUpper(d, a, b));
+  const auto low_ce = hn::BitCast(pairs, hn::InterleaveLower(d, c, e));
+  const auto high_ce = hn::BitCast(pairs, hn::InterleaveUpper(d, c, e));
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, low_ab, low_ce)), d, out);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, low_ab, low_ce)), d, out + step);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, high_ab, high_ce)), d, out + 2 * step);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, high_ab, high_ce)), d, out + 3 * step);
+}
+#endif
+
 // out[4*i], [4*i + 1], [4*i + 2], [4*i + 3] = lane i of a, b, c, e.
 template <class D, class Lane = hn::TFromD<D>>
 HWY_INLINE void StoreQuads(D d, hn::Vec<D> a, hn::Vec<D> b, hn::Vec<D> c, hn::Vec<D> e, Lane* out) {

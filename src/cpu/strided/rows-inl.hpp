@@ -8,6 +8,7 @@
 
 #include "cpu/dense/contract.hpp"
 #include "cpu/simd/convert-inl.hpp"
+#include "cpu/simd/interleave-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::strided {
@@ -43,15 +44,7 @@ HWY_INLINE void InterleaveRows(D d, const T* const* rows, int64_t at, A* to) {
     hn::StoreU(hn::InterleaveUpper(d, a, b), d, to + kRows);
   } else {
     const auto c = LoadRowBlocks(d, rows + 2, at), e = LoadRowBlocks(d, rows + 3, at);
-    const hn::RepartitionToWide<D> wide;
-    const auto ab = hn::BitCast(wide, hn::InterleaveLower(d, a, b));
-    const auto ce = hn::BitCast(wide, hn::InterleaveLower(d, c, e));
-    const auto upper_ab = hn::BitCast(wide, hn::InterleaveUpper(d, a, b));
-    const auto upper_ce = hn::BitCast(wide, hn::InterleaveUpper(d, c, e));
-    hn::StoreU(hn::BitCast(d, hn::InterleaveLower(wide, ab, ce)), d, to);
-    hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(wide, ab, ce)), d, to + kRows);
-    hn::StoreU(hn::BitCast(d, hn::InterleaveLower(wide, upper_ab, upper_ce)), d, to + 2 * kRows);
-    hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(wide, upper_ab, upper_ce)), d, to + 3 * kRows);
+    simd::HWY_NAMESPACE::StoreSquares(d, a, b, c, e, to, kRows);
   }
 }
 
