@@ -21,18 +21,6 @@ Status check_lengths(const Problem& c, int64_t& lout) {
   return {};
 }
 
-Status check_sizes(const Problem& c, int64_t lout) {
-  const Size element(static_cast<int64_t>(size_of(c.dtype)));
-  return check_bytes({{"the size of x in bytes", Size(c.n) * c.cin * c.l * element},
-                      {"the size of the weight in bytes", Size(c.cout) * (c.cin / c.groups) * c.k * element},
-                      {"the size of y in bytes", Size(c.n) * c.cout * lout * element},
-                      {"n*cin*8", Size(c.n) * c.cin * 8},
-                      {"n*cout*8", Size(c.n) * c.cout * 8},
-                      {"cin*l*8", Size(c.cin) * c.l * 8},
-                      {"cout*lout*8", Size(c.cout) * lout * 8},
-                      {"cin*cout*k*8", Size(c.cin) * c.cout * c.k * 8}});
-}
-
 Status check_strides(const Problem& c, Conv1dPass pass, int64_t lout) {
   const std::string name = name_of(pass);
   const bool reads_x = pass == Conv1dPass::forward || pass == Conv1dPass::grad_weight;
@@ -97,6 +85,7 @@ Result<Problem> conv1d_problem(const Problem& call, Conv1dPass pass) {
   }
   if (status.ok()) status = check_lengths(c, lout);
   if (status.ok()) status = check_sizes(c, lout);
+  if (status.ok() && Size(c.n) * c.cin * 8 > kMaxBytes) status = too_large("n*cin*8");
   if (status.ok()) status = check_strides(c, pass, lout);
   if (!status.ok()) return status;
   if (pass == Conv1dPass::grad_bias) return sums_of_rows(c, lout);

@@ -63,7 +63,20 @@ Size full_length(const Problem& p) {
   return Size(p.l - 1) * p.stride + Size(p.dilation) * (p.k - 1) + p.output_padding + 1;
 }
 
-Status check_bytes(std::initializer_list<Bytes> sizes) {
+Status check_sizes(const Problem& p, int64_t lout) {
+  struct Bytes {
+    const char* what;
+    Size bytes;
+  };
+  const Size element(static_cast<int64_t>(size_of(p.dtype)));
+  const Bytes sizes[] = {
+      {"the size of x in bytes", Size(p.n) * p.cin * p.l * element},
+      {"the size of the weight in bytes", Size(p.cin) * (p.cout / p.groups) * p.k * element},
+      {"the size of y in bytes", Size(p.n) * p.cout * lout * element},
+      {"n*cout*8", Size(p.n) * p.cout * 8},
+      {"cin*l*8", Size(p.cin) * p.l * 8},
+      {"cout*lout*8", Size(p.cout) * lout * 8},
+      {"cin*cout*k*8", Size(p.cin) * p.cout * p.k * 8}};
   for (const Bytes& size : sizes) {
     if (size.bytes > kMaxBytes) return too_large(size.what);
   }

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <initializer_list>
 #include <string>
 
 #include "core/checked.hpp"
@@ -22,11 +21,9 @@ Status check_ranges(const Problem& p);  // each number by itself, and groups wit
 // Outputs of a transposed product before padding is cut off at both ends; for numbers in their ranges.
 Size full_length(const Problem& p);
 
-struct Bytes {
-  const char* what;
-  Size bytes;
-};
-Status check_bytes(std::initializer_list<Bytes> sizes);
+// Refuses a product between x (n, cin, l) and y (n, cout, lout) whose tensors, or tables of them, are too
+// large.
+Status check_sizes(const Problem& p, int64_t lout);
 
 // Steps of tensor `name`, of the given shape; operation is what the caller calls it.
 Status check_steps(const Problem& p, const char* name, bool read, const std::string& operation,
