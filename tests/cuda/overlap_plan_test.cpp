@@ -48,12 +48,10 @@ void check_columns(const OverlapParams& k, const core::Problem& p, int tile_colu
 TEST(OverlapPlan, SoundOverRandomProblems) {
   judge::Rng rng(12);
   int taken = 0, chunked = 0;
-  plan::PlanOptions forced;
-  forced.force_kernel = kSm80Overlap.name;
   const core::DeviceInfo d = cuda_test::device("h200");
   for (int i = 0; i < 6000; ++i) {
     const core::Problem p = cuda_test::draw_transposed(rng);
-    if (p.output_elements() == 0 || !kSm80Overlap.supports(p, d, forced).ok) continue;
+    if (!cuda_test::takes(kSm80Overlap, p, d)) continue;
     ++taken;
     const OverlapPlan plan = overlap_plan(p, d, false);
     const OverlapParams& k = plan.params;

@@ -69,12 +69,10 @@ void check_blocks(const PointwisePlan& plan, const Problem& p, const std::string
 TEST(PointwisePlan, SoundOverRandomProblems) {
   judge::Rng rng(15);
   int taken = 0, vectors = 0, elements = 0, split = 0;
-  plan::PlanOptions forced;
-  forced.force_kernel = kSm80Pointwise.name;
   const core::DeviceInfo d = cuda_test::device("h200");
   for (int i = 0; i < 400; ++i) {
     const Problem p = draw_pointwise(rng);
-    if (p.output_elements() == 0 || !kSm80Pointwise.supports(p, d, forced).ok) continue;
+    if (!cuda_test::takes(kSm80Pointwise, p, d)) continue;
     for (int tile = 0; tile < kPointwiseTileCount; ++tile) {
       for (const int splits : {1, 2, 8}) {
         const PointwisePlan plan = pointwise_plan_of(p, d, {tile, splits});

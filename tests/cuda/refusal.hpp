@@ -22,6 +22,13 @@ inline std::string refusal(const plan::KernelEntry& entry, const std::string& te
   return support.ok ? "" : support.reason;
 }
 
+// Whether a kernel can run a problem, which has outputs, on a device.
+inline bool takes(const plan::KernelEntry& entry, const core::Problem& p, const core::DeviceInfo& device) {
+  plan::PlanOptions forced;
+  forced.force_kernel = entry.name;
+  return p.output_elements() > 0 && entry.supports(p, device, forced).ok;
+}
+
 // A valid problem whose product is a transposed one; every other one is of strided products that have such a
 // form (cuda/host/transposed_form.hpp).
 inline core::Problem draw_transposed(judge::Rng& rng) {

@@ -21,12 +21,10 @@ void check_pieces(const simt::StridedConfig& c, const core::Problem& p) {
 TEST(SimtStridedPlan, SoundOverRandomProblems) {
   judge::Rng rng(11);
   int taken = 0, addressed = 0;
-  plan::PlanOptions forced;
-  forced.force_kernel = kSimtStrided.name;
   const core::DeviceInfo d = cuda_test::device("h200");
   for (int i = 0; i < 6000; ++i) {
     const core::Problem p = cuda_test::draw_transposed(rng);
-    if (p.output_elements() == 0 || !kSimtStrided.supports(p, d, forced).ok) continue;
+    if (!cuda_test::takes(kSimtStrided, p, d)) continue;
     ++taken;
     const simt::StridedConfig c = simt::plan_strided_windows(p);
     const std::string what = text(p) + ": " + c.text();

@@ -115,26 +115,29 @@ Sm90Kernels leaky_f16() {
   return k;
 }
 
-Sm90Kernels leaky_tf32() {
+namespace {
+
+// Of float32; Scaled: its operands as float16.
+template <class Mode, class Scaled>
+Sm90Kernels leaky_float32(const Sm90Functions& plain) {
   Sm90Kernels k{};
-  sm90::set_leaky_gather<Tf32, 128>(k.plain, 3);
-  sm90::set_leaky_gather<sm90::Fp16Scaled, 64>(k.scaled, 4);
-  sm90::set_leaky_gather<Tf32, 64>(k.plain, 4);
-  sm90::set_leaky_tma<sm90::Fp16Scaled, 0>(k.scaled);
-  sm90::set_leaky_tma<sm90::Fp16Scaled, 3>(k.scaled);
-  k.plain.pack = sm90_tf32().pack;
+  sm90::set_leaky_gather<Mode, 128>(k.plain, 3);
+  sm90::set_leaky_gather<Scaled, 64>(k.scaled, 4);
+  sm90::set_leaky_gather<Mode, 64>(k.plain, 4);
+  sm90::set_leaky_tma<Scaled, 0>(k.scaled);
+  sm90::set_leaky_tma<Scaled, 3>(k.scaled);
+  k.plain.pack = plain.pack;
   return k;
 }
 
+}  // namespace
+
+Sm90Kernels leaky_tf32() {
+  return leaky_float32<Tf32, sm90::Fp16Scaled>(sm90_tf32());
+}
+
 Sm90Kernels leaky_ieee() {
-  Sm90Kernels k{};
-  sm90::set_leaky_gather<Ieee, 128>(k.plain, 3);
-  sm90::set_leaky_gather<sm90::Fp16Split, 64>(k.scaled, 4);
-  sm90::set_leaky_gather<Ieee, 64>(k.plain, 4);
-  sm90::set_leaky_tma<sm90::Fp16Split, 0>(k.scaled);
-  sm90::set_leaky_tma<sm90::Fp16Split, 3>(k.scaled);
-  k.plain.pack = sm90_ieee().pack;
-  return k;
+  return leaky_float32<Ieee, sm90::Fp16Split>(sm90_ieee());
 }
 
 }  // namespace tconv::cuda

@@ -109,12 +109,10 @@ void check_depth(const WindowPlan& plan, const Problem& p, const std::string& wh
 TEST(WindowPlan, SoundOverRandomProblems) {
   judge::Rng rng(14);
   int taken = 0, chunked = 0, vectors = 0, elements = 0;
-  plan::PlanOptions forced;
-  forced.force_kernel = kSm80Window.name;
   const core::DeviceInfo d = cuda_test::device("h200");
   for (int i = 0; i < 12000; ++i) {
     const Problem p = cuda_test::draw_transposed(rng);
-    if (p.output_elements() == 0 || !kSm80Window.supports(p, d, forced).ok) continue;
+    if (!cuda_test::takes(kSm80Window, p, d)) continue;
     if (p.cout_per_group() * p.k > 1 << 16) continue;
     for (int tile = 0; tile < kWindowTileCount; ++tile) {
       const WindowPlan plan = window_plan_of(p, d, {tile, 1});
