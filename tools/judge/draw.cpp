@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -159,27 +160,30 @@ Invalid draw_invalid(Rng& rng) {
   constexpr int64_t kHuge = std::numeric_limits<int64_t>::max();
   Problem p = draw_valid(rng, {.gradients = false});
   const int64_t bad = -rng.log_between(1, kHuge / 2);
-  switch (rng.between(0, 15)) {
-    case 0:
-      return p.n = bad, Invalid{p, "n"};
-    case 1:
-      return p.cin = rng.chance(30) ? 0 : bad, Invalid{p, "cin"};
-    case 2:
-      return p.cout = rng.chance(30) ? 0 : bad, Invalid{p, "cout"};
-    case 3:
-      return p.l = rng.chance(30) ? 0 : bad, Invalid{p, "l"};
-    case 4:
-      return p.k = rng.chance(30) ? 0 : bad, Invalid{p, "k"};
-    case 5:
-      return p.stride = rng.chance(30) ? 0 : bad, Invalid{p, "stride"};
-    case 6:
-      return p.padding = bad, Invalid{p, "padding"};
-    case 7:
-      return p.output_padding = bad, Invalid{p, "output_padding"};
-    case 8:
-      return p.dilation = rng.chance(30) ? 0 : bad, Invalid{p, "dilation"};
-    case 9:
-      return p.groups = rng.chance(30) ? 0 : bad, Invalid{p, "groups"};
+  struct Field {
+    const char* name;
+    int64_t Problem::*value;
+    bool positive;  // else it may be 0
+  };
+  static constexpr Field kFields[] = {
+      {"n", &Problem::n, false},
+      {"cin", &Problem::cin, true},
+      {"cout", &Problem::cout, true},
+      {"l", &Problem::l, true},
+      {"k", &Problem::k, true},
+      {"stride", &Problem::stride, true},
+      {"padding", &Problem::padding, false},
+      {"output_padding", &Problem::output_padding, false},
+      {"dilation", &Problem::dilation, true},
+      {"groups", &Problem::groups, true},
+  };
+  const auto kind = rng.between(0, 15);
+  if (kind < std::ssize(kFields)) {
+    const Field& field = kFields[kind];
+    p.*field.value = field.positive && rng.chance(30) ? 0 : bad;
+    return {p, field.name};
+  }
+  switch (kind) {
     case 10:
       return p.groups = p.cin + rng.between(1, 9), Invalid{p, "groups"};
     case 11:
