@@ -5,6 +5,7 @@
 #include "core/polyphase.hpp"
 #include "cuda/entries.hpp"
 #include "cuda/host/phases.hpp"
+#include "cuda/host/transposed_form.hpp"
 #include "cuda/sm80/dense_plan.hpp"
 #include "cuda/sm90/cost.hpp"
 #include "cuda/sm90/dense_plan.hpp"
@@ -46,13 +47,15 @@ class Packed : public Gpu {
   }
 
   // Packs as the plan would; 0xff wherever nothing was written.
-  void pack(const std::string& text, const std::vector<std::pair<int64_t, double>>& planted) {
+  void pack(const std::string& text, const std::vector<std::pair<int64_t, double>>& planted, int lead) {
     const DeviceOperands o(text);
-    problem_ = o.problem;
+    const cuda::TransposedForm form = cuda::transposed_form(o.problem);
+    problem_ = form.product;
+    steps_ = form.weights;
     mode_ = cuda::arithmetic_of(problem_);
     weight_ = o.weight;
     for (const auto& [place, value] : planted) {
-      reference::store(problem_.dtype, weight_.data(), place % problem_.weight_elements(), value);
+      reference::store(problem_.dtype, weight_.data(), place % o.problem.weight_elements(), value);
     }
     const core::DeviceInfo device = cuda::device_info(0).value();
     const cuda::Sm90Plan plan = cuda::sm90_plan(problem_, device, false);
@@ -60,11 +63,13 @@ class Packed : public Gpu {
     phases_ = plan.phases;
     row_blocks_ = plan.params.sizes.row_blocks;
     block_couts_ = plan.params.sizes.block_couts;
-    const auto kernel = cuda::sm90_kernel(problem_, device, plan.config);
+    const auto kernel = cuda::sm90_kernel(o.problem, device, plan.config);
     Buffer packed(kernel->packed_bytes());
-    const Buffer weight(weight_);
+    Buffer weight(weight_.size() + static_cast<std::size_t>(lead));  // an address that is not on 16 bytes
+    std::byte* const raw = static_cast<std::byte*>(weight.get()) + lead;
+    ASSERT_CUDA(cudaMemcpy(raw, weight_.data(), weight_.size(), cudaMemcpyHostToDevice));
     packed.fill(0xff);
-    ASSERT_TRUE(kernel->pack(weight.get(), packed.get(), plan::RunContext{}).ok()) << text;
+    ASSERT_TRUE(kernel->pack(raw, packed.get(), plan::RunContext{}).ok()) << text;
     ASSERT_CUDA(cudaDeviceSynchronize());
     packed_ = packed.take();
   }
@@ -72,8 +77,12 @@ class Packed : public Gpu {
   // 0 where there is none.
   float weight(int64_t group, int64_t channel, int64_t cout, int64_t k) const {
     if (channel >= problem_.cin_per_group() || cout >= problem_.cout_per_group() || k >= problem_.k) return 0;
-    const int64_t row = (group * problem_.cin_per_group() + channel) * problem_.cout_per_group() + cout;
-    return static_cast<float>(reference::load(problem_.dtype, weight_.data(), row * problem_.k + k));
+    // A strided product's channels are pairs, and its taps are in falling order (transposed_form.hpp).
+    const int64_t outer = channel / steps_.phases,
+                  at = steps_.first + channel % steps_.phases + steps_.step * k;
+    if (at >= steps_.k) return 0;
+    const int64_t place = group * steps_.group + outer * steps_.cin + cout * steps_.cout + at;
+    return static_cast<float>(reference::load(problem_.dtype, weight_.data(), place));
   }
 
   // Held in float16: 1/scale of a cout, and whether all its weights lie where float16 is normal.
@@ -82,10 +91,13 @@ class Packed : public Gpu {
     for_each_weight(group, cout,
                     [&](float v) { most = std::isfinite(v) ? std::max(most, std::fabs(v)) : most; });
     const int exponent = most == 0 ? 0 : std::clamp(std::max(std::ilogb(most), -127), -60, 60);
-    const float unscale = std::ldexp(1.0f, exponent - 13);
+    // As far up as float16 reaches: 65504 is 2^15 times 2 - 2^-10.
+    const int up =
+        std::isfinite(most) && most > 0 && most / std::ldexp(1.0f, std::ilogb(most)) > 2 - 0x1p-10f ? 14 : 15;
+    const float unscale = std::ldexp(1.0f, exponent - up);
     for_each_weight(group, cout, [&](float v) {
       const float scaled = std::fabs(v) / unscale;
-      fits = fits && (v == 0 || (scaled >= 0x1p-14f && scaled <= 0x1p15f));
+      fits = fits && (v == 0 || (scaled >= 0x1p-14f && scaled <= 65504));
     });
     return unscale;
   }
@@ -165,8 +177,9 @@ class Packed : public Gpu {
     }
   }
 
-  void expect_packed(const std::string& text, const std::vector<std::pair<int64_t, double>>& planted = {}) {
-    pack(text, planted);
+  void expect_packed(const std::string& text, const std::vector<std::pair<int64_t, double>>& planted = {},
+                     int lead = 0) {
+    pack(text, planted, lead);
     if (HasFatalFailure()) return;
     expect_layout(0, false, text);
     if (mode_ == Arithmetic::tf32) {
@@ -174,7 +187,8 @@ class Packed : public Gpu {
     }
   }
 
-  core::Problem problem_;
+  core::Problem problem_;  // in its transposed form
+  cuda::WeightSteps steps_;
   Arithmetic mode_{};
   cuda::Phases phases_{};
   int row_blocks_ = 0, block_couts_ = 0;
@@ -189,10 +203,35 @@ const char* const kShapes[] = {
     "n1 ci40 co33 l33 k9 s6 p2 d5", "n1 ci17 co3 l33 k100 s64 p2",  "n1 ci512 co130 l33 k3 s1 p1",
     "n1 ci256 co256 l8 k16 s8 p4",  "n1 ci64 co2112 l8 k2 s2 p0"};
 
+// Strided products, whose channels are pairs of channel and phase: taps that some phases lack, one channel,
+// groups, and more taps of 8 channels than shared memory has room for.
+const char* const kStrided[] = {
+    "strided n1 ci70 co33 l701 k5 s2 p2",    "strided n1 ci130 co40 l64 k16 s8 p4",
+    "strided n1 ci40 co48 l90 k7 s3 p1",     "strided n1 ci96 co36 l64 k4 s2 p1 g2",
+    "strided n1 ci24 co65 l57 k7 s1 p3 d2",  "strided n1 ci2112 co16 l64 k4 s2 p1",
+    "strided n1 ci20 co1 l4000 k500 s100",   "strided n1 ci9 co512 l60 k9 s2 p4",
+    "strided n1 ci5 co6 l40000 k3001 s2 p0", "strided n1 ci3 co2 l200000 k20000 s16 p0"};
+
 TEST_F(Packed, EveryMode) {
   for (const char* shape : kShapes) {
     for (const char* mode : {"f32 tf32", "f32", "f16", "bf16"})
       expect_packed(std::string(shape) + " " + mode);
+  }
+}
+
+TEST_F(Packed, StridedInEveryMode) {
+  for (const char* shape : kStrided) {
+    for (const char* mode : {"f32 tf32", "f32", "f16", "bf16"})
+      expect_packed(std::string(shape) + " " + mode);
+  }
+}
+
+TEST_F(Packed, FromAnyAddress) {
+  for (const char* shape : {kShapes[0], kShapes[1], kStrided[0], kStrided[1]}) {
+    for (int lead : {4, 8, 12}) {
+      expect_packed(std::string(shape) + " f32 tf32", {}, lead);
+      expect_packed(std::string(shape) + " bf16", {}, lead - 2);
+    }
   }
 }
 

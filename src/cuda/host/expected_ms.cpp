@@ -72,8 +72,8 @@ struct NarrowWeights {
 struct PackWeights {
   double start, byte;
 };
-constexpr PackWeights kPackSm90[3] = {{6.7e-3, 2.2e-9}, {3.6e-3, 1.9e-9}, {7.3e-3, 2.7e-9}};
-constexpr PackWeights kPackBlocked[2] = {{6.0e-3, 1.2e-9}, {4.0e-3, 2.0e-9}};
+constexpr PackWeights kPackSm90[3] = {{5.7e-3, 1.4e-9}, {3.4e-3, 1.1e-9}, {6.2e-3, 1.8e-9}};
+constexpr PackWeights kPackBlocked[2] = {{5.4e-3, 0.9e-9}, {3.8e-3, 1.1e-9}};
 constexpr PackWeights kPackSm80[3] = {{2.0e-3, 0.9e-9}, {2.4e-3, 1.2e-9}, {4.7e-3, 1.1e-9}};
 constexpr PackWeights kPackSimt[2] = {{2.0e-3, 0.8e-9}, {2.0e-3, 1.8e-9}};
 

@@ -60,7 +60,7 @@ Status Launcher::run_erased(const void* function, const Grid& grid, void** argum
   if (grid.blocks > kMaxBlocks) {
     return {Code::internal_error, what() + ": " + std::to_string(grid.blocks) + " blocks do not fit a grid"};
   }
-  constexpr std::size_t kWithoutAsking = 48 * 1024;
+  constexpr std::size_t kWithoutAsking = 40 * 1024;  // 48 KiB, less what a kernel may have beside it
   if (grid.shared > kWithoutAsking) {
     const cudaError_t raised = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                     static_cast<int>(grid.shared));

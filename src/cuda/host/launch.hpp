@@ -23,7 +23,7 @@ namespace tconv::cuda {
 struct Grid {
   int64_t blocks = 1;      // along x; at most kMaxBlocks
   int threads = 1;         // in a block
-  std::size_t shared = 0;  // dynamic shared memory in bytes; above 48 KiB the limit is raised
+  std::size_t shared = 0;  // dynamic shared memory in bytes; above 40 KiB the limit is raised
   int cluster = 1;         // blocks in a cluster; only from compute capability 9.0 on
 };
 

@@ -10,6 +10,7 @@
 #include "cuda/sm90/cost.hpp"
 #include "cuda/sm90/dense_plan.hpp"
 #include "cuda/sm90/no_wgmma.hpp"
+#include "cuda/sm90/pack_plan.hpp"
 
 namespace tconv::cuda {
 namespace {
@@ -18,63 +19,6 @@ using core::ceil_div;
 using core::Problem;
 using core::Status;
 using plan::Support;
-
-// Divides the work among blocks to fill the device: first into parts of at least 8 rows, then along the
-// channels, and further if a block's share is large. More blocks wait longer for each other than they
-// save: 8.4 MB of tf32 (512x256x16, H200, from and to DRAM) take 11 us with two blocks an SM, 12 with four,
-// 27 with eight.
-void spread(Sm90PackParams& k, int64_t row_blocks, const core::DeviceInfo& device) {
-  constexpr int64_t kLargeShare = 1 << 15;  // weights
-  k.part_couts = k.block_couts;
-  k.parts = k.cluster = 1;
-  while (row_blocks * k.parts < device.sm_count) {
-    const int couts = static_cast<int>(ceil_div(k.part_couts, 2));
-    if (couts == k.part_couts || couts * k.phases < 8) break;
-    if (ceil_div(k.block_couts, couts) > kSm90RowMarks) break;  // a byte of the row block's marks each
-    k.part_couts = couts;
-    k.parts = static_cast<int>(ceil_div(k.block_couts, couts));
-  }
-  const int64_t weights = int64_t{k.cin_group} * k.part_couts * k.k;
-  while (k.cluster < kSm90PackCluster && 2 * k.cluster <= k.channel_blocks &&
-         (row_blocks * k.parts * k.cluster < device.sm_count || weights / k.cluster > kLargeShare)) {
-    k.cluster *= 2;
-  }
-}
-
-// both: both layouts, for float32.
-Sm90PackParams pack_params(const Sm90Plan& plan, const Problem& p, const WeightSteps& steps,
-                           const core::DeviceInfo& device, const void* weight, void* packed, bool both) {
-  const Sm90StageParams& k = plan.params;
-  const Sm90Packing plain = sm90_packing(p, plan.mode, false), scaled = sm90_packing(p, plan.mode, both);
-  unsigned char *to = static_cast<unsigned char*>(packed), *to_scaled = to + plain.bytes;
-  auto slabs = [&](bool of_scaled) {
-    return static_cast<int>(ceil_div(k.sizes.cin_group, sm90_layout(plan.mode, of_scaled).slab()));
-  };
-  Sm90PackParams params{};
-  params.weight = weight;
-  params.steps = steps;
-  params.packed = to;
-  params.marks = to + plain.marks_at;
-  params.slabs = slabs(false);
-  params.channel_blocks = params.slabs * sm90_layout(plan.mode, false).slab() / 8;
-  if (both) {
-    params.scaled = to_scaled;
-    params.scaled_marks = to_scaled + scaled.marks_at;
-    params.scales = reinterpret_cast<float*>(to_scaled + scaled.scales_at);
-    params.scaled_slabs = slabs(true);
-    params.channel_blocks = params.scaled_slabs * kSm90Blocks;
-  }
-  params.cin_group = k.sizes.cin_group;
-  params.cout_group = k.sizes.cout_group;
-  params.k = k.sizes.k;
-  params.phases = k.sizes.phases;
-  params.taps = k.sizes.taps;
-  params.tap_stride = k.sizes.tap_stride;
-  params.row_blocks = k.sizes.row_blocks;
-  params.block_couts = k.sizes.block_couts;
-  spread(params, int64_t{k.sizes.groups} * k.sizes.row_blocks, device);
-  return params;
-}
 
 // One map of x, or several of all rows whatever their sample: each of every row_classes-th row, from the
 // 16-byte boundary at or before its first element.
@@ -217,10 +161,12 @@ std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::Dev
 
 Status sm90_pack(const Launcher& launcher, const Sm90Plan& plan, const TransposedForm& form,
                  const core::DeviceInfo& device, const void* weight, void* packed, bool both) {
-  const Sm90PackParams params = pack_params(plan, form.product, form.weights, device, weight, packed, both);
-  const int64_t clusters = int64_t{plan.params.sizes.groups} * params.row_blocks * params.parts;
+  Sm90PackLaunch k = sm90_pack_launch(plan, form, device, packed, both);
+  k.params.weight = weight;
+  k.params.weights = int64_t{plan.params.sizes.groups} * form.weights.group;
   return launcher.run(kernels_of(plan.mode).plain.pack,
-                      {clusters * params.cluster, kSm90PackThreads, 0, params.cluster}, params);
+                      {k.blocks, kSm90PackThreads, k.shared_bytes, k.params.cluster ? k.params.ranks : 1},
+                      k.params);
 }
 
 std::unique_ptr<const plan::Kernel> sm90_kernel(const Problem& problem, const core::DeviceInfo& device,

@@ -209,19 +209,39 @@ struct Sm90TmaParams {
   int barriers;
 };
 
-inline constexpr int kSm90PackThreads = 256, kSm90PackCluster = 8;  // blocks of a cluster at most
+inline constexpr int kSm90PackThreads = 256, kSm90PackRanks = 8;  // blocks of a part at most
+inline constexpr int kSm90PackBuffers = 3;                        // stages of raw weights: two are under way
+
+// Raw weights on their way through shared memory (pack_stage.cuh).
+struct Sm90PackStage {
+  bool direct;  // no stages: 8 channels of one cout with all their taps do not fit
+  bool
+      by_channel;  // a line is a channel's run of couts and taps; otherwise a cout's run of channels and taps
+  int granule;     // channels of the caller's weights that make whole blocks of 8 channels of the product
+  int couts, channels;   // of a stage; whole granules
+  int blocks;            // of 8 channels of the product, in a stage
+  int pitch, bytes;      // from line to line; of a stage
+  int log_line_threads;  // threads that copy one line
+  int log_warp_rows;     // that a warp stores at once: 8, or fewer where a stage has fewer
+};
 
 struct Sm90PackParams {
   const void* weight;
+  int64_t weights;        // elements of `weight`
   void *packed, *scaled;  // for float32 both layouts, or scaled is null
   unsigned char *marks, *scaled_marks;
   float* scales;
   WeightSteps steps;
+  Sm90PackStage stage;
+  int channels;  // of the caller's weights, of a group: the product's are (channel, phase)
   int cin_group, cout_group, k;
   int phases, taps, tap_stride, slabs, scaled_slabs, row_blocks, block_couts;
   int channel_blocks;     // of 8, as many as the slabs have
-  int parts, part_couts;  // of a row block: packed apart, by `cluster` blocks of threads each
-  int cluster;
+  int granules;           // which hold them
+  int parts, part_couts;  // of a row block: packed apart, by `ranks` blocks of threads each
+  int ranks;              // which share the channels
+  bool cluster;           // a part's blocks: they tell each other what they saw
+  Divisor ranks_div, parts_div, row_blocks_div, phases_div, taps_div;
 };
 
 }  // namespace tconv::cuda

@@ -85,6 +85,10 @@ __device__ inline void fence_async() {
 __device__ inline void cluster_arrive() {
   asm volatile("barrier.cluster.arrive.release.aligned;\n" ::: "memory");
 }
+// Before the first store to another block: says only that this one has begun.
+__device__ inline void cluster_begin() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;\n" ::: "memory");
+}
 __device__ inline void cluster_wait() {
   asm volatile("barrier.cluster.wait.acquire.aligned;\n" ::: "memory");
 }

@@ -1,0 +1,20 @@
+// How the packing of weights for cuda.sm90.dense and cuda.sm90.blocked is divided (pack.cuh). A pure
+// function.
+#pragma once
+
+#include "cuda/host/transposed_form.hpp"
+#include "cuda/sm90/dense_plan.hpp"
+
+namespace tconv::cuda {
+
+struct Sm90PackLaunch {
+  Sm90PackParams params;  // without pointers, but for `scaled`, which is null if there is one layout
+  int64_t blocks;
+  std::size_t shared_bytes;
+};
+
+// packed: where the layouts go. both: both layouts, for float32.
+Sm90PackLaunch sm90_pack_launch(const Sm90Plan&, const TransposedForm&, const core::DeviceInfo&, void* packed,
+                                bool both);
+
+}  // namespace tconv::cuda

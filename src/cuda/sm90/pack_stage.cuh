@@ -1,0 +1,189 @@
+// Stages of raw weights in shared memory, on their way to packed ones (pack.cuh).
+//
+// A stage is some couts by some channels with all their taps. The caller's weights are w[channel][cout][k],
+// or, in a strided product, whose channels change places, w[cout][channel][k]: a line of a stage is what
+// lies together in memory, one channel's couts or one cout's channels. Lines come by asynchronous copies of
+// 16 bytes from the 16-byte boundary at or before their beginning, so any address will do. Lines of couts lie
+// an odd number of 16 bytes apart, so that 8 couts of a warp read different banks.
+//
+// A weight of the product then lies at the sum of three offsets: its cout's, its tap's, and its channel's,
+// which a table holds for every channel of the product in a stage. Computed for each weight, whose channel
+// may be a pair of channel and phase, or in units, the last took three quarters of 380 instructions for 8
+// weights; now these take about 80.
+#pragma once
+
+#include "cuda/sm90/pack_share.cuh"
+
+namespace tconv::cuda::sm90 {
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+template <class Word>
+struct PackStages {
+  static constexpr int kSize = sizeof(Word);
+
+  const Sm90PackParams& p;
+  const PackShare& share;
+  unsigned char* shared;
+  int chunks, count;  // stages along the channels; all
+
+  struct Stage {
+    int part;                    // of the share's couts
+    int cout, couts;             // of the share's
+    int row, rows;               // of the share's
+    int channel, channels;       // of the group
+    int first_block, end_block;  // of 8 channels of the product
+    int64_t begin, step;         // elements of w before the first line; from line to line
+    int lines, length;           // elements of a line
+    int buffer;                  // byte offset
+  };
+
+  __device__ PackStages(const Sm90PackParams& p, const PackShare& share, unsigned char* shared)
+      : p(p), share(share), shared(shared) {
+    chunks = (share.end_block - share.first_block + p.stage.blocks - 1) / p.stage.blocks;
+    count = chunks * ((p.part_couts + p.stage.couts - 1) / p.stage.couts);
+  }
+
+  // All of them lie in shared memory at once, so that a second pass over them needs no copies.
+  __device__ bool kept() const { return count <= kSm90PackBuffers; }
+
+  // Stage `turn` of all passes.
+  __device__ Stage stage(int turn) const {
+    const int index = turn < count ? turn : turn - count;
+    Stage s;
+    s.part = index / chunks;
+    s.cout = s.part * p.stage.couts;
+    s.couts = max(0, min(p.stage.couts, share.couts - s.cout));
+    s.row = s.cout * p.phases;
+    s.rows = (s.part + 1) * chunks == count ? share.rows - s.row : p.stage.couts * p.phases;
+    s.first_block = share.first_block + (index - s.part * chunks) * p.stage.blocks;
+    s.end_block = min(s.first_block + p.stage.blocks, share.end_block);
+    s.channel = static_cast<int>(p.steps.phases_div.divide(s.first_block * 8));
+    s.channels = max(0, min(p.stage.channels, p.channels - s.channel));
+    const int64_t cout = share.cout + s.cout;
+    s.begin = share.group * p.steps.group + s.channel * p.steps.cin + cout * p.steps.cout;
+    s.step = p.stage.by_channel ? p.steps.cin : p.steps.cout;
+    s.lines = p.stage.by_channel ? s.channels : s.couts;
+    s.length = (p.stage.by_channel ? s.couts : s.channels) * p.steps.k;
+    s.buffer = (kept() ? index : turn % kSm90PackBuffers) * p.stage.bytes;
+    return s;
+  }
+
+  // How many bytes behind 16 a line begins.
+  __device__ uint32_t lead(const Stage& s, int line) const {
+    const auto address = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(p.weight));
+    return (address + static_cast<uint32_t>(s.begin + line * s.step) * kSize) & 15u;
+  }
+
+  // The thread's part of the copies of a stage. Loops are not unrolled: a small kernel waits for its own
+  // instructions.
+  __device__ void copy(const Stage& s) const {
+    const auto weights = reinterpret_cast<uintptr_t>(p.weight), end_of_all = weights + p.weights * kSize;
+    const int threads = 1 << p.stage.log_line_threads, thread = threadIdx.x & (threads - 1);
+    const uint32_t stage = ptx::shared_address(shared) + s.buffer;
+#pragma unroll 1
+    for (int line = threadIdx.x >> p.stage.log_line_threads; line < s.lines;
+         line += kSm90PackThreads >> p.stage.log_line_threads) {
+      const uintptr_t begin = weights + (s.begin + line * s.step) * kSize, end = begin + s.length * kSize;
+      const uintptr_t from = begin & ~uintptr_t{15};
+      const uint32_t to = stage + line * p.stage.pitch;
+      const int first = from < weights ? 1 : 0;
+      const int all = static_cast<int>((end - from + 15) / 16),
+                last = from + all * 16 > end_of_all ? all - 1 : all;
+#pragma unroll 1
+      for (int i = first + thread; i < last; i += threads) {
+        ptx::copy_async16(to + i * 16, reinterpret_cast<const void*>(from + i * 16));
+      }
+      // Beside the ends of w, no bytes but its own.
+      if (thread == 0 && first == 1) copy_elements(to - (from - begin), begin, min(end, from + 16));
+      if (thread == 0 && last < all && last >= first) {
+        copy_elements(to + last * 16, from + last * 16, end);
+      }
+    }
+  }
+
+  // One entry for each channel of the product in a stage: what its weights' offset has beside the cout's and
+  // the tap's. Entries rise with the caller's channel. If lines are channels, an entry knows what the line
+  // begins with, which couts decide: a table serves the stages of the same couts.
+  __device__ void make_table(const Stage& s, uint32_t* table) const {
+    const WeightSteps& w = p.steps;
+    const bool units = w.units.channels > 0;
+#pragma unroll 1
+    for (int i = threadIdx.x; i < p.stage.blocks * 8; i += kSm90PackThreads) {
+      const int unit = units ? i / 8 : i, quotient = static_cast<int>(w.phases_div.divide(unit));
+      const int channel = units ? w.units.channel(quotient, i % 8) : quotient;
+      const int phase = unit - quotient * w.phases;
+      table[i] = p.stage.by_channel ? channel * p.stage.pitch + lead(s, channel)
+                                    : (channel * w.k + phase) * static_cast<uint32_t>(kSize);
+    }
+  }
+
+  // Entries from this on are of channels that do not exist.
+  __device__ uint32_t table_end(const Stage& s) const {
+    return s.channels * static_cast<uint32_t>(p.stage.by_channel ? p.stage.pitch : p.steps.k * kSize);
+  }
+
+  // The shared address of a cout's weights, before the offsets of tap and channel.
+  __device__ uint32_t cout_address(const Stage& s, int cout) const {
+    const uint32_t offset = p.stage.by_channel ? cout * p.steps.k * static_cast<uint32_t>(kSize)
+                                               : cout * p.stage.pitch + lead(s, cout);
+    return ptx::shared_address(shared) + s.buffer + offset;
+  }
+
+  // The channels of a block at index k of the product's taps. table_end: 0 if there are none; zeros: the
+  // shared address of a weight of 0.
+  __device__ void take(const Stage& s, const uint32_t* table, uint32_t table_end, uint32_t cout_address,
+                       int block, int k, uint32_t zeros, Word (&v)[8]) const {
+    const int at = p.steps.first + p.steps.step * k, first = (block - s.first_block) * 8;
+    const uint4 left = ptx::load_shared16(ptx::shared_address(table + first)),
+                right = ptx::load_shared16(ptx::shared_address(table + first + 4));
+    const uint32_t entries[8] = {left.x, left.y, left.z, left.w, right.x, right.y, right.z, right.w};
+    const uint32_t from = cout_address + at * kSize;
+    uint32_t address[8];
+#pragma unroll
+    for (int e = 0; e < 8; ++e) address[e] = entries[e] < table_end ? from + entries[e] : zeros;
+    if (at + p.steps.phases > p.steps.k) {  // some phases lack the tap
+      const bool units = p.steps.units.channels > 0;
+#pragma unroll
+      for (int e = 0; e < 8; ++e) {
+        const int unit = units ? block : block * 8 + e;
+        const int phase = unit - static_cast<int>(p.steps.phases_div.divide(unit)) * p.steps.phases;
+        if (at + phase >= p.steps.k) address[e] = zeros;
+      }
+    }
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      v[e] = static_cast<Word>(kSize == 2 ? ptx::load_shared2(address[e]) : ptx::load_shared4(address[e]));
+    }
+  }
+
+  // The same where there are no stages.
+  __device__ void take_directly(int block, int cout, int k, Word (&v)[8]) const {
+    constexpr bool kUnits = kSize == 2;  // channels of 16-bit types may be in units
+    const Word* weight = static_cast<const Word*>(p.weight);
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      const int channel = block * 8 + e;
+      const int64_t place =
+          channel < p.cin_group ? p.steps.place<kUnits>(share.group, channel, share.cout + cout, k) : -1;
+      v[e] = place >= 0 ? __ldg(weight + place) : Word(0);
+    }
+  }
+
+ private:
+  __device__ static void copy_elements(uint32_t to, uintptr_t from, uintptr_t end) {
+#pragma unroll 1
+    for (; from < end; from += kSize, to += kSize) {
+      const Word v = __ldg(reinterpret_cast<const Word*>(from));
+      if constexpr (kSize == 2) {
+        ptx::store_shared2(to, v);
+      } else {
+        ptx::store_shared4(to, v);
+      }
+    }
+  }
+};
+
+#endif
+
+}  // namespace tconv::cuda::sm90
