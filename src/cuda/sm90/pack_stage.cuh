@@ -78,6 +78,7 @@ struct PackStages {
   // The thread's part of the copies of a stage. Loops are not unrolled: a small kernel waits for its own
   // instructions.
   __device__ void copy(const Stage& s) const {
+    if (s.length == 0) return;  // only channels that fill a slab
     const auto weights = reinterpret_cast<uintptr_t>(p.weight), end_of_all = weights + p.weights * kSize;
     const int threads = 1 << p.stage.log_line_threads, thread = threadIdx.x & (threads - 1);
     const uint32_t stage = ptx::shared_address(shared) + s.buffer;
