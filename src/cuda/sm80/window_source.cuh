@@ -126,6 +126,20 @@ inline constexpr int kPieceElements = kCopy == WindowCopy::element
                                           ? 1
                                           : static_cast<int>(kCopy) / static_cast<int>(sizeof(T));
 
+// Calls load_as() with the copy as a constant. Elements of 4 bytes are words.
+template <class Copies>
+__device__ __forceinline__ void load_by(WindowCopy copy, const Copies& copies, const WindowParams& p,
+                                        const Slab& slab, unsigned char* stage) {
+  constexpr bool kHalf = sizeof(typename Copies::T) == 2;
+  if (copy == WindowCopy::vector) {
+    copies.template load_as<WindowCopy::vector>(p, slab, stage);
+  } else if (!kHalf || copy == WindowCopy::word) {
+    copies.template load_as<WindowCopy::word>(p, slab, stage);
+  } else {
+    copies.template load_as<kHalf ? WindowCopy::element : WindowCopy::word>(p, slab, stage);
+  }
+}
+
 // Rows of weights, [ci][element], zeros after the slab's elements.
 template <class S>
 class WeightCopies {
@@ -148,16 +162,8 @@ class WeightCopies {
   }
 
   __device__ __forceinline__ void load(const WindowParams& p, const Slab& slab, unsigned char* stage) const {
-    if (p.weight_pieces.copy == WindowCopy::vector) {
-      load_as<WindowCopy::vector>(p, slab, stage);
-    } else if (sizeof(T) == 4 || p.weight_pieces.copy == WindowCopy::word) {
-      load_as<WindowCopy::word>(p, slab, stage);
-    } else {
-      load_as<sizeof(T) == 2 ? WindowCopy::element : WindowCopy::word>(p, slab, stage);
-    }
+    load_by(p.weight_pieces.copy, *this, p, slab, stage);
   }
-
- private:
   template <WindowCopy kCopy>
   __device__ __forceinline__ void load_as(const WindowParams& p, const Slab& slab,
                                           unsigned char* stage) const {
@@ -200,16 +206,8 @@ class DyCopies {
   __device__ int first() const { return first_; }
 
   __device__ __forceinline__ void load(const WindowParams& p, const Slab& slab, unsigned char* stage) const {
-    if (p.dy_pieces.copy == WindowCopy::vector) {
-      load_as<WindowCopy::vector>(p, slab, stage);
-    } else if (sizeof(T) == 4 || p.dy_pieces.copy == WindowCopy::word) {
-      load_as<WindowCopy::word>(p, slab, stage);
-    } else {
-      load_as<sizeof(T) == 2 ? WindowCopy::element : WindowCopy::word>(p, slab, stage);
-    }
+    load_by(p.dy_pieces.copy, *this, p, slab, stage);
   }
-
- private:
   template <WindowCopy kCopy>
   __device__ __forceinline__ void load_as(const WindowParams& p, const Slab& slab,
                                           unsigned char* stage) const {
