@@ -27,15 +27,7 @@ constexpr int strided_most_positions(int rows) {
 }
 inline constexpr int kStridedRows = 8;  // of a thread, at most: channels ci
 
-struct StridedParams {
-  const void* dy;
-  const void* weight;
-  const void* bias;  // or null
-  void* dx;
-  int64_t dy_step[3];  // sample, channel, position
-  int64_t l, lout, k;
-  int64_t stride, padding, dilation;
-  int64_t cin, cin_group, cout_group, groups;
+struct StridedParams : StridedOperands {
   int64_t tile_runs;     // runs of `turns` tiles of a group's ci
   int64_t units, parts;  // (n, group, run), and pieces of their positions
   int64_t blocks;

@@ -31,7 +31,8 @@ constexpr int strided_least_blocks(int sums) {
   return sums > 32 || sums <= 8 ? 3 : 2;
 }
 
-struct StridedStagedParams {
+// What the ways of the family are told of a problem.
+struct StridedOperands {
   const void* dy;
   const void* weight;
   const void* bias;  // or null
@@ -40,6 +41,9 @@ struct StridedStagedParams {
   int64_t l, lout, k;
   int64_t stride, padding, dilation;
   int64_t cin, cin_group, cout_group, groups;
+};
+
+struct StridedStagedParams : StridedOperands {
   int64_t row_blocks, parts;  // of a group's ci, of a row's positions
   int64_t blocks;
   int32_t warps_p, warps_r, warps_s;  // of a block: along positions, rows, terms of a sum

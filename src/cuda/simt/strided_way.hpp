@@ -12,8 +12,7 @@
 
 namespace tconv::cuda::simt {
 
-template <class Params>
-void set_operands(Params& a, const core::Problem& p, const plan::Operands& operands) {
+inline void set_operands(StridedOperands& a, const core::Problem& p, const plan::Operands& operands) {
   a.dy = operands.grad_output, a.weight = operands.weight, a.dx = operands.output;
   a.bias = p.has_bias ? operands.bias : nullptr;
   std::ranges::copy(p.y_steps(), a.dy_step);
