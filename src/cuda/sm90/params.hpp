@@ -184,25 +184,23 @@ struct Sm90TileWriter {
   int shared, shared_rows;  // staged outputs; the table of rows
 };
 
-struct Sm90GatherParams {
+// What the stages of either way of x are told.
+struct Sm90CommonParams {
   Sm90Operands operands;
   Sm90Sizes sizes;
   Sm90Columns columns;
   Sm90Grid grid;
   Sm90TileMarks marks;
   Sm90Weights weights;
+};
+
+struct Sm90GatherParams : Sm90CommonParams {
   Sm90GatherSource source;
   Sm90PassWriter writer;
   int barriers;  // byte offset in shared memory
 };
 
-struct Sm90TmaParams {
-  Sm90Operands operands;
-  Sm90Sizes sizes;
-  Sm90Columns columns;
-  Sm90Grid grid;
-  Sm90TileMarks marks;
-  Sm90Weights weights;
+struct Sm90TmaParams : Sm90CommonParams {
   Sm90TmaSource source;
   Sm90WarpgroupTiles tiles;
   Sm90TileWriter writer;
