@@ -107,7 +107,14 @@ void expect_sound(const Sm90WeightBlockedPlan& plan, const core::Problem& p, con
   EXPECT_LE(k.y_planes, k.tap_stride) << what;
   EXPECT_LE(int64_t{k.chain} * layout.row_bytes() / layout.parts / kWeightStepBytes, kSm90WeightChain)
       << what;
-  EXPECT_EQ(k.direct, k.splits == 1) << what;
+  // One split goes straight to dw, or through partial sums to whole lines.
+  const Sm90WeightBlockedSumParams sum = sm90_weight_blocked_sum(plan);
+  EXPECT_TRUE(k.splits == 1 ? k.direct || sum.line_bytes > 0 : !k.direct) << what;
+  EXPECT_LE(sum.line_bytes, 48 * 1024) << what;
+  if (sum.line_bytes > 0) {
+    EXPECT_EQ(k.x_planes, 1) << what;
+    EXPECT_GE(int64_t{sum.by_chunks.value} * sum.by_chunk_units.value, sum.by_units.value) << what;
+  }
   EXPECT_TRUE(plan.part_bytes > 0 || (k.direct && plan.chunks == 1)) << what;
   EXPECT_GE(k.slots * k.slot_bytes, shape.rows() * (shape.columns + 8) * 4) << what;  // staged sums
   // What tensor copies rely on: boxes of whole units, places on multiples of 16 bytes.

@@ -73,6 +73,11 @@ class Kernel final : public WeightKernel<Sm90WeightBlockedPlan> {
     Sm90WeightBlockedSumParams sum = sm90_weight_blocked_sum(plan);
     sum.parts = context.workspace;
     sum.output = operands.output;
+    if (sum.line_bytes > 0) {
+      return launcher.run(functions_.sum_lines,
+                          {sum.line_blocks, kSm90WeightSumThreads, static_cast<std::size_t>(sum.line_bytes)},
+                          sum);
+    }
     return launcher.run(functions_.sum,
                         {ceil_div(sum.units * sum.runs, kSm90WeightSumThreads), kSm90WeightSumThreads}, sum);
   }
@@ -109,7 +114,9 @@ std::vector<plan::StageLine> Kernel::stages() const {
                           (layout.parts > 1 ? ", sums of one stage added in float32"
                                             : ", sums of " + to_string(k.chain) + " stages")},
           epilogue_line(problem_),
-          tiles_writer_line("staged in shared memory, row by row", k.direct, k.splits)};
+          k.splits == 1 && !k.direct
+              ? plan::StageLine{"writer", "tiles of partial sums, from which whole lines of dw are made"}
+              : tiles_writer_line("staged in shared memory, row by row", k.direct, k.splits)};
 }
 
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {

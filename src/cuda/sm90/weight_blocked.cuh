@@ -202,6 +202,7 @@ Sm90WeightBlockedFunctions functions_of() {
   set_shapes<Mode>(f);
   f.pass = pass_kernel<Mode>;
   f.sum = sum_kernel<typename Mode::T>;
+  f.sum_lines = sum_lines_kernel<typename Mode::T>;
   return f;
 }
 

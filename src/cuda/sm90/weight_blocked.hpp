@@ -121,7 +121,7 @@ struct Sm90WeightBlockedParams {
   int32_t row_tiles, column_tiles, tiles, splits, chain;
   int32_t slots, slot_bytes;
   int32_t x_box, y_box;  // planes of a tensor copy
-  bool direct;           // one split: the last sums go to dw, earlier ones to its part
+  bool direct;  // one split: the last sums go to dw, earlier ones to its part, unless dw is scattered
   Divisor by_taps, by_x_planes, by_y_planes, by_pitch;
 };
 
@@ -137,12 +137,17 @@ struct Sm90WeightBlockedSumParams {
   Divisor by_units, by_planes;  // of an x plane; x planes of a group, in whole row blocks
   Divisor by_tile_units;        // of a tile
   Divisor by_x_planes, by_y_planes;
+  // Where lines of dw are summed: blocks of an x plane, units of each, shared memory; 0: they are not.
+  int32_t line_bytes;
+  int64_t line_blocks;
+  Divisor by_chunks, by_chunk_units, by_k;
 };
 
 struct Sm90WeightBlockedFunctions {
   void (*shapes[kSm90WeightBlockedShapes])(Sm90WeightBlockedParams);  // null: not in this mode
   void (*pass)(Sm90WeightPassParams);
   void (*sum)(Sm90WeightBlockedSumParams);
+  void (*sum_lines)(Sm90WeightBlockedSumParams);
 };
 Sm90WeightBlockedFunctions sm90_weight_blocked_tf32();
 Sm90WeightBlockedFunctions sm90_weight_blocked_f16();

@@ -141,6 +141,23 @@ bool set_pass(Sm90WeightBlockedPlan& plan, const Problem& p) {
 constexpr double kClock = 1.57e9, kL2BytesPerCycle = 46, kTensorShare = 0.97, kPartsShare = 0.92;
 constexpr double kPassBytes = 2.6e12, kDramBytes = 3.6e12, kLaunch = 2.5e-6;
 
+constexpr int64_t kMostParts = int64_t{1} << 29;  // bytes
+constexpr int kManySplits = 4;                    // of which several runs are summed beside each other
+constexpr int kMostLineTaps = 96;                 // of a line, 16 bytes each in 48 KiB, for 32 lanes
+
+// Whole lines of dw can be summed in shared memory: an x plane has all taps.
+bool has_lines(const Sm90WeightBlockedParams& k) {
+  return k.x_planes == 1 && k.taps > 1 && k.taps <= kMostLineTaps;
+}
+
+// A tile's neighbouring columns lie in different sectors of dw, each of which is then stored many times: of
+// an SM, one in a cycle. Through a part and lines they take less (bf16, H200: weight n1 ci1770 co885 l427
+// k11 took 238 us).
+bool scattered(const Sm90WeightBlockedParams& k, const Problem& p) {
+  constexpr int64_t kSector = 32;
+  return has_lines(k) && k.y_planes * static_cast<int64_t>(core::size_of(p.dtype)) < kSector;
+}
+
 void set_cost(Sm90WeightBlockedPlan& plan, const Problem& p, const core::DeviceInfo& device) {
   const Sm90WeightBlockedParams& k = plan.params;
   const Sm90WeightBlockedLayout layout = weight_blocked_layout(plan.mode);
@@ -170,10 +187,12 @@ void set_cost(Sm90WeightBlockedPlan& plan, const Problem& p, const core::DeviceI
   const double planes = double(plan.x_bytes + plan.y_bytes) * plan.chunks;
   const double dram = std::max(0.0, planes - 0.5 * double(device.l2_bytes)) / kDramBytes;
   const double part = double(plan.part_bytes);
-  c.sum = k.direct ? 0 : kLaunch + part / 1.5e12;
+  c.sum = k.direct ? 0 : kLaunch + part / (has_lines(k) && k.splits < kManySplits ? 2.5e12 : 1.5e12);
   // A block's first stage waits for memory, and its sums leave after the last one.
   const double wide = shape.row_blocks * shape.columns;
-  const double end = k.direct ? 6.0e-6 + wide * 0.04e-6 : 4.0e-6 + wide * 0.015e-6;
+  // An SM stores one sector of dw in a cycle, which may be one element.
+  const double sectors = 128 * wide * std::max(double(core::size_of(p.dtype)) / 32, 1.0 / k.y_planes);
+  const double end = k.direct ? 5.0e-6 + wide * 0.02e-6 + sectors / kClock : 4.0e-6 + wide * 0.015e-6;
   const double ends = turns * end + part / 2.5e12;
   c.total = kLaunch + std::max(stages * stage, dram) + plan.chunks * ends + c.pass + c.sum;
 }
@@ -184,10 +203,11 @@ void set_splits(Sm90WeightBlockedPlan& plan, const Problem& p, const core::Devic
   k.splits = std::clamp(splits, 1, std::max(1, k.stages));
   plan.config.splits = k.splits;
   const bool one_chain = plan.mode == Arithmetic::ieee || k.stages <= k.chain;
-  k.direct = k.splits == 1;
   plan.blocks = int64_t{k.tiles} * k.splits;
+  const int64_t part_bytes = plan.blocks * shape.rows() * shape.columns * 4;
+  k.direct = k.splits == 1 && !(scattered(k, p) && part_bytes <= kMostParts);
   const bool parts = !k.direct || !one_chain || plan.chunks > 1;
-  plan.part_bytes = parts ? plan.blocks * shape.rows() * shape.columns * 4 : 0;
+  plan.part_bytes = parts ? part_bytes : 0;
   set_cost(plan, p, device);
 }
 
@@ -212,7 +232,7 @@ void try_splits(Sm90WeightBlockedPlan& best, const Sm90WeightBlockedPlan& unspli
     if (splits == last) continue;
     last = splits;
     set_splits(plan, p, device, splits);
-    if (plan.part_bytes > int64_t{1} << 29) continue;
+    if (plan.part_bytes > kMostParts) continue;
     if (best.blocks == 0 || plan.cost.total < best.cost.total) best = plan;
   }
 }
@@ -281,7 +301,7 @@ Sm90WeightBlockedSumParams sm90_weight_blocked_sum(const Sm90WeightBlockedPlan& 
   Sm90WeightBlockedSumParams s{};
   s.part_size = int64_t{k.tiles} * shape.rows() * shape.columns;
   s.splits = k.splits;
-  s.runs = k.splits >= 16 ? 8 : k.splits >= 4 ? 2 : 1;
+  s.runs = k.splits >= 16 ? 8 : k.splits >= kManySplits ? 2 : 1;
   s.tile_rows = shape.rows(), s.tile_columns = shape.columns;
   s.cin_group = k.cin_group, s.cout_group = k.cout_group, s.k = k.k;
   s.tap_stride = static_cast<int>(std::min<int64_t>(k.tap_stride, k.k));
@@ -292,6 +312,13 @@ Sm90WeightBlockedSumParams sm90_weight_blocked_sum(const Sm90WeightBlockedPlan& 
   auto by = [](int value) { return Divisor::of(static_cast<uint32_t>(value)); };
   s.by_units = by(units), s.by_planes = by(planes), s.by_tile_units = by(tile_units);
   s.by_x_planes = k.by_x_planes, s.by_y_planes = k.by_y_planes;
+  if (has_lines(k) && s.runs == 1) {
+    const int chunk = std::min({units, kSm90WeightSumThreads, 48 * 1024 / 16 / k.taps});
+    const int64_t rows = s.units / units, chunks = ceil_div(units, chunk);
+    s.line_bytes = chunk * k.taps * 16;
+    s.line_blocks = rows * chunks;
+    s.by_chunks = by(static_cast<int>(chunks)), s.by_chunk_units = by(chunk), s.by_k = by(k.k);
+  }
   return s;
 }
 

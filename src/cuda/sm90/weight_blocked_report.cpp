@@ -33,7 +33,8 @@ std::string describe(const Sm90WeightBlockedPlan& plan) {
       " shifts x (" + to_string(k.cout_group) + " co, " + to_string(k.y_planes) + " phases), " +
       to_string(k.tiles) + " tiles, " + to_string(plan.positions) + " positions";
   if (plan.chunks > 1) out += " in " + to_string(plan.chunks) + " chunks";
-  if (!k.direct) out += ", split " + to_string(k.splits) + " ways and summed in order";
+  if (k.splits > 1) out += ", split " + to_string(k.splits) + " ways and summed in order";
+  if (k.splits == 1 && !k.direct) out += ", through partial sums, since its columns are scattered in dw";
   return out;
 }
 

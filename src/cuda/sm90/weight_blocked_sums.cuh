@@ -44,6 +44,39 @@ __device__ inline void store_part(const Sm90WeightBlockedParams& p, const Place&
   }
 }
 
+// Staged rows of a warp to dw. Apart from the loop that may call repair(), around which a lane's places in dw
+// would not stay in registers (n2 ci1168 co584 l19 k16 s8 in tf32, H200: 112 us instead of 54).
+template <class S>
+__device__ inline void store_rows(const Sm90WeightBlockedParams& p, const Place& at, int warpgroup,
+                                  uint32_t staging) {
+  using T = typename S::Mode::T;
+  constexpr int kEach = S::kN / 32;
+  const int lane = threadIdx.x % 32, columns = p.cout_group * p.y_planes - at.column;
+  int to[kEach], a[kEach];  // from a row's first element on; k behind the row's
+#pragma unroll
+  for (int c = 0; c < kEach; ++c) {
+    const Column column(p, at.column + lane + 32 * c);
+    a[c] = lane + 32 * c < columns ? column.a : p.k;
+    to[c] = column.co * p.k + column.a;
+  }
+#pragma unroll 2
+  for (int r = 0; r < 16 * S::kRowBlocks; ++r) {
+    const int block = warpgroup * S::kRowBlocks + r / 16, inside = threadIdx.x / 32 % 4 * 16 + r % 16;
+    const TapOfRow row(p, at.row_block + block, inside);
+    if (row.k < 0) continue;
+    const uint32_t staged = staging + ((block * 64 + inside) * S::kPitch + lane) * 4;
+    T* const dw =
+        static_cast<T*>(p.output) + (int64_t{at.group} * p.cin_group + row.ci) * p.cout_group * p.k + row.k;
+    float v[kEach];
+#pragma unroll
+    for (int c = 0; c < kEach; ++c) v[c] = __uint_as_float(ptx::load_shared4(staged + 128 * c));
+#pragma unroll
+    for (int c = 0; c < kEach; ++c) {
+      if (row.k + a[c] < p.k) dw[to[c]] = narrow<T>(v[c]);
+    }
+  }
+}
+
 // The last sums of a chunk, through shared memory: neighbouring lanes then have neighbouring columns, and a
 // row takes few instructions, which matters because a block with little to multiply must first fetch them.
 // They go to the split's part or to dw. Sums that may include a product that does not exist are recomputed.
@@ -51,7 +84,6 @@ template <class S>
 __device__ inline void store_last(const Sm90WeightBlockedParams& p, const Place& at, int warpgroup,
                                   const float (&sums)[S::kRowBlocks][S::kN / 2], bool first,
                                   uint32_t staging) {
-  using T = typename S::Mode::T;
   constexpr int kEach = S::kN / 32;
 #pragma unroll
   for (int b = 0; b < S::kRowBlocks; ++b) {
@@ -65,49 +97,37 @@ __device__ inline void store_last(const Sm90WeightBlockedParams& p, const Place&
   __syncwarp();
   const bool final = p.direct && p.chunk + 1 == p.chunks;
   const int lane = threadIdx.x % 32, columns = p.cout_group * p.y_planes - at.column;
-  int to[kEach], a[kEach];  // from a row's first element on; k behind the row's
-#pragma unroll
-  for (int c = 0; c < kEach; ++c) {
-    const Column column(p, at.column + lane + 32 * c);
-    a[c] = lane + 32 * c < columns ? column.a : p.k;
-    to[c] = column.co * p.k + column.a;
-  }
 #pragma unroll 1
   for (int r = 0; r < 16 * S::kRowBlocks; ++r) {
     const int block = warpgroup * S::kRowBlocks + r / 16, inside = threadIdx.x / 32 % 4 * 16 + r % 16;
-    const TapOfRow row(p, at.row_block + block, inside);
-    if (row.k < 0) continue;
     const uint32_t staged = staging + (block * 64 + inside) * S::kPitch * 4;
     float* const part = part_of<S>(p, at) + (block * 64 + inside) * S::kN + lane;
-    float v[kEach];
     uint32_t marked = 0, nan = 0;
 #pragma unroll
     for (int c = 0; c < kEach; ++c) {
-      v[c] = __uint_as_float(ptx::load_shared4(staged + (lane + 32 * c) * 4));
-      if (!first) v[c] += part[32 * c];
-      if (lane + 32 * c < columns && suspicious<typename S::Mode>(v[c])) {
+      const uint32_t place = staged + (lane + 32 * c) * 4;
+      float v = __uint_as_float(ptx::load_shared4(place));
+      if (!first) {
+        v += part[32 * c];
+        ptx::store_shared4(place, __float_as_uint(v));
+      }
+      if (lane + 32 * c < columns && suspicious<typename S::Mode>(v)) {
         marked |= 1u << c;
-        nan |= uint32_t{v[c] != v[c]} << c;
+        nan |= uint32_t{v != v} << c;
       }
     }
-    if (__any_sync(~0u, marked != 0)) {
+    // Rows that belong to no output may hold anything.
+    if (__any_sync(~0u, marked != 0) && TapOfRow(p, at.row_block + block, inside).k >= 0) {
       repair<S>(p, block, inside, marked, nan, staged);
-#pragma unroll
-      for (int c = 0; c < kEach; ++c) {
-        if (marked >> c & 1) v[c] = __uint_as_float(ptx::load_shared4(staged + (lane + 32 * c) * 4));
-      }
     }
-    T* const dw =
-        static_cast<T*>(p.output) + (int64_t{at.group} * p.cin_group + row.ci) * p.cout_group * p.k + row.k;
+    if (final) continue;
 #pragma unroll
     for (int c = 0; c < kEach; ++c) {
-      if (!final) {
-        part[32 * c] = v[c];
-      } else if (row.k + a[c] < p.k) {
-        dw[to[c]] = narrow<T>(v[c]);
-      }
+      part[32 * c] = __uint_as_float(ptx::load_shared4(staged + (lane + 32 * c) * 4));
     }
   }
+  __syncwarp();
+  if (final) store_rows<S>(p, at, warpgroup, staging);
 }
 
 #endif
@@ -162,6 +182,50 @@ __global__ void __launch_bounds__(kSm90WeightSumThreads)
         dw[int64_t{co} * p.k + a] = narrow<T>(v[i]);
       }
     }
+  }
+}
+
+// The same for whole lines of dw: a block adds the parts of some columns for all shifts, and stores them as
+// they lie in dw, through shared memory. Only where an x plane has all taps, and few splits.
+template <class T>
+__global__ void __launch_bounds__(kSm90WeightSumThreads)
+    sum_lines_kernel(const __grid_constant__ Sm90WeightBlockedSumParams p) {
+  extern __shared__ float4 sums[];  // [tap][unit of the chunk]
+  const uint32_t row_in_all = p.by_chunks.divide(blockIdx.x);
+  const uint32_t chunk = blockIdx.x - row_in_all * p.by_chunks.value;
+  const uint32_t group = p.by_planes.divide(row_in_all), ci = row_in_all - group * p.by_planes.value;
+  if (ci >= static_cast<uint32_t>(p.cin_group)) return;
+  const uint32_t chunk_units = p.by_chunk_units.value, first_unit = chunk * chunk_units;
+  const uint32_t blocks = p.tile_rows / 64;
+  for (uint32_t i = threadIdx.x; i < p.taps * chunk_units; i += kSm90WeightSumThreads) {
+    const uint32_t tap = p.by_chunk_units.divide(i), unit = first_unit + i - tap * chunk_units;
+    if (unit >= p.by_units.value) continue;
+    const uint32_t column_tile = p.by_tile_units.divide(unit),
+                   tile_unit = unit - column_tile * p.by_tile_units.value;
+    const uint32_t row_block = ci / 64 * p.taps + tap, row_tile = row_block / blocks;
+    const int64_t tile = (int64_t{group} * p.column_tiles + column_tile) * p.row_tiles + row_tile;
+    const uint32_t row = row_block % blocks * 64 + ci % 64;
+    const float4* const at =
+        static_cast<const float4*>(p.parts) + (tile * p.tile_rows + row) * p.by_tile_units.value + tile_unit;
+    float4 sum = {0, 0, 0, 0};
+    for (int split = 0; split < p.splits; ++split) {
+      const float4 v = at[split * (p.part_size / 4)];
+      sum = {sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w};
+    }
+    sums[i] = sum;
+  }
+  __syncthreads();
+  const uint32_t first = first_unit * 4;
+  const uint32_t end = min(first + chunk_units * 4, static_cast<uint32_t>(p.cout_group * p.y_planes));
+  if (first >= end) return;
+  const uint32_t first_co = p.by_y_planes.divide(first), end_co = p.by_y_planes.divide(end - 1) + 1;
+  T* const dw =
+      static_cast<T*>(p.output) + ((int64_t{group} * p.cin_group + ci) * p.cout_group + first_co) * p.k;
+  for (uint32_t i = threadIdx.x; i < (end_co - first_co) * p.k; i += kSm90WeightSumThreads) {
+    const uint32_t co = p.by_k.divide(i), k = i - co * p.k, tap = p.by_y_planes.divide(k);
+    const uint32_t column = (first_co + co) * p.y_planes + k - tap * p.y_planes;
+    if (column < first || column >= end) continue;
+    dw[i] = narrow<T>(reinterpret_cast<const float*>(sums)[tap * chunk_units * 4 + column - first]);
   }
 }
 
