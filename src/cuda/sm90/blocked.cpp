@@ -11,6 +11,7 @@
 #include "cuda/plan/geometry.hpp"
 #include "cuda/sm90/blocked_plan.hpp"
 #include "cuda/sm90/no_wgmma.hpp"
+#include "cuda/sm90/pack_plan.hpp"
 
 namespace tconv::cuda {
 namespace {
@@ -36,7 +37,9 @@ class Sm90Blocked final : public plan::Kernel {
   std::size_t table_bytes() const override { return sizeof(*this); }
   std::size_t workspace_bytes() const override { return static_cast<std::size_t>(blocks_at() + plan_.bytes); }
   std::string describe() const override { return cuda::describe(plan_); }
-  std::vector<plan::StageLine> stages() const override { return cuda::stages(plan_, asked_); }
+  std::vector<plan::StageLine> stages() const override {
+    return sm90_with_packing(cuda::stages(plan_, asked_), plan_.main, plan_.form, device_);
+  }
   std::string where(int64_t element) const override {
     return cuda::where(plan_.main, plan_.form.product, element);
   }

@@ -62,6 +62,10 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
     return static_cast<std::size_t>(planes_at() + form_.planes_bytes);
   }
 
+  std::vector<plan::StageLine> stages() const override {
+    return sm90_with_packing(FormKernel::stages(), plan_, form_, device_);
+  }
+
   Status pack(const void* weight, void* packed, const plan::RunContext& context) const override {
     const Launcher launcher(kSm90Dense.name, asked_, device_, context);
     const bool both = sm90_scales(plan_.mode) && (plan_.config.scaled || !context.pack_once);

@@ -34,7 +34,7 @@ double us_of(const Sm90PackParams& k, const Division& d, int64_t row_blocks, con
   const double slots = 2 * std::max(1, device.sm_count) * (d.cluster && d.ranks > 2 ? kClustered : 1.0);
   const double waves = std::ceil(blocks / slots);
   const double share = static_cast<double>(int64_t{k.channels} * k.steps.k * d.couts) / d.ranks;
-  const double line = static_cast<double>(d.couts * k.steps.k * element);
+  const double line = static_cast<double>(int64_t{d.couts} * k.steps.k * element);
   const double ends = k.stage.by_channel ? 1 + 48 / line : 1;  // lines end within sectors
   const double shorter = 1 + 0.02 * (d.ranks - 1);  // lines of couts, or a pipeline that hardly fills
   return waves * (kWave + ends * shorter * share * bytes_of_weight / kBytes) + kBlock * blocks +
@@ -54,7 +54,8 @@ void divide(Sm90PackParams& k, int64_t row_blocks, const core::DeviceInfo& devic
       d.couts = static_cast<int>(ceil_div(k.block_couts, wanted * whole)) * whole;
       d.parts = static_cast<int>(ceil_div(k.block_couts, d.couts));
       const bool uneven = 20 * d.parts * d.couts > 23 * k.block_couts;
-      if (d.parts != wanted || uneven || (k.stage.by_channel && d.couts * k.steps.k * element < kLine))
+      if (d.parts != wanted || uneven ||
+          (k.stage.by_channel && int64_t{d.couts} * k.steps.k * element < kLine))
         continue;
     }
     for (d.ranks = 1; d.ranks <= std::min(kSm90PackRanks, k.granules); ++d.ranks) {
@@ -78,8 +79,8 @@ int64_t pitch_of(int64_t elements, int64_t element) {
 // As many couts as a stage has room for, then as many channels.
 void set_stage(Sm90PackParams& k, int64_t element) {
   Sm90PackStage& s = k.stage;
-  constexpr int64_t kRoom = 36 * 1024;  // two blocks an SM; more room helps more than a third block
-  constexpr int64_t kMostRoom = 72 * 1024;
+  constexpr int64_t kRoom = 36 * 1024;      // two blocks an SM; more room helps more than a third block
+  constexpr int64_t kMostRoom = 70 * 1024;  // three, a table and what the blocks tell each other fit an SM
   const int64_t share = ceil_div(k.granules, k.ranks);  // granules
   auto bytes = [&](int64_t couts, int64_t granules) {
     const int64_t channels = granules * s.granule, taps = k.steps.k;
@@ -162,6 +163,16 @@ Sm90PackLaunch sm90_pack_launch(const Sm90Plan& plan, const TransposedForm& form
   const auto shared = static_cast<std::size_t>(k.stage.bytes) * kSm90PackBuffers +
                       static_cast<std::size_t>(k.stage.direct ? 0 : 4 * 8 * k.stage.blocks);
   return {k, row_blocks * k.parts * k.ranks, shared};
+}
+
+std::vector<plan::StageLine> sm90_with_packing(std::vector<plan::StageLine> lines, const Sm90Plan& plan,
+                                               const TransposedForm& form, const core::DeviceInfo& device) {
+  if (!sm90_pack_launch(plan, form, device, nullptr, false).params.stage.direct) return lines;
+  for (plan::StageLine& line : lines) {
+    if (line.stage != "weights") continue;
+    line.words += ", packed one by one: 8 channels of a cout have too many taps for shared memory";
+  }
+  return lines;
 }
 
 }  // namespace tconv::cuda

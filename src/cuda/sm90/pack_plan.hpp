@@ -2,6 +2,8 @@
 // function.
 #pragma once
 
+#include <vector>
+
 #include "cuda/host/transposed_form.hpp"
 #include "cuda/sm90/dense_plan.hpp"
 
@@ -16,5 +18,9 @@ struct Sm90PackLaunch {
 // packed: where the layouts go. both: both layouts, for float32.
 Sm90PackLaunch sm90_pack_launch(const Sm90Plan&, const TransposedForm&, const core::DeviceInfo&, void* packed,
                                 bool both);
+
+// A report whose line of weights says so where packing is slow.
+std::vector<plan::StageLine> sm90_with_packing(std::vector<plan::StageLine>, const Sm90Plan&,
+                                               const TransposedForm&, const core::DeviceInfo&);
 
 }  // namespace tconv::cuda
