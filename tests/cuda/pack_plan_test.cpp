@@ -53,7 +53,7 @@ TEST(Sm90Pack, EveryWeightHasABlockAndFits) {
     const Sm90Plan plan = sm90_plan(form.product, d, false);
     for (const bool both : {false, true}) {
       if (both && !sm90_scales(plan.mode)) continue;
-      const Sm90PackLaunch launch = sm90_pack_launch(plan, form, d, nullptr, both);
+      const Sm90PackLaunch launch = sm90_pack_launch(plan, form, d, both);
       const Sm90PackParams& k = launch.params;
       const std::string what = text(p) + (both ? ", both layouts" : "");
       EXPECT_LE(static_cast<int64_t>(launch.shared_bytes) + kStaticBytes, d.shared_per_block) << what;

@@ -165,12 +165,21 @@ std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::Dev
 
 Status sm90_pack(const Launcher& launcher, const Sm90Plan& plan, const TransposedForm& form,
                  const core::DeviceInfo& device, const void* weight, void* packed, bool both) {
-  Sm90PackLaunch k = sm90_pack_launch(plan, form, device, packed, both);
-  k.params.weight = weight;
-  k.params.weights = int64_t{plan.params.sizes.groups} * form.weights.group;
+  const Sm90Packing plain = sm90_packing(form.product, plan.mode, false);
+  unsigned char* const to = static_cast<unsigned char*>(packed);
+  const Sm90PackLaunch launch = sm90_pack_launch(plan, form, device, both);
+  Sm90PackParams k = launch.params;
+  k.weight = weight;
+  k.packed = to;
+  k.marks = to + plain.marks_at;
+  if (both) {
+    const Sm90Packing scaled = sm90_packing(form.product, plan.mode, true);
+    k.scaled = to + plain.bytes;
+    k.scaled_marks = to + plain.bytes + scaled.marks_at;
+    k.scales = reinterpret_cast<float*>(to + plain.bytes + scaled.scales_at);
+  }
   return launcher.run(kernels_of(plan.mode).plain.pack,
-                      {k.blocks, kSm90PackThreads, k.shared_bytes, k.params.cluster ? k.params.ranks : 1},
-                      k.params);
+                      {launch.blocks, kSm90PackThreads, launch.shared_bytes, k.cluster ? k.ranks : 1}, k);
 }
 
 std::unique_ptr<const plan::Kernel> sm90_kernel(const Problem& problem, const core::DeviceInfo& device,

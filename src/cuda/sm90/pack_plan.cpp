@@ -11,7 +11,6 @@ namespace tconv::cuda {
 namespace {
 
 using core::ceil_div;
-using core::Problem;
 
 // Channels of the caller's weights that make whole blocks of 8 channels of the product.
 int granule_of(const WeightSteps& steps) {
@@ -117,24 +116,17 @@ void set_stage(Sm90PackParams& k, int64_t element) {
 }  // namespace
 
 Sm90PackLaunch sm90_pack_launch(const Sm90Plan& plan, const TransposedForm& form,
-                                const core::DeviceInfo& device, void* packed, bool both) {
-  const Problem& p = form.product;
+                                const core::DeviceInfo& device, bool both) {
   const Sm90Sizes& sizes = plan.params.sizes;
-  const Sm90Packing plain = sm90_packing(p, plan.mode, false), scaled = sm90_packing(p, plan.mode, both);
-  unsigned char *to = static_cast<unsigned char*>(packed), *to_scaled = to + plain.bytes;
   auto slabs = [&](bool of_scaled) {
     return static_cast<int>(ceil_div(sizes.cin_group, sm90_layout(plan.mode, of_scaled).slab()));
   };
   Sm90PackParams k{};
   k.steps = form.weights;
-  k.packed = to;
-  k.marks = to + plain.marks_at;
+  k.weights = int64_t{sizes.groups} * form.weights.group;
   k.slabs = slabs(false);
   k.channel_blocks = k.slabs * sm90_layout(plan.mode, false).slab() / 8;
   if (both) {
-    k.scaled = to_scaled;
-    k.scaled_marks = to_scaled + scaled.marks_at;
-    k.scales = reinterpret_cast<float*>(to_scaled + scaled.scales_at);
     k.scaled_slabs = slabs(true);
     k.channel_blocks = k.scaled_slabs * kSm90Blocks;
   }
@@ -154,7 +146,7 @@ Sm90PackLaunch sm90_pack_launch(const Sm90Plan& plan, const TransposedForm& form
   k.stage.by_channel = k.steps.cin > k.steps.cout;
   k.granules = static_cast<int>(ceil_div(k.channel_blocks * 8, k.stage.granule * k.steps.phases));
   const int64_t row_blocks = int64_t{sizes.groups} * k.row_blocks;
-  const auto element = static_cast<int64_t>(core::size_of(p.dtype));
+  const auto element = static_cast<int64_t>(core::size_of(form.product.dtype));
   divide(k, row_blocks, device, element, both);
   set_stage(k, element);
   k.ranks_div = Divisor::of(static_cast<uint32_t>(k.ranks));
@@ -167,7 +159,7 @@ Sm90PackLaunch sm90_pack_launch(const Sm90Plan& plan, const TransposedForm& form
 
 std::vector<plan::StageLine> sm90_with_packing(std::vector<plan::StageLine> lines, const Sm90Plan& plan,
                                                const TransposedForm& form, const core::DeviceInfo& device) {
-  if (!sm90_pack_launch(plan, form, device, nullptr, false).params.stage.direct) return lines;
+  if (!sm90_pack_launch(plan, form, device, false).params.stage.direct) return lines;
   for (plan::StageLine& line : lines) {
     if (line.stage != "weights") continue;
     line.words += ", packed one by one: 8 channels of a cout have too many taps for shared memory";

@@ -10,14 +10,13 @@
 namespace tconv::cuda {
 
 struct Sm90PackLaunch {
-  Sm90PackParams params;  // without pointers, but for `scaled`, which is null if there is one layout
+  Sm90PackParams params;  // without pointers
   int64_t blocks;
   std::size_t shared_bytes;
 };
 
-// packed: where the layouts go. both: both layouts, for float32.
-Sm90PackLaunch sm90_pack_launch(const Sm90Plan&, const TransposedForm&, const core::DeviceInfo&, void* packed,
-                                bool both);
+// both: both layouts, for float32.
+Sm90PackLaunch sm90_pack_launch(const Sm90Plan&, const TransposedForm&, const core::DeviceInfo&, bool both);
 
 // A report whose line of weights says so where packing is slow.
 std::vector<plan::StageLine> sm90_with_packing(std::vector<plan::StageLine>, const Sm90Plan&,

@@ -7,9 +7,9 @@
 // an odd number of 16 bytes apart, so that 8 couts of a warp read different banks.
 //
 // A weight of the product then lies at the sum of three offsets: its cout's, its tap's, and its channel's,
-// which a table holds for every channel of the product in a stage. Computed for each weight, whose channel
-// may be a pair of channel and phase, or in units, the last took three quarters of 380 instructions for 8
-// weights; now these take about 80.
+// which a table holds for every channel of the product in a stage. To compute the last for each weight, whose
+// channel may be a pair of channel and phase, or in units, takes 380 instructions for 8 weights; with the
+// table they are about 80.
 #pragma once
 
 #include "cuda/sm90/pack_share.cuh"
@@ -75,8 +75,8 @@ struct PackStages {
     return (address + static_cast<uint32_t>(s.begin + line * s.step) * kSize) & 15u;
   }
 
-  // The thread's part of the copies of a stage. Loops are not unrolled: a small kernel waits for its own
-  // instructions.
+  // The thread's part of the copies of a stage. Loops are not unrolled, which keeps the kernel
+  // short.
   __device__ void copy(const Stage& s) const {
     if (s.length == 0) return;  // only channels that fill a slab
     const auto weights = reinterpret_cast<uintptr_t>(p.weight), end_of_all = weights + p.weights * kSize;

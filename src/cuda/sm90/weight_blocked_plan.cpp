@@ -143,16 +143,21 @@ constexpr double kPassBytes = 2.6e12, kDramBytes = 3.6e12, kLaunch = 2.5e-6;
 
 constexpr int64_t kMostParts = int64_t{1} << 29;  // bytes
 constexpr int kManySplits = 4;                    // of which several runs are summed beside each other
-constexpr int kMostLineTaps = 96;                 // of a line, 16 bytes each in 48 KiB, for 32 lanes
+constexpr int kLineBytes = 48 * 1024;             // of shared memory, in which lines of dw are put together
+constexpr int kMostLineTaps = kLineBytes / 16 / 32;  // 16 bytes each, for 32 lanes
 
 // Whole lines of dw can be summed in shared memory: an x plane has all taps.
 bool has_lines(const Sm90WeightBlockedParams& k) {
   return k.x_planes == 1 && k.taps > 1 && k.taps <= kMostLineTaps;
 }
+// Whether the second kernel does so.
+bool sums_lines(const Sm90WeightBlockedParams& k) {
+  return has_lines(k) && k.splits < kManySplits;
+}
 
 // A tile's neighbouring columns lie in different sectors of dw, each of which is then stored many times: of
-// an SM, one in a cycle. Through a part and lines they take less (bf16, H200: weight n1 ci1770 co885 l427
-// k11 took 238 us).
+// an SM, one in a cycle. Through a part and lines they take less (bf16, H200: 92 us instead of 238 for weight
+// n1 ci1770 co885 l427 k11).
 bool scattered(const Sm90WeightBlockedParams& k, const Problem& p) {
   constexpr int64_t kSector = 32;
   return has_lines(k) && k.y_planes * static_cast<int64_t>(core::size_of(p.dtype)) < kSector;
@@ -187,7 +192,7 @@ void set_cost(Sm90WeightBlockedPlan& plan, const Problem& p, const core::DeviceI
   const double planes = double(plan.x_bytes + plan.y_bytes) * plan.chunks;
   const double dram = std::max(0.0, planes - 0.5 * double(device.l2_bytes)) / kDramBytes;
   const double part = double(plan.part_bytes);
-  c.sum = k.direct ? 0 : kLaunch + part / (has_lines(k) && k.splits < kManySplits ? 2.5e12 : 1.5e12);
+  c.sum = k.direct ? 0 : kLaunch + part / (sums_lines(k) ? 2.5e12 : 1.5e12);
   // A block's first stage waits for memory, and its sums leave after the last one.
   const double wide = shape.row_blocks * shape.columns;
   // An SM stores one sector of dw in a cycle, which may be one element.
@@ -312,8 +317,8 @@ Sm90WeightBlockedSumParams sm90_weight_blocked_sum(const Sm90WeightBlockedPlan& 
   auto by = [](int value) { return Divisor::of(static_cast<uint32_t>(value)); };
   s.by_units = by(units), s.by_planes = by(planes), s.by_tile_units = by(tile_units);
   s.by_x_planes = k.by_x_planes, s.by_y_planes = k.by_y_planes;
-  if (has_lines(k) && s.runs == 1) {
-    const int chunk = std::min({units, kSm90WeightSumThreads, 48 * 1024 / 16 / k.taps});
+  if (sums_lines(k)) {
+    const int chunk = std::min({units, kSm90WeightSumThreads, kLineBytes / 16 / k.taps});
     const int64_t rows = s.units / units, chunks = ceil_div(units, chunk);
     s.line_bytes = chunk * k.taps * 16;
     s.line_blocks = rows * chunks;
