@@ -64,7 +64,7 @@ TEST_F(Pointwise, ConfigurationsAreExactOnIntegers) {
       const std::vector<std::byte> expected = Placed::with(o.expected(), offset);
       Placed x(o.x, offset), weight(o.weight, offset);
       for (int tile = 0; tile < cuda::kPointwiseTileCount; ++tile) {
-        for (const int splits : {1, 2, 4, 8}) {
+        for (const int splits : {1, 2, 3, 5, 8}) {
           const auto kernel = cuda::pointwise_kernel(p, device, {tile, splits});
           if (kernel == nullptr) continue;
           Placed y(std::vector<std::byte>(expected.size() - offset, std::byte{0xff}), offset);

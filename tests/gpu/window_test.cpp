@@ -40,7 +40,7 @@ TEST_F(Window, ConfigurationsAreExactOnIntegers) {
     const std::vector<std::byte> expected = o.expected();
     const Buffer dy(o.dy), weight(o.weight);
     for (int tile = 0; tile < cuda::kWindowTileCount; ++tile) {
-      for (const int splits : {1, 2, 4, 8}) {
+      for (const int splits : {1, 2, 3, 5, 8}) {
         const auto kernel = cuda::window_kernel(p, device, {tile, splits});
         if (kernel == nullptr) continue;
         Buffer dx(expected.size());

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "cuda/device/ptx/sm80.cuh"
+#include "cuda/sm80/splits.hpp"
 
 namespace tconv::cuda::sm80 {
 
@@ -26,38 +27,37 @@ __device__ inline float load_cluster(uint32_t own, int rank) {
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 
-// One sum's splits, in order.
-template <int kSplits>
-__device__ __forceinline__ float split_sum(const float* own) {
-  if constexpr (kSplits == 1) return *own;
+// The splits of one sum, in order. kClustered: whether there may be several.
+template <bool kClustered>
+__device__ __forceinline__ float split_sum(const float* own, int splits) {
+  if constexpr (!kClustered) return *own;
   float sum = 0;
 #if __CUDA_ARCH__ >= 900
+  constexpr int kAtOnce = 4;  // loads on their way
   const uint32_t at = ptx::shared_address(own);
-  float parts[kSplits];
 #pragma unroll
-  for (int rank = 0; rank < kSplits; ++rank) parts[rank] = load_cluster(at, rank);
+  for (int first = 0; first < kMostSplits; first += kAtOnce) {
+    if (first >= splits) break;
+    float parts[kAtOnce];
 #pragma unroll
-  for (int rank = 0; rank < kSplits; ++rank) sum += parts[rank];
+    for (int i = 0; i < kAtOnce; ++i) parts[i] = first + i < splits ? load_cluster(at, first + i) : 0.f;
+#pragma unroll
+    for (const float part : parts) sum += part;
+  }
 #endif
   return sum;
 }
 
-// Calls store(std::integral_constant<int, splits>) once the sums of all splits are there to be read.
+// Calls store(std::bool_constant<splits > 1>) once the sums of all splits are there to be read.
 template <class Store>
 __device__ __forceinline__ void store_splits(int splits, const Store& store) {
   if (splits == 1) {
-    store(std::integral_constant<int, 1>{});
+    store(std::false_type{});
     return;
   }
 #if __CUDA_ARCH__ >= 900
   cluster_barrier();
-  if (splits == 2) {
-    store(std::integral_constant<int, 2>{});
-  } else if (splits == 4) {
-    store(std::integral_constant<int, 4>{});
-  } else {
-    store(std::integral_constant<int, 8>{});
-  }
+  store(std::true_type{});
   __syncwarp();
   cluster_barrier();  // no block leaves while others read its sums
 #endif

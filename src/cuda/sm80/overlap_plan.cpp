@@ -7,6 +7,7 @@
 #include "core/polyphase.hpp"
 #include "cuda/host/phases.hpp"
 #include "cuda/plan/geometry.hpp"
+#include "cuda/plan/places.hpp"
 #include "cuda/plan/report.hpp"
 #include "cuda/plan/tensor.hpp"
 #include "cuda/sm80/raw_plan.hpp"
@@ -153,7 +154,7 @@ double ms_of(const OverlapPlan& plan, const Problem& p, const core::DeviceInfo& 
                  outputs * (kRates.output + tap * k.taps);
   if (k.splits > 1) block += kRates.neighbour * k.splits;
   const double an_sm = static_cast<double>(plan.blocks) / std::max(1, d.sm_count);
-  const double crowded = k.splits >= 4 && an_sm > 2 ? kRates.crowded : 1;  // large clusters wait for room
+  const double crowded = k.splits > 2 && plan.blocks > block_places(d, 2, k.splits) ? kRates.crowded : 1;
   const double turns =
       an_sm <= 1 ? 1 : crowded * kRates.together[plan.config.tile] * (an_sm <= 2 ? 2 : an_sm + kRates.tail);
   const double memory = d.copy_gbps > 0 ? problem_work(p).bytes / d.copy_gbps * 1e-3 + kRates.memory : 0;

@@ -98,25 +98,27 @@ __device__ __forceinline__ void for_share(const OverlapParams& p, int rank, int 
 }
 
 // Returns whether some sum was not finite.
-template <class S, int kSplits, class P>
+template <class S, bool kClustered, class P>
 __device__ __forceinline__ bool store_share(const OverlapParams& p, int rank, const P& place,
                                             const float* products) {
   using T = typename S::T;
   const int tap_step = p.tap_rows - p.step * S::kSumPitch;
   const int64_t first_channel = int64_t{place.group} * p.cout_group + place.first_cout;
   bool infinite = false;
-  for_share<S>(p, rank, kSplits, place, [&](const OutputPlace& out, const Turn&, int cout, T* to) {
-    if (out.first_tap >= out.end_tap) {
-      *to = epilogue_of<T>(p.bias, first_channel + cout).alone();
-      return;
-    }
-    const float* at = products + out.product + cout * p.cout_rows;
-    float sum = 0;
+  for_share<S>(p, rank, kClustered ? p.splits : 1, place,
+               [&](const OutputPlace& out, const Turn&, int cout, T* to) {
+                 if (out.first_tap >= out.end_tap) {
+                   *to = epilogue_of<T>(p.bias, first_channel + cout).alone();
+                   return;
+                 }
+                 const float* at = products + out.product + cout * p.cout_rows;
+                 float sum = 0;
 #pragma unroll 2
-    for (int tap = out.first_tap; tap < out.end_tap; ++tap) sum += split_sum<kSplits>(at + tap * tap_step);
-    if constexpr (S::A::kParts == 2) infinite = infinite || !isfinite(sum);
-    *to = epilogue_of_sums<T>(p.bias, first_channel + cout)(sum);
-  });
+                 for (int tap = out.first_tap; tap < out.end_tap; ++tap)
+                   sum += split_sum<kClustered>(at + tap * tap_step, p.splits);
+                 if constexpr (S::A::kParts == 2) infinite = infinite || !isfinite(sum);
+                 *to = epilogue_of_sums<T>(p.bias, first_channel + cout)(sum);
+               });
   return infinite;
 }
 
@@ -131,7 +133,7 @@ __device__ __noinline__ void store_exact(const OverlapParams& p, int rank, const
 }
 
 // small: whether this block has seen operands that do not fit two parts; then the tile is computed again.
-template <class S, int kSplits, class P>
+template <class S, bool kClustered, class P>
 __device__ __forceinline__ void store_tile(const OverlapParams& p, int rank, const P& place, float* products,
                                            bool small) {
   constexpr bool kSplitOperands = S::A::kParts == 2;
@@ -140,19 +142,19 @@ __device__ __forceinline__ void store_tile(const OverlapParams& p, int rank, con
     small = __syncthreads_or(small) != 0;
     if (threadIdx.x == 0) *mark = small ? 1.0f : 0.0f;
   }
-  if constexpr (kSplits == 1) {
+  if constexpr (!kClustered) {
     __syncthreads();
   } else {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     cluster_barrier();
 #endif
   }
-  const bool infinite = store_share<S, kSplits>(p, rank, place, products);
+  const bool infinite = store_share<S, kClustered>(p, rank, place, products);
   if constexpr (kSplitOperands) {
-    const bool all = split_sum<kSplits>(mark) != 0;
+    const bool all = split_sum<kClustered>(mark, p.splits) != 0;
     if (__syncthreads_or(all || infinite)) store_exact<S>(p, rank, place, all);
   }
-  if constexpr (kSplits > 1) {
+  if constexpr (kClustered) {
     __syncwarp();
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     cluster_barrier();  // no block leaves while others read its products
@@ -164,14 +166,10 @@ template <class S, class P>
 __device__ __forceinline__ void store_outputs(const OverlapParams& p, int rank, const P& place,
                                               float* products, bool small) {
   if (p.splits == 1) {
-    store_tile<S, 1>(p, rank, place, products, small);
+    store_tile<S, false>(p, rank, place, products, small);
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  } else if (p.splits == 2) {
-    store_tile<S, 2>(p, rank, place, products, small);
-  } else if (p.splits == 4) {
-    store_tile<S, 4>(p, rank, place, products, small);
   } else {
-    store_tile<S, 8>(p, rank, place, products, small);
+    store_tile<S, true>(p, rank, place, products, small);
 #endif
   }
 }

@@ -3,6 +3,7 @@
 
 #include "core/polyphase.hpp"
 #include "cuda/plan/geometry.hpp"
+#include "cuda/plan/places.hpp"
 #include "cuda/plan/tensor.hpp"
 #include "cuda/sm80/pointwise_plan.hpp"
 
@@ -78,10 +79,10 @@ double pointwise_ms(const PointwisePlan& plan, const Problem& p, const core::Dev
   const double alone = slabs * kRates.slab + kRates.copy * copies + steps * (kRates.step[mode] + step) +
                        kRates.store * stores + kRates.row * warp_rows + cluster +
                        (k.splits > 1 ? kRates.gather * (1 + k.splits) : 0);
-  const auto resident =
-      static_cast<double>(std::clamp<int64_t>(d.shared_per_sm / (plan.shared_bytes + 1024), 1, tile.blocks));
+  const int64_t resident = std::clamp<int64_t>(d.shared_per_sm / (plan.shared_bytes + 1024), 1, tile.blocks);
   const double an_sm = static_cast<double>(plan.blocks) / std::max(1, d.sm_count);
-  const double waves = 1 + kRates.wave * (std::ceil(an_sm / resident) - 1);
+  const auto places = static_cast<double>(block_places(d, resident, k.splits));
+  const double waves = 1 + kRates.wave * (std::ceil(static_cast<double>(plan.blocks) / places) - 1);
   const double sm = std::max(alone * waves, std::ceil(an_sm) * work);
   const double dram = d.copy_gbps > 0 ? problem_work(p).bytes / d.copy_gbps * 1e-3 : 0;
   const double memory = kRates.memory * dram;

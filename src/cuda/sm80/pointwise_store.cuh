@@ -53,22 +53,22 @@ __device__ __forceinline__ T* outputs_of(const PointwiseParams& p, const Place& 
 
 // A warp stores rows, a word for each lane: in 16-bit types, two neighbours that share one. The sums of
 // several rows are read before the first is stored.
-template <class S, int kSplits>
+template <class S, bool kClustered>
 __device__ __forceinline__ void store_share(const PointwiseParams& p, const Place& place,
                                             const float* staged) {
   using T = typename S::T;
-  constexpr int kApart = kPointwiseThreads / 32 * kSplits, kWord = 4 / static_cast<int>(sizeof(T));
-  constexpr int kAhead = S::kRows / kApart >= 2 ? 2 : 1;
+  constexpr int kWarps = kPointwiseThreads / 32, kWord = 4 / static_cast<int>(sizeof(T)), kAhead = 2;
   // One more, because a row may begin inside a word.
   constexpr int kTurns = S::kColumns / (32 * kWord) + (kWord > 1 ? 1 : 0);
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, apart = kWarps * (kClustered ? p.splits : 1);
 #pragma unroll 1
-  for (int first = place.rank * (kApart / kSplits) + warp; first < place.rows; first += kAhead * kApart) {
+  for (int first = place.rank * kWarps + warp; first < place.rows; first += kAhead * apart) {
     float held[kAhead][kTurns][kWord];
     int begin[kAhead];  // the lane's first column
 #pragma unroll
     for (int a = 0; a < kAhead; ++a) {
-      const int row = min(first + a * kApart, place.rows - 1);
+      const int row = first + a * apart;
+      if (row >= place.rows) break;
       const auto address = reinterpret_cast<uintptr_t>(outputs_of<T>(p, place, row));
       begin[a] = lane * kWord - static_cast<int>(address % 4 / sizeof(T));
 #pragma unroll
@@ -76,13 +76,13 @@ __device__ __forceinline__ void store_share(const PointwiseParams& p, const Plac
 #pragma unroll
         for (int i = 0; i < kWord; ++i) {
           const int at = min(max(begin[a] + t * 32 * kWord + i, 0), S::kColumns - 1);
-          held[a][t][i] = split_sum<kSplits>(staged + row * S::kSumPitch + at);
+          held[a][t][i] = split_sum<kClustered>(staged + row * S::kSumPitch + at, p.splits);
         }
       }
     }
 #pragma unroll
     for (int a = 0; a < kAhead; ++a) {
-      const int row = first + a * kApart;
+      const int row = first + a * apart;
       if (row >= place.rows) break;
       const Epilogue<T> finish =
           epilogue_of_sums<T>(p.bias, int64_t{place.group} * p.rows + place.first_row + row);
@@ -130,7 +130,7 @@ __device__ __forceinline__ void store_outputs(const PointwiseParams& p, const Pl
     store_vectors_of<S>(p, place, staged);
     return;
   }
-  store_splits(p.splits, [&](auto splits) { store_share<S, splits.value>(p, place, staged); });
+  store_splits(p.splits, [&](auto clustered) { store_share<S, clustered.value>(p, place, staged); });
 }
 
 #endif

@@ -10,6 +10,7 @@
 #include "cuda/plan/memo.hpp"
 #include "cuda/plan/report.hpp"
 #include "cuda/plan/tensor.hpp"
+#include "cuda/sm80/splits.hpp"
 #include "plan/kernel_entry.hpp"
 
 namespace tconv::cuda {
@@ -45,7 +46,7 @@ auto cheapest_plan(const core::Problem& p, const core::DeviceInfo& d, bool batch
   const auto cheapest = [&](const core::Problem& of, int forced_splits) {
     Plan best;
     for (int tile = 0; tile < tiles; ++tile) {
-      for (const int splits : {1, 2, 4, 8}) {
+      for (int splits = 1; splits <= kMostSplits; ++splits) {
         if (forced_splits > 0 && splits != forced_splits) continue;
         const Plan plan = plan_of(of, tile, splits);
         if (plan.blocks > 0 && (best.blocks == 0 || plan.ms < best.ms)) best = plan;

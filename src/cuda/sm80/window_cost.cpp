@@ -4,6 +4,7 @@
 
 #include "core/polyphase.hpp"
 #include "cuda/plan/geometry.hpp"
+#include "cuda/plan/places.hpp"
 #include "cuda/plan/tensor.hpp"
 #include "cuda/sm80/window_plan.hpp"
 
@@ -89,10 +90,10 @@ double window_ms(const WindowPlan& plan, const Problem& p, const core::DeviceInf
   const int64_t by_registers = tile.rows * tile.columns > 4096         ? 3
                                : tile.rows == 64 && tile.columns == 64 ? 4
                                                                        : 5;
-  const auto resident =
-      static_cast<double>(std::clamp<int64_t>(d.shared_per_sm / (plan.shared_bytes + 1024), 1, by_registers));
+  const int64_t resident = std::clamp<int64_t>(d.shared_per_sm / (plan.shared_bytes + 1024), 1, by_registers);
   const double an_sm = static_cast<double>(plan.blocks) / std::max(1, d.sm_count);
-  const double waves = 1 + kRates.wave * (std::ceil(an_sm / resident) - 1);
+  const auto places = static_cast<double>(block_places(d, resident, k.splits));
+  const double waves = 1 + kRates.wave * (std::ceil(static_cast<double>(plan.blocks) / places) - 1);
   const double sm = std::max(alone * waves, std::ceil(an_sm) * work);
   const double dram = d.copy_gbps > 0 ? problem_work(p).bytes / d.copy_gbps * 1e-3 : 0;
   const double l2 = static_cast<double>(plan.blocks) * slabs * (weight_bytes + dy_bytes) / kRates.l2;

@@ -81,7 +81,7 @@ __device__ inline bool has_product(const WindowParams& p, int i) {
 }
 
 // A thread stores one column of every kApart-th row.
-template <class S, int kSplits>
+template <class S, bool kClustered>
 __device__ __forceinline__ void store_share(const WindowParams& p, const Place& place, const float* staged) {
   using T = typename S::T;
   constexpr int kApart = kWindowThreads / S::kColumns;
@@ -89,12 +89,13 @@ __device__ __forceinline__ void store_share(const WindowParams& p, const Place& 
   if (at >= p.columns) return;
   const int n = static_cast<int>(p.length.divide(at)), i = at - n * static_cast<int>(p.l);
   const bool alone = p.unreached && !has_product(p, i);
-  const int first = place.rank * kApart + threadIdx.x / S::kColumns, step = kApart * kSplits;
+  const int first = place.rank * kApart + threadIdx.x / S::kColumns,
+            step = kApart * (kClustered ? p.splits : 1);
   const int64_t channel = int64_t{place.group} * p.cin_group + place.first_row;
   T* to = static_cast<T*>(p.dx) + (n * p.cin + channel + first) * p.l + i;
 #pragma unroll 4
   for (int row = first; row < place.rows; row += step, to += step * p.l) {
-    const float sum = split_sum<kSplits>(staged + row * S::kSumPitch + column);
+    const float sum = split_sum<kClustered>(staged + row * S::kSumPitch + column, p.splits);
     *to = alone ? epilogue_of<T>(p.bias, channel + row).alone()
                 : epilogue_of_sums<T>(p.bias, channel + row)(sum + 0.f);
   }
@@ -127,7 +128,7 @@ __device__ __forceinline__ void store_outputs(const WindowParams& p, const Place
     store_vectors_of<S>(p, place, staged);
     return;
   }
-  store_splits(p.splits, [&](auto splits) { store_share<S, splits.value>(p, place, staged); });
+  store_splits(p.splits, [&](auto clustered) { store_share<S, clustered.value>(p, place, staged); });
 }
 
 #endif
