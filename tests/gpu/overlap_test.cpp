@@ -1,6 +1,7 @@
 // Every configuration of cuda.sm80.overlap against every other.
 #include "cuda/entries.hpp"
 #include "cuda/sm80/overlap_plan.hpp"
+#include "cuda/sm80/splits.hpp"
 #include "gpu/device.hpp"
 
 namespace tconv::gpu_test {
@@ -18,7 +19,7 @@ TEST_F(Overlap, ConfigurationsAgree) {
         "n4 ci301 co70 l33 k16 s8 p4 f32", "n3 ci290 co2 l201 k14 s1 p3 bias bf16"}) {
     DeviceOperands o(text);
     const core::Problem& p = o.problem;
-    for (const int splits : {1, 2, 3, 5, 8}) {
+    for (int splits = 1; splits <= cuda::kMostSplits; ++splits) {
       std::vector<std::byte> expected;
       for (int tile = 0; tile < cuda::kOverlapTileCount; ++tile) {
         const auto kernel = cuda::overlap_kernel(p, device, {tile, splits});

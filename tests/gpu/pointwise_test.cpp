@@ -1,6 +1,7 @@
 // Every configuration of cuda.sm80.pointwise, where operands begin on 16 bytes and where they do not.
 #include "cuda/entries.hpp"
 #include "cuda/sm80/pointwise_plan.hpp"
+#include "cuda/sm80/splits.hpp"
 #include "gpu/device.hpp"
 
 namespace tconv::gpu_test {
@@ -64,7 +65,7 @@ TEST_F(Pointwise, ConfigurationsAreExactOnIntegers) {
       const std::vector<std::byte> expected = Placed::with(o.expected(), offset);
       Placed x(o.x, offset), weight(o.weight, offset);
       for (int tile = 0; tile < cuda::kPointwiseTileCount; ++tile) {
-        for (const int splits : {1, 2, 3, 5, 8}) {
+        for (int splits = 1; splits <= cuda::kMostSplits; ++splits) {
           const auto kernel = cuda::pointwise_kernel(p, device, {tile, splits});
           if (kernel == nullptr) continue;
           Placed y(std::vector<std::byte>(expected.size() - offset, std::byte{0xff}), offset);

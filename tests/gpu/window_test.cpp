@@ -1,5 +1,6 @@
 // Every configuration of cuda.sm80.window against every other.
 #include "cuda/entries.hpp"
+#include "cuda/sm80/splits.hpp"
 #include "cuda/sm80/window_plan.hpp"
 #include "gpu/device.hpp"
 
@@ -40,7 +41,7 @@ TEST_F(Window, ConfigurationsAreExactOnIntegers) {
     const std::vector<std::byte> expected = o.expected();
     const Buffer dy(o.dy), weight(o.weight);
     for (int tile = 0; tile < cuda::kWindowTileCount; ++tile) {
-      for (const int splits : {1, 2, 3, 5, 8}) {
+      for (int splits = 1; splits <= cuda::kMostSplits; ++splits) {
         const auto kernel = cuda::window_kernel(p, device, {tile, splits});
         if (kernel == nullptr) continue;
         Buffer dx(expected.size());

@@ -10,11 +10,11 @@ namespace tconv::cuda {
 
 // Places for blocks in clusters of `cluster`, if an SM has room for `resident` of them.
 //
-// The blocks of a cluster share a GPC, whose SMs are no multiple of it. On an H200, clusters of 4 and 8 get
-// 120 of 132 SMs for one block an SM; for two, 256 blocks in clusters of 8 do not fit either, take two waves
-// and twice as long as 224. Blocks alone and in pairs get all places. Clusters of 3, 5, 6 and 7 get less: 240
-// blocks in clusters of 5 took two waves as well. Which SMs a GPC lacks differs from one GPU to the next, and
-// plans should not: hence shares.
+// All blocks of a cluster must be in one GPC, and a GPC's places do not divide evenly into clusters. On an
+// H200 with one block an SM, clusters of 4 and 8 can use only 120 of the 132 SMs; with two, 256 blocks in
+// clusters of 8 need a second wave. Clusters of 3, 5, 6 and 7 can use fewer still: with two blocks an SM, 240
+// blocks in clusters of 5 need a second wave. Single blocks and pairs can use all places. Which SMs a GPC
+// lacks differs from one GPU to the next, but plans should not: hence fixed shares.
 inline int64_t block_places(const core::DeviceInfo& device, int64_t resident, int cluster) {
   const int64_t all = std::max(1, device.sm_count) * std::max<int64_t>(1, resident);
   if (cluster <= 2) return all;

@@ -154,6 +154,7 @@ double ms_of(const OverlapPlan& plan, const Problem& p, const core::DeviceInfo& 
                  outputs * (kRates.output + tap * k.taps);
   if (k.splits > 1) block += kRates.neighbour * k.splits;
   const double an_sm = static_cast<double>(plan.blocks) / std::max(1, d.sm_count);
+  // More than a wave: a cluster begins only when all of its blocks have places.
   const double crowded = k.splits > 2 && plan.blocks > block_places(d, 2, k.splits) ? kRates.crowded : 1;
   const double turns =
       an_sm <= 1 ? 1 : crowded * kRates.together[plan.config.tile] * (an_sm <= 2 ? 2 : an_sm + kRates.tail);

@@ -105,20 +105,21 @@ __device__ __forceinline__ bool store_share(const OverlapParams& p, int rank, co
   const int tap_step = p.tap_rows - p.step * S::kSumPitch;
   const int64_t first_channel = int64_t{place.group} * p.cout_group + place.first_cout;
   bool infinite = false;
-  for_share<S>(p, rank, kClustered ? p.splits : 1, place,
-               [&](const OutputPlace& out, const Turn&, int cout, T* to) {
-                 if (out.first_tap >= out.end_tap) {
-                   *to = epilogue_of<T>(p.bias, first_channel + cout).alone();
-                   return;
-                 }
-                 const float* at = products + out.product + cout * p.cout_rows;
-                 float sum = 0;
-#pragma unroll 2
-                 for (int tap = out.first_tap; tap < out.end_tap; ++tap)
-                   sum += split_sum<kClustered>(at + tap * tap_step, p.splits);
-                 if constexpr (S::A::kParts == 2) infinite = infinite || !isfinite(sum);
-                 *to = epilogue_of_sums<T>(p.bias, first_channel + cout)(sum);
-               });
+  const int splits = kClustered ? p.splits : 1;
+  for_share<S>(p, rank, splits, place, [&](const OutputPlace& out, const Turn&, int cout, T* to) {
+    if (out.first_tap >= out.end_tap) {
+      *to = epilogue_of<T>(p.bias, first_channel + cout).alone();
+      return;
+    }
+    const float* at = products + out.product + cout * p.cout_rows;
+    float sum = 0;
+#pragma unroll 1
+    for (int tap = out.first_tap; tap < out.end_tap; ++tap) {
+      sum += split_sum<kClustered>(at + tap * tap_step, splits);
+    }
+    if constexpr (S::A::kParts == 2) infinite = infinite || !isfinite(sum);
+    *to = epilogue_of_sums<T>(p.bias, first_channel + cout)(sum);
+  });
   return infinite;
 }
 

@@ -81,9 +81,8 @@ double pointwise_ms(const PointwisePlan& plan, const Problem& p, const core::Dev
                        (k.splits > 1 ? kRates.gather * (1 + k.splits) : 0);
   const int64_t resident = std::clamp<int64_t>(d.shared_per_sm / (plan.shared_bytes + 1024), 1, tile.blocks);
   const double an_sm = static_cast<double>(plan.blocks) / std::max(1, d.sm_count);
-  const auto places = static_cast<double>(block_places(d, resident, k.splits));
-  const double waves = 1 + kRates.wave * (std::ceil(static_cast<double>(plan.blocks) / places) - 1);
-  const double sm = std::max(alone * waves, std::ceil(an_sm) * work);
+  const auto waves = static_cast<double>(ceil_div(plan.blocks, block_places(d, resident, k.splits)));
+  const double sm = std::max(alone * (1 + kRates.wave * (waves - 1)), std::ceil(an_sm) * work);
   const double dram = d.copy_gbps > 0 ? problem_work(p).bytes / d.copy_gbps * 1e-3 : 0;
   const double memory = kRates.memory * dram;
   const auto fourth = [](double v) { return v * v * v * v; };

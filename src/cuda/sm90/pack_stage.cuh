@@ -75,8 +75,7 @@ struct PackStages {
     return (address + static_cast<uint32_t>(s.begin + line * s.step) * kSize) & 15u;
   }
 
-  // The thread's part of the copies of a stage. Loops are not unrolled, which keeps the kernel
-  // short.
+  // The thread's part of the copies of a stage. Loops are not unrolled, which keeps the kernel short.
   __device__ void copy(const Stage& s) const {
     if (s.length == 0) return;  // only channels that fill a slab
     const auto weights = reinterpret_cast<uintptr_t>(p.weight), end_of_all = weights + p.weights * kSize;
