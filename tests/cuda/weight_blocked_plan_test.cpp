@@ -108,7 +108,7 @@ void expect_sound(const Sm90WeightBlockedPlan& plan, const core::Problem& p, con
   EXPECT_LE(int64_t{k.chain} * layout.row_bytes() / layout.parts / kWeightStepBytes, kSm90WeightChain)
       << what;
   // One split goes straight to dw, or through partial sums to whole lines.
-  const Sm90WeightBlockedSumParams sum = sm90_weight_blocked_sum(plan);
+  const Sm90WeightBlockedSumParams sum = sm90_weight_blocked_sum(k, shape);
   EXPECT_TRUE(k.splits == 1 ? k.direct || sum.line_bytes > 0 : !k.direct) << what;
   EXPECT_LE(sum.line_bytes, 48 * 1024) << what;
   if (sum.line_bytes > 0) {

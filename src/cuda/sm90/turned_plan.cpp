@@ -4,6 +4,7 @@
 #include "core/polyphase.hpp"
 #include "cuda/plan/geometry.hpp"
 #include "cuda/sm90/blocked_plan.hpp"
+#include "cuda/sm90/turned_pitch.hpp"
 
 namespace tconv::cuda {
 namespace {
@@ -12,15 +13,6 @@ using core::ceil_div;
 using core::Problem;
 
 constexpr int kMostMatrices = 31;  // of 8 positions, of a tensor copy: an odd number below 256 positions
-
-// Units of a stage lie so far apart that the 8 rows that stmatrix stores at once, neighbours in x, meet
-// different banks: 1 unit, then 2, ... of 16 bytes by the stride. With an odd one, phase and column then
-// follow the position.
-int pitch_of(int columns, int stride) {
-  constexpr int kRest[] = {0, 0, 4, 3, 2, 5, 7, 7, 1};
-  const int rest = kRest[std::min(stride, 8)];
-  return columns + ((rest - columns) % 8 + 8) % 8;
-}
 
 // Matrices of 8 positions after which a lane has the same phase again, so few that a copy can bring them: the
 // multiple of the stride that leaves the fewest of 4 matrices at once without use.
@@ -83,7 +75,7 @@ void sm90_set_raw(Sm90BlockedPlan& plan) {
   raw.block_boxes = round_up(raw.boxes, raw.share);
   raw.front = static_cast<int>(ceil_div(kEight - 1, raw.stride));
   k.gather.halo += raw.front;
-  k.gather.pitch = pitch_of(raw.front + raw.boxes * raw.box_columns, raw.stride);
+  k.gather.pitch = turned_pitch(raw.front + raw.boxes * raw.box_columns, raw.stride);
   k.gather.stage_bytes = round_up(kSm90Blocks * k.gather.pitch * 16, 128);
 }
 

@@ -46,7 +46,7 @@ class Kernel final : public WeightKernel<Sm90WeightBlockedPlan> {
   std::string describe() const override { return cuda::describe(plan_); }
   std::vector<plan::StageLine> stages() const override;
   std::string where(int64_t element) const override {
-    return sm90_weight_blocked_where(plan_, problem_, element);
+    return sm90_weight_blocked_where(plan_.params, plan_.shape(), problem_, element);
   }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
@@ -70,7 +70,7 @@ class Kernel final : public WeightKernel<Sm90WeightBlockedPlan> {
       status = launch(launcher, plan);
     }
     if (!status.ok() || params.direct) return status;
-    Sm90WeightBlockedSumParams sum = sm90_weight_blocked_sum(plan);
+    Sm90WeightBlockedSumParams sum = sm90_weight_blocked_sum(params, plan.shape());
     sum.parts = context.workspace;
     sum.output = operands.output;
     if (sum.line_bytes > 0) {

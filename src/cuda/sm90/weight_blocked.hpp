@@ -36,6 +36,7 @@
 
 #include "cuda/device/arithmetic.hpp"
 #include "cuda/device/divisor.hpp"
+#include "cuda/device/weight_steps.hpp"
 #include "cuda/sm80/weight.hpp"
 #include "cuda/sm90/params.hpp"
 #include "plan/kernel_entry.hpp"
@@ -56,9 +57,9 @@ struct Sm90WeightBlockedShape {
   int row_blocks, columns;
   constexpr int rows() const { return 128 * row_blocks; }
 };
-inline constexpr int kSm90WeightBlockedShapes = 5;
-inline constexpr Sm90WeightBlockedShape kSm90WeightBlockedShapeTable[kSm90WeightBlockedShapes] = {
-    {1, 256}, {1, 192}, {2, 128}, {1, 128}, {1, 64}};
+inline constexpr int kSm90WeightBlockedShapes = 5;  // of this kernel; cuda.sm90.weight_turned has some, and more
+inline constexpr Sm90WeightBlockedShape kSm90WeightBlockedShapeTable[] = {
+    {1, 256}, {1, 192}, {2, 128}, {1, 128}, {1, 64}, {3, 128}, {3, 64}, {2, 64}};
 
 // How a mode's operands lie in a slot.
 struct Sm90WeightBlockedLayout {
@@ -109,7 +110,11 @@ struct Sm90WeightBlockedParams {
   void* parts;  // of all splits
   int64_t x_step[3], y_step[3];
   int64_t l, lout, stride, dilation, padding, step, tap_stride, pitch, samples;
+  int64_t first_u;  // the position at the first place of a sample
   int64_t chunk_positions;
+  int32_t stage_positions;
+  int32_t columns;  // of a group
+  UnitOrder x_units, y_units;
   int32_t chunk, chunks;  // this launch's chunk, and how many there are
   int32_t stages;         // of this chunk
   int32_t chunk_stages;   // of a chunk that is not the last
@@ -132,7 +137,8 @@ struct Sm90WeightBlockedSumParams {
   int32_t splits, runs;  // runs of splits that threads add beside each other
   int32_t tile_rows, tile_columns;
   int32_t cin_group, cout_group, k, tap_stride;
-  int32_t x_planes, y_planes, taps, row_tiles, column_tiles;
+  int32_t x_planes, y_planes, taps, row_tiles, column_tiles, columns;
+  UnitOrder x_units, y_units;
   int64_t units;                // fours of columns, of all x planes and groups
   Divisor by_units, by_planes;  // of an x plane; x planes of a group, in whole row blocks
   Divisor by_tile_units;        // of a tile

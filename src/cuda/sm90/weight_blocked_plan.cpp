@@ -65,6 +65,8 @@ bool set_tiles(Sm90WeightBlockedPlan& plan, const Problem& p, const core::Device
   k.row_blocks = k.plane_blocks * k.taps;
   k.row_tiles = static_cast<int>(ceil_div(k.row_blocks, shape.rows() / 64));
   k.column_tiles = static_cast<int>(ceil_div(y_planes, shape.columns));
+  k.columns = static_cast<int>(y_planes);
+  k.stage_positions = layout.positions;
   if (core::Size(p.groups) * k.row_tiles * k.column_tiles >= 1 << 20) return false;
   k.tiles = static_cast<int>(p.groups * k.row_tiles * k.column_tiles);
   k.x_box = static_cast<int>(std::min<int64_t>(64, round_up<int64_t>(x_planes, layout.unit_planes)));
@@ -148,7 +150,7 @@ constexpr int kMostLineTaps = kLineBytes / 16 / 32;  // 16 bytes each, for 32 la
 
 // Whole lines of dw can be summed in shared memory: an x plane has all taps.
 bool has_lines(const Sm90WeightBlockedParams& k) {
-  return k.x_planes == 1 && k.taps > 1 && k.taps <= kMostLineTaps;
+  return k.x_planes == 1 && k.taps > 1 && k.taps <= kMostLineTaps && k.y_units.channels == 0;
 }
 // Whether the second kernel does so.
 bool sums_lines(const Sm90WeightBlockedParams& k) {
@@ -300,9 +302,8 @@ Sm90WeightBlockedPlan sm90_weight_blocked_plan(const Problem& p, const core::Dev
   return memo.get(p, device, false, [&] { return cheapest(p, device); });
 }
 
-Sm90WeightBlockedSumParams sm90_weight_blocked_sum(const Sm90WeightBlockedPlan& plan) {
-  const Sm90WeightBlockedParams& k = plan.params;
-  const Sm90WeightBlockedShape shape = plan.shape();
+Sm90WeightBlockedSumParams sm90_weight_blocked_sum(const Sm90WeightBlockedParams& k,
+                                                   const Sm90WeightBlockedShape& shape) {
   Sm90WeightBlockedSumParams s{};
   s.part_size = int64_t{k.tiles} * shape.rows() * shape.columns;
   s.splits = k.splits;
@@ -311,7 +312,8 @@ Sm90WeightBlockedSumParams sm90_weight_blocked_sum(const Sm90WeightBlockedPlan& 
   s.cin_group = k.cin_group, s.cout_group = k.cout_group, s.k = k.k;
   s.tap_stride = static_cast<int>(std::min<int64_t>(k.tap_stride, k.k));
   s.x_planes = k.x_planes, s.y_planes = k.y_planes, s.taps = k.taps;
-  s.row_tiles = k.row_tiles, s.column_tiles = k.column_tiles;
+  s.row_tiles = k.row_tiles, s.column_tiles = k.column_tiles, s.columns = k.columns;
+  s.x_units = k.x_units, s.y_units = k.y_units;
   const int tile_units = shape.columns / 4, units = k.column_tiles * tile_units, planes = k.plane_blocks * 64;
   s.units = int64_t{k.tiles} / (k.row_tiles * k.column_tiles) * planes * units;
   auto by = [](int value) { return Divisor::of(static_cast<uint32_t>(value)); };

@@ -47,10 +47,12 @@ Sm90WeightBlockedPlan sm90_weight_blocked_plan(const core::Problem&,
 
 // For chunk `chunk`: what differs from the first one.
 void set_chunk(Sm90WeightBlockedPlan& plan, int chunk);
-Sm90WeightBlockedSumParams sm90_weight_blocked_sum(const Sm90WeightBlockedPlan& plan);
+Sm90WeightBlockedSumParams sm90_weight_blocked_sum(const Sm90WeightBlockedParams& params,
+                                                   const Sm90WeightBlockedShape& shape);
 
 // Who sums an element of dw.
-std::string sm90_weight_blocked_where(const Sm90WeightBlockedPlan& plan, const core::Problem& problem,
+std::string sm90_weight_blocked_where(const Sm90WeightBlockedParams& params,
+                                      const Sm90WeightBlockedShape& shape, const core::Problem& problem,
                                       int64_t element);
 
 // For tests: a kernel of a given configuration, which must fit.

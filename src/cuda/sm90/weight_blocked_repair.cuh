@@ -27,6 +27,38 @@ struct Shape {
 #endif
 };
 
+// The channel of a plane of x, and its shift. Params: those of the main kernel or of the sum.
+struct XPlane {
+  int ci, shift;
+  template <class Params>
+  __device__ XPlane(const Params& p, int plane) {
+    if (p.x_units.channels > 0) {  // one shift
+      ci = p.x_units.channel(plane / 8, plane % 8);
+      shift = 0;
+    } else {
+      ci = static_cast<int>(p.by_x_planes.divide(plane));
+      shift = plane - ci * p.x_planes;
+    }
+  }
+};
+
+// The channel of a plane of dy, and its phase, which is beyond all taps if there is no such channel.
+struct Column {
+  int co, a;
+  template <class Params>
+  __device__ Column(const Params& p, int plane) {
+    if (p.y_units.channels > 0) {  // 8 channels, then their next phase
+      const int unit = plane / 8, block = static_cast<int>(p.by_y_planes.divide(unit));
+      co = p.y_units.channel(block, plane % 8);
+      a = unit - block * p.y_planes;
+    } else {
+      co = static_cast<int>(p.by_y_planes.divide(plane));
+      a = plane - co * p.y_planes;
+    }
+    if (co >= p.cout_group) a = p.k;
+  }
+};
+
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
 __device__ inline void store_shared8(uint32_t to, const float2& v) {
@@ -68,19 +100,11 @@ struct TapOfRow {
     ci = 0;
     if (block >= p.row_blocks) return;
     const RowBlock rows(p, block);
-    ci = static_cast<int>(p.by_x_planes.divide(rows.plane + inside));
+    const XPlane x(p, rows.plane + inside);
+    ci = x.ci;
     if (ci >= p.cin_group) return;
-    const int v = rows.plane + inside - ci * p.x_planes;
-    const int64_t tap = (v + int64_t{rows.tap} * p.x_planes) * p.tap_stride;
+    const int64_t tap = (x.shift + int64_t{rows.tap} * p.x_planes) * p.tap_stride;
     if (tap < p.k) k = static_cast<int>(tap);
-  }
-};
-
-struct Column {
-  int co, a;
-  __device__ Column(const Sm90WeightBlockedParams& p, int plane) {
-    co = static_cast<int>(p.by_y_planes.divide(plane));
-    a = plane - co * p.y_planes;
   }
 };
 
@@ -107,7 +131,7 @@ __device__ inline float exact_sum(const Sm90WeightBlockedParams& p, const Place&
 #pragma unroll
     for (int e = 0; e < kAtOnce; ++e) {
       const int64_t place = base + 32 * e + lane, n = p.by_pitch.divide(static_cast<uint32_t>(place));
-      const int64_t i = place - n * p.pitch - behind, o = p.stride * i + p.dilation * k - p.padding;
+      const int64_t i = place - n * p.pitch + p.first_u - behind, o = p.stride * i + p.dilation * k - p.padding;
       there[e] = place < end && n < p.samples && i >= 0 && i < p.l && o >= 0 && o < p.lout;
       a[e] = there[e] ? __ldg(x + n * p.x_step[0] + i * p.x_step[2]) : T(0.f);
       b[e] = there[e] ? __ldg(y + n * p.y_step[0] + o * p.y_step[2]) : T(0.f);
@@ -131,11 +155,12 @@ __device__ inline bool meets_zeros(const Sm90WeightBlockedParams& p, const Place
   using T = typename S::Mode::T;
   const int k = row.k + column.a, lane = threadIdx.x % 32;
   const int64_t behind = row.k / p.tap_stride * p.step, first = p.padding - int64_t{p.dilation} * k;
-  // There is dy for i in [begin, end); places of a sample are those of i in [-behind, pitch - behind).
+  // There is dy for i in [begin, end); places of a sample are those of i in [front, front + pitch).
   const int64_t begin = floor_div(first + p.stride - 1, p.stride),
                 end = max(begin, floor_div(first + p.lout - 1, p.stride) + 1), l = p.l;
-  const int64_t from[4] = {0, min(max(end, int64_t{0}), l), max(begin, -behind), max(begin, l)};
-  const int64_t to[4] = {min(max(begin, int64_t{0}), l), l, min(end, int64_t{0}), min(end, p.pitch - behind)};
+  const int64_t front = p.first_u - behind;
+  const int64_t from[4] = {0, min(max(end, int64_t{0}), l), max(begin, front), max(begin, l)};
+  const int64_t to[4] = {min(max(begin, int64_t{0}), l), l, min(end, int64_t{0}), min(end, front + p.pitch)};
   const T* x = static_cast<const T*>(p.x) + (int64_t{at.group} * p.cin_group + row.ci) * p.x_step[1];
   const T* y = static_cast<const T*>(p.y) + (int64_t{at.group} * p.cout_group + column.co) * p.y_step[1];
   bool found = false;
@@ -181,8 +206,8 @@ __device__ __noinline__ void repair(const Sm90WeightBlockedParams& p, int block,
       for (int chunk = 0; chunk <= p.chunk && there && !right; ++chunk) {
         const int64_t stages = chunk < p.chunk ? p.chunk_stages : p.stages;
         const int64_t origin = chunk * p.chunk_positions;
-        sum += exact_sum<S, 8>(p, at, row, column, origin + stages * at.split / p.splits * S::kPositions,
-                               origin + stages * (at.split + 1) / p.splits * S::kPositions);
+        sum += exact_sum<S, 8>(p, at, row, column, origin + stages * at.split / p.splits * p.stage_positions,
+                               origin + stages * (at.split + 1) / p.splits * p.stage_positions);
       }
       if (threadIdx.x % 32 == 0) store_shared4(staged + at_column * 4, sum);
     }

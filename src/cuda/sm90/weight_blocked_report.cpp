@@ -8,14 +8,27 @@ namespace tconv::cuda {
 
 using core::Problem;
 
-std::string sm90_weight_blocked_where(const Sm90WeightBlockedPlan& plan, const Problem& p, int64_t element) {
+namespace {
+
+// The inverse of UnitOrder::channel().
+int64_t place_in_units(const UnitOrder& units, int64_t channel, int64_t phases, int64_t phase) {
+  const int64_t classes = int64_t{1} << units.log_classes, in_class = channel / classes;
+  const int64_t block = in_class / 8 * classes + channel % classes;
+  return (block * phases + phase) * 8 + in_class % 8;
+}
+
+}  // namespace
+
+std::string sm90_weight_blocked_where(const Sm90WeightBlockedParams& k, const Sm90WeightBlockedShape& shape,
+                                      const Problem& p, int64_t element) {
   using std::to_string;
-  const Sm90WeightBlockedParams& k = plan.params;
-  const Sm90WeightBlockedShape shape = plan.shape();
   const int64_t kk = element % p.k, rest = element / p.k, co = rest % k.cout_group, ci = rest / k.cout_group;
   const int64_t tap = kk / k.tap_stride, group = ci / k.cin_group;
-  const int64_t x_plane = ci % k.cin_group * k.x_planes + tap % k.x_planes;
-  const int64_t y_plane = co * k.y_planes + kk % k.tap_stride;
+  const int64_t in_group = ci % k.cin_group, phase = kk % k.tap_stride;
+  const int64_t x_plane = k.x_units.channels > 0 ? place_in_units(k.x_units, in_group, 1, 0)
+                                                 : in_group * k.x_planes + tap % k.x_planes;
+  const int64_t y_plane = k.y_units.channels > 0 ? place_in_units(k.y_units, co, k.y_planes, phase)
+                                                 : co * k.y_planes + phase;
   const int64_t row = (x_plane / 64 * k.taps + tap / k.x_planes) * 64 + x_plane % 64;
   const int64_t tile = (group * k.column_tiles + y_plane / shape.columns) * k.row_tiles + row / shape.rows();
   return element_text(p, element) + "; " + blocks_text(tile, k.tiles, k.splits) + ", row " +

@@ -51,7 +51,7 @@ __device__ inline void store_rows(const Sm90WeightBlockedParams& p, const Place&
                                   uint32_t staging) {
   using T = typename S::Mode::T;
   constexpr int kEach = S::kN / 32;
-  const int lane = threadIdx.x % 32, columns = p.cout_group * p.y_planes - at.column;
+  const int lane = threadIdx.x % 32, columns = p.columns - at.column;
   int to[kEach], a[kEach];  // from a row's first element on; k behind the row's
 #pragma unroll
   for (int c = 0; c < kEach; ++c) {
@@ -96,7 +96,7 @@ __device__ inline void store_last(const Sm90WeightBlockedParams& p, const Place&
   }
   __syncwarp();
   const bool final = p.direct && p.chunk + 1 == p.chunks;
-  const int lane = threadIdx.x % 32, columns = p.cout_group * p.y_planes - at.column;
+  const int lane = threadIdx.x % 32, columns = p.columns - at.column;
 #pragma unroll 1
   for (int r = 0; r < 16 * S::kRowBlocks; ++r) {
     const int block = warpgroup * S::kRowBlocks + r / 16, inside = threadIdx.x / 32 % 4 * 16 + r % 16;
@@ -146,14 +146,14 @@ __global__ void __launch_bounds__(kSm90WeightSumThreads)
   const uint32_t group = p.by_planes.divide(row_in_all), x_plane = row_in_all - group * p.by_planes.value;
   const uint32_t column_tile = p.by_tile_units.divide(unit),
                  tile_unit = unit - column_tile * p.by_tile_units.value;
-  const uint32_t ci = p.by_x_planes.divide(x_plane), plane = unit * 4;
-  const bool there = e < p.units && ci < static_cast<uint32_t>(p.cin_group) &&
-                     plane < static_cast<uint32_t>(p.cout_group * p.y_planes);
+  const XPlane x(p, static_cast<int>(x_plane));
+  const uint32_t plane = unit * 4;
+  const bool there = e < p.units && x.ci < p.cin_group && plane < static_cast<uint32_t>(p.columns);
   const int first = p.splits * run / p.runs, end = p.splits * (run + 1) / p.runs;
   const uint32_t blocks = p.tile_rows / 64;  // of rows, in a tile: 2 or 4
 #pragma unroll 1
   for (int tap = 0; tap < p.taps; ++tap) {
-    const int64_t row_k = (x_plane - ci * p.x_planes + int64_t{tap} * p.x_planes) * p.tap_stride;
+    const int64_t row_k = (x.shift + int64_t{tap} * p.x_planes) * p.tap_stride;
     float4 sum = {0, 0, 0, 0};
     auto add = [&](const float4& v) { sum = {sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w}; };
     if (there && row_k < p.k) {
@@ -174,13 +174,11 @@ __global__ void __launch_bounds__(kSm90WeightSumThreads)
     if (run != 0 || !there || row_k >= p.k) continue;
     const float v[4] = {sum.x, sum.y, sum.z, sum.w};
     T* const dw =
-        static_cast<T*>(p.output) + (int64_t{group} * p.cin_group + ci) * p.cout_group * p.k + row_k;
+        static_cast<T*>(p.output) + (int64_t{group} * p.cin_group + x.ci) * p.cout_group * p.k + row_k;
 #pragma unroll
-    for (uint32_t i = 0; i < 4; ++i) {
-      const uint32_t co = p.by_y_planes.divide(plane + i), a = plane + i - co * p.y_planes;
-      if (co < static_cast<uint32_t>(p.cout_group) && row_k + a < p.k) {
-        dw[int64_t{co} * p.k + a] = narrow<T>(v[i]);
-      }
+    for (int i = 0; i < 4; ++i) {
+      const Column column(p, static_cast<int>(plane) + i);
+      if (row_k + column.a < p.k) dw[int64_t{column.co} * p.k + column.a] = narrow<T>(v[i]);
     }
   }
 }

@@ -1,0 +1,146 @@
+#include "cuda/sm90/weight_turned.hpp"
+
+#include "core/polyphase.hpp"
+#include "cuda/entries.hpp"
+#include "cuda/host/choice.hpp"
+#include "cuda/host/launch.hpp"
+#include "cuda/host/tensor_map.hpp"
+#include "cuda/plan/report.hpp"
+#include "cuda/plan/tensor.hpp"
+#include "cuda/sm90/no_wgmma.hpp"
+#include "cuda/sm90/weight_blocked_plan.hpp"
+#include "cuda/sm90/weight_turned_plan.hpp"
+
+namespace tconv::cuda {
+namespace {
+
+using core::ceil_div;
+using core::Problem;
+using core::Status;
+using plan::Support;
+
+Sm90WeightTurnedFunctions functions_of(Arithmetic mode) {
+  if (mode == Arithmetic::ieee) return sm90_weight_turned_ieee();
+  return mode == Arithmetic::f16 ? sm90_weight_turned_f16() : sm90_weight_turned_bf16();
+}
+
+class Kernel final : public WeightKernel<Sm90WeightTurnedPlan> {
+ public:
+  using WeightKernel::WeightKernel;
+
+  std::size_t workspace_bytes() const override { return static_cast<std::size_t>(plan_.part_bytes); }
+  std::string describe() const override { return cuda::describe(plan_); }
+  std::vector<plan::StageLine> stages() const override;
+  std::string where(int64_t element) const override {
+    return sm90_weight_blocked_where(plan_.params, plan_.shape(), problem_, element);
+  }
+
+  Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
+    const Launcher launcher(kSm90WeightTurned.name, problem_, device_, context);
+    Status status = launcher.check(operands);
+    Sm90WeightTurnedParams params = plan_.params;
+    params.x = operands.x;
+    params.y = operands.grad_output;
+    params.output = operands.output;
+    params.parts = context.workspace;
+    if (status.ok()) status = set_maps(params.x_raw, params.x, params.x_step, params.l, params.cin_group);
+    if (status.ok()) status = set_maps(params.y_raw, params.y, params.y_step, params.lout, params.cout_group);
+    if (!status.ok()) return status;
+    const Sm90WeightTurnedFunctions functions = functions_of(plan_.mode);
+    status = launcher.run(functions.shapes[plan_.config.shape],
+                          {plan_.blocks, weight_turned_threads(plan_.mode, plan_.shape()), plan_.shared_bytes}, params);
+    if (!status.ok() || params.direct) return status;
+    Sm90WeightBlockedSumParams sum = sm90_weight_blocked_sum(params, plan_.shape());
+    sum.parts = context.workspace;
+    sum.output = operands.output;
+    return launcher.run(functions.sum,
+                        {ceil_div(sum.units * sum.runs, kSm90WeightSumThreads), kSm90WeightSumThreads}, sum);
+  }
+
+ private:
+  // One map for each class of rows, from the 16 bytes on in which the class's first row begins.
+  Status set_maps(Sm90WeightRaw& raw, const void* from, const int64_t (&steps)[3], int64_t length,
+                  int64_t channels) const {
+    const auto element = static_cast<int>(core::size_of(problem_.dtype));
+    const int64_t classes = int64_t{1} << raw.log_classes, row = steps[1] * element;
+    for (int64_t i = 0; i < classes; ++i) {
+      const int64_t there = std::max<int64_t>(1, ceil_div(channels - i, classes)), step = row * classes;
+      TensorShape rows{static_cast<const std::byte*>(from) + (i < channels ? i * row : 0),
+                       element,
+                       {length, there, problem_.groups, problem_.n},
+                       {step, problem_.groups > 1 ? row * channels : step,
+                        problem_.n > 1 ? steps[0] * element : step},
+                       {raw.width, 8 * raw.piece_units, 1, 1}};
+      raw.late[i] = static_cast<int32_t>(begin_on_boundary(rows));
+      if (const Status made = make_tensor_map(rows, raw.maps[i]); !made.ok()) return made;
+    }
+    return {};
+  }
+};
+
+std::vector<plan::StageLine> Kernel::stages() const {
+  using std::to_string;
+  const Sm90WeightTurnedParams& k = plan_.params;
+  const Sm90WeightBlockedShape shape = plan_.shape();
+  auto maps = [](const Sm90WeightRaw& raw) {
+    return to_string(1 << raw.log_classes) + (raw.log_classes == 0 ? " map" : " maps");
+  };
+  return {{"schedule", "a block a tile of " + to_string(k.tiles) + " (" + to_string(shape.rows()) +
+                           " channels of x, shifted, x " + to_string(shape.columns) +
+                           " planes of dy) and split of " + to_string(k.splits)},
+          {"source", to_string(k.pieces) + " places of 8 rows by tensor copies (x: " + maps(k.x_raw) +
+                         ", dy: " + maps(k.y_raw) + ")"},
+          {"operand", std::string(k.y_planes > 1 ? "both turned, dy into its phases, " : "both turned ") + "in " +
+                          to_string(k.slots) + " slots of " + to_string(k.stage_positions) + " positions; " +
+                          name_of(plan_.mode)},
+          {"product", "wgmma over positions, 2 warpgroups of " + to_string(64 * shape.row_blocks) + " x " +
+                          to_string(shape.columns) +
+                          (plan_.mode == Arithmetic::ieee ? ", sums of one stage added in float32"
+                                                          : ", sums of " + to_string(k.chain) + " stages")},
+          epilogue_line(problem_),
+          tiles_writer_line("staged in shared memory, row by row", k.direct, k.splits)};
+}
+
+Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
+  if (Support runs = weight_runs(p, no_wgmma(device)); !runs.ok) return runs;
+  if (Support takes = sm90_weight_turned_supports(p); !takes.ok) return takes;
+  if (sm90_weight_turned_plan(p, device).blocks == 0) return Support::no("its tiles or positions are too many");
+  if (options.force_kernel == kSm90WeightTurned.name) return Support::yes();
+  return supports_choice(kSm90WeightTurned, p, device, options);
+}
+
+std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,
+                                         const plan::PlanOptions&) {
+  return std::make_unique<Kernel>(problem, device, sm90_weight_turned_plan(problem, device));
+}
+
+}  // namespace
+
+std::unique_ptr<const plan::Kernel> sm90_weight_turned_kernel(const Problem& problem,
+                                                              const core::DeviceInfo& device,
+                                                              const Sm90WeightTurnedConfig& config) {
+  return std::make_unique<Kernel>(problem, device, sm90_weight_turned_plan_of(problem, device, config));
+}
+
+std::string describe(const Sm90WeightTurnedPlan& plan) {
+  using std::to_string;
+  const Sm90WeightTurnedParams& k = plan.params;
+  std::string out = std::string(plan.mode == Arithmetic::ieee ? "ieee by six products of bf16" : name_of(plan.mode)) +
+                    ", tile " + to_string(plan.shape().rows()) + "x" + to_string(plan.shape().columns) + " of " +
+                    to_string(k.cin_group) + " ci at " + to_string(k.taps) + " shifts x (" +
+                    to_string(k.cout_group) + " co, " + to_string(k.y_planes) + " phases), " +
+                    to_string(k.tiles) + " tiles, " + to_string(k.stages) + " stages of " +
+                    to_string(k.stage_positions) + " positions";
+  if (k.splits > 1) out += ", split " + to_string(k.splits) + " ways and summed in order";
+  return out;
+}
+
+const plan::KernelEntry kSm90WeightTurned = {
+    .name = "cuda.sm90.weight_turned",
+    .summary = "weight gradient of long rows by wgmma, x and dy turned in shared memory",
+    .device = core::DeviceKind::cuda,
+    .supports = supports,
+    .make = make,
+    .y_steps = true};
+
+}  // namespace tconv::cuda

@@ -1,0 +1,92 @@
+// cuda.sm90.weight_turned: the weight gradient of long rows, with x and dy read once, as they lie in memory.
+// Planes, shifts, tiles and sums are those of cuda.sm90.weight_blocked (weight_blocked.hpp), but the planes are
+// made in shared memory and never go to device memory:
+//
+//   for tile of x planes and shifts j (rows) x dy planes (columns), split:     a block of threads
+//     for stage of positions [u, u + P) of a sample, of the split:
+//       for some units (8 channels) of x or of dy, box of their positions:     a piece
+//         one thread: raw rows by a tensor copy, [channel][position]           the ring of pieces
+//         one of 3 or 7 warps: turns 8 channels x 32 positions at once, each position of dy to its phase
+//                              [8 planes][position][plane]                     the ring of slots
+//       2 warpgroups, for 16 positions: sums += x planes, j*shift positions before, * dy planes   wgmma
+//     at most kSm90WeightChain wgmma on a sum, then it is added to the split's own part
+//   a second kernel adds the parts of all splits in order
+//
+// A shift is a step of 16 bytes, so the taps of a tile read one copy of x. x has one plane a channel (x_planes
+// is 1), dy one a phase. A tensor copy begins on 16 bytes, so the rows of a piece begin equally far behind
+// them: UnitOrder says which channels they are. Columns are (8 channels, phase, channel).
+//
+// A pass that writes planes (weight_blocked) reads and writes x and dy once more each, which takes longer than
+// the products of layers with few channels. Here a tile that does not hold all of dw turns its operands again;
+// so large layers of many channels are faster there.
+//
+// ieee float32 is split into its three parts of bfloat16 while it is turned.
+#pragma once
+
+#include <iterator>
+
+#include "cuda/sm90/weight_blocked.hpp"
+
+namespace tconv::cuda {
+
+extern const plan::KernelEntry kSm90WeightTurned;
+
+inline constexpr int kSm90WeightTurnedBarriers = 1024;  // bytes before the slots
+inline constexpr int kSm90WeightTurnedMaxPieces = 48;
+
+// Positions of a stage: with those that a copy brings too many, whole groups of 32.
+constexpr int weight_turned_positions(Arithmetic mode) { return mode == Arithmetic::ieee ? 48 : 112; }
+
+// Warps that turn: they have nothing but each other to hide their latencies. 192 sums a thread leave no
+// registers for more than 3, and a product of 256 columns needs more than 512 threads may begin with.
+constexpr int weight_turners(Arithmetic mode, const Sm90WeightBlockedShape& shape) {
+  const int sums = shape.row_blocks * shape.columns / 2 * (mode == Arithmetic::ieee ? 2 : 1);
+  return sums > 128 || shape.columns == 256 ? 3 : 7;
+}
+// Two warpgroups multiply, the others turn; one more warp has one thread that copies.
+constexpr int weight_turned_threads(Arithmetic mode, const Sm90WeightBlockedShape& shape) {
+  return 256 + 32 * (weight_turners(mode, shape) + 1);
+}
+
+// An operand's rows in memory and its planes in a slot.
+struct Sm90WeightRaw {
+  TensorMap maps[kSm90MaxRowClasses];
+  int32_t late[kSm90MaxRowClasses];  // elements by which rows of a class begin behind 16 bytes
+  int32_t blocks;                    // of 8 channels, of a group
+  int32_t log_classes;
+  int32_t stride, phases, padding;  // the row's place of plane a at position u: stride*u + a - padding
+  int32_t columns, pitch;           // positions of a plane; 16-byte units from 8 planes to the next
+  int32_t boxes, box_columns;       // of a unit's positions; columns of each
+  int32_t piece_units;              // at most
+  int32_t width;                    // elements of a piece's rows
+  int32_t lane_step;                 // columns of 32 positions, if that is a whole number; else 0
+  Divisor by_stride;
+};
+
+struct Sm90WeightTurnedParams : Sm90WeightBlockedParams {
+  Sm90WeightRaw x_raw, y_raw;
+  int32_t sample_stages;
+  Divisor by_sample_stages;
+  int32_t x_blocks;    // of 64 planes, of a slot
+  int32_t part_bytes;  // of a slot: x, then dy from y_at on
+  int32_t y_at;
+  int32_t pieces, piece_bytes;  // of the ring
+};
+
+struct Sm90WeightTurnedFunctions {
+  void (*shapes[std::size(kSm90WeightBlockedShapeTable)])(Sm90WeightTurnedParams);  // null: not in this mode
+  void (*sum)(Sm90WeightBlockedSumParams);
+};
+Sm90WeightTurnedFunctions sm90_weight_turned_f16();
+Sm90WeightTurnedFunctions sm90_weight_turned_bf16();
+Sm90WeightTurnedFunctions sm90_weight_turned_ieee();
+
+// Sums for ieee take twice the registers.
+constexpr bool weight_turned_has(Arithmetic mode, int shape) {
+  const Sm90WeightBlockedShape s = kSm90WeightBlockedShapeTable[shape];
+  const int sums = s.row_blocks * s.columns;
+  if (mode == Arithmetic::ieee) return s.columns <= 128 && sums <= 192;
+  return (mode == Arithmetic::f16 || mode == Arithmetic::bf16) && s.columns != 192 && sums <= 384;
+}
+
+}  // namespace tconv::cuda

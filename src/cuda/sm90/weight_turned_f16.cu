@@ -1,0 +1,9 @@
+#include "cuda/sm90/weight_turned.cuh"
+
+namespace tconv::cuda {
+
+Sm90WeightTurnedFunctions sm90_weight_turned_f16() {
+  return sm90::weight_turned::functions_of<sm90::weight_blocked::HalfMode<__half>>();
+}
+
+}  // namespace tconv::cuda
