@@ -5,6 +5,32 @@
 namespace tconv::cuda::simt {
 namespace {
 
+// A thread's elements of long rows, piece by piece.
+template <class T>
+struct RowPieces {
+  static constexpr int kTurn = kBiasThreads * kBiasSums;
+  const BiasParams& p;
+  const T* y;
+  int64_t n, begin, step;
+
+  __device__ RowPieces(const BiasParams& params, const T* channel, int64_t turn)
+      : p(params), y(channel), n(turn / params.row_turns), step(kBiasThreads * params.y_step[2]) {
+    begin = (turn - n * p.row_turns) * kTurn;
+  }
+  // Zeros behind the row's end.
+  __device__ void load(T (&v)[kBiasSums]) {
+    const int64_t o = begin + threadIdx.x, left = p.lout - o;
+    const T* at = y + n * p.y_step[0] + o * p.y_step[2];
+#pragma unroll
+    for (int s = 0; s < kBiasSums; ++s) v[s] = s * kBiasThreads < left ? __ldg(at + s * step) : T(0.0f);
+    begin += kTurn;
+    if (begin >= p.lout) {
+      begin = 0;
+      ++n;
+    }
+  }
+};
+
 // Turns of kBiasThreads * kBiasSums elements. Long rows are cut into pieces, which end with the row; short
 // rows are taken as they come.
 template <class T, bool kLongRows>
@@ -17,23 +43,24 @@ __global__ void __launch_bounds__(kBiasThreads) bias_kernel(const __grid_constan
   const int64_t first = split * p.split_turns, end = min(p.turns, first + p.split_turns);
   Sum sums[kBiasSums] = {};
   if constexpr (kLongRows) {
-    int64_t n = first / p.row_turns, begin = (first - n * p.row_turns) * kTurn;
-    const int64_t step = kBiasThreads * p.y_step[2];
-    for (int64_t turn = first; turn < end; ++turn) {
-      const int64_t o = begin + threadIdx.x, left = p.lout - o;
-      const T* at = y + n * p.y_step[0] + o * p.y_step[2];
-      T v[kBiasSums];
+    RowPieces<T> pieces(p, y, first);
+    // Two pieces are on their way at once: with one, a row of 16-bit types arrives at 75% of the copy rate.
+    int64_t turn = first;
+    for (; turn + 2 <= end; turn += 2) {
+      T v[2][kBiasSums];
+      pieces.load(v[0]);
+      pieces.load(v[1]);
 #pragma unroll
-      for (int s = 0; s < kBiasSums; ++s) {
-        v[s] = s * kBiasThreads < left ? __ldg(at + s * step) : T(0.0f);
+      for (int i = 0; i < 2; ++i) {
+#pragma unroll
+        for (int s = 0; s < kBiasSums; ++s) sums[s] += widen(v[i][s]);
       }
+    }
+    if (turn < end) {
+      T v[kBiasSums];
+      pieces.load(v);
 #pragma unroll
       for (int s = 0; s < kBiasSums; ++s) sums[s] += widen(v[s]);
-      begin += kTurn;
-      if (begin >= p.lout) {
-        begin = 0;
-        ++n;
-      }
     }
   } else {
     int64_t e = first * kTurn + threadIdx.x, n = e / p.lout, o = e - n * p.lout;

@@ -59,16 +59,20 @@ __device__ inline void multiply(const Sm90WeightTurnedParams& p, const Place& at
   do {
     const int chain_first = stage, chain_end = min(end, stage + p.chain);
     product.accumulate = 0;
+    int before = -1;
 #pragma unroll 1
     for (; stage < chain_end; ++stage) {
       ptx::barrier_wait(barriers.full(place.at), place.parity);
       ptx::wgmma_fence();
       product.multiply(p, slots + place.at * p.slot_bytes, 0, 0);
       ptx::wgmma_commit();
-      ptx::wgmma_wait<0>(product.sums);
-      if (threadIdx.x % 128 == 0) ptx::barrier_arrive(barriers.empty(place.at));
+      ptx::wgmma_wait<1>();  // waits for the stage before, whose slot is then free
+      if (before >= 0 && threadIdx.x % 128 == 0) ptx::barrier_arrive(barriers.empty(before));
+      before = place.at;
       place.advance(p.slots);
     }
+    ptx::wgmma_wait<0>(product.sums);
+    if (before >= 0 && threadIdx.x % 128 == 0) ptx::barrier_arrive(barriers.empty(before));
     if (stage >= end) {
       ptx::named_barrier(1, 256);  // the other warpgroup may still read a slot, and sums are staged there
       store_last<S>(p, at, warpgroup, product.sums, chain_first == first, slots);
@@ -117,7 +121,7 @@ __global__ void __launch_bounds__(S::kThreads, 1)
     kernel(const __grid_constant__ Sm90WeightTurnedParams p) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) unsigned char shared[];
-  const uint32_t barriers = ptx::shared_address(shared), slots = barriers + kSm90WeightTurnedBarriers;
+  const uint32_t barriers = ptx::shared_address(shared), slots = barriers + kSm90WeightTurnedHead;
   const RingBarriers of_slots{barriers, p.slots}, of_pieces{barriers + 16 * p.slots, p.pieces};
   if (threadIdx.x == 0) {
     for (int i = 0; i < p.slots; ++i) {
@@ -130,20 +134,21 @@ __global__ void __launch_bounds__(S::kThreads, 1)
     }
     ptx::barrier_init_done();
   }
-  __syncthreads();
   const Place at(p, S::kRowBlocks, S::kN);
   const TileTaps taps(p, at, S::kRowBlocks);
+  const TileUnits<S> units(p, at, taps);
+  const Pieces pieces = make_pieces<S>(p, units, shared + kSm90WeightTurnedBarriers);
   const int first = static_cast<int>(int64_t{p.stages} * at.split / p.splits);
   const int end = static_cast<int>(int64_t{p.stages} * (at.split + 1) / p.splits);
+  __syncthreads();
   if (threadIdx.x >= 256) {
     ptx::fewer_registers<S::kProducer>();
-    const TileUnits<S> units(p, at, taps);
     const uint32_t ring = slots + p.slots * p.slot_bytes;
     const int warp = threadIdx.x / 32 - 8;
     if (warp < S::kTurners) {
-      Turner<S>(p, units, ring, of_pieces, warp).run(of_slots, slots, first, end);
+      Turner<S>(p, units.x.planes, pieces, ring, of_pieces, warp).run(of_slots, slots, first, end);
     } else if (threadIdx.x % 32 == 0) {
-      copy_pieces<S>(p, at, units, ring, of_pieces, first, end);
+      copy_pieces<S>(p, at, pieces, ring, of_pieces, first, end);
     }
   } else {
     ptx::more_registers<S::kConsumer>();

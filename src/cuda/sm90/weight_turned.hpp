@@ -31,14 +31,15 @@ namespace tconv::cuda {
 
 extern const plan::KernelEntry kSm90WeightTurned;
 
-inline constexpr int kSm90WeightTurnedBarriers = 1024;  // bytes before the slots
+inline constexpr int kSm90WeightTurnedBarriers = 1024, kSm90WeightTurnedHead = 3072;  // bytes; of all before the slots
+inline constexpr int kSm90WeightStagePieces = (kSm90WeightTurnedHead - kSm90WeightTurnedBarriers) / 32;
 inline constexpr int kSm90WeightTurnedMaxPieces = 48;
 
 // Positions of a stage: with those that a copy brings too many, whole groups of 32.
 constexpr int weight_turned_positions(Arithmetic mode) { return mode == Arithmetic::ieee ? 48 : 112; }
 
-// Warps that turn: they have nothing but each other to hide their latencies. 192 sums a thread leave no
-// registers for more than 3, and a product of 256 columns needs more than 512 threads may begin with.
+// Warps that turn: they have nothing but each other to hide their latencies. 512 threads begin with 128
+// registers each, with which ptxas refuses a product of 256 columns and serialises those of 192 sums.
 constexpr int weight_turners(Arithmetic mode, const Sm90WeightBlockedShape& shape) {
   const int sums = shape.row_blocks * shape.columns / 2 * (mode == Arithmetic::ieee ? 2 : 1);
   return sums > 128 || shape.columns == 256 ? 3 : 7;
@@ -59,9 +60,14 @@ struct Sm90WeightRaw {
   int32_t boxes, box_columns;       // of a unit's positions; columns of each
   int32_t piece_units;              // at most
   int32_t width;                    // elements of a piece's rows
-  int32_t lane_step;                 // columns of 32 positions, if that is a whole number; else 0
   Divisor by_stride;
 };
+
+// Pieces that neighbouring units make for each class and box; some may have no unit.
+constexpr int weight_unit_runs(const Sm90WeightRaw& raw, int units) {
+  const int of_class = (units + (1 << raw.log_classes) - 1) >> raw.log_classes;
+  return (of_class + raw.piece_units - 1) / raw.piece_units;
+}
 
 struct Sm90WeightTurnedParams : Sm90WeightBlockedParams {
   Sm90WeightRaw x_raw, y_raw;

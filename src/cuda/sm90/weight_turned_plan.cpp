@@ -123,7 +123,6 @@ bool set_pieces(Sm90WeightRaw& raw, Arithmetic mode, int64_t columns, int stride
   raw.boxes = static_cast<int>(ceil_div(columns, most_columns));
   raw.box_columns = static_cast<int>(ceil_div(columns, raw.boxes));
   raw.width = row_width(stride * (raw.box_columns - 1) + phases + ahead, mode);
-  raw.lane_step = 32 % stride == 0 ? 32 / stride : 0;
   raw.by_stride = Divisor::of(static_cast<uint32_t>(stride));
   // Rows of a class that a tensor copy brings at once.
   constexpr int kPieceBytes = 10 << 10, kMostUnits = 4;
@@ -132,6 +131,16 @@ bool set_pieces(Sm90WeightRaw& raw, Arithmetic mode, int64_t columns, int stride
                                     : std::clamp(std::min(kPieceBytes / unit_bytes, raw.blocks >> raw.log_classes),
                                                  1, kMostUnits);
   return raw.width > 0;
+}
+
+// At most, of a stage.
+int pieces_of(const Sm90WeightRaw& raw, int units) {
+  const int there = std::min(units, raw.blocks);
+  return weight_unit_runs(raw, there) * std::min(there, 1 << raw.log_classes) * raw.boxes;
+}
+int stage_pieces(const Sm90WeightTurnedParams& k, const Sm90WeightBlockedShape& shape) {
+  const int y_units = (shape.columns / kEight - 1) / k.y_planes + (k.y_planes > 1 ? 2 : 1);
+  return pieces_of(k.x_raw, k.x_blocks * kEight) + pieces_of(k.y_raw, y_units);
 }
 
 bool set_shared(Sm90WeightTurnedPlan& plan, const core::DeviceInfo& device) {
@@ -144,6 +153,7 @@ bool set_shared(Sm90WeightTurnedPlan& plan, const core::DeviceInfo& device) {
       !set_pieces(k.y_raw, plan.mode, k.stage_positions, static_cast<int>(k.stride), k.y_planes, k.padding)) {
     return false;
   }
+  if (stage_pieces(k, shape) > kSm90WeightStagePieces) return false;
   k.x_raw.pitch = k.x_raw.columns;
   k.y_raw.pitch = turned_pitch(k.y_raw.columns, k.y_raw.stride);
   k.y_at = k.x_blocks * kEight * k.x_raw.pitch * 16;
@@ -153,7 +163,7 @@ bool set_shared(Sm90WeightTurnedPlan& plan, const core::DeviceInfo& device) {
                                kEight * word_bytes(plan.mode),
                            128);
   const int turners = weight_turners(plan.mode, shape), nowhere = 16 * 32 * turners;
-  const int64_t room = device.shared_per_block - kSm90WeightTurnedBarriers - nowhere;
+  const int64_t room = device.shared_per_block - kSm90WeightTurnedHead - nowhere;
   for (k.slots = 3; k.slots >= 2; --k.slots) {
     const int64_t left = room - int64_t{k.slots} * k.slot_bytes;
     const int64_t most = left / k.piece_bytes;
@@ -163,7 +173,7 @@ bool set_shared(Sm90WeightTurnedPlan& plan, const core::DeviceInfo& device) {
   if (k.slots < 2) return false;
   const int64_t used = int64_t{k.slots} * k.slot_bytes + int64_t{k.pieces} * k.piece_bytes;
   const int64_t staged = int64_t{shape.rows()} * (shape.columns + 8) * 4;
-  plan.shared_bytes = static_cast<std::size_t>(kSm90WeightTurnedBarriers) +
+  plan.shared_bytes = static_cast<std::size_t>(kSm90WeightTurnedHead) +
                       static_cast<std::size_t>(std::max(used + nowhere, staged));
   return static_cast<int64_t>(plan.shared_bytes) <= device.shared_per_block;
 }

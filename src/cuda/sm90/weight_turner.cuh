@@ -18,6 +18,7 @@ struct TurnedShape : weight_blocked::Shape<M, RowBlocks, N> {
   // Registers of a thread that multiplies, and of one that turns.
   static constexpr int kConsumer = kTurners == 3 ? 224 : 176, kProducer = kTurners == 3 ? 56 : 80;
   static constexpr int kEight = 16 / sizeof(typename M::Word);  // elements of 16 bytes
+  static_assert(kPositions % kEight == 0);                      // Piece::before is the same in all stages
 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -46,41 +47,80 @@ struct TileTaps {
 // The units (8 channels) of an operand that a tile has.
 struct Units {
   int first, count;
-  int start;       // positions before the stage's first one where planes begin
-  int first_unit;  // the tile's first 8 planes, and how many
+  int start;        // positions before the stage's first one where planes begin
+  int first_plane;  // the tile's first 8 planes, and how many
   int planes;
+
+  __device__ int pieces(const Sm90WeightRaw& raw) const {
+    return weight_unit_runs(raw, count) * min(count, 1 << raw.log_classes) * raw.boxes;
+  }
 };
 template <class S>
 struct TileUnits {
   Units x, y;
   __device__ TileUnits(const Sm90WeightTurnedParams& p, const Place& at, const TileTaps& taps) {
-    x.first = x.first_unit = taps.first_block * 8;
+    x.first = x.first_plane = taps.first_block * 8;
     x.count = x.planes = min(taps.blocks * 8, p.x_raw.blocks - x.first);
     x.start = taps.last_tap * p.shift;
-    y.first_unit = at.column / 8;
+    y.first_plane = at.column / 8;
     y.planes = S::kN / 8;
-    y.first = static_cast<int>(p.by_y_planes.divide(y.first_unit));
-    const int last = static_cast<int>(p.by_y_planes.divide(y.first_unit + y.planes - 1));
+    y.first = static_cast<int>(p.by_y_planes.divide(y.first_plane));
+    const int last = static_cast<int>(p.by_y_planes.divide(y.first_plane + y.planes - 1));
     y.count = min(last + 1, p.y_raw.blocks) - y.first;
     y.start = 0;
   }
 };
 
-// Pieces of an operand in their order: function(class, first unit of the class, how many, box).
-template <class Function>
-__device__ inline void each_piece(const Sm90WeightRaw& raw, const Units& units, const Function& function) {
-  const int last = units.first + units.count - 1;
-#pragma unroll 1
-  for (int row_class = 0; row_class < 1 << raw.log_classes; ++row_class) {
-    // Units row_class + i * classes, i in [begin, end), are the tile's.
-    const int begin = (units.first - row_class + (1 << raw.log_classes) - 1) >> raw.log_classes;
-    const int end = (last - row_class >> raw.log_classes) + 1;
-#pragma unroll 1
-    for (int i = begin; i < end; i += raw.piece_units) {
-#pragma unroll 1
-      for (int box = 0; box < raw.boxes; ++box) function(row_class, i, min(raw.piece_units, end - i), box);
-    }
+// A piece of a stage: the same for all stages, but for their positions. In shared memory.
+struct alignas(16) Piece {
+  int start;  // place in a row of its first column at phase 0, in a stage at position 0
+  int row;    // of the class
+  int unit;   // the first one's phase 0 among the tile's planes of 8
+  int column, columns;
+  int elements;  // of a row, from where the copy begins to the last column's last phase
+  int8_t row_class, units;
+  int8_t late, before;  // elements that rows begin behind 16 bytes; that a copy begins before `start`
+};
+static_assert(sizeof(Piece) == 32);
+
+// Piece i of an operand. first_u: a position where a stage begins.
+template <class S>
+__device__ inline Piece make_piece(const Sm90WeightRaw& raw, const Units& of, int i, int first_u) {
+  Piece piece;
+  const int box = i % raw.boxes, run = i / raw.boxes, runs = weight_unit_runs(raw, of.count);
+  const int classes = 1 << raw.log_classes, row_class = (of.first + run / runs) & (classes - 1);
+  const int first = (of.first - row_class + classes - 1) >> raw.log_classes;
+  const int end = (of.first + of.count - 1 - row_class >> raw.log_classes) + 1;
+  const int at = first + run % runs * raw.piece_units;
+  piece.row = at * 8;
+  piece.unit = ((at << raw.log_classes) + row_class) * raw.phases - of.first_plane;
+  piece.column = box * raw.box_columns;
+  piece.columns = min(raw.box_columns, raw.columns - piece.column);
+  piece.start = raw.stride * (piece.column - of.start) - raw.padding;
+  const int late = raw.late[row_class], before = (piece.start + raw.stride * first_u + late) & (S::kEight - 1);
+  piece.elements = raw.stride * (piece.columns - 1) + raw.phases + before;
+  piece.row_class = static_cast<int8_t>(row_class);
+  piece.units = static_cast<int8_t>(max(0, min(raw.piece_units, end - at)));
+  piece.late = static_cast<int8_t>(late);
+  piece.before = static_cast<int8_t>(before);
+  return piece;
+}
+
+// The pieces of a stage: those of x, then those of dy.
+struct Pieces {
+  Piece* list;
+  int of_x, all;
+};
+
+template <class S>
+__device__ inline Pieces make_pieces(const Sm90WeightTurnedParams& p, const TileUnits<S>& units, void* shared) {
+  const int of_x = units.x.pieces(p.x_raw), first_u = static_cast<int>(p.first_u);
+  const Pieces pieces{static_cast<Piece*>(shared), of_x, of_x + units.y.pieces(p.y_raw)};
+  for (int i = threadIdx.x; i < pieces.all; i += S::kThreads) {
+    pieces.list[i] = i < of_x ? make_piece<S>(p.x_raw, units.x, i, first_u)
+                              : make_piece<S>(p.y_raw, units.y, i - of_x, first_u);
   }
+  return pieces;
 }
 
 // The sample and first position of a stage.
@@ -92,40 +132,30 @@ struct StagePlace {
   }
 };
 
-// A box of rows: the place of its first column at phase 0 in a row, and how many elements before it the copy
-// begins.
+// Fills the ring of pieces: the part of one thread. (Several lanes that copied by turns made launches fail.)
 template <class S>
-struct RowPlace {
-  int start, late, before;
-  __device__ RowPlace(const Sm90WeightRaw& raw, int row_class, int u) {
-    late = raw.late[row_class];
-    start = raw.stride * u - raw.padding;
-    before = (start + late) & (S::kEight - 1);
-  }
-};
-
-// Fills the ring of pieces: the part of one thread.
-template <class S>
-__device__ inline void copy_pieces(const Sm90WeightTurnedParams& p, const Place& at, const TileUnits<S>& units,
+__device__ inline void copy_pieces(const Sm90WeightTurnedParams& p, const Place& at, const Pieces& pieces,
                                    uint32_t ring, const RingBarriers& barriers, int first, int end) {
   RingPlace place;
-  auto copy = [&](const Sm90WeightRaw& raw, const Units& of, const StagePlace& to) {
+  auto copy = [&](const Sm90WeightRaw& raw, int begin, int behind, const StagePlace& to) {
     const uint32_t bytes = raw.piece_units * raw.width * 8 * sizeof(typename S::Mode::Word);
-    each_piece(raw, of, [&](int row_class, int unit, int, int box) {
-      const RowPlace<S> rows(raw, row_class, to.u - of.start + box * raw.box_columns);
-      const int from[4] = {rows.start + rows.late - rows.before, unit * 8, at.group, to.sample};
+    const int u = raw.stride * to.u;
+#pragma unroll 1
+    for (int i = begin; i < behind; ++i) {
+      const Piece piece = pieces.list[i];
+      const int from[4] = {piece.start + u + piece.late - piece.before, piece.row, at.group, to.sample};
       const uint32_t full = barriers.full(place.at);
       ptx::barrier_wait(barriers.empty(place.at), place.parity ^ 1);
       ptx::barrier_arrive_expect(full, bytes);
-      ptx::tensor_load(ring + place.at * p.piece_bytes, &raw.maps[row_class], from, full);
+      ptx::tensor_load(ring + place.at * p.piece_bytes, &raw.maps[piece.row_class], from, full);
       place.advance(p.pieces);
-    });
+    }
   };
 #pragma unroll 1
   for (int stage = first; stage < end; ++stage) {
     const StagePlace to(p, stage);
-    copy(p.x_raw, units.x, to);
-    copy(p.y_raw, units.y, to);
+    copy(p.x_raw, 0, pieces.of_x, to);
+    copy(p.y_raw, pieces.of_x, pieces.all, to);
   }
 }
 
@@ -171,15 +201,16 @@ struct Turn<weight_blocked::IeeeMode> {
 template <class S>
 class Turner {
  public:
-  __device__ Turner(const Sm90WeightTurnedParams& p, const TileUnits<S>& units, uint32_t ring,
+  __device__ Turner(const Sm90WeightTurnedParams& p, int x_planes, const Pieces& pieces, uint32_t ring,
                     const RingBarriers& barriers, int warp)
       : p_(p),
-        units_(units),
+        x_planes_(x_planes),
+        pieces_(pieces),
         ring_(ring),
         nowhere_(ring + p.pieces * p.piece_bytes + 16 * (32 * warp + threadIdx.x % 32)),
         barriers_(barriers),
         lane_(threadIdx.x % 32),
-        until_mine_(warp) {
+        piece_(warp) {
     place_.at = warp;
   }
 
@@ -190,8 +221,11 @@ class Turner {
       const int u = StagePlace(p_, stage).u;
       ptx::barrier_wait(slots_barriers.empty(slot.at), slot.parity ^ 1);
       const uint32_t to = slots + slot.at * p_.slot_bytes;
-      turn_operand(p_.x_raw, units_.x, u, to);
-      turn_operand(p_.y_raw, units_.y, u, to + p_.y_at);
+#pragma unroll 1
+      for (; piece_ < pieces_.of_x; piece_ += S::kTurners) turn(p_.x_raw, x_planes_, u, to);
+#pragma unroll 1
+      for (; piece_ < pieces_.all; piece_ += S::kTurners) turn(p_.y_raw, S::kN / 8, u, to + p_.y_at);
+      piece_ -= pieces_.all;
       ptx::fence_async();
       __syncwarp();
       if (lane_ == 0) ptx::barrier_arrive(slots_barriers.full(slot.at));
@@ -200,115 +234,109 @@ class Turner {
   }
 
  private:
-  using Eight = Turn<typename S::Mode>;
+  using Turned = Turn<typename S::Mode>;
+  static constexpr int kAtOnce = 2;  // groups of 32 positions that a warp holds
 
-  // Where columns of a unit go: of phase 0, column 0; the unit of phase 0 among the tile's.
+  // Where a lane's place goes in the unit of phase 0 at `to`; phase kNone: it is no column of the piece, or
+  // belongs to a phase that no tap reads.
+  static constexpr int kNone = 1 << 20;
   struct Target {
     uint32_t to;
-    int unit, planes, columns;
+    int phase;
   };
 
-  __device__ void turn_operand(const Sm90WeightRaw& raw, const Units& units, int u, uint32_t to) {
-    each_piece(raw, units, [&](int row_class, int unit, int count, int box) {
-      if (until_mine_-- != 0) return;
-      until_mine_ = S::kTurners - 1;
-      const int first = box * raw.box_columns;
-      const RowPlace<S> rows(raw, row_class, u - units.start + first);
-      const int row_bytes = raw.width * static_cast<int>(sizeof(typename S::Mode::Word));
-      uint32_t from = ring_ + place_.at * p_.piece_bytes + Eight::lane_row(lane_, row_bytes);
-      Target target{to + first * 16, 0, units.planes, min(raw.box_columns, raw.columns - first)};
-      target.unit = ((unit << raw.log_classes) + row_class) * raw.phases - units.first_unit;
-      ptx::barrier_wait(barriers_.full(place_.at), place_.parity);
-#pragma unroll 1
-      for (int i = 0; i < count; ++i, from += 8 * row_bytes, target.unit += raw.phases << raw.log_classes) {
-        if (raw.lane_step > 0) {
-          turn_steps(raw, from, target, rows.before);
-        } else {
-          turn_phases(raw, from, target, rows.before);
-        }
-        if (rows.start < 0 && rows.late > 0) clear(raw, rows, target);
-      }
-      __syncwarp();
-      if (lane_ == 0) ptx::barrier_arrive(barriers_.empty(place_.at));
-      place_.at += S::kTurners;
-      if (place_.at >= p_.pieces) {
-        place_.at -= p_.pieces;
-        place_.parity ^= 1;
-      }
-    });
-  }
-
-  // nowhere_ if that is no place of the tile.
-  __device__ uint32_t address(const Sm90WeightRaw& raw, const Target& target, int column, int phase) const {
-    const bool there = static_cast<uint32_t>(column) < static_cast<uint32_t>(target.columns) &&
-                       phase < raw.phases &&
-                       static_cast<uint32_t>(target.unit + phase) < static_cast<uint32_t>(target.planes);
-    return there ? target.to + ((target.unit + phase) * raw.pitch + column) * 16 : nowhere_;
-  }
-  __device__ int column_of(const Sm90WeightRaw& raw, int position) const {  // position >= -8
-    return static_cast<int>(raw.by_stride.divide(position + 8 * raw.stride)) - 8;
-  }
-  __device__ int elements(const Sm90WeightRaw& raw, const Target& target, int before) const {
-    return raw.stride * (target.columns - 1) + raw.phases + before;
-  }
-
-  // 32 positions on, a lane is in the same phase again.
-  __device__ void turn_steps(const Sm90WeightRaw& raw, uint32_t from, const Target& target, int before) const {
-    int column = column_of(raw, lane_ - before);
-    const int phase = lane_ - before - column * raw.stride, end = elements(raw, target, before);
-    const bool there = phase < raw.phases &&
-                       static_cast<uint32_t>(target.unit + phase) < static_cast<uint32_t>(target.planes);
-    const uint32_t columns = there ? target.columns : 0;
-    uint32_t to = target.to + ((target.unit + phase) * raw.pitch + column) * 16;
-    constexpr int kAtOnce = S::kParts == 1 ? 4 : 2;
-#pragma unroll 1
-    for (int e = 0; e < end; e += 32 * kAtOnce, from += kAtOnce * Eight::kBytes) {
-      Eight v[kAtOnce];
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) v[i].load(from + i * Eight::kBytes);
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i, column += raw.lane_step, to += raw.lane_step * 16) {
-        const bool inside = static_cast<uint32_t>(column) < columns;
-        v[i].store(inside ? to : nowhere_, inside ? p_.part_bytes : 0);
-      }
+  // The warp's next piece.
+  __device__ void turn(const Sm90WeightRaw& raw, int planes, int u, uint32_t to) {
+    const Piece piece = pieces_.list[piece_];
+    const int row_bytes = raw.width * static_cast<int>(sizeof(typename S::Mode::Word));
+    const uint32_t from = ring_ + place_.at * p_.piece_bytes + Turned::lane_row(lane_, row_bytes);
+    to += (piece.unit * raw.pitch + piece.column) * 16;
+    ptx::barrier_wait(barriers_.full(place_.at), place_.parity);
+    if (raw.stride == 1) {
+      turn_units<true>(raw, piece, planes, from, to, row_bytes);
+    } else {
+      turn_units<false>(raw, piece, planes, from, to, row_bytes);
+    }
+    if (piece.late > 0 && piece.start + raw.stride * u < 0) clear(raw, piece, planes, u, to);
+    __syncwarp();
+    if (lane_ == 0) ptx::barrier_arrive(barriers_.empty(place_.at));
+    place_.at += S::kTurners;
+    if (place_.at >= p_.pieces) {
+      place_.at -= p_.pieces;
+      place_.parity ^= 1;
     }
   }
 
-  __device__ void turn_phases(const Sm90WeightRaw& raw, uint32_t from, const Target& target, int before) const {
-    const int end = elements(raw, target, before);
-    constexpr int kAtOnce = 2;
+  template <bool kOneStep>
+  __device__ void turn_units(const Sm90WeightRaw& raw, const Piece& piece, int planes, uint32_t from,
+                             uint32_t to, int row_bytes) const {
+    const int unit_planes = raw.phases << raw.log_classes, unit_step = unit_planes * raw.pitch * 16;
 #pragma unroll 1
-    for (int e = 0; e < end; e += 32 * kAtOnce, from += kAtOnce * Eight::kBytes) {
-      Eight v[kAtOnce];
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) v[i].load(from + i * Eight::kBytes);
+    for (int e = 0; e < piece.elements; e += 32 * kAtOnce, from += kAtOnce * Turned::kBytes) {
+      Target targets[kAtOnce];
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
-        const int position = e + 32 * i + lane_ - before, column = column_of(raw, position);
-        const uint32_t place = address(raw, target, column, position - column * raw.stride);
-        v[i].store(place, place == nowhere_ ? 0 : p_.part_bytes);
+        targets[i] = target<kOneStep>(raw, piece, e + 32 * i + lane_ - piece.before, to);
+      }
+      uint32_t row = from;
+      int plane = piece.unit;
+#pragma unroll 2
+      for (int left = piece.units; left > 0; --left, row += 8 * row_bytes, plane += unit_planes) {
+        Turned v[kAtOnce];
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) v[i].load(row + i * Turned::kBytes);
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) {
+          const bool there = in_tile(plane + targets[i].phase, planes);
+          v[i].store(there ? targets[i].to : nowhere_, there ? p_.part_bytes : 0);
+          targets[i].to += unit_step;
+        }
       }
     }
+  }
+  __device__ static bool in_tile(int plane, int planes) {
+    return static_cast<uint32_t>(plane) < static_cast<uint32_t>(planes);
+  }
+
+  // position: from the piece's first column at phase 0 on, at least -8. kOneStep: the stride is 1.
+  template <bool kOneStep>
+  __device__ static Target target(const Sm90WeightRaw& raw, const Piece& piece, int position, uint32_t to) {
+    int column = position, phase = 0;
+    if constexpr (!kOneStep) {
+      column = static_cast<int>(raw.by_stride.divide(position + 8 * raw.stride)) - 8;
+      phase = position - column * raw.stride;
+      to += phase * raw.pitch * 16;
+    }
+    const bool there =
+        phase < raw.phases && static_cast<uint32_t>(column) < static_cast<uint32_t>(piece.columns);
+    return {to + column * 16, there ? phase : kNone};
   }
 
   // Before the first element of a row, a copy brings the row before.
-  __device__ void clear(const Sm90WeightRaw& raw, const RowPlace<S>& rows, const Target& target) const {
+  __device__ void clear(const Sm90WeightRaw& raw, const Piece& piece, int planes, int u, uint32_t to) const {
     __syncwarp();
-    const int position = lane_ - rows.late - rows.start;
-    if (lane_ >= rows.late || position < 0) return;
-    const int column = column_of(raw, position);
-    const uint32_t place = address(raw, target, column, position - column * raw.stride);
-    if (place == nowhere_) return;
+    const int position = lane_ - piece.late - (piece.start + raw.stride * u);
+    if (lane_ >= piece.late || position < 0) return;
+    Target cleared = target<false>(raw, piece, position, to);
+    const int unit_planes = raw.phases << raw.log_classes;
+    int plane = piece.unit + cleared.phase;
+#pragma unroll 1
+    for (int left = piece.units; left > 0; --left, plane += unit_planes) {
 #pragma unroll
-    for (int part = 0; part < S::kParts; ++part) ptx::store_shared16(place + part * p_.part_bytes, {0, 0, 0, 0});
+      for (int part = 0; in_tile(plane, planes) && part < S::kParts; ++part) {
+        ptx::store_shared16(cleared.to + part * p_.part_bytes, {0, 0, 0, 0});
+      }
+      cleared.to += unit_planes * raw.pitch * 16;
+    }
   }
 
   const Sm90WeightTurnedParams& p_;
-  const TileUnits<S>& units_;
+  int x_planes_;
+  const Pieces& pieces_;
   uint32_t ring_, nowhere_;
   RingBarriers barriers_;
   int lane_;
-  int until_mine_;   // pieces before the next one that is the warp's
+  int piece_;        // of the stage, the warp's next one
   RingPlace place_;  // where that is
 };
 
