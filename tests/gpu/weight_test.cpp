@@ -184,12 +184,13 @@ TEST_F(Weight, TurnedConfigurationsAgree) {
     const std::vector<std::byte> expected = g.truth();
     int taken = 0;
     for (int shape = 0; shape < static_cast<int>(std::size(cuda::kSm90WeightBlockedShapeTable)); ++shape) {
-      for (const int splits : {1, 2, 5}) {
-        const cuda::Sm90WeightTurnedConfig config{shape, splits};
+      for (const int variant : {0, 1, 2, 3, 4, 5}) {
+        const int splits = 1 + variant / 2 * 2;
+        const cuda::Sm90WeightTurnedConfig config{shape, variant % 2 == 1, splits};
         if (cuda::sm90_weight_turned_plan_of(g.problem, device, config).blocks == 0) continue;
         ++taken;
         EXPECT_TRUE(g.run(*cuda::sm90_weight_turned_kernel(g.problem, device, config), taken % 3) == expected)
-            << text << ": shape " << shape << ", " << splits << " splits";
+            << text << ": shape " << shape << ", variant " << variant;
       }
     }
     EXPECT_GT(taken, 5) << text;

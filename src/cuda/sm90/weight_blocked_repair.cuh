@@ -32,9 +32,11 @@ struct XPlane {
   int ci, shift;
   template <class Params>
   __device__ XPlane(const Params& p, int plane) {
-    if (p.x_units.channels > 0) {  // one shift
-      ci = p.x_units.channel(plane / 8, plane % 8);
-      shift = 0;
+    if (p.x_units.channels > 0) {  // all channels at a shift, then at the next
+      const int unit = plane / 8;
+      shift = p.x_planes > 1 ? unit / p.x_units_of_shift : 0;
+      ci = p.x_units.channel(unit - shift * p.x_units_of_shift, plane % 8);
+      if (shift >= p.x_planes) ci = p.cin_group;  // no such plane
     } else {
       ci = static_cast<int>(p.by_x_planes.divide(plane));
       shift = plane - ci * p.x_planes;

@@ -86,7 +86,7 @@ std::vector<plan::StageLine> Kernel::stages() const {
     return to_string(1 << raw.log_classes) + (raw.log_classes == 0 ? " map" : " maps");
   };
   return {{"schedule", "a block a tile of " + to_string(k.tiles) + " (" + to_string(shape.rows()) +
-                           " channels of x, shifted, x " + to_string(shape.columns) +
+                           " planes of x, shifted, x " + to_string(shape.columns) +
                            " planes of dy) and split of " + to_string(k.splits)},
           {"source", to_string(k.pieces) + " places of 8 rows by tensor copies (x: " + maps(k.x_raw) +
                          ", dy: " + maps(k.y_raw) + ")"},
@@ -127,7 +127,7 @@ std::string describe(const Sm90WeightTurnedPlan& plan) {
   const Sm90WeightTurnedParams& k = plan.params;
   std::string out = std::string(plan.mode == Arithmetic::ieee ? "ieee by six products of bf16" : name_of(plan.mode)) +
                     ", tile " + to_string(plan.shape().rows()) + "x" + to_string(plan.shape().columns) + " of " +
-                    to_string(k.cin_group) + " ci at " + to_string(k.taps) + " shifts x (" +
+                    "(" + to_string(k.cin_group) + " ci, " + to_string(k.x_planes) + " shifts) at " + to_string(k.taps) + " shifts x (" +
                     to_string(k.cout_group) + " co, " + to_string(k.y_planes) + " phases), " +
                     to_string(k.tiles) + " tiles, " + to_string(k.stages) + " stages of " +
                     to_string(k.stage_positions) + " positions";

@@ -12,8 +12,9 @@
 //     at most kSm90WeightChain wgmma on a sum, then it is added to the split's own part
 //   a second kernel adds the parts of all splits in order
 //
-// A shift is a step of 16 bytes, so the taps of a tile read one copy of x. x has one plane a channel (x_planes
-// is 1), dy one a phase. A tensor copy begins on 16 bytes, so the rows of a piece begin equally far behind
+// A shift is a step of 16 bytes, so the taps of a tile read one copy of x. dy has one plane a phase, x one a
+// channel, or where these do not fill 64 rows, one for each of some shifts v (x_planes), as in weight_blocked:
+// a piece of x is then turned once for each. Rows are (v, 8 channels, channel). A tensor copy begins on 16 bytes, so the rows of a piece begin equally far behind
 // them: UnitOrder says which channels they are. Columns are (8 channels, phase, channel).
 //
 // A pass that writes planes (weight_blocked) reads and writes x and dy once more each, which takes longer than
@@ -56,7 +57,9 @@ struct Sm90WeightRaw {
   int32_t blocks;                    // of 8 channels, of a group
   int32_t log_classes;
   int32_t stride, phases, padding;  // the row's place of plane a at position u: stride*u + a - padding
-  int32_t columns, pitch;           // positions of a plane; 16-byte units from 8 planes to the next
+  int32_t columns;                  // positions that the planes of all shifts read
+  int32_t plane_columns, pitch;     // positions of a plane; 16-byte units from 8 planes to the next
+  int32_t shifts, step;             // v; positions from one to the next
   int32_t boxes, box_columns;       // of a unit's positions; columns of each
   int32_t piece_units;              // at most
   int32_t width;                    // elements of a piece's rows

@@ -47,13 +47,11 @@ bool set_sizes(Sm90WeightTurnedPlan& plan, const Problem& p) {
   k.cout_group = static_cast<int>(p.cout_per_group());
   k.k = static_cast<int>(p.k);
   k.tap_stride = form.tap_stride, k.step = form.step;
-  k.x_planes = 1;
   k.y_planes = static_cast<int>(form.count);
   constexpr int64_t kFar = int64_t{1} << 28;
   const core::Size reach = core::Size(form.taps - 1) * form.step;
   if (reach >= kFar || p.l >= kFar || form.taps >= 1 << 20) return false;
   k.taps = static_cast<int>(form.taps);
-  k.shift = static_cast<int>(form.step);
   const int64_t first =
       std::max<int64_t>(0, ceil_div(p.padding - (form.count - 1) * p.dilation, p.stride));
   const int64_t end = std::min(p.l + reach.value(), core::floor_div(p.lout() - 1 + p.padding, p.stride) + 1);
@@ -88,7 +86,14 @@ bool set_tiles(Sm90WeightTurnedPlan& plan, const Problem& p) {
   if (k.cin_group >= 1 << 24 || k.cout_group >= 1 << 24) return false;
   k.x_units = units_of(k.x_raw, k.cin_group, k.x_step[1], plan.mode);
   k.y_units = units_of(k.y_raw, k.cout_group, k.y_step[1], plan.mode);
-  k.plane_blocks = static_cast<int>(ceil_div(k.x_raw.blocks, kEight));
+  const int most_shifts = std::max(1, kEight / k.x_raw.blocks);
+  k.x_planes = plan.config.shifts_in_rows ? std::min(k.taps, most_shifts) : 1;
+  if (plan.config.shifts_in_rows && k.x_planes == 1) return false;  // the same as without
+  k.x_units_of_shift = k.x_raw.blocks;
+  k.taps = static_cast<int>(ceil_div(k.taps, k.x_planes));
+  k.shift = static_cast<int>(k.x_planes * k.step);
+  k.x_raw.shifts = k.x_planes, k.x_raw.step = static_cast<int>(k.step), k.y_raw.shifts = 1;
+  k.plane_blocks = static_cast<int>(ceil_div(k.x_raw.blocks * k.x_planes, kEight));
   const int tile_blocks = shape.rows() / 64;
   // A tile of two blocks of planes has all shifts of both; where these are far apart, blocks begin with tiles.
   if (k.taps > tile_blocks && int64_t{k.taps - 1} * k.shift > k.stage_positions / 2) {
@@ -149,12 +154,14 @@ bool set_shared(Sm90WeightTurnedPlan& plan, const core::DeviceInfo& device) {
   const Sm90WeightBlockedShape shape = plan.shape();
   const int tile_blocks = shape.rows() / 64;
   const int64_t span = int64_t{(k.x_blocks == 1 ? std::min(k.taps, tile_blocks) : k.taps) - 1} * k.shift;
-  if (!set_pieces(k.x_raw, plan.mode, k.stage_positions + span, 1, 1, 0) ||
+  const int64_t x_columns = k.stage_positions + span + (k.x_planes - 1) * k.step;
+  if (!set_pieces(k.x_raw, plan.mode, x_columns, 1, 1, 0) ||
       !set_pieces(k.y_raw, plan.mode, k.stage_positions, static_cast<int>(k.stride), k.y_planes, k.padding)) {
     return false;
   }
   if (stage_pieces(k, shape) > kSm90WeightStagePieces) return false;
-  k.x_raw.pitch = k.x_raw.columns;
+  k.x_raw.plane_columns = k.x_raw.pitch = static_cast<int>(k.stage_positions + span);
+  k.y_raw.plane_columns = k.y_raw.columns;
   k.y_raw.pitch = turned_pitch(k.y_raw.columns, k.y_raw.stride);
   k.y_at = k.x_blocks * kEight * k.x_raw.pitch * 16;
   k.part_bytes = k.y_at + shape.columns / kEight * k.y_raw.pitch * 16;
@@ -180,6 +187,11 @@ bool set_shared(Sm90WeightTurnedPlan& plan, const core::DeviceInfo& device) {
 
 // Rates of one H200, in its units in a second or a cycle.
 constexpr double kClock = 1.6e9, kL2BytesPerCycle = 40, kDramBytes = 4.2e12, kLaunch = 2.5e-6;
+// Of what tensor cores and shared memory can do; cycles that a warp takes to turn 512 bytes (1024, in three
+// parts) and for each piece, that a copy takes, and a stage; seconds of a block's start and end. Fitted to 91
+// weight gradients in bf16, drawn ones and convolutions of vocoders (H100, with its 2.85 TB/s): off by 20%.
+constexpr double kTensorShare = 0.8, kSharedShare = 0.63, kLine = 130, kPartsLine = 220, kPiece = 220;
+constexpr double kCopy = 285, kStage = 130, kBlock = 1.4e-6, kBlockSums = 0.086e-6, kSumBytes = 4e12;
 
 void set_cost(Sm90WeightTurnedPlan& plan, const Problem& p, const core::DeviceInfo& device) {
   const Sm90WeightTurnedParams& k = plan.params;
@@ -190,24 +202,27 @@ void set_cost(Sm90WeightTurnedPlan& plan, const Problem& p, const core::DeviceIn
   // 64 rows and the columns leave shared memory for each product.
   const double product_bytes = (64 + shape.columns) * 32.0;
   c.tensor = products * std::max(shape.columns / 2.0, product_bytes / 128);
-  const double x_pieces = double(std::min(k.x_blocks * kEight, k.x_raw.blocks)) * k.x_raw.boxes;
-  const double y_pieces =
-      double(std::min<int64_t>(ceil_div(shape.columns / kEight, k.y_planes), k.y_raw.blocks)) * k.y_raw.boxes;
-  const double word = word_bytes(plan.mode), x_bytes = x_pieces * k.x_raw.width * kEight * word,
-               y_bytes = y_pieces * k.y_raw.width * kEight * word;
-  const double turned = (x_bytes + y_bytes) * (parts ? 1.5 : 1.0);
+  const int y_units = shape.columns / kEight / k.y_planes + (k.y_planes > 1 && k.column_tiles > 1 ? 1 : 0);
+  const double x_pieces = pieces_of(k.x_raw, k.x_blocks * kEight), y_pieces = pieces_of(k.y_raw, y_units);
+  const double unit_bytes = kEight * word_bytes(plan.mode);
+  const double x_bytes = std::min(k.x_blocks * kEight, k.x_raw.blocks) * k.x_raw.boxes * k.x_raw.width * unit_bytes,
+               y_bytes = std::min(y_units, k.y_raw.blocks) * k.y_raw.boxes * k.y_raw.width * unit_bytes;
+  const double turned = (x_bytes * k.x_planes + y_bytes) * (parts ? 1.5 : 1.0);
   c.shared = (products * product_bytes + 2 * (x_bytes + y_bytes) + turned) / 128;
-  c.memory = (x_bytes + y_bytes) / kL2BytesPerCycle;
-  const double lines = (x_bytes + y_bytes) / (kEight * word * 32);
-  c.turn = (lines * (parts ? 110 : 34) + (x_pieces + y_pieces) * 130) / weight_turners(plan.mode, shape);
-  const double stage = std::max({c.tensor / 0.93, c.shared / 0.85, c.memory, c.turn}) + 150;
+  c.memory = x_bytes + y_bytes;
+  c.copies = x_pieces + y_pieces;
+  c.lines = (x_bytes * k.x_planes + y_bytes) / (unit_bytes * 32) / weight_turners(plan.mode, shape);
+  c.pieces = (x_pieces * k.x_planes + y_pieces) / weight_turners(plan.mode, shape);
+  const double stage = std::max({c.tensor / kTensorShare, c.shared / kSharedShare, c.memory / kL2BytesPerCycle,
+                                 c.lines * (parts ? kPartsLine : kLine) + c.pieces * kPiece, c.copies * kCopy}) +
+                       kStage;
   const double sms = std::max(1, device.sm_count);
   const double turns = std::ceil(double(plan.blocks) / sms);
   const double main = turns * double(ceil_div(std::max(1, k.stages), k.splits)) * stage / kClock;
   const double dram = core::work_of(p).bytes / kDramBytes;
   const double wide = shape.row_blocks * shape.columns, part = double(plan.part_bytes);
-  const double end = 5.0e-6 + wide * 0.02e-6 + part / 2.5e12;
-  c.total = kLaunch + std::max(main, dram) + turns * end + (k.direct ? 0 : kLaunch + part / 1.5e12);
+  const double end = kBlock + wide * kBlockSums + part / 2.5e12;
+  c.total = kLaunch + std::max(main, dram) + turns * end + (k.direct ? 0 : kLaunch + part / kSumBytes);
 }
 
 void set_splits(Sm90WeightTurnedPlan& plan, const Problem& p, const core::DeviceInfo& device) {
@@ -280,10 +295,12 @@ namespace {
 Sm90WeightTurnedPlan cheapest(const Problem& p, const core::DeviceInfo& device) {
   Sm90WeightTurnedPlan best{arithmetic_of(p), {}, {}, {}};
   for (int shape = 0; shape < static_cast<int>(std::size(kSm90WeightBlockedShapeTable)); ++shape) {
-    const Sm90WeightTurnedPlan plan = without_splits(p, device, {shape, 1});
-    if (plan.blocks == 0) continue;
-    try_weight_splits(best, plan, plan.params.tiles, device,
-                      [&](Sm90WeightTurnedPlan& split) { set_splits(split, p, device); });
+    for (const bool shifts_in_rows : {false, true}) {
+      const Sm90WeightTurnedPlan plan = without_splits(p, device, {shape, shifts_in_rows, 1});
+      if (plan.blocks == 0) continue;
+      try_weight_splits(best, plan, plan.params.tiles, device,
+                        [&](Sm90WeightTurnedPlan& split) { set_splits(split, p, device); });
+    }
   }
   return best;
 }

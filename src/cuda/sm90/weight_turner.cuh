@@ -60,8 +60,10 @@ struct TileUnits {
   Units x, y;
   __device__ TileUnits(const Sm90WeightTurnedParams& p, const Place& at, const TileTaps& taps) {
     x.first = x.first_plane = taps.first_block * 8;
-    x.count = x.planes = min(taps.blocks * 8, p.x_raw.blocks - x.first);
-    x.start = taps.last_tap * p.shift;
+    // With several shifts there is one block of planes.
+    x.count = p.x_planes > 1 ? p.x_raw.blocks : min(taps.blocks * 8, p.x_raw.blocks - x.first);
+    x.planes = x.count * p.x_planes;
+    x.start = taps.last_tap * p.shift + (p.x_planes - 1) * p.x_raw.step;
     y.first_plane = at.column / 8;
     y.planes = S::kN / 8;
     y.first = static_cast<int>(p.by_y_planes.divide(y.first_plane));
@@ -245,19 +247,33 @@ class Turner {
     int phase;
   };
 
+  // A piece's planes at one shift: where the first unit's phase 0 is, its number among the tile's planes of 8,
+  // and the column of the piece's first position.
+  struct Shift {
+    uint32_t to;
+    int unit, column;
+  };
+
   // The warp's next piece.
   __device__ void turn(const Sm90WeightRaw& raw, int planes, int u, uint32_t to) {
     const Piece piece = pieces_.list[piece_];
     const int row_bytes = raw.width * static_cast<int>(sizeof(typename S::Mode::Word));
     const uint32_t from = ring_ + place_.at * p_.piece_bytes + Turned::lane_row(lane_, row_bytes);
-    to += (piece.unit * raw.pitch + piece.column) * 16;
+    to += piece.unit * raw.pitch * 16;
     ptx::barrier_wait(barriers_.full(place_.at), place_.parity);
-    if (raw.stride == 1) {
-      turn_units<true>(raw, piece, planes, from, to, row_bytes);
-    } else {
-      turn_units<false>(raw, piece, planes, from, to, row_bytes);
+    const bool clears = piece.late > 0 && piece.start + raw.stride * u < 0;
+#pragma unroll 1
+    for (int shift = 0; shift < raw.shifts; ++shift) {
+      // The planes of later shifts begin with later positions of the row.
+      const Shift at{to + (shift * raw.blocks * raw.pitch) * 16, piece.unit + shift * raw.blocks,
+                     piece.column - (raw.shifts - 1 - shift) * raw.step};
+      if (raw.stride == 1) {
+        turn_units<true>(raw, piece, at, planes, from, row_bytes);
+      } else {
+        turn_units<false>(raw, piece, at, planes, from, row_bytes);
+      }
+      if (clears) clear(raw, piece, at, planes, u);
     }
-    if (piece.late > 0 && piece.start + raw.stride * u < 0) clear(raw, piece, planes, u, to);
     __syncwarp();
     if (lane_ == 0) ptx::barrier_arrive(barriers_.empty(place_.at));
     place_.at += S::kTurners;
@@ -268,18 +284,18 @@ class Turner {
   }
 
   template <bool kOneStep>
-  __device__ void turn_units(const Sm90WeightRaw& raw, const Piece& piece, int planes, uint32_t from,
-                             uint32_t to, int row_bytes) const {
+  __device__ void turn_units(const Sm90WeightRaw& raw, const Piece& piece, const Shift& at, int planes,
+                             uint32_t from, int row_bytes) const {
     const int unit_planes = raw.phases << raw.log_classes, unit_step = unit_planes * raw.pitch * 16;
 #pragma unroll 1
     for (int e = 0; e < piece.elements; e += 32 * kAtOnce, from += kAtOnce * Turned::kBytes) {
       Target targets[kAtOnce];
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
-        targets[i] = target<kOneStep>(raw, piece, e + 32 * i + lane_ - piece.before, to);
+        targets[i] = target<kOneStep>(raw, piece, at, e + 32 * i + lane_ - piece.before);
       }
       uint32_t row = from;
-      int plane = piece.unit;
+      int plane = at.unit;
 #pragma unroll 2
       for (int left = piece.units; left > 0; --left, row += 8 * row_bytes, plane += unit_planes) {
         Turned v[kAtOnce];
@@ -287,43 +303,45 @@ class Turner {
         for (int i = 0; i < kAtOnce; ++i) v[i].load(row + i * Turned::kBytes);
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) {
-          const bool there = in_tile(plane + targets[i].phase, planes);
+          const bool there = in_range(plane + targets[i].phase, planes);
           v[i].store(there ? targets[i].to : nowhere_, there ? p_.part_bytes : 0);
           targets[i].to += unit_step;
         }
       }
     }
   }
-  __device__ static bool in_tile(int plane, int planes) {
-    return static_cast<uint32_t>(plane) < static_cast<uint32_t>(planes);
+  __device__ static bool in_range(int i, int count) {
+    return static_cast<uint32_t>(i) < static_cast<uint32_t>(count);
   }
 
   // position: from the piece's first column at phase 0 on, at least -8. kOneStep: the stride is 1.
   template <bool kOneStep>
-  __device__ static Target target(const Sm90WeightRaw& raw, const Piece& piece, int position, uint32_t to) {
+  __device__ static Target target(const Sm90WeightRaw& raw, const Piece& piece, const Shift& at, int position) {
     int column = position, phase = 0;
+    uint32_t to = at.to;
     if constexpr (!kOneStep) {
       column = static_cast<int>(raw.by_stride.divide(position + 8 * raw.stride)) - 8;
       phase = position - column * raw.stride;
       to += phase * raw.pitch * 16;
     }
-    const bool there =
-        phase < raw.phases && static_cast<uint32_t>(column) < static_cast<uint32_t>(piece.columns);
-    return {to + column * 16, there ? phase : kNone};
+    const bool there = phase < raw.phases && in_range(column, piece.columns) &&
+                       in_range(column + at.column, raw.plane_columns);
+    return {to + (column + at.column) * 16, there ? phase : kNone};
   }
 
   // Before the first element of a row, a copy brings the row before.
-  __device__ void clear(const Sm90WeightRaw& raw, const Piece& piece, int planes, int u, uint32_t to) const {
+  __device__ void clear(const Sm90WeightRaw& raw, const Piece& piece, const Shift& at, int planes,
+                        int u) const {
     __syncwarp();
     const int position = lane_ - piece.late - (piece.start + raw.stride * u);
     if (lane_ >= piece.late || position < 0) return;
-    Target cleared = target<false>(raw, piece, position, to);
+    Target cleared = target<false>(raw, piece, at, position);
     const int unit_planes = raw.phases << raw.log_classes;
-    int plane = piece.unit + cleared.phase;
+    int plane = at.unit + cleared.phase;
 #pragma unroll 1
     for (int left = piece.units; left > 0; --left, plane += unit_planes) {
 #pragma unroll
-      for (int part = 0; in_tile(plane, planes) && part < S::kParts; ++part) {
+      for (int part = 0; in_range(plane, planes) && part < S::kParts; ++part) {
         ptx::store_shared16(cleared.to + part * p_.part_bytes, {0, 0, 0, 0});
       }
       cleared.to += unit_planes * raw.pitch * 16;
