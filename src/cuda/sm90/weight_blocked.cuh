@@ -201,7 +201,7 @@ Sm90WeightBlockedFunctions functions_of() {
   Sm90WeightBlockedFunctions f{};
   set_shapes<Mode>(f);
   f.pass = pass_kernel<Mode>;
-  f.sum = sum_kernel<typename Mode::T>;
+  f.sum = sum_kernel<typename Mode::T, false>;
   f.sum_lines = sum_lines_kernel<typename Mode::T>;
   return f;
 }

@@ -115,7 +115,7 @@ struct Sm90WeightBlockedParams {
   int32_t stage_positions;
   int32_t columns;  // of a group
   UnitOrder x_units, y_units;
-  int32_t x_units_of_shift;
+  Divisor by_x_units;  // of a shift
   int32_t chunk, chunks;  // this launch's chunk, and how many there are
   int32_t stages;         // of this chunk
   int32_t chunk_stages;   // of a chunk that is not the last
@@ -140,7 +140,7 @@ struct Sm90WeightBlockedSumParams {
   int32_t cin_group, cout_group, k, tap_stride;
   int32_t x_planes, y_planes, taps, row_tiles, column_tiles, columns;
   UnitOrder x_units, y_units;
-  int32_t x_units_of_shift;
+  Divisor by_x_units;  // of a shift
   int64_t units;                // fours of columns, of all x planes and groups
   Divisor by_units, by_planes;  // of an x plane; x planes of a group, in whole row blocks
   Divisor by_tile_units;        // of a tile

@@ -313,7 +313,7 @@ Sm90WeightBlockedSumParams sm90_weight_blocked_sum(const Sm90WeightBlockedParams
   s.tap_stride = static_cast<int>(std::min<int64_t>(k.tap_stride, k.k));
   s.x_planes = k.x_planes, s.y_planes = k.y_planes, s.taps = k.taps;
   s.row_tiles = k.row_tiles, s.column_tiles = k.column_tiles, s.columns = k.columns;
-  s.x_units = k.x_units, s.y_units = k.y_units, s.x_units_of_shift = k.x_units_of_shift;
+  s.x_units = k.x_units, s.y_units = k.y_units, s.by_x_units = k.by_x_units;
   const int tile_units = shape.columns / 4, units = k.column_tiles * tile_units, planes = k.plane_blocks * 64;
   s.units = int64_t{k.tiles} / (k.row_tiles * k.column_tiles) * planes * units;
   auto by = [](int value) { return Divisor::of(static_cast<uint32_t>(value)); };

@@ -17,6 +17,7 @@ struct Shape {
   static constexpr int kRowBlocks = RowBlocks, kN = N, kRows = 128 * RowBlocks;
   static constexpr int kPositions = kLayout.positions, kParts = kLayout.parts,
                        kRowBytes = kLayout.row_bytes();
+  static constexpr bool kUnits = false;  // planes are in UnitOrder
   static constexpr int kPitch = N + 8;  // floats of a staged row: stores of two have no bank conflicts
   static_assert(kLayout.unit_planes == M::kPlanes && kLayout.unit_positions == M::kPositions &&
                 kParts == M::kParts);
@@ -27,15 +28,17 @@ struct Shape {
 #endif
 };
 
-// The channel of a plane of x, and its shift. Params: those of the main kernel or of the sum.
+// The channel of a plane of x, and its shift. Params: those of the main kernel or of the sum. Units: planes
+// are in UnitOrder.
+template <bool Units>
 struct XPlane {
   int ci, shift;
   template <class Params>
   __device__ XPlane(const Params& p, int plane) {
-    if (p.x_units.channels > 0) {  // all channels at a shift, then at the next
+    if constexpr (Units) {  // all channels at a shift, then at the next
       const int unit = plane / 8;
-      shift = p.x_planes > 1 ? unit / p.x_units_of_shift : 0;
-      ci = p.x_units.channel(unit - shift * p.x_units_of_shift, plane % 8);
+      shift = static_cast<int>(p.by_x_units.divide(unit));
+      ci = p.x_units.channel(unit - shift * static_cast<int>(p.by_x_units.value), plane % 8);
       if (shift >= p.x_planes) ci = p.cin_group;  // no such plane
     } else {
       ci = static_cast<int>(p.by_x_planes.divide(plane));
@@ -45,19 +48,19 @@ struct XPlane {
 };
 
 // The channel of a plane of dy, and its phase, which is beyond all taps if there is no such channel.
+template <bool Units>
 struct Column {
   int co, a;
   template <class Params>
   __device__ Column(const Params& p, int plane) {
-    if (p.y_units.channels > 0) {  // 8 channels, then their next phase
+    if constexpr (Units) {  // 8 channels, then their next phase
       const int unit = plane / 8, block = static_cast<int>(p.by_y_planes.divide(unit));
       co = p.y_units.channel(block, plane % 8);
-      a = unit - block * p.y_planes;
+      a = co < p.cout_group ? unit - block * p.y_planes : p.k;
     } else {
       co = static_cast<int>(p.by_y_planes.divide(plane));
       a = plane - co * p.y_planes;
     }
-    if (co >= p.cout_group) a = p.k;
   }
 };
 
@@ -95,6 +98,7 @@ struct RowBlock {
 };
 
 // ci and the part of k for a row of the product; k < 0: the row belongs to no output.
+template <bool Units>
 struct TapOfRow {
   int ci, k;
   __device__ TapOfRow(const Sm90WeightBlockedParams& p, int block, int inside) {
@@ -102,7 +106,7 @@ struct TapOfRow {
     ci = 0;
     if (block >= p.row_blocks) return;
     const RowBlock rows(p, block);
-    const XPlane x(p, rows.plane + inside);
+    const XPlane<Units> x(p, rows.plane + inside);
     ci = x.ci;
     if (ci >= p.cin_group) return;
     const int64_t tap = (x.shift + int64_t{rows.tap} * p.x_planes) * p.tap_stride;
@@ -115,11 +119,17 @@ __device__ inline float* part_of(const Sm90WeightBlockedParams& p, const Place& 
   return static_cast<float*>(p.parts) + (int64_t{at.split} * p.tiles + at.tile) * S::kRows * S::kN;
 }
 
+// The position at a sample's first place.
+template <class S>
+__device__ inline int64_t first_place(const Sm90WeightBlockedParams& p) {
+  return S::kUnits ? p.first_u : 0;
+}
+
 // Fused multiply-adds over the products that exist at places [first, end) of the axis of all samples, by all
 // lanes of a warp, each with kAtOnce loads under way.
 template <class S, int kAtOnce>
-__device__ inline float exact_sum(const Sm90WeightBlockedParams& p, const Place& at, const TapOfRow& row,
-                                  const Column& column, int64_t first, int64_t end) {
+__device__ inline float exact_sum(const Sm90WeightBlockedParams& p, const Place& at, const TapOfRow<S::kUnits>& row,
+                                  const Column<S::kUnits>& column, int64_t first, int64_t end) {
   using T = typename S::Mode::T;
   const int k = row.k + column.a, lane = threadIdx.x % 32;
   const int64_t behind = row.k / p.tap_stride * p.step;  // u - i
@@ -133,7 +143,7 @@ __device__ inline float exact_sum(const Sm90WeightBlockedParams& p, const Place&
 #pragma unroll
     for (int e = 0; e < kAtOnce; ++e) {
       const int64_t place = base + 32 * e + lane, n = p.by_pitch.divide(static_cast<uint32_t>(place));
-      const int64_t i = place - n * p.pitch + p.first_u - behind, o = p.stride * i + p.dilation * k - p.padding;
+      const int64_t i = place - n * p.pitch + first_place<S>(p) - behind, o = p.stride * i + p.dilation * k - p.padding;
       there[e] = place < end && n < p.samples && i >= 0 && i < p.l && o >= 0 && o < p.lout;
       a[e] = there[e] ? __ldg(x + n * p.x_step[0] + i * p.x_step[2]) : T(0.f);
       b[e] = there[e] ? __ldg(y + n * p.y_step[0] + o * p.y_step[2]) : T(0.f);
@@ -152,15 +162,15 @@ __device__ inline float exact_sum(const Sm90WeightBlockedParams& p, const Place&
 // product: x where there is no dy, or dy where there is no x. Called by all lanes of a warp; it looks at few
 // positions of a sample, those at its ends.
 template <class S>
-__device__ inline bool meets_zeros(const Sm90WeightBlockedParams& p, const Place& at, const TapOfRow& row,
-                                   const Column& column) {
+__device__ inline bool meets_zeros(const Sm90WeightBlockedParams& p, const Place& at, const TapOfRow<S::kUnits>& row,
+                                   const Column<S::kUnits>& column) {
   using T = typename S::Mode::T;
   const int k = row.k + column.a, lane = threadIdx.x % 32;
   const int64_t behind = row.k / p.tap_stride * p.step, first = p.padding - int64_t{p.dilation} * k;
   // There is dy for i in [begin, end); places of a sample are those of i in [front, front + pitch).
   const int64_t begin = floor_div(first + p.stride - 1, p.stride),
                 end = max(begin, floor_div(first + p.lout - 1, p.stride) + 1), l = p.l;
-  const int64_t front = p.first_u - behind;
+  const int64_t front = first_place<S>(p) - behind;
   const int64_t from[4] = {0, min(max(end, int64_t{0}), l), max(begin, front), max(begin, l)};
   const int64_t to[4] = {min(max(begin, int64_t{0}), l), l, min(end, int64_t{0}), min(end, front + p.pitch)};
   const T* x = static_cast<const T*>(p.x) + (int64_t{at.group} * p.cin_group + row.ci) * p.x_step[1];
@@ -189,13 +199,13 @@ template <class S>
 __device__ __noinline__ void repair(const Sm90WeightBlockedParams& p, int block, int inside, uint32_t marked,
                                     uint32_t nan, uint32_t staged) {
   const Place at(p, S::kRowBlocks, S::kN);
-  const TapOfRow row(p, at.row_block + block, inside);
+  const TapOfRow<S::kUnits> row(p, at.row_block + block, inside);
 #pragma unroll 1
   for (int c = 0; c < S::kN / 32; ++c) {
     uint32_t lanes = __ballot_sync(~0u, marked >> c & 1);
     for (; lanes != 0; lanes &= lanes - 1) {
       const int at_column = __ffs(static_cast<int>(lanes)) - 1 + 32 * c;
-      const Column column(p, at.column + at_column);
+      const Column<S::kUnits> column(p, at.column + at_column);
       const bool there = row.k + column.a < p.k;
       const bool is_nan = __shfl_sync(~0u, nan >> c & 1, at_column % 32) != 0;
       // If everything is NaN, so are the first products. The parts of an infinite number in ieee float32 are

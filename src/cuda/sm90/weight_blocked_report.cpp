@@ -26,7 +26,7 @@ std::string sm90_weight_blocked_where(const Sm90WeightBlockedParams& k, const Sm
   const int64_t tap = kk / k.tap_stride, group = ci / k.cin_group;
   const int64_t in_group = ci % k.cin_group, phase = kk % k.tap_stride;
   const int64_t x_plane = k.x_units.channels > 0 ? place_in_units(k.x_units, in_group, 1, 0) +
-                                                       tap % k.x_planes * k.x_units_of_shift * 8
+                                                       tap % k.x_planes * k.by_x_units.value * 8
                                                  : in_group * k.x_planes + tap % k.x_planes;
   const int64_t y_plane = k.y_units.channels > 0 ? place_in_units(k.y_units, co, k.y_planes, phase)
                                                  : co * k.y_planes + phase;

@@ -55,14 +55,14 @@ __device__ inline void store_rows(const Sm90WeightBlockedParams& p, const Place&
   int to[kEach], a[kEach];  // from a row's first element on; k behind the row's
 #pragma unroll
   for (int c = 0; c < kEach; ++c) {
-    const Column column(p, at.column + lane + 32 * c);
+    const Column<S::kUnits> column(p, at.column + lane + 32 * c);
     a[c] = lane + 32 * c < columns ? column.a : p.k;
     to[c] = column.co * p.k + column.a;
   }
 #pragma unroll 2
   for (int r = 0; r < 16 * S::kRowBlocks; ++r) {
     const int block = warpgroup * S::kRowBlocks + r / 16, inside = threadIdx.x / 32 % 4 * 16 + r % 16;
-    const TapOfRow row(p, at.row_block + block, inside);
+    const TapOfRow<S::kUnits> row(p, at.row_block + block, inside);
     if (row.k < 0) continue;
     const uint32_t staged = staging + ((block * 64 + inside) * S::kPitch + lane) * 4;
     T* const dw =
@@ -117,7 +117,7 @@ __device__ inline void store_last(const Sm90WeightBlockedParams& p, const Place&
       }
     }
     // Rows that belong to no output may hold anything.
-    if (__any_sync(~0u, marked != 0) && TapOfRow(p, at.row_block + block, inside).k >= 0) {
+    if (__any_sync(~0u, marked != 0) && TapOfRow<S::kUnits>(p, at.row_block + block, inside).k >= 0) {
       repair<S>(p, block, inside, marked, nan, staged);
     }
     if (final) continue;
@@ -135,7 +135,7 @@ __device__ inline void store_last(const Sm90WeightBlockedParams& p, const Place&
 // A block adds the parts of some groups of four neighbouring columns of an x plane (some may belong to no
 // output) for all its shifts, because these write contiguous elements of dw. Each has `runs` threads, whose
 // runs of splits are added in order.
-template <class T>
+template <class T, bool Units>
 __global__ void __launch_bounds__(kSm90WeightSumThreads)
     sum_kernel(const __grid_constant__ Sm90WeightBlockedSumParams p) {
   __shared__ float4 of_runs[kSm90WeightSumThreads];
@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(kSm90WeightSumThreads)
   const uint32_t group = p.by_planes.divide(row_in_all), x_plane = row_in_all - group * p.by_planes.value;
   const uint32_t column_tile = p.by_tile_units.divide(unit),
                  tile_unit = unit - column_tile * p.by_tile_units.value;
-  const XPlane x(p, static_cast<int>(x_plane));
+  const XPlane<Units> x(p, static_cast<int>(x_plane));
   const uint32_t plane = unit * 4;
   const bool there = e < p.units && x.ci < p.cin_group && plane < static_cast<uint32_t>(p.columns);
   const int first = p.splits * run / p.runs, end = p.splits * (run + 1) / p.runs;
@@ -177,7 +177,7 @@ __global__ void __launch_bounds__(kSm90WeightSumThreads)
         static_cast<T*>(p.output) + (int64_t{group} * p.cin_group + x.ci) * p.cout_group * p.k + row_k;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const Column column(p, static_cast<int>(plane) + i);
+      const Column<Units> column(p, static_cast<int>(plane) + i);
       if (row_k + column.a < p.k) dw[int64_t{column.co} * p.k + column.a] = narrow<T>(v[i]);
     }
   }

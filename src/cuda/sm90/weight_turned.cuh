@@ -174,7 +174,7 @@ template <class Mode>
 Sm90WeightTurnedFunctions functions_of() {
   Sm90WeightTurnedFunctions f{};
   set_shapes<Mode>(f);
-  f.sum = weight_blocked::sum_kernel<typename Mode::T>;
+  f.sum = weight_blocked::sum_kernel<typename Mode::T, true>;
   return f;
 }
 

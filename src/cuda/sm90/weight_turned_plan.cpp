@@ -89,7 +89,6 @@ bool set_tiles(Sm90WeightTurnedPlan& plan, const Problem& p) {
   const int most_shifts = std::max(1, kEight / k.x_raw.blocks);
   k.x_planes = plan.config.shifts_in_rows ? std::min(k.taps, most_shifts) : 1;
   if (plan.config.shifts_in_rows && k.x_planes == 1) return false;  // the same as without
-  k.x_units_of_shift = k.x_raw.blocks;
   k.taps = static_cast<int>(ceil_div(k.taps, k.x_planes));
   k.shift = static_cast<int>(k.x_planes * k.step);
   k.x_raw.shifts = k.x_planes, k.x_raw.step = static_cast<int>(k.step), k.y_raw.shifts = 1;
@@ -109,6 +108,8 @@ bool set_tiles(Sm90WeightTurnedPlan& plan, const Problem& p) {
   if (core::Size(p.groups) * k.row_tiles * k.column_tiles >= 1 << 20) return false;
   k.tiles = static_cast<int>(p.groups * k.row_tiles * k.column_tiles);
   k.by_taps = Divisor::of(static_cast<uint32_t>(k.taps));
+  // A single shift may have any number of units.
+  k.by_x_units = Divisor::of(static_cast<uint32_t>(k.x_planes > 1 ? k.x_raw.blocks : k.plane_blocks * kEight));
   k.by_x_planes = Divisor::of(1);
   k.by_y_planes = Divisor::of(static_cast<uint32_t>(k.y_planes));
   const int most_blocks = k.taps % tile_blocks == 0   ? 1
@@ -190,7 +191,7 @@ constexpr double kClock = 1.6e9, kL2BytesPerCycle = 40, kDramBytes = 4.2e12, kLa
 // Of what tensor cores and shared memory can do; cycles that a warp takes to turn 512 bytes (1024, in three
 // parts) and for each piece, that a copy takes, and a stage; seconds of a block's start and end. Fitted to 91
 // weight gradients in bf16, drawn ones and convolutions of vocoders (H100, with its 2.85 TB/s): off by 20%.
-constexpr double kTensorShare = 0.8, kSharedShare = 0.63, kLine = 130, kPartsLine = 220, kPiece = 220;
+constexpr double kTensorShare = 0.8, kSharedShare = 0.7, kLine = 130, kPartsLine = 220, kPiece = 220;
 constexpr double kCopy = 285, kStage = 130, kBlock = 1.4e-6, kBlockSums = 0.086e-6, kSumBytes = 4e12;
 
 void set_cost(Sm90WeightTurnedPlan& plan, const Problem& p, const core::DeviceInfo& device) {

@@ -12,6 +12,7 @@ namespace tconv::cuda::sm90::weight_turned {
 
 template <class M, int RowBlocks, int N>
 struct TurnedShape : weight_blocked::Shape<M, RowBlocks, N> {
+  static constexpr bool kUnits = true;
   static constexpr Sm90WeightBlockedShape kOf = {RowBlocks, N};
   static constexpr int kPositions = weight_turned_positions(M::kMode);
   static constexpr int kTurners = weight_turners(M::kMode, kOf), kThreads = weight_turned_threads(M::kMode, kOf);
