@@ -178,7 +178,8 @@ __global__ void __launch_bounds__(kSm90WeightSumThreads)
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const Column<Units> column(p, static_cast<int>(plane) + i);
-      if (row_k + column.a < p.k) dw[int64_t{column.co} * p.k + column.a] = narrow<T>(v[i]);
+      if (column.co < p.cout_group && row_k + column.a < p.k)
+        dw[int64_t{column.co} * p.k + column.a] = narrow<T>(v[i]);
     }
   }
 }
