@@ -70,6 +70,20 @@ struct Tile {
   LinesAhead ahead = {};                 // to fetch meanwhile
 };
 
+// Whether the columns of the channel after the next are fetched into L1. The panel lies in L2: multiply-adds
+// that wait for it fill the scheduler, and keep later loads from being issued. On a Xeon with AVX-512 it
+// gains 8 to 12% from 128 channels on. Vectors of half a line would fetch each line twice: with AVX2, one tap
+// loses 9%.
+template <class D>
+constexpr bool kFetchColumns = sizeof(hn::Vec<D>) == kLineBytes;
+
+// Where those columns begin; the last tap reads the lowest ones.
+template <class A>
+HWY_INLINE const A* ColumnsAhead(const Tile<A>& t) {
+  const int64_t reach = t.tap_stride < 0 ? -t.tap_stride * (t.taps - 1) : 0;
+  return t.panel + 2 * t.line - std::min<int64_t>(reach, kLineBytes / sizeof(A));
+}
+
 // Named rows rather than an array: compilers keep these in registers. The constructors are written out: an
 // implicit one would not be compiled for the SIMD target, and NEON's vectors cannot be made outside of it.
 template <class D>
@@ -128,9 +142,15 @@ HWY_NOINLINE void Multiply(const Tile<A>& t, Weights weights) {
   const int64_t tap_stride = t.tap_stride, taps = t.taps;
   LinesAhead ahead = t.ahead;
   const int64_t of_channel = t.channels > 0 ? (ahead.left + t.channels - 1) / t.channels : 0;
+  const A* next = ColumnsAhead(t);
   for (int64_t ci = 0; ci < t.channels; ++ci, line += t.line, weights.next_channel()) {
     const A* HWY_RESTRICT x = line;
     ahead.fetch(of_channel);
+    if constexpr (kFetchColumns<D> && !kTable) {
+#pragma GCC unroll 4
+      for (int i = 0; i <= kVecs; ++i) __builtin_prefetch(next + i * lanes, 0, 3);
+      next += t.line;
+    }
     for (int64_t tap = 0; tap < taps; ++tap, weights.next_tap()) {
       if constexpr (kTable) x = line + t.tap_offsets[tap];
       RowVectors<D> in;
