@@ -173,13 +173,12 @@ TEST_F(Weight, BlockedConfigurationsAgree) {
 TEST_F(Weight, TurnedConfigurationsAgree) {
   const core::DeviceInfo device = cuda::device_info(0).value();
   if (device.sm != 90) GTEST_SKIP() << "wgmma is Hopper's";
-  for (const char* text :
-       {"gw n3 ci72 co40 l301 k5 s1 p2 f16", "gw n5 ci16 co8 l130 k7 s3 p1 bf16",
-        "gw n2 ci200 co40 l140 k9 s1 p0 d5 f16", "gw n7 ci130 co24 l64 k16 s8 p4 bf16",
-        "gw n2 ci16 co32 l200 k3 s2 p1 d2 g2 f16", "gw n1 ci33 co70 l333 k41 s1 p20 bf16",
-        "gw n2 ci64 co300 l515 k20 s10 p5 bf16", "gw n4 ci100 co64 l64 k3 s1 p1 d40 f16",
-        "gw n3 ci72 co40 l301 k5 s1 p2 f32", "gw n2 ci64 co36 l340 k12 s6 p3 f32",
-        "gw n4 ci40 co20 l68 k4 s4 p0 f32", "gw n2 ci36 co20 l140 k9 s1 p0 d5 f32"}) {
+  for (const char* text : {"gw n3 ci72 co40 l301 k5 s1 p2 f16", "gw n5 ci16 co8 l130 k7 s3 p1 bf16",
+                           "gw n2 ci200 co40 l140 k9 s1 p0 d5 f16", "gw n7 ci130 co24 l64 k16 s8 p4 bf16",
+                           "gw n2 ci16 co32 l200 k3 s2 p1 d2 g2 f16", "gw n1 ci33 co70 l333 k41 s1 p20 bf16",
+                           "gw n2 ci64 co300 l515 k20 s10 p5 bf16", "gw n4 ci100 co64 l64 k3 s1 p1 d40 f16",
+                           "gw n3 ci72 co40 l301 k5 s1 p2 f32", "gw n2 ci64 co36 l340 k12 s6 p3 f32",
+                           "gw n4 ci40 co20 l68 k4 s4 p0 f32", "gw n2 ci36 co20 l140 k9 s1 p0 d5 f32"}) {
     const Gradient g(text, true);
     const std::vector<std::byte> expected = g.truth();
     int taken = 0;

@@ -57,7 +57,8 @@ struct Sm90WeightBlockedShape {
   int row_blocks, columns;
   constexpr int rows() const { return 128 * row_blocks; }
 };
-inline constexpr int kSm90WeightBlockedShapes = 5;  // of this kernel; cuda.sm90.weight_turned has some, and more
+inline constexpr int kSm90WeightBlockedShapes =
+    5;  // of this kernel; cuda.sm90.weight_turned has some, and more
 inline constexpr Sm90WeightBlockedShape kSm90WeightBlockedShapeTable[] = {
     {1, 256}, {1, 192}, {2, 128}, {1, 128}, {1, 64}, {3, 128}, {3, 64}, {2, 64}};
 
@@ -115,7 +116,7 @@ struct Sm90WeightBlockedParams {
   int32_t stage_positions;
   int32_t columns;  // of a group
   UnitOrder x_units, y_units;
-  Divisor by_x_units;  // of a shift
+  Divisor by_x_units;     // of a shift
   int32_t chunk, chunks;  // this launch's chunk, and how many there are
   int32_t stages;         // of this chunk
   int32_t chunk_stages;   // of a chunk that is not the last
@@ -140,7 +141,7 @@ struct Sm90WeightBlockedSumParams {
   int32_t cin_group, cout_group, k, tap_stride;
   int32_t x_planes, y_planes, taps, row_tiles, column_tiles, columns;
   UnitOrder x_units, y_units;
-  Divisor by_x_units;  // of a shift
+  Divisor by_x_units;           // of a shift
   int64_t units;                // fours of columns, of all x planes and groups
   Divisor by_units, by_planes;  // of an x plane; x planes of a group, in whole row blocks
   Divisor by_tile_units;        // of a tile

@@ -18,7 +18,7 @@ struct Shape {
   static constexpr int kPositions = kLayout.positions, kParts = kLayout.parts,
                        kRowBytes = kLayout.row_bytes();
   static constexpr bool kUnits = false;  // planes are in UnitOrder
-  static constexpr int kPitch = N + 8;  // floats of a staged row: stores of two have no bank conflicts
+  static constexpr int kPitch = N + 8;   // floats of a staged row: stores of two have no bank conflicts
   static_assert(kLayout.unit_planes == M::kPlanes && kLayout.unit_positions == M::kPositions &&
                 kParts == M::kParts);
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -128,8 +128,9 @@ __device__ inline int64_t first_place(const Sm90WeightBlockedParams& p) {
 // Fused multiply-adds over the products that exist at places [first, end) of the axis of all samples, by all
 // lanes of a warp, each with kAtOnce loads under way.
 template <class S, int kAtOnce>
-__device__ inline float exact_sum(const Sm90WeightBlockedParams& p, const Place& at, const TapOfRow<S::kUnits>& row,
-                                  const Column<S::kUnits>& column, int64_t first, int64_t end) {
+__device__ inline float exact_sum(const Sm90WeightBlockedParams& p, const Place& at,
+                                  const TapOfRow<S::kUnits>& row, const Column<S::kUnits>& column,
+                                  int64_t first, int64_t end) {
   using T = typename S::Mode::T;
   const int k = row.k + column.a, lane = threadIdx.x % 32;
   const int64_t behind = row.k / p.tap_stride * p.step;  // u - i
@@ -143,7 +144,8 @@ __device__ inline float exact_sum(const Sm90WeightBlockedParams& p, const Place&
 #pragma unroll
     for (int e = 0; e < kAtOnce; ++e) {
       const int64_t place = base + 32 * e + lane, n = p.by_pitch.divide(static_cast<uint32_t>(place));
-      const int64_t i = place - n * p.pitch + first_place<S>(p) - behind, o = p.stride * i + p.dilation * k - p.padding;
+      const int64_t i = place - n * p.pitch + first_place<S>(p) - behind,
+                    o = p.stride * i + p.dilation * k - p.padding;
       there[e] = place < end && n < p.samples && i >= 0 && i < p.l && o >= 0 && o < p.lout;
       a[e] = there[e] ? __ldg(x + n * p.x_step[0] + i * p.x_step[2]) : T(0.f);
       b[e] = there[e] ? __ldg(y + n * p.y_step[0] + o * p.y_step[2]) : T(0.f);
@@ -162,8 +164,8 @@ __device__ inline float exact_sum(const Sm90WeightBlockedParams& p, const Place&
 // product: x where there is no dy, or dy where there is no x. Called by all lanes of a warp; it looks at few
 // positions of a sample, those at its ends.
 template <class S>
-__device__ inline bool meets_zeros(const Sm90WeightBlockedParams& p, const Place& at, const TapOfRow<S::kUnits>& row,
-                                   const Column<S::kUnits>& column) {
+__device__ inline bool meets_zeros(const Sm90WeightBlockedParams& p, const Place& at,
+                                   const TapOfRow<S::kUnits>& row, const Column<S::kUnits>& column) {
   using T = typename S::Mode::T;
   const int k = row.k + column.a, lane = threadIdx.x % 32;
   const int64_t behind = row.k / p.tap_stride * p.step, first = p.padding - int64_t{p.dilation} * k;

@@ -28,8 +28,8 @@ std::string sm90_weight_blocked_where(const Sm90WeightBlockedParams& k, const Sm
   const int64_t x_plane = k.x_units.channels > 0 ? place_in_units(k.x_units, in_group, 1, 0) +
                                                        tap % k.x_planes * k.by_x_units.value * 8
                                                  : in_group * k.x_planes + tap % k.x_planes;
-  const int64_t y_plane = k.y_units.channels > 0 ? place_in_units(k.y_units, co, k.y_planes, phase)
-                                                 : co * k.y_planes + phase;
+  const int64_t y_plane =
+      k.y_units.channels > 0 ? place_in_units(k.y_units, co, k.y_planes, phase) : co * k.y_planes + phase;
   const int64_t row = (x_plane / 64 * k.taps + tap / k.x_planes) * 64 + x_plane % 64;
   const int64_t tile = (group * k.column_tiles + y_plane / shape.columns) * k.row_tiles + row / shape.rows();
   return element_text(p, element) + "; " + blocks_text(tile, k.tiles, k.splits) + ", row " +

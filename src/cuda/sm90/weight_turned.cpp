@@ -1,5 +1,7 @@
 #include "cuda/sm90/weight_turned.hpp"
 
+#include <algorithm>
+
 #include "core/polyphase.hpp"
 #include "cuda/entries.hpp"
 #include "cuda/host/choice.hpp"
@@ -47,8 +49,9 @@ class Kernel final : public WeightKernel<Sm90WeightTurnedPlan> {
     if (status.ok()) status = set_maps(params.y_raw, params.y, params.y_step, params.lout, params.cout_group);
     if (!status.ok()) return status;
     const Sm90WeightTurnedFunctions functions = functions_of(plan_.mode);
-    status = launcher.run(functions.shapes[plan_.config.shape],
-                          {plan_.blocks, weight_turned_threads(plan_.mode, plan_.shape()), plan_.shared_bytes}, params);
+    status = launcher.run(
+        functions.shapes[plan_.config.shape],
+        {plan_.blocks, weight_turned_threads(plan_.mode, plan_.shape()), plan_.shared_bytes}, params);
     if (!status.ok() || params.direct) return status;
     Sm90WeightBlockedSumParams sum = sm90_weight_blocked_sum(params, plan_.shape());
     sum.parts = context.workspace;
@@ -65,12 +68,12 @@ class Kernel final : public WeightKernel<Sm90WeightTurnedPlan> {
     const int64_t classes = int64_t{1} << raw.log_classes, row = steps[1] * element;
     for (int64_t i = 0; i < classes; ++i) {
       const int64_t there = std::max<int64_t>(1, ceil_div(channels - i, classes)), step = row * classes;
-      TensorShape rows{static_cast<const std::byte*>(from) + (i < channels ? i * row : 0),
-                       element,
-                       {length, there, problem_.groups, problem_.n},
-                       {step, problem_.groups > 1 ? row * channels : step,
-                        problem_.n > 1 ? steps[0] * element : step},
-                       {raw.width, 8 * raw.piece_units, 1, 1}};
+      TensorShape rows{
+          static_cast<const std::byte*>(from) + (i < channels ? i * row : 0),
+          element,
+          {length, there, problem_.groups, problem_.n},
+          {step, problem_.groups > 1 ? row * channels : step, problem_.n > 1 ? steps[0] * element : step},
+          {raw.width, 8 * raw.piece_units, 1, 1}};
       raw.late[i] = static_cast<int32_t>(begin_on_boundary(rows));
       if (const Status made = make_tensor_map(rows, raw.maps[i]); !made.ok()) return made;
     }
@@ -88,11 +91,12 @@ std::vector<plan::StageLine> Kernel::stages() const {
   return {{"schedule", "a block a tile of " + to_string(k.tiles) + " (" + to_string(shape.rows()) +
                            " planes of x, shifted, x " + to_string(shape.columns) +
                            " planes of dy) and split of " + to_string(k.splits)},
-          {"source", to_string(k.pieces) + " places of 8 rows by tensor copies (x: " + maps(k.x_raw) +
-                         ", dy: " + maps(k.y_raw) + ")"},
-          {"operand", std::string(k.y_planes > 1 ? "both turned, dy into its phases, " : "both turned ") + "in " +
-                          to_string(k.slots) + " slots of " + to_string(k.stage_positions) + " positions; " +
-                          name_of(plan_.mode)},
+          {"source", to_string(k.pieces) + " places of up to " +
+                         to_string(8 * std::max(k.x_raw.piece_units, k.y_raw.piece_units)) +
+                         " rows by tensor copies (x: " + maps(k.x_raw) + ", dy: " + maps(k.y_raw) + ")"},
+          {"operand", std::string(k.y_planes > 1 ? "both turned, dy into its phases, " : "both turned ") +
+                          "in " + to_string(k.slots) + " slots of " + to_string(k.stage_positions) +
+                          " positions; " + name_of(plan_.mode)},
           {"product", "wgmma over positions, 2 warpgroups of " + to_string(64 * shape.row_blocks) + " x " +
                           to_string(shape.columns) +
                           (plan_.mode == Arithmetic::ieee ? ", sums of one stage added in float32"
@@ -104,7 +108,8 @@ std::vector<plan::StageLine> Kernel::stages() const {
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
   if (Support runs = weight_runs(p, no_wgmma(device)); !runs.ok) return runs;
   if (Support takes = sm90_weight_turned_supports(p); !takes.ok) return takes;
-  if (sm90_weight_turned_plan(p, device).blocks == 0) return Support::no("its tiles or positions are too many");
+  if (sm90_weight_turned_plan(p, device).blocks == 0)
+    return Support::no("its tiles or positions are too many");
   if (options.force_kernel == kSm90WeightTurned.name) return Support::yes();
   return supports_choice(kSm90WeightTurned, p, device, options);
 }
@@ -125,12 +130,13 @@ std::unique_ptr<const plan::Kernel> sm90_weight_turned_kernel(const Problem& pro
 std::string describe(const Sm90WeightTurnedPlan& plan) {
   using std::to_string;
   const Sm90WeightTurnedParams& k = plan.params;
-  std::string out = std::string(plan.mode == Arithmetic::ieee ? "ieee by six products of bf16" : name_of(plan.mode)) +
-                    ", tile " + to_string(plan.shape().rows()) + "x" + to_string(plan.shape().columns) + " of " +
-                    "(" + to_string(k.cin_group) + " ci, " + to_string(k.x_planes) + " shifts) at " + to_string(k.taps) + " shifts x (" +
-                    to_string(k.cout_group) + " co, " + to_string(k.y_planes) + " phases), " +
-                    to_string(k.tiles) + " tiles, " + to_string(k.stages) + " stages of " +
-                    to_string(k.stage_positions) + " positions";
+  std::string out =
+      std::string(plan.mode == Arithmetic::ieee ? "ieee by six products of bf16" : name_of(plan.mode)) +
+      ", tile " + to_string(plan.shape().rows()) + "x" + to_string(plan.shape().columns) + " of (" +
+      to_string(k.cin_group) + " ci, " + to_string(k.x_planes) + " shifts) at " + to_string(k.taps) +
+      " shifts x (" + to_string(k.cout_group) + " co, " + to_string(k.y_planes) + " phases), " +
+      to_string(k.tiles) + " tiles, " + to_string(k.stages) + " stages of " + to_string(k.stage_positions) +
+      " positions";
   if (k.splits > 1) out += ", split " + to_string(k.splits) + " ways and summed in order";
   return out;
 }

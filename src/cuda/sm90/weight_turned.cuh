@@ -117,8 +117,7 @@ __device__ inline void multiply_parts(const Sm90WeightTurnedParams& p, const Pla
 #endif
 
 template <class S>
-__global__ void __launch_bounds__(S::kThreads, 1)
-    kernel(const __grid_constant__ Sm90WeightTurnedParams p) {
+__global__ void __launch_bounds__(S::kThreads, 1) kernel(const __grid_constant__ Sm90WeightTurnedParams p) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) unsigned char shared[];
   const uint32_t barriers = ptx::shared_address(shared), slots = barriers + kSm90WeightTurnedHead;

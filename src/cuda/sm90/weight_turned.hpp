@@ -1,6 +1,6 @@
 // cuda.sm90.weight_turned: the weight gradient of long rows, with x and dy read once, as they lie in memory.
-// Planes, shifts, tiles and sums are those of cuda.sm90.weight_blocked (weight_blocked.hpp), but the planes are
-// made in shared memory and never go to device memory:
+// Planes, shifts, tiles and sums are those of cuda.sm90.weight_blocked (weight_blocked.hpp), but the planes
+// are made in shared memory and never go to device memory:
 //
 //   for tile of x planes and shifts j (rows) x dy planes (columns), split:     a block of threads
 //     for stage of positions [u, u + P) of a sample, of the split:
@@ -13,13 +13,14 @@
 //   a second kernel adds the parts of all splits in order
 //
 // A shift is a step of 16 bytes, so the taps of a tile read one copy of x. dy has one plane a phase, x one a
-// channel, or where these do not fill 64 rows, one for each of some shifts v (x_planes), as in weight_blocked:
-// a piece of x is then turned once for each. Rows are (v, 8 channels, channel). A tensor copy begins on 16 bytes, so the rows of a piece begin equally far behind
-// them: UnitOrder says which channels they are. Columns are (8 channels, phase, channel).
+// channel, or where these do not fill 64 rows, one for each of some shifts v (x_planes), as in
+// weight_blocked: a piece of x is then turned once for each. Rows are (v, 8 channels, channel). A tensor copy
+// begins on 16 bytes, so the rows of a piece begin equally far behind them: UnitOrder says which channels
+// they are. Columns are (8 channels, phase, channel).
 //
-// A pass that writes planes (weight_blocked) reads and writes x and dy once more each, which takes longer than
-// the products of layers with few channels. Here a tile that does not hold all of dw turns its operands again;
-// so large layers of many channels are faster there.
+// A pass that writes planes (weight_blocked) reads and writes x and dy once more each, which takes longer
+// than the products of layers with few channels. Here a tile that does not hold all of dw turns its operands
+// again; so large layers of many channels are faster there.
 //
 // ieee float32 is split into its three parts of bfloat16 while it is turned.
 #pragma once
@@ -32,12 +33,15 @@ namespace tconv::cuda {
 
 extern const plan::KernelEntry kSm90WeightTurned;
 
-inline constexpr int kSm90WeightTurnedBarriers = 1024, kSm90WeightTurnedHead = 3072;  // bytes; of all before the slots
+inline constexpr int kSm90WeightTurnedBarriers = 1024,
+                     kSm90WeightTurnedHead = 3072;  // bytes; of all before the slots
 inline constexpr int kSm90WeightStagePieces = (kSm90WeightTurnedHead - kSm90WeightTurnedBarriers) / 32;
 inline constexpr int kSm90WeightTurnedMaxPieces = 48;
 
 // Positions of a stage: with those that a copy brings too many, whole groups of 32.
-constexpr int weight_turned_positions(Arithmetic mode) { return mode == Arithmetic::ieee ? 48 : 112; }
+constexpr int weight_turned_positions(Arithmetic mode) {
+  return mode == Arithmetic::ieee ? 48 : 112;
+}
 
 // Warps that turn: they have nothing but each other to hide their latencies. 512 threads begin with 128
 // registers each, with which ptxas refuses a product of 256 columns and serialises those of 192 sums.

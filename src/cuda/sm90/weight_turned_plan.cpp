@@ -52,15 +52,15 @@ bool set_sizes(Sm90WeightTurnedPlan& plan, const Problem& p) {
   const core::Size reach = core::Size(form.taps - 1) * form.step;
   if (reach >= kFar || p.l >= kFar || form.taps >= 1 << 20) return false;
   k.taps = static_cast<int>(form.taps);
-  const int64_t first =
-      std::max<int64_t>(0, ceil_div(p.padding - (form.count - 1) * p.dilation, p.stride));
+  const int64_t first = std::max<int64_t>(0, ceil_div(p.padding - (form.count - 1) * p.dilation, p.stride));
   const int64_t end = std::min(p.l + reach.value(), core::floor_div(p.lout() - 1 + p.padding, p.stride) + 1);
   const int64_t positions = p.lout() == 0 ? 0 : std::max<int64_t>(0, end - first);
   k.first_u = first;
   k.stage_positions = weight_turned_positions(plan.mode);
   k.sample_stages = static_cast<int>(std::max<int64_t>(1, ceil_div(positions, k.stage_positions)));
   k.pitch = int64_t{k.sample_stages} * k.stage_positions;
-  if (core::Size(k.pitch) * p.n >= kFar * 2 || core::Size(k.pitch + first) * p.stride + p.padding >= kFar * 4) {
+  if (core::Size(k.pitch) * p.n >= kFar * 2 ||
+      core::Size(k.pitch + first) * p.stride + p.padding >= kFar * 4) {
     return false;
   }
   k.stages = positions == 0 ? 0 : static_cast<int>(p.n * k.sample_stages);
@@ -94,7 +94,8 @@ bool set_tiles(Sm90WeightTurnedPlan& plan, const Problem& p) {
   k.x_raw.shifts = k.x_planes, k.x_raw.step = static_cast<int>(k.step), k.y_raw.shifts = 1;
   k.plane_blocks = static_cast<int>(ceil_div(k.x_raw.blocks * k.x_planes, kEight));
   const int tile_blocks = shape.rows() / 64;
-  // A tile of two blocks of planes has all shifts of both; where these are far apart, blocks begin with tiles.
+  // A tile of two blocks of planes has all shifts of both; where these are far apart, blocks begin with
+  // tiles.
   if (k.taps > tile_blocks && int64_t{k.taps - 1} * k.shift > k.stage_positions / 2) {
     k.taps = round_up(k.taps, tile_blocks);
   }
@@ -109,7 +110,8 @@ bool set_tiles(Sm90WeightTurnedPlan& plan, const Problem& p) {
   k.tiles = static_cast<int>(p.groups * k.row_tiles * k.column_tiles);
   k.by_taps = Divisor::of(static_cast<uint32_t>(k.taps));
   // A single shift may have any number of units.
-  k.by_x_units = Divisor::of(static_cast<uint32_t>(k.x_planes > 1 ? k.x_raw.blocks : k.plane_blocks * kEight));
+  k.by_x_units =
+      Divisor::of(static_cast<uint32_t>(k.x_planes > 1 ? k.x_raw.blocks : k.plane_blocks * kEight));
   k.by_x_planes = Divisor::of(1);
   k.by_y_planes = Divisor::of(static_cast<uint32_t>(k.y_planes));
   const int most_blocks = k.taps % tile_blocks == 0   ? 1
@@ -120,7 +122,8 @@ bool set_tiles(Sm90WeightTurnedPlan& plan, const Problem& p) {
 }
 
 // Pieces of rows that have `columns` positions of a plane.
-bool set_pieces(Sm90WeightRaw& raw, Arithmetic mode, int64_t columns, int stride, int phases, int64_t padding) {
+bool set_pieces(Sm90WeightRaw& raw, Arithmetic mode, int64_t columns, int stride, int phases,
+                int64_t padding) {
   const int ahead = 16 / word_bytes(mode) - 1, most = mode == Arithmetic::ieee ? 232 : 248;
   const int most_columns = (most - ahead - phases) / stride + 1;
   if (columns > 1024 || most_columns < 1) return false;
@@ -133,9 +136,10 @@ bool set_pieces(Sm90WeightRaw& raw, Arithmetic mode, int64_t columns, int stride
   // Rows of a class that a tensor copy brings at once.
   constexpr int kPieceBytes = 10 << 10, kMostUnits = 4;
   const int unit_bytes = raw.width * kEight * word_bytes(mode);
-  raw.piece_units = unit_bytes == 0 ? 1
-                                    : std::clamp(std::min(kPieceBytes / unit_bytes, raw.blocks >> raw.log_classes),
-                                                 1, kMostUnits);
+  raw.piece_units =
+      unit_bytes == 0
+          ? 1
+          : std::clamp(std::min(kPieceBytes / unit_bytes, raw.blocks >> raw.log_classes), 1, kMostUnits);
   return raw.width > 0;
 }
 
@@ -167,9 +171,10 @@ bool set_shared(Sm90WeightTurnedPlan& plan, const core::DeviceInfo& device) {
   k.y_at = k.x_blocks * kEight * k.x_raw.pitch * 16;
   k.part_bytes = k.y_at + shape.columns / kEight * k.y_raw.pitch * 16;
   k.slot_bytes = round_up(k.part_bytes * (plan.mode == Arithmetic::ieee ? 3 : 1), 128);
-  k.piece_bytes = round_up(std::max(k.x_raw.width * k.x_raw.piece_units, k.y_raw.width * k.y_raw.piece_units) *
-                               kEight * word_bytes(plan.mode),
-                           128);
+  k.piece_bytes =
+      round_up(std::max(k.x_raw.width * k.x_raw.piece_units, k.y_raw.width * k.y_raw.piece_units) * kEight *
+                   word_bytes(plan.mode),
+               128);
   const int turners = weight_turners(plan.mode, shape), nowhere = 16 * 32 * turners;
   const int64_t room = device.shared_per_block - kSm90WeightTurnedHead - nowhere;
   for (k.slots = 3; k.slots >= 2; --k.slots) {
@@ -186,11 +191,12 @@ bool set_shared(Sm90WeightTurnedPlan& plan, const core::DeviceInfo& device) {
   return static_cast<int64_t>(plan.shared_bytes) <= device.shared_per_block;
 }
 
-// Rates of one H200, in its units in a second or a cycle.
+// In units of one H200, a second or a cycle.
 constexpr double kClock = 1.6e9, kL2BytesPerCycle = 40, kDramBytes = 4.2e12, kLaunch = 2.5e-6;
 // Of what tensor cores and shared memory can do; cycles that a warp takes to turn 512 bytes (1024, in three
 // parts) and for each piece, that a copy takes, and a stage; seconds of a block's start and end. Fitted to 91
-// weight gradients in bf16, drawn ones and convolutions of vocoders (H100, with its 2.85 TB/s): off by 20%.
+// weight gradients in bf16, drawn ones and convolutions of vocoders (H100, with its 2.85 TB/s), within 20%;
+// the share of shared memory and the lines in three parts were then set by 8 problems in ieee.
 constexpr double kTensorShare = 0.8, kSharedShare = 0.7, kLine = 130, kPartsLine = 220, kPiece = 220;
 constexpr double kCopy = 285, kStage = 130, kBlock = 1.4e-6, kBlockSums = 0.086e-6, kSumBytes = 4e12;
 
@@ -206,7 +212,8 @@ void set_cost(Sm90WeightTurnedPlan& plan, const Problem& p, const core::DeviceIn
   const int y_units = shape.columns / kEight / k.y_planes + (k.y_planes > 1 && k.column_tiles > 1 ? 1 : 0);
   const double x_pieces = pieces_of(k.x_raw, k.x_blocks * kEight), y_pieces = pieces_of(k.y_raw, y_units);
   const double unit_bytes = kEight * word_bytes(plan.mode);
-  const double x_bytes = std::min(k.x_blocks * kEight, k.x_raw.blocks) * k.x_raw.boxes * k.x_raw.width * unit_bytes,
+  const double x_bytes =
+                   std::min(k.x_blocks * kEight, k.x_raw.blocks) * k.x_raw.boxes * k.x_raw.width * unit_bytes,
                y_bytes = std::min(y_units, k.y_raw.blocks) * k.y_raw.boxes * k.y_raw.width * unit_bytes;
   const double turned = (x_bytes * k.x_planes + y_bytes) * (parts ? 1.5 : 1.0);
   c.shared = (products * product_bytes + 2 * (x_bytes + y_bytes) + turned) / 128;
@@ -214,9 +221,10 @@ void set_cost(Sm90WeightTurnedPlan& plan, const Problem& p, const core::DeviceIn
   c.copies = x_pieces + y_pieces;
   c.lines = (x_bytes * k.x_planes + y_bytes) / (unit_bytes * 32) / weight_turners(plan.mode, shape);
   c.pieces = (x_pieces * k.x_planes + y_pieces) / weight_turners(plan.mode, shape);
-  const double stage = std::max({c.tensor / kTensorShare, c.shared / kSharedShare, c.memory / kL2BytesPerCycle,
-                                 c.lines * (parts ? kPartsLine : kLine) + c.pieces * kPiece, c.copies * kCopy}) +
-                       kStage;
+  const double stage =
+      std::max({c.tensor / kTensorShare, c.shared / kSharedShare, c.memory / kL2BytesPerCycle,
+                c.lines * (parts ? kPartsLine : kLine) + c.pieces * kPiece, c.copies * kCopy}) +
+      kStage;
   const double sms = std::max(1, device.sm_count);
   const double turns = std::ceil(double(plan.blocks) / sms);
   const double main = turns * double(ceil_div(std::max(1, k.stages), k.splits)) * stage / kClock;
@@ -233,8 +241,7 @@ void set_splits(Sm90WeightTurnedPlan& plan, const Problem& p, const core::Device
   plan.blocks = int64_t{k.tiles} * k.splits;
   k.direct = k.splits == 1;
   const bool one_chain = plan.mode == Arithmetic::ieee || k.stages <= k.chain;
-  plan.part_bytes =
-      k.direct && one_chain ? 0 : plan.blocks * plan.shape().rows() * plan.shape().columns * 4;
+  plan.part_bytes = k.direct && one_chain ? 0 : plan.blocks * plan.shape().rows() * plan.shape().columns * 4;
   set_cost(plan, p, device);
 }
 

@@ -10,14 +10,14 @@
 namespace tconv::cuda {
 
 struct Sm90WeightTurnedConfig {
-  int shape = 0;  // index into kSm90WeightBlockedShapeTable
+  int shape = 0;                // index into kSm90WeightBlockedShapeTable
   bool shifts_in_rows = false;  // planes of x at several shifts, if its channels leave rows free
   int splits = 1;
   bool operator==(const Sm90WeightTurnedConfig&) const = default;
 };
 
-// What a stage takes: cycles of tensor cores and of shared memory, bytes, tensor copies; 512 bytes that a warp
-// turns (1024 in three parts), and in how many pieces. Predicted seconds of the whole.
+// What a stage takes: cycles of tensor cores and of shared memory, bytes, tensor copies; 512 bytes that a
+// warp turns (1024 in three parts), and in how many pieces. Predicted seconds of the whole.
 struct Sm90WeightTurnedCost {
   double tensor = 0, shared = 0, memory = 0, copies = 0, lines = 0, pieces = 0, total = 0;
 };

@@ -15,7 +15,8 @@ struct TurnedShape : weight_blocked::Shape<M, RowBlocks, N> {
   static constexpr bool kUnits = true;
   static constexpr Sm90WeightBlockedShape kOf = {RowBlocks, N};
   static constexpr int kPositions = weight_turned_positions(M::kMode);
-  static constexpr int kTurners = weight_turners(M::kMode, kOf), kThreads = weight_turned_threads(M::kMode, kOf);
+  static constexpr int kTurners = weight_turners(M::kMode, kOf),
+                       kThreads = weight_turned_threads(M::kMode, kOf);
   // Registers of a thread that multiplies, and of one that turns.
   static constexpr int kConsumer = kTurners == 3 ? 224 : 176, kProducer = kTurners == 3 ? 56 : 80;
   static constexpr int kEight = 16 / sizeof(typename M::Word);  // elements of 16 bytes
@@ -30,7 +31,7 @@ using weight_blocked::RowBlock;
 // The x planes and shifts that a tile's row blocks have.
 struct TileTaps {
   int first_block, blocks;  // of 64 planes
-  int last_tap;             // of all row blocks: a slot's planes begin that many shifts before its first position
+  int last_tap;  // of all row blocks: a slot's planes begin that many shifts before its first position
 
   __device__ TileTaps(const Sm90WeightTurnedParams& p, const Place& at, int row_blocks) {
     const RowBlock first(p, at.row_block), last(p, min(at.row_block + 2 * row_blocks, p.row_blocks) - 1);
@@ -100,7 +101,8 @@ __device__ inline Piece make_piece(const Sm90WeightRaw& raw, const Units& of, in
   piece.column = box * raw.box_columns;
   piece.columns = min(raw.box_columns, raw.columns - piece.column);
   piece.start = raw.stride * (piece.column - of.start) - raw.padding;
-  const int late = raw.late[row_class], before = (piece.start + raw.stride * first_u + late) & (S::kEight - 1);
+  const int late = raw.late[row_class],
+            before = (piece.start + raw.stride * first_u + late) & (S::kEight - 1);
   piece.elements = raw.stride * (piece.columns - 1) + raw.phases + before;
   piece.row_class = static_cast<int8_t>(row_class);
   piece.units = static_cast<int8_t>(max(0, min(raw.piece_units, end - at)));
@@ -116,7 +118,8 @@ struct Pieces {
 };
 
 template <class S>
-__device__ inline Pieces make_pieces(const Sm90WeightTurnedParams& p, const TileUnits<S>& units, void* shared) {
+__device__ inline Pieces make_pieces(const Sm90WeightTurnedParams& p, const TileUnits<S>& units,
+                                     void* shared) {
   const int of_x = units.x.pieces(p.x_raw), first_u = static_cast<int>(p.first_u);
   const Pieces pieces{static_cast<Piece*>(shared), of_x, of_x + units.y.pieces(p.y_raw)};
   for (int i = threadIdx.x; i < pieces.all; i += S::kThreads) {
@@ -135,7 +138,8 @@ struct StagePlace {
   }
 };
 
-// Fills the ring of pieces: the part of one thread. (Several lanes that copied by turns made launches fail.)
+// Fills the ring of pieces: the part of one thread.
+// Hazard: launches failed (error 719) where several lanes of the warp took pieces by turns.
 template <class S>
 __device__ inline void copy_pieces(const Sm90WeightTurnedParams& p, const Place& at, const Pieces& pieces,
                                    uint32_t ring, const RingBarriers& barriers, int first, int end) {
@@ -162,8 +166,8 @@ __device__ inline void copy_pieces(const Sm90WeightTurnedParams& p, const Place&
   }
 }
 
-// 32 positions of 8 channels. load: from a unit's rows; `row` is lane_row() of the first position. store: position
-// `lane` to `to`, of the first part.
+// 32 positions of 8 channels. load: from a unit's rows; `row` is lane_row() of the first position. store:
+// position `lane` to `to`, of the first part.
 template <class Mode>
 struct Turn;
 
@@ -171,7 +175,9 @@ template <class Storage>
 struct Turn<weight_blocked::HalfMode<Storage>> {
   static constexpr int kBytes = 64;  // of a row
   uint4 v;
-  __device__ static uint32_t lane_row(int lane, int row_bytes) { return lane % 8 * row_bytes + lane / 8 * 16; }
+  __device__ static uint32_t lane_row(int lane, int row_bytes) {
+    return lane % 8 * row_bytes + lane / 8 * 16;
+  }
   __device__ void load(uint32_t row) { v = ptx::load_matrices(row); }
   __device__ void store(uint32_t to, uint32_t) const { ptx::store_matrices_transposed(to, v); }
 };
@@ -248,8 +254,8 @@ class Turner {
     int phase;
   };
 
-  // A piece's planes at one shift: where the first unit's phase 0 is, its number among the tile's planes of 8,
-  // and the column of the piece's first position.
+  // A piece's planes at one shift: where the first unit's phase 0 is, its number among the tile's planes of
+  // 8, and the column of the piece's first position.
   struct Shift {
     uint32_t to;
     int unit, column;
@@ -317,7 +323,8 @@ class Turner {
 
   // position: from the piece's first column at phase 0 on, at least -8. kOneStep: the stride is 1.
   template <bool kOneStep>
-  __device__ static Target target(const Sm90WeightRaw& raw, const Piece& piece, const Shift& at, int position) {
+  __device__ static Target target(const Sm90WeightRaw& raw, const Piece& piece, const Shift& at,
+                                  int position) {
     int column = position, phase = 0;
     uint32_t to = at.to;
     if constexpr (!kOneStep) {
