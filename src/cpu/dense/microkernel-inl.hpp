@@ -77,6 +77,10 @@ struct Tile {
 template <class D>
 constexpr bool kFetchColumns = sizeof(hn::Vec<D>) == kLineBytes;
 
+// Channels between two fetches of other lines, with a table. With 32, gradients and Conv1d of several taps
+// gain 2 to 17% on that Xeon, those of one tap or dilated ones lose 2 to 4%.
+inline constexpr int64_t kTableChannels = 32;
+
 // Where those columns begin; the last tap reads the lowest ones.
 template <class A>
 HWY_INLINE const A* ColumnsAhead(const Tile<A>& t) {
@@ -140,17 +144,8 @@ HWY_NOINLINE void Multiply(const Tile<A>& t, Weights weights) {
   }
   const A* HWY_RESTRICT line = t.panel;
   const int64_t tap_stride = t.tap_stride, taps = t.taps;
-  LinesAhead ahead = t.ahead;
-  const int64_t of_channel = t.channels > 0 ? (ahead.left + t.channels - 1) / t.channels : 0;
-  const A* next = ColumnsAhead(t);
-  for (int64_t ci = 0; ci < t.channels; ++ci, line += t.line, weights.next_channel()) {
+  const auto add_channel = [&]() HWY_ATTR {
     const A* HWY_RESTRICT x = line;
-    ahead.fetch(of_channel);
-    if constexpr (kFetchColumns<D> && !kTable) {
-#pragma GCC unroll 4
-      for (int i = 0; i <= kVecs; ++i) __builtin_prefetch(next + i * lanes, 0, 3);
-      next += t.line;
-    }
     for (int64_t tap = 0; tap < taps; ++tap, weights.next_tap()) {
       if constexpr (kTable) x = line + t.tap_offsets[tap];
       RowVectors<D> in;
@@ -170,6 +165,29 @@ HWY_NOINLINE void Multiply(const Tile<A>& t, Weights weights) {
         Step<kVecs>(d, r7, weights.row(7), in);
       }
       if constexpr (!kTable) x += tap_stride;
+    }
+    line += t.line;
+    weights.next_channel();
+  };
+  LinesAhead ahead = t.ahead;
+  constexpr int64_t kChannels = kTable && kFetchColumns<D> ? kTableChannels : 1;
+  const int64_t fetches = (t.channels + kChannels - 1) / kChannels;
+  const int64_t of_fetch = fetches > 0 ? (ahead.left + fetches - 1) / fetches : 0;
+  if constexpr (kChannels > 1) {
+    for (int64_t ci = 0; ci < t.channels;) {
+      ahead.fetch(of_fetch);
+      for (const int64_t end = std::min(t.channels, ci + kChannels); ci < end; ++ci) add_channel();
+    }
+  } else {
+    const A* next = ColumnsAhead(t);
+    for (int64_t ci = 0; ci < t.channels; ++ci) {
+      ahead.fetch(of_fetch);
+      if constexpr (kFetchColumns<D>) {
+#pragma GCC unroll 4
+        for (int i = 0; i <= kVecs; ++i) __builtin_prefetch(next + i * lanes, 0, 3);
+        next += t.line;
+      }
+      add_channel();
     }
   }
   End<kVecs>(d, t, 0, r0);
