@@ -38,6 +38,21 @@ TEST(CpuNarrow, InfiniteWeightsAtTheEnds) {
   judge_infinite_weights(kKernel, "ci2 co1 l9 k7 s5 f32");
 }
 
+// The choice decides the bits, so it must be the same for a sample alone and in a batch.
+TEST(CpuNarrow, LeavesMatrixProductsAloneWhateverTheBatch) {
+  const auto chosen = [](const std::string& line) {
+    return plan::make_plan(problem_of(line), cpu::host_device(), {}).value().entry->name;
+  };
+  for (const char* n : {"n1 ", "n500 "}) {
+    const std::string batch = n;
+    EXPECT_EQ(chosen(batch + "ci32 co64 l131072 k5 s1 d3 f32"), "cpu.dense");
+    EXPECT_EQ(chosen(batch + "ci64 co64 l1000 k3 s1 f32"), "cpu.dense");
+    EXPECT_EQ(chosen(batch + "ci128 co4 l159 k41 s1 f32"), "cpu.dense");
+    EXPECT_EQ(chosen(batch + "ci32 co1 l48000 k7 s1 f32"), kKernel);
+    EXPECT_EQ(chosen(batch + "ci16 co8 l100000 k4 s2 f32"), kKernel);
+  }
+}
+
 TEST(CpuNarrow, WorkspaceIsBounded) {
   expect_bounded_workspace(kKernel, 22);
 }
