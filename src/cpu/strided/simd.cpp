@@ -112,6 +112,9 @@ HWY_INLINE bool DoBlock(const Worker<T, A>& w, const Depth& depth, int64_t block
                         PanelAhead& ahead, bool last) {
   const Job& job = w.job;
   const bool one = job.one_depth_block();
+  // With one phase, taps lie evenly apart, and columns are fetched ahead without a table: a tenth faster from
+  // 96 products on, a tenth slower with 4.
+  const bool even = job.split.lines == 1 && !job.split.expanded && depth.channels() * depth.taps() >= 96;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<A>()));
   const int64_t columns = w.task.column_end - w.task.column_begin, tiles = core::ceil_div(columns, 3 * lanes);
   A* sums = w.sums + (one ? 0 : (block - w.task.block_begin) * kRows * w.sums_line);
@@ -134,9 +137,15 @@ HWY_INLINE bool DoBlock(const Worker<T, A>& w, const Depth& depth, int64_t block
       t.add = true;
     }
     t.tap_offsets = job.split.offsets.data() + depth.tap_begin;
+    if (even) t.panel += t.tap_offsets[0], t.tap_stride = job.problem.dilation / job.problem.stride;
     t.ahead = NextWeights(w, depth, block, index, tiles);
     ahead.fetch();
-    dense::HWY_NAMESPACE::MultiplyBlock<true>(t, weights, std::min(kRows, job.cin - block * kRows), vecs);
+    const int64_t rows = std::min(kRows, job.cin - block * kRows);
+    if (even) {
+      dense::HWY_NAMESPACE::MultiplyBlock(t, weights, rows, vecs);
+    } else {
+      dense::HWY_NAMESPACE::MultiplyBlock<true>(t, weights, rows, vecs);
+    }
     if (last) nan = StoreBlock(job, w.task, w.inside, block, column, count, t.sums, t.sums_line, w.dx) || nan;
     column += count;
   }
