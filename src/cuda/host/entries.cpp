@@ -27,6 +27,7 @@
 #include "cuda/sm90/dense.hpp"
 #include "cuda/sm90/weight.hpp"
 #include "cuda/sm90/weight_blocked.hpp"
+#include "cuda/sm90/weight_rows.hpp"
 #include "cuda/sm90/weight_turned.hpp"
 
 namespace tconv::cuda {
@@ -37,7 +38,7 @@ std::span<const plan::KernelEntry* const> entries() {
       &kSm80Pointwise,     &kSm80Window,       &kSimtStrided, &kSm80Overlap, &kSimtLongk,
       &kSimtDepthwise,     &kSimtNarrow,       &kSm90Blocked, &kSm90Dense,   &kSm80Dense,
       &kSimtGather,        &kSimtDense,        &kSimtOuter,   &kSimtWeight,  &kSimtWeightStaged,
-      &kSm90WeightBlocked, &kSm90WeightTurned, &kSm90Weight,  &kSm80Weight,  &kSimtBias,
+      &kSm90WeightBlocked, &kSm90WeightTurned, &kSm90WeightRows, &kSm90Weight,  &kSm80Weight,  &kSimtBias,
       &kSimtPlain};
   return list;
 }

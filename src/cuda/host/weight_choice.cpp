@@ -12,6 +12,8 @@
 #include "cuda/sm90/weight_blocked.hpp"
 #include "cuda/sm90/weight_blocked_plan.hpp"
 #include "cuda/sm90/weight_plan.hpp"
+#include "cuda/sm90/weight_rows.hpp"
+#include "cuda/sm90/weight_rows_plan.hpp"
 #include "cuda/sm90/weight_turned.hpp"
 #include "cuda/sm90/weight_turned_plan.hpp"
 
@@ -52,6 +54,7 @@ double expected_seconds(const KernelEntry& entry, const Problem& p, const Device
   if (&entry == &kSimtWeightStaged) return simt::staged_plan(p, d).seconds;
   if (&entry == &kSm80Weight) return weighted(kSm80WeightWeights, weight_search(p, d).cost.total, p, d);
   if (&entry == &kSm90Weight) return weighted(kSm90WeightWeights, sm90_weight_search(p, d).cost.total, p, d);
+  if (&entry == &kSm90WeightRows) return sm90_weight_rows_plan(p, d).cost.total;
   if (&entry == &kSm90WeightTurned) return sm90_weight_turned_plan(p, d).cost.total;
   return weighted(kBlockedWeights, sm90_weight_blocked_plan(p, d).cost.total, p, d);
 }
@@ -66,7 +69,7 @@ double least_seconds(const KernelEntry& entry, const Problem& p, const DeviceInf
 
 KernelChoice compare(const Problem& p, const DeviceInfo& d) {
   static const KernelEntry* const kCompared[] = {&kSimtOuter,        &kSimtWeight,        &kSimtWeightStaged,
-                                                 &kSm90WeightTurned, &kSm90WeightBlocked, &kSm90Weight,
+                                                 &kSm90WeightRows, &kSm90WeightTurned, &kSm90WeightBlocked, &kSm90Weight,
                                                  &kSm80Weight};
   KernelChoice best;
   plan::PlanOptions forced;

@@ -6,12 +6,12 @@
 #include "cuda/entries.hpp"
 #include "cuda/host/choice.hpp"
 #include "cuda/host/launch.hpp"
-#include "cuda/host/tensor_map.hpp"
 #include "cuda/plan/report.hpp"
 #include "cuda/plan/tensor.hpp"
 #include "cuda/sm90/no_wgmma.hpp"
 #include "cuda/sm90/weight_blocked_plan.hpp"
 #include "cuda/sm90/weight_turned_plan.hpp"
+#include "cuda/sm90/weight_units_plan.hpp"
 
 namespace tconv::cuda {
 namespace {
@@ -61,23 +61,9 @@ class Kernel final : public WeightKernel<Sm90WeightTurnedPlan> {
   }
 
  private:
-  // One map for each class of rows, from the 16 bytes on in which the class's first row begins.
   Status set_maps(Sm90WeightRaw& raw, const void* from, const int64_t (&steps)[3], int64_t length,
                   int64_t channels) const {
-    const auto element = static_cast<int>(core::size_of(problem_.dtype));
-    const int64_t classes = int64_t{1} << raw.log_classes, row = steps[1] * element;
-    for (int64_t i = 0; i < classes; ++i) {
-      const int64_t there = std::max<int64_t>(1, ceil_div(channels - i, classes)), step = row * classes;
-      TensorShape rows{
-          static_cast<const std::byte*>(from) + (i < channels ? i * row : 0),
-          element,
-          {length, there, problem_.groups, problem_.n},
-          {step, problem_.groups > 1 ? row * channels : step, problem_.n > 1 ? steps[0] * element : step},
-          {raw.width, 8 * raw.piece_units, 1, 1}};
-      raw.late[i] = static_cast<int32_t>(begin_on_boundary(rows));
-      if (const Status made = make_tensor_map(rows, raw.maps[i]); !made.ok()) return made;
-    }
-    return {};
+    return set_unit_maps(raw, problem_, from, steps, length, channels, 8 * raw.piece_units, false);
   }
 };
 

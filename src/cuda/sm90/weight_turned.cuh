@@ -24,7 +24,7 @@ struct Product : ProductSums<S> {
 #pragma unroll
     for (int b = 0; b < S::kRowBlocks; ++b) {
       const int block = at.row_block + warpgroup * S::kRowBlocks + b;
-      x_at[b] = block < p.row_blocks ? taps.place(p, block) : 0;
+      x_at[b] = block < p.row_blocks ? planes_of(p, taps, block) : 0;
     }
     this->clear();
   }

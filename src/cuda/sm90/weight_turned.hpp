@@ -14,9 +14,7 @@
 //
 // A shift is a step of 16 bytes, so the taps of a tile read one copy of x. dy has one plane a phase, x one a
 // channel, or where these do not fill 64 rows, one for each of some shifts v (x_planes), as in
-// weight_blocked: a piece of x is then turned once for each. Rows are (v, 8 channels, channel). A tensor copy
-// begins on 16 bytes, so the rows of a piece begin equally far behind them: UnitOrder says which channels
-// they are. Columns are (8 channels, phase, channel).
+// weight_blocked: a piece of x is then turned once for each. weight_units.hpp says which channels make a unit.
 //
 // A pass that writes planes (weight_blocked) reads and writes x and dy once more each, which takes longer
 // than the products of layers with few channels. Here a tile that does not hold all of dw turns its operands
@@ -27,7 +25,7 @@
 
 #include <iterator>
 
-#include "cuda/sm90/weight_blocked.hpp"
+#include "cuda/sm90/weight_units.hpp"
 
 namespace tconv::cuda {
 
@@ -54,19 +52,10 @@ constexpr int weight_turned_threads(Arithmetic mode, const Sm90WeightBlockedShap
   return 256 + 32 * (weight_turners(mode, shape) + 1);
 }
 
-// An operand's rows in memory and its planes in a slot.
-struct Sm90WeightRaw {
-  TensorMap maps[kSm90MaxRowClasses];
-  int32_t late[kSm90MaxRowClasses];  // elements by which rows of a class begin behind 16 bytes
-  int32_t blocks;                    // of 8 channels, of a group
-  int32_t log_classes;
-  int32_t stride, phases, padding;  // the row's place of plane a at position u: stride*u + a - padding
-  int32_t columns;                  // positions that the planes of all shifts read
-  int32_t plane_columns, pitch;     // positions of a plane; 16-byte units from 8 planes to the next
-  int32_t shifts, step;             // v; positions from one to the next
-  int32_t boxes, box_columns;       // of a unit's positions; columns of each
-  int32_t piece_units;              // at most
-  int32_t width;                    // elements of a piece's rows
+// An operand's rows, and its planes in a slot.
+struct Sm90WeightRaw : Sm90WeightUnitRows {
+  int32_t plane_columns, pitch;  // positions of a plane; 16-byte units from 8 planes to the next
+  int32_t piece_units;           // at most
   Divisor by_stride;
 };
 
@@ -76,11 +65,8 @@ constexpr int weight_unit_runs(const Sm90WeightRaw& raw, int units) {
   return (of_class + raw.piece_units - 1) / raw.piece_units;
 }
 
-struct Sm90WeightTurnedParams : Sm90WeightBlockedParams {
+struct Sm90WeightTurnedParams : Sm90WeightUnitsParams {
   Sm90WeightRaw x_raw, y_raw;
-  int32_t sample_stages;
-  Divisor by_sample_stages;
-  int32_t x_blocks;    // of 64 planes, of a slot
   int32_t part_bytes;  // of a slot: x, then dy from y_at on
   int32_t y_at;
   int32_t pieces, piece_bytes;  // of the ring

@@ -9,7 +9,7 @@
 #include "cuda/plan/memo.hpp"
 #include "cuda/plan/tensor.hpp"
 #include "cuda/sm90/turned_pitch.hpp"
-#include "cuda/sm90/weight.hpp"
+#include "cuda/sm90/weight_units_plan.hpp"
 
 namespace tconv::cuda {
 namespace {
@@ -18,8 +18,7 @@ using core::ceil_div;
 using core::Problem;
 using plan::Support;
 
-constexpr int kEight = 8;        // channels of a piece
-constexpr int kMostStride = 31;  // a piece then has columns enough
+constexpr int kEight = 8;  // channels of a piece
 
 int word_bytes(Arithmetic mode) {
   return mode == Arithmetic::ieee ? 4 : 2;
@@ -34,91 +33,6 @@ int row_width(int least, Arithmetic mode) {
   }
   const int width = round_up(std::max(least, 8) - 8, 32) + 8;
   return width <= 232 ? width : 0;
-}
-
-// The planes and shifts, and the axis of places.
-bool set_sizes(Sm90WeightTurnedPlan& plan, const Problem& p) {
-  const core::Polyphase form(p);
-  Sm90WeightTurnedParams& k = plan.params;
-  set_steps(k, p);
-  k.l = p.l, k.lout = p.lout(), k.stride = p.stride, k.dilation = p.dilation, k.padding = p.padding;
-  k.samples = p.n;
-  k.cin_group = static_cast<int>(p.cin_per_group());
-  k.cout_group = static_cast<int>(p.cout_per_group());
-  k.k = static_cast<int>(p.k);
-  k.tap_stride = form.tap_stride, k.step = form.step;
-  k.y_planes = static_cast<int>(form.count);
-  constexpr int64_t kFar = int64_t{1} << 28;
-  const core::Size reach = core::Size(form.taps - 1) * form.step;
-  if (reach >= kFar || p.l >= kFar || form.taps >= 1 << 20) return false;
-  k.taps = static_cast<int>(form.taps);
-  const int64_t first = std::max<int64_t>(0, ceil_div(p.padding - (form.count - 1) * p.dilation, p.stride));
-  const int64_t end = std::min(p.l + reach.value(), core::floor_div(p.lout() - 1 + p.padding, p.stride) + 1);
-  const int64_t positions = p.lout() == 0 ? 0 : std::max<int64_t>(0, end - first);
-  k.first_u = first;
-  k.stage_positions = weight_turned_positions(plan.mode);
-  k.sample_stages = static_cast<int>(std::max<int64_t>(1, ceil_div(positions, k.stage_positions)));
-  k.pitch = int64_t{k.sample_stages} * k.stage_positions;
-  if (core::Size(k.pitch) * p.n >= kFar * 2 ||
-      core::Size(k.pitch + first) * p.stride + p.padding >= kFar * 4) {
-    return false;
-  }
-  k.stages = positions == 0 ? 0 : static_cast<int>(p.n * k.sample_stages);
-  k.by_sample_stages = Divisor::of(static_cast<uint32_t>(k.sample_stages));
-  k.by_pitch = Divisor::of(static_cast<uint32_t>(k.pitch));
-  k.chunks = 1;
-  k.chunk_positions = k.pitch * p.n, k.chunk_stages = k.stages;
-  k.chain = kSm90WeightChain / (k.stage_positions / 16);
-  return true;
-}
-
-UnitOrder units_of(Sm90WeightRaw& raw, int64_t channels, int64_t row, Arithmetic mode) {
-  const int classes = row_classes(row, 16 / word_bytes(mode));
-  raw.log_classes = 0;
-  while (1 << raw.log_classes < classes) ++raw.log_classes;
-  raw.blocks = static_cast<int>(ceil_div(channels, kEight * classes)) * classes;
-  return {static_cast<int32_t>(channels), raw.log_classes};
-}
-
-bool set_tiles(Sm90WeightTurnedPlan& plan, const Problem& p) {
-  Sm90WeightTurnedParams& k = plan.params;
-  const Sm90WeightBlockedShape shape = plan.shape();
-  if (k.cin_group >= 1 << 24 || k.cout_group >= 1 << 24) return false;
-  k.x_units = units_of(k.x_raw, k.cin_group, k.x_step[1], plan.mode);
-  k.y_units = units_of(k.y_raw, k.cout_group, k.y_step[1], plan.mode);
-  const int most_shifts = std::max(1, kEight / k.x_raw.blocks);
-  k.x_planes = plan.config.shifts_in_rows ? std::min(k.taps, most_shifts) : 1;
-  if (plan.config.shifts_in_rows && k.x_planes == 1) return false;  // the same as without
-  k.taps = static_cast<int>(ceil_div(k.taps, k.x_planes));
-  k.shift = static_cast<int>(k.x_planes * k.step);
-  k.x_raw.shifts = k.x_planes, k.x_raw.step = static_cast<int>(k.step), k.y_raw.shifts = 1;
-  k.plane_blocks = static_cast<int>(ceil_div(k.x_raw.blocks * k.x_planes, kEight));
-  const int tile_blocks = shape.rows() / 64;
-  // A tile of two blocks of planes has all shifts of both; where these are far apart, blocks begin with
-  // tiles.
-  if (k.taps > tile_blocks && int64_t{k.taps - 1} * k.shift > k.stage_positions / 2) {
-    k.taps = round_up(k.taps, tile_blocks);
-  }
-  const core::Size row_blocks = core::Size(k.plane_blocks) * k.taps;
-  const core::Size columns = core::Size(k.y_raw.blocks) * kEight * k.y_planes;
-  if (row_blocks >= 1 << 24 || columns >= 1 << 28) return false;
-  k.row_blocks = static_cast<int>(row_blocks.value());
-  k.columns = static_cast<int>(columns.value());
-  k.row_tiles = static_cast<int>(ceil_div(k.row_blocks, tile_blocks));
-  k.column_tiles = static_cast<int>(ceil_div(k.columns, shape.columns));
-  if (core::Size(p.groups) * k.row_tiles * k.column_tiles >= 1 << 20) return false;
-  k.tiles = static_cast<int>(p.groups * k.row_tiles * k.column_tiles);
-  k.by_taps = Divisor::of(static_cast<uint32_t>(k.taps));
-  // A single shift may have any number of units.
-  k.by_x_units =
-      Divisor::of(static_cast<uint32_t>(k.x_planes > 1 ? k.x_raw.blocks : k.plane_blocks * kEight));
-  k.by_x_planes = Divisor::of(1);
-  k.by_y_planes = Divisor::of(static_cast<uint32_t>(k.y_planes));
-  const int most_blocks = k.taps % tile_blocks == 0   ? 1
-                          : tile_blocks % k.taps == 0 ? tile_blocks / k.taps
-                                                      : (tile_blocks - 1 + k.taps - 1) / k.taps + 1;
-  k.x_blocks = std::min(k.plane_blocks, most_blocks);
-  return true;
 }
 
 // Pieces of rows that have `columns` positions of a plane.
@@ -248,46 +162,22 @@ void set_splits(Sm90WeightTurnedPlan& plan, const Problem& p, const core::Device
 Sm90WeightTurnedPlan without_splits(const Problem& p, const core::DeviceInfo& device,
                                     const Sm90WeightTurnedConfig& config) {
   Sm90WeightTurnedPlan plan{arithmetic_of(p), config, {}, {}};
-  if (weight_turned_has(plan.mode, config.shape) && set_sizes(plan, p) && set_tiles(plan, p) &&
-      set_shared(plan, device)) {
+  Sm90WeightTurnedParams& k = plan.params;
+  if (weight_turned_has(plan.mode, config.shape) &&
+      set_unit_sizes(k, p, weight_turned_positions(plan.mode), 16) &&
+      set_unit_tiles(k, k.x_raw, k.y_raw, p, plan.shape(), config.shifts_in_rows) && set_shared(plan, device)) {
     plan.blocks = 1;
   }
   return plan;
 }
 
-// Tensor copies step over whole units of 16 bytes from sample to sample and from group to group.
-Support rows_support(const Problem& p, const char* name, const int64_t (&steps)[3], int64_t length,
-                     int64_t channels) {
-  const std::string of = std::string(name) + ": ";
-  const int64_t eight = 16 / static_cast<int64_t>(core::size_of(p.dtype));
-  if (length > 1 && steps[2] != 1) return Support::no(of + "positions are not neighbours in memory");
-  if (steps[1] < 1 || (p.n > 1 && steps[0] < 1)) return Support::no(of + "rows share memory");
-  if ((p.n > 1 && steps[0] % eight != 0) || (p.groups > 1 && steps[1] * channels % eight != 0)) {
-    return Support::no(of + "samples or groups do not begin on multiples of 16 bytes");
-  }
-  if (!copies_reach(p, steps[1], channels * p.groups, std::max<int64_t>(1, steps[0]))) {
-    return Support::no(of + "rows are too far apart for tensor copies");
-  }
-  return Support::yes();
-}
-
 }  // namespace
 
 Support sm90_weight_turned_supports(const Problem& p) {
-  if (Support takes = weight_supports(p); !takes.ok) return takes;
-  const Arithmetic mode = arithmetic_of(p);
-  if (mode == Arithmetic::f64) return Support::no("dtype f64: wgmma has no float64");
-  if (mode == Arithmetic::tf32) return Support::no("tf32: its operands cannot be shifted in shared memory");
-  if (p.stride > kMostStride) return Support::no("stride beyond 31: a piece would have few positions");
-  if (core::Polyphase(p).count > 1 && p.dilation > 1) {
-    return Support::no("several phases with a dilation: neighbouring phases are not neighbours in dy");
+  if (arithmetic_of(p) == Arithmetic::tf32) {
+    return Support::no("tf32: its operands cannot be shifted in shared memory");
   }
-  if (p.n == 0 || p.lout() == 0) return Support::no("no outputs");
-  int64_t x[3], y[3];
-  std::ranges::copy(p.x_steps(), x);
-  std::ranges::copy(p.y_steps(), y);
-  if (Support rows = rows_support(p, "x", x, p.l, p.cin_per_group()); !rows.ok) return rows;
-  return rows_support(p, "dy", y, p.lout(), p.cout_per_group());
+  return weight_units_support(p);
 }
 
 Sm90WeightTurnedPlan sm90_weight_turned_plan_of(const Problem& p, const core::DeviceInfo& device,

@@ -5,8 +5,8 @@
 #include "cuda/device/ptx/sm90_operands.cuh"
 #include "cuda/device/ptx/stmatrix.cuh"
 #include "cuda/device/ring.cuh"
-#include "cuda/sm90/weight_blocked_repair.cuh"
 #include "cuda/sm90/weight_turned.hpp"
+#include "cuda/sm90/weight_units.cuh"
 
 namespace tconv::cuda::sm90::weight_turned {
 
@@ -27,53 +27,16 @@ struct TurnedShape : weight_blocked::Shape<M, RowBlocks, N> {
 
 using weight_blocked::Place;
 using weight_blocked::RowBlock;
+using weight_units::StagePlace;
+using weight_units::TileTaps;
+using weight_units::TileUnits;
+using weight_units::Units;
 
-// The x planes and shifts that a tile's row blocks have.
-struct TileTaps {
-  int first_block, blocks;  // of 64 planes
-  int last_tap;  // of all row blocks: a slot's planes begin that many shifts before its first position
-
-  __device__ TileTaps(const Sm90WeightTurnedParams& p, const Place& at, int row_blocks) {
-    const RowBlock first(p, at.row_block), last(p, min(at.row_block + 2 * row_blocks, p.row_blocks) - 1);
-    first_block = first.plane / 64;
-    blocks = last.plane / 64 - first_block + 1;
-    last_tap = blocks == 1 ? last.tap : p.taps - 1;
-  }
-  // In a slot, of a row block at the stage's first position.
-  __device__ uint32_t place(const Sm90WeightTurnedParams& p, int row_block) const {
-    const RowBlock rows(p, row_block);
-    return ((rows.plane / 64 - first_block) * 8 * p.x_raw.pitch + (last_tap - rows.tap) * p.shift) * 16;
-  }
-};
-
-// The units (8 channels) of an operand that a tile has.
-struct Units {
-  int first, count;
-  int start;        // positions before the stage's first one where planes begin
-  int first_plane;  // the tile's first 8 planes, and how many
-  int planes;
-
-  __device__ int pieces(const Sm90WeightRaw& raw) const {
-    return weight_unit_runs(raw, count) * min(count, 1 << raw.log_classes) * raw.boxes;
-  }
-};
-template <class S>
-struct TileUnits {
-  Units x, y;
-  __device__ TileUnits(const Sm90WeightTurnedParams& p, const Place& at, const TileTaps& taps) {
-    x.first = x.first_plane = taps.first_block * 8;
-    // With several shifts there is one block of planes.
-    x.count = p.x_planes > 1 ? p.x_raw.blocks : min(taps.blocks * 8, p.x_raw.blocks - x.first);
-    x.planes = x.count * p.x_planes;
-    x.start = taps.last_tap * p.shift + (p.x_planes - 1) * p.x_raw.step;
-    y.first_plane = at.column / 8;
-    y.planes = S::kN / 8;
-    y.first = static_cast<int>(p.by_y_planes.divide(y.first_plane));
-    const int last = static_cast<int>(p.by_y_planes.divide(y.first_plane + y.planes - 1));
-    y.count = min(last + 1, p.y_raw.blocks) - y.first;
-    y.start = 0;
-  }
-};
+// Where a row block's planes are in a slot at the stage's first position.
+__device__ inline uint32_t planes_of(const Sm90WeightTurnedParams& p, const TileTaps& taps, int row_block) {
+  const RowBlock rows(p, row_block);
+  return ((rows.plane / 64 - taps.first_block) * 8 * p.x_raw.pitch + (taps.last_tap - rows.tap) * p.shift) * 16;
+}
 
 // A piece of a stage: the same for all stages, but for their positions. In shared memory.
 struct alignas(16) Piece {
@@ -111,6 +74,10 @@ __device__ inline Piece make_piece(const Sm90WeightRaw& raw, const Units& of, in
   return piece;
 }
 
+__device__ inline int pieces_of(const Sm90WeightRaw& raw, const Units& units) {
+  return weight_unit_runs(raw, units.count) * min(units.count, 1 << raw.log_classes) * raw.boxes;
+}
+
 // The pieces of a stage: those of x, then those of dy.
 struct Pieces {
   Piece* list;
@@ -120,23 +87,14 @@ struct Pieces {
 template <class S>
 __device__ inline Pieces make_pieces(const Sm90WeightTurnedParams& p, const TileUnits<S>& units,
                                      void* shared) {
-  const int of_x = units.x.pieces(p.x_raw), first_u = static_cast<int>(p.first_u);
-  const Pieces pieces{static_cast<Piece*>(shared), of_x, of_x + units.y.pieces(p.y_raw)};
+  const int of_x = pieces_of(p.x_raw, units.x), first_u = static_cast<int>(p.first_u);
+  const Pieces pieces{static_cast<Piece*>(shared), of_x, of_x + pieces_of(p.y_raw, units.y)};
   for (int i = threadIdx.x; i < pieces.all; i += S::kThreads) {
     pieces.list[i] = i < of_x ? make_piece<S>(p.x_raw, units.x, i, first_u)
                               : make_piece<S>(p.y_raw, units.y, i - of_x, first_u);
   }
   return pieces;
 }
-
-// The sample and first position of a stage.
-struct StagePlace {
-  int sample, u;
-  __device__ StagePlace(const Sm90WeightTurnedParams& p, int stage) {
-    sample = static_cast<int>(p.by_sample_stages.divide(stage));
-    u = static_cast<int>(p.first_u) + (stage - sample * p.sample_stages) * p.stage_positions;
-  }
-};
 
 // Fills the ring of pieces: the part of one thread.
 // Hazard: launches failed (error 719) where several lanes of the warp took pieces by turns.

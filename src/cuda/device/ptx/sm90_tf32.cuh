@@ -26,8 +26,13 @@ __device__ inline uint64_t swizzled_descriptor(uint32_t address) {
 // then the same at depth 4 further.
 template <int N>
 __device__ inline void wgmma_tf32(float (&d)[N / 2], const uint32_t (&a)[4], uint64_t b, int accumulate) {
-  static_assert(N == 64 || N == 128);
-  if constexpr (N == 64) {
+  static_assert(N == 32 || N == 64 || N == 128);
+  if constexpr (N == 32) {
+    asm volatile(
+        TCONV_WGMMA("m64n32k8", "tf32.tf32", TCONV_NAMES_16, "{%16,%17,%18,%19}", "%20", "%21", "1, 1")
+        : TCONV_SUMS_16(d)
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
+  } else if constexpr (N == 64) {
     asm volatile(
         TCONV_WGMMA("m64n64k8", "tf32.tf32", TCONV_NAMES_32, "{%32,%33,%34,%35}", "%36", "%37", "1, 1")
         : TCONV_SUMS_32(d, 0)

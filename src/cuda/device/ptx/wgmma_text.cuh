@@ -1,15 +1,17 @@
-// The text of a wgmma instruction, and its 32, 64, 96 or 128 sums d as operands. Macros, because a template
+// The text of a wgmma instruction, and its 16, 32, 64, 96 or 128 sums d as operands. Macros, because a template
 // cannot write the operands of inline assembly.
 #pragma once
 
 #define TCONV_SUMS_8(d, i)                                                                    \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
       "+f"(d[i + 6]), "+f"(d[i + 7])
+#define TCONV_SUMS_16(d) TCONV_SUMS_8(d, 0), TCONV_SUMS_8(d, 8)
 #define TCONV_SUMS_32(d, i) \
   TCONV_SUMS_8(d, i), TCONV_SUMS_8(d, i + 8), TCONV_SUMS_8(d, i + 16), TCONV_SUMS_8(d, i + 24)
 #define TCONV_SUMS_64(d) TCONV_SUMS_32(d, 0), TCONV_SUMS_32(d, 32)
 #define TCONV_SUMS_96(d) TCONV_SUMS_64(d), TCONV_SUMS_32(d, 64)
 #define TCONV_SUMS_128(d) TCONV_SUMS_96(d), TCONV_SUMS_32(d, 96)
+#define TCONV_NAMES_16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
 #define TCONV_NAMES_32                                                                             \
   "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25," \
   "%26,%27,%28,%29,%30,%31"

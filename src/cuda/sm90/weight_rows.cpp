@@ -1,0 +1,137 @@
+#include "cuda/sm90/weight_rows.hpp"
+
+#include <algorithm>
+
+#include "core/polyphase.hpp"
+#include "cuda/entries.hpp"
+#include "cuda/host/choice.hpp"
+#include "cuda/host/launch.hpp"
+#include "cuda/plan/report.hpp"
+#include "cuda/plan/tensor.hpp"
+#include "cuda/sm90/no_wgmma.hpp"
+#include "cuda/sm90/weight_blocked_plan.hpp"
+#include "cuda/sm90/weight_rows_plan.hpp"
+#include "cuda/sm90/weight_units_plan.hpp"
+
+namespace tconv::cuda {
+namespace {
+
+using core::ceil_div;
+using core::Problem;
+using core::Status;
+using plan::Support;
+
+Sm90WeightRowsFunctions functions_of(Arithmetic mode) {
+  return mode == Arithmetic::ieee ? sm90_weight_rows_ieee() : sm90_weight_rows_tf32();
+}
+
+class Kernel final : public WeightKernel<Sm90WeightRowsPlan> {
+ public:
+  using WeightKernel::WeightKernel;
+
+  std::size_t workspace_bytes() const override { return static_cast<std::size_t>(plan_.part_bytes); }
+  std::string describe() const override { return cuda::describe(plan_); }
+  std::vector<plan::StageLine> stages() const override;
+  std::string where(int64_t element) const override {
+    return sm90_weight_blocked_where(plan_.params, plan_.shape(), problem_, element);
+  }
+
+  Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
+    const Launcher launcher(kSm90WeightRows.name, problem_, device_, context);
+    Status status = launcher.check(operands);
+    Sm90WeightRowsParams params = plan_.params;
+    params.x = operands.x;
+    params.y = operands.grad_output;
+    params.output = operands.output;
+    params.parts = context.workspace;
+    if (status.ok()) status = set_maps(params.x_raw, params.x, params.x_step, params.l, params.cin_group);
+    if (status.ok()) status = set_maps(params.y_raw, params.y, params.y_step, params.lout, params.cout_group);
+    if (!status.ok()) return status;
+    const Sm90WeightRowsFunctions functions = functions_of(plan_.mode);
+    status = launcher.run(
+        functions.shapes[plan_.config.shape],
+        {plan_.blocks, kSm90WeightRowsThreads, plan_.shared_bytes}, params);
+    if (!status.ok() || params.direct) return status;
+    Sm90WeightBlockedSumParams sum = sm90_weight_blocked_sum(params, plan_.shape());
+    sum.parts = context.workspace;
+    sum.output = operands.output;
+    return launcher.run(functions.sum,
+                        {ceil_div(sum.units * sum.runs, kSm90WeightSumThreads), kSm90WeightSumThreads}, sum);
+  }
+
+ private:
+  Status set_maps(Sm90WeightRowsRaw& raw, const void* from, const int64_t (&steps)[3], int64_t length,
+                  int64_t channels) const {
+    return set_unit_maps(raw, problem_, from, steps, length, channels, raw.box_rows,
+                         plan_.mode == Arithmetic::tf32);
+  }
+};
+
+std::vector<plan::StageLine> Kernel::stages() const {
+  using std::to_string;
+  const Sm90WeightRowsParams& k = plan_.params;
+  const Sm90WeightBlockedShape shape = plan_.shape();
+  auto maps = [](const Sm90WeightRowsRaw& raw) {
+    return to_string(1 << raw.log_classes) + (raw.log_classes == 0 ? " map" : " maps");
+  };
+  return {{"schedule", "a block a tile of " + to_string(k.tiles) + " (" + to_string(shape.rows()) +
+                           " planes of x, shifted, x " + to_string(shape.columns) +
+                           " planes of dy) and split of " + to_string(k.splits)},
+          {"source", "rows by tensor copies: x (" + maps(k.x_raw) + ") to " + to_string(k.slots) +
+                         " slots, dy (" + maps(k.y_raw) + ") to " + to_string(k.places) + " places of " +
+                         to_string(k.stage_positions) + " positions"},
+          {"operand", std::string("x from its rows to registers, dy moved to planes in shared memory") +
+                          (k.y_planes > 1 ? ", its phases apart; " : "; ") + name_of(plan_.mode)},
+          {"product", "wgmma over positions, 2 warpgroups of " + to_string(64 * shape.row_blocks) + " x " +
+                          to_string(shape.columns) +
+                          (plan_.mode == Arithmetic::ieee ? ", sums of 32 positions added in float32"
+                                                          : ", sums of " + to_string(k.chain) + " stages")},
+          epilogue_line(problem_),
+          tiles_writer_line("staged in shared memory, row by row", k.direct, k.splits)};
+}
+
+Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
+  if (Support runs = weight_runs(p, no_wgmma(device)); !runs.ok) return runs;
+  if (Support takes = sm90_weight_rows_supports(p); !takes.ok) return takes;
+  if (sm90_weight_rows_plan(p, device).blocks == 0)
+    return Support::no("its tiles or positions are too many");
+  if (options.force_kernel == kSm90WeightRows.name) return Support::yes();
+  return supports_choice(kSm90WeightRows, p, device, options);
+}
+
+std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,
+                                         const plan::PlanOptions&) {
+  return std::make_unique<Kernel>(problem, device, sm90_weight_rows_plan(problem, device));
+}
+
+}  // namespace
+
+std::unique_ptr<const plan::Kernel> sm90_weight_rows_kernel(const Problem& problem,
+                                                              const core::DeviceInfo& device,
+                                                              const Sm90WeightRowsConfig& config) {
+  return std::make_unique<Kernel>(problem, device, sm90_weight_rows_plan_of(problem, device, config));
+}
+
+std::string describe(const Sm90WeightRowsPlan& plan) {
+  using std::to_string;
+  const Sm90WeightRowsParams& k = plan.params;
+  std::string out =
+      std::string(plan.mode == Arithmetic::ieee ? "ieee by six products of bf16" : name_of(plan.mode)) +
+      ", tile " + to_string(plan.shape().rows()) + "x" + to_string(plan.shape().columns) + " of (" +
+      to_string(k.cin_group) + " ci, " + to_string(k.x_planes) + " shifts) at " + to_string(k.taps) +
+      " shifts x (" + to_string(k.cout_group) + " co, " + to_string(k.y_planes) + " phases), " +
+      to_string(k.tiles) + " tiles, " + to_string(k.stages) + " stages of " + to_string(k.stage_positions) +
+      " positions";
+  if (k.splits > 1) out += ", split " + to_string(k.splits) + " ways and summed in order";
+  return out;
+}
+
+const plan::KernelEntry kSm90WeightRows = {
+    .name = "cuda.sm90.weight_rows",
+    .summary = "weight gradient of long rows of float32 by wgmma, x from its rows as they lie",
+    .device = core::DeviceKind::cuda,
+    .supports = supports,
+    .make = make,
+    .y_steps = true};
+
+}  // namespace tconv::cuda

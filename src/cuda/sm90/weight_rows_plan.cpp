@@ -1,0 +1,178 @@
+#include "cuda/sm90/weight_rows_plan.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/polyphase.hpp"
+#include "cuda/plan/geometry.hpp"
+#include "cuda/plan/memo.hpp"
+#include "cuda/plan/tensor.hpp"
+#include "cuda/sm90/weight_units_plan.hpp"
+
+namespace tconv::cuda {
+namespace {
+
+using core::ceil_div;
+using core::Problem;
+using plan::Support;
+
+constexpr int kEight = 8;          // channels of a unit
+constexpr int kMostElements = 252;  // of a row of a tensor copy, an odd number of 16 bytes
+constexpr int kMostRows = 256;      // of a tensor copy
+
+// Rows that have `columns` positions of a plane, of at most `units` units, in boxes.
+bool set_rows(Sm90WeightRowsRaw& raw, int columns, int boxes, int units) {
+  constexpr int kAhead = 3;  // a copy begins on 16 bytes
+  raw.columns = columns;
+  raw.boxes = boxes, raw.box_columns = columns / boxes;
+  const int least = raw.stride * (raw.box_columns - 1) + raw.phases + kAhead;
+  raw.width = ((least + 3) / 4 | 1) * 4;
+  const int there = std::min(units, raw.blocks), classes = 1 << raw.log_classes;
+  // A tile's units may begin with any class.
+  raw.box_rows = kEight * static_cast<int>(ceil_div(there + (there < raw.blocks ? classes - 1 : 0), classes));
+  raw.class_bytes = raw.box_rows * raw.width * 4;
+  raw.box_bytes = raw.class_bytes << raw.log_classes;
+  return raw.width <= kMostElements && raw.box_rows <= kMostRows;
+}
+
+// Units of dy that a tile has, at most.
+int tile_units(const Sm90WeightRowsParams& k, const Sm90WeightBlockedShape& shape) {
+  return (shape.columns / kEight - 1) / k.y_planes + (k.y_planes > 1 ? 2 : 1);
+}
+
+bool set_operands(Sm90WeightRowsParams& k, const Sm90WeightBlockedShape& shape) {
+  const int tile_blocks = shape.rows() / 64;
+  const int64_t span = int64_t{(k.x_blocks == 1 ? std::min(k.taps, tile_blocks) : k.taps) - 1} * k.shift;
+  const int64_t x_columns = k.stage_positions + span + (k.x_planes - 1) * k.step;
+  if (x_columns > kMostElements) return false;
+  k.x_raw.stride = k.x_raw.phases = 1, k.x_raw.padding = 0;
+  k.y_raw.stride = static_cast<int>(k.stride), k.y_raw.phases = k.y_planes;
+  k.y_raw.padding = static_cast<int>(k.padding);
+  if (!set_rows(k.x_raw, static_cast<int>(x_columns), 1, k.x_blocks * kEight)) return false;
+  for (int boxes = 1; k.stage_positions / boxes >= kEight; boxes *= 2) {
+    if (set_rows(k.y_raw, k.stage_positions, boxes, tile_units(k, shape))) return true;
+  }
+  return false;
+}
+
+bool set_shared(Sm90WeightRowsPlan& plan, const core::DeviceInfo& device) {
+  Sm90WeightRowsParams& k = plan.params;
+  const Sm90WeightBlockedShape shape = plan.shape();
+  if (!set_operands(k, shape)) return false;
+  const bool parts = plan.mode == Arithmetic::ieee;
+  k.y_at = k.x_raw.box_bytes;
+  k.part_bytes = shape.columns * k.stage_positions * (parts ? 2 : 4);
+  k.slot_bytes = k.y_at + k.part_bytes * (parts ? 3 : 1);
+  k.place_bytes = k.y_raw.box_bytes * k.y_raw.boxes;
+  const int64_t room = device.shared_per_block - kSm90WeightRowsHead;
+  // Raw places are free sooner than slots.
+  k.slots = static_cast<int>(std::min<int64_t>(room / (k.slot_bytes + k.place_bytes), kSm90WeightRowsMostPlaces));
+  if (k.slots < 2) return false;
+  const int64_t left = room - int64_t{k.slots} * k.slot_bytes;
+  k.places = static_cast<int>(std::min<int64_t>(left / k.place_bytes, kSm90WeightRowsMostPlaces));
+  const int64_t used = int64_t{k.slots} * k.slot_bytes + int64_t{k.places} * k.place_bytes;
+  const int64_t staged = int64_t{shape.rows()} * (shape.columns + 8) * 4;
+  plan.shared_bytes =
+      static_cast<std::size_t>(kSm90WeightRowsHead) + static_cast<std::size_t>(std::max(used, staged));
+  return static_cast<int64_t>(plan.shared_bytes) <= device.shared_per_block;
+}
+
+// In units of one H200, a second or a cycle.
+constexpr double kClock = 1.6e9, kL2BytesPerCycle = 40, kDramBytes = 4.2e12, kLaunch = 2.5e-6;
+constexpr double kTensorShare = 0.8, kSharedShare = 0.8, kMoves = 110, kPartsMoves = 260;
+constexpr double kCopy = 100, kStage = 150, kBlock = 1.4e-6, kBlockSums = 0.086e-6, kSumBytes = 4e12;
+
+void set_cost(Sm90WeightRowsPlan& plan, const Problem& p, const core::DeviceInfo& device) {
+  const Sm90WeightRowsParams& k = plan.params;
+  const Sm90WeightBlockedShape shape = plan.shape();
+  const bool parts = plan.mode == Arithmetic::ieee;
+  Sm90WeightRowsCost& c = plan.cost;
+  // wgmma of one operand part; each reads the columns in shared memory, lanes read the rows once for all parts.
+  const double operands = double(k.stage_positions) / (parts ? 16 : 8) * 2 * shape.row_blocks;
+  const double products = operands * (parts ? 6 : 1);
+  c.tensor = products * shape.columns / 2;
+  const double x_bytes = k.x_raw.box_bytes, y_bytes = double(k.y_raw.box_bytes) * k.y_raw.boxes;
+  const double plane_bytes = double(k.part_bytes) * (parts ? 3 : 1);
+  // Lanes that are 4 positions apart read the same banks where the stride is even.
+  const double conflicts = k.stride % 4 == 0 ? 4 : k.stride % 2 == 0 ? 2 : 1;
+  const double moved = double(shape.columns) * k.stage_positions * 4;
+  c.shared = operands * (parts ? 32 : 16) + products * shape.columns / 4 +
+             (x_bytes + y_bytes + plane_bytes + moved * conflicts) / 128;
+  const double lines = double(ceil_div(int64_t{shape.columns} / kEight * (k.stage_positions / 32), kSm90WeightMovers));
+  c.moves = lines * (parts ? kPartsMoves : kMoves);
+  c.memory = x_bytes + y_bytes;
+  c.copies = (1 << k.x_raw.log_classes) + (k.y_raw.boxes << k.y_raw.log_classes);
+  const double stage = std::max({c.tensor / kTensorShare, c.shared / kSharedShare, c.moves,
+                                 c.memory / kL2BytesPerCycle, c.copies * kCopy}) +
+                       kStage;
+  const double sms = std::max(1, device.sm_count);
+  const double turns = std::ceil(double(plan.blocks) / sms);
+  const double main = turns * double(ceil_div(std::max(1, k.stages), k.splits)) * stage / kClock;
+  const double dram = core::work_of(p).bytes / kDramBytes;
+  const double wide = shape.row_blocks * shape.columns, part = double(plan.part_bytes);
+  const double end = kBlock + wide * kBlockSums + part / 2.5e12;
+  c.total = kLaunch + std::max(main, dram) + turns * end + (k.direct ? 0 : kLaunch + part / kSumBytes);
+}
+
+void set_splits(Sm90WeightRowsPlan& plan, const Problem& p, const core::DeviceInfo& device) {
+  Sm90WeightRowsParams& k = plan.params;
+  k.splits = std::clamp(plan.config.splits, 1, std::max(1, k.stages));
+  plan.config.splits = k.splits;
+  plan.blocks = int64_t{k.tiles} * k.splits;
+  k.direct = k.splits == 1;
+  const bool one_chain = plan.mode == Arithmetic::ieee || k.stages <= k.chain;
+  plan.part_bytes = k.direct && one_chain ? 0 : plan.blocks * plan.shape().rows() * plan.shape().columns * 4;
+  set_cost(plan, p, device);
+}
+
+Sm90WeightRowsPlan without_splits(const Problem& p, const core::DeviceInfo& device,
+                                  const Sm90WeightRowsConfig& config) {
+  Sm90WeightRowsPlan plan{arithmetic_of(p), config, {}, {}};
+  Sm90WeightRowsParams& k = plan.params;
+  if (weight_rows_has(plan.mode, config.shape) && set_unit_sizes(k, p, config.positions, 8) &&
+      set_unit_tiles(k, k.x_raw, k.y_raw, p, plan.shape(), config.shifts_in_rows) && set_shared(plan, device)) {
+    plan.blocks = 1;
+  }
+  return plan;
+}
+
+}  // namespace
+
+Support sm90_weight_rows_supports(const Problem& p) {
+  if (size_of(p.dtype) != 4) return Support::no("dtype: only float32 is multiplied along its rows");
+  return weight_units_support(p);
+}
+
+Sm90WeightRowsPlan sm90_weight_rows_plan_of(const Problem& p, const core::DeviceInfo& device,
+                                            const Sm90WeightRowsConfig& config) {
+  Sm90WeightRowsPlan plan{arithmetic_of(p), config, {}, {}};
+  if (sm90_weight_rows_supports(p).ok) plan = without_splits(p, device, config);
+  if (plan.blocks != 0) set_splits(plan, p, device);
+  return plan;
+}
+
+namespace {
+
+Sm90WeightRowsPlan cheapest(const Problem& p, const core::DeviceInfo& device) {
+  Sm90WeightRowsPlan best{arithmetic_of(p), {}, {}, {}};
+  for (int shape = 0; shape < static_cast<int>(std::size(kSm90WeightRowsShapeTable)); ++shape) {
+    for (const int positions : kSm90WeightRowsPositions) {
+      for (const bool shifts_in_rows : {false, true}) {
+        const Sm90WeightRowsPlan plan = without_splits(p, device, {shape, positions, shifts_in_rows, 1});
+        if (plan.blocks == 0) continue;
+        try_weight_splits(best, plan, plan.params.tiles, device,
+                          [&](Sm90WeightRowsPlan& split) { set_splits(split, p, device); });
+      }
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+Sm90WeightRowsPlan sm90_weight_rows_plan(const Problem& p, const core::DeviceInfo& device) {
+  static thread_local Memo<Sm90WeightRowsPlan> memo;
+  return memo.get(p, device, false, [&] { return cheapest(p, device); });
+}
+
+}  // namespace tconv::cuda
