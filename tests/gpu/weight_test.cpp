@@ -11,6 +11,7 @@
 #include "cuda/sm80/weight_plan.hpp"
 #include "cuda/sm90/weight_blocked_plan.hpp"
 #include "cuda/sm90/weight_plan.hpp"
+#include "cuda/sm90/weight_rows_plan.hpp"
 #include "cuda/sm90/weight_turned_plan.hpp"
 #include "gpu/device.hpp"
 #include "plan/planner.hpp"
@@ -190,6 +191,34 @@ TEST_F(Weight, TurnedConfigurationsAgree) {
         ++taken;
         EXPECT_TRUE(g.run(*cuda::sm90_weight_turned_kernel(g.problem, device, config), taken % 3) == expected)
             << text << ": shape " << shape << ", variant " << variant;
+      }
+    }
+    EXPECT_GT(taken, 5) << text;
+  }
+}
+
+// The same of float32 with x in registers: rows that begin 1, 2 or 4 elements apart, several boxes of a row,
+// shifts in rows, more channels than a tile, groups.
+TEST_F(Weight, RowsConfigurationsAgree) {
+  const core::DeviceInfo device = cuda::device_info(0).value();
+  if (device.sm != 90) GTEST_SKIP() << "wgmma is Hopper's";
+  for (const char* text : {"gw n4 ci72 co40 l301 k5 s1 p2 f32 tf32", "gw n4 ci16 co8 l130 k7 s3 p1 f32 tf32",
+                           "gw n2 ci200 co40 l140 k9 s1 p0 d5 f32 tf32", "gw n7 ci130 co24 l64 k16 s8 p4 f32",
+                           "gw n2 ci16 co32 l200 k3 s2 p1 d2 g2 f32", "gw n1 ci33 co70 l333 k41 s1 p20 f32 tf32",
+                           "gw n1 ci64 co300 l515 k20 s10 p5 f32 tf32", "gw n1 ci24 co20 l97 k62 s31 p3 f32",
+                           "gw n4 ci72 co40 l301 k5 s1 p2 f32", "gw n2 ci64 co36 l340 k12 s6 p3 f32 tf32"}) {
+    const Gradient g(text, true);
+    const std::vector<std::byte> expected = g.truth();
+    int taken = 0;
+    for (int shape = 0; shape < static_cast<int>(std::size(cuda::kSm90WeightRowsShapeTable)); ++shape) {
+      for (const int positions : cuda::kSm90WeightRowsPositions) {
+        for (const int variant : {0, 1, 2, 3}) {
+          const cuda::Sm90WeightRowsConfig config{shape, positions, variant % 2 == 1, 1 + variant / 2 * 2};
+          if (cuda::sm90_weight_rows_plan_of(g.problem, device, config).blocks == 0) continue;
+          ++taken;
+          EXPECT_TRUE(g.run(*cuda::sm90_weight_rows_kernel(g.problem, device, config), taken % 3) == expected)
+              << text << ": shape " << shape << ", " << positions << " positions, variant " << variant;
+        }
       }
     }
     EXPECT_GT(taken, 5) << text;

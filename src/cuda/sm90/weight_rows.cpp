@@ -50,7 +50,7 @@ class Kernel final : public WeightKernel<Sm90WeightRowsPlan> {
     const Sm90WeightRowsFunctions functions = functions_of(plan_.mode);
     status = launcher.run(
         functions.shapes[plan_.config.shape],
-        {plan_.blocks, kSm90WeightRowsThreads, plan_.shared_bytes}, params);
+        {plan_.blocks, weight_rows_threads(plan_.mode), plan_.shared_bytes}, params);
     if (!status.ok() || params.direct) return status;
     Sm90WeightBlockedSumParams sum = sm90_weight_blocked_sum(params, plan_.shape());
     sum.parts = context.workspace;

@@ -199,14 +199,14 @@ __device__ inline void multiply_ieee(const Sm90WeightRowsParams& p, const Place&
 #endif
 
 template <class S>
-__global__ void __launch_bounds__(kSm90WeightRowsThreads, 1)
+__global__ void __launch_bounds__(S::kThreads, 1)
     kernel(const __grid_constant__ Sm90WeightRowsParams p) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) unsigned char shared[];
   const uint32_t slots = ptx::shared_address(shared) + kSm90WeightRowsHead;
   const Barriers barriers{ptx::shared_address(shared), p.slots, p.places};
   auto* const table = reinterpret_cast<PlaneRows*>(shared + kSm90WeightRowsBarriers);
-  if (threadIdx.x == 0) barriers.init();
+  if (threadIdx.x == 0) barriers.init(S::kMovers);
   const Place at(p, S::kRowBlocks, S::kN);
   const TileTaps taps(p, at, S::kRowBlocks);
   const TileUnits<S> units(p, at, taps);
@@ -216,7 +216,7 @@ __global__ void __launch_bounds__(kSm90WeightRowsThreads, 1)
   __syncthreads();
   if (threadIdx.x >= 256) {
     ptx::fewer_registers<S::kProducer>();
-    if (threadIdx.x < 256 + 32 * kSm90WeightMovers) {
+    if (threadIdx.x < 256 + 32 * S::kMovers) {
       Mover<S>(p, units, table).run(barriers, slots, first, end);
     } else if (threadIdx.x % 32 == 0) {
       copy_rows<S>(p, at, units, barriers, slots, first, end);

@@ -5,7 +5,7 @@
 //   for tile of x planes and shifts j (rows) x dy planes (columns), split:     a block of threads
 //     for stage of positions [u, u + P) of a sample, of the split:
 //       one thread: rows of x to a slot, rows of dy to a raw place, by tensor copies
-//       3 warps: dy's positions to planes in the slot, each to its phase: [8 planes][4 positions][plane]
+//       3 or 7 warps: dy's positions to planes in the slot, each to its phase: [8 planes][4 positions][plane]
 //       2 warpgroups, for 8 positions (ieee: 16):
 //         operand: x planes, j*shift positions before, from the rows to registers
 //         sums += operand * dy planes                                          wgmma
@@ -37,8 +37,15 @@ inline constexpr Sm90WeightBlockedShape kSm90WeightRowsShapeTable[] = {
     {3, 128}, {2, 128}, {1, 128}, {3, 64}, {2, 64}, {1, 64}, {3, 32}, {1, 32}};
 inline constexpr int kSm90WeightRowsBarriers = 512, kSm90WeightRowsHead = 1024;  // bytes, before the slots
 inline constexpr int kSm90WeightRowsMostPlaces = 8;  // slots, and raw places
-inline constexpr int kSm90WeightMovers = 3;          // warps
-inline constexpr int kSm90WeightRowsThreads = 256 + 32 * (kSm90WeightMovers + 1);
+
+// Warps that move. To split into parts takes one 790 cycles for 8 planes of 32 positions (H100).
+constexpr int weight_movers(Arithmetic mode) {
+  return mode == Arithmetic::ieee ? 7 : 3;
+}
+// Two warpgroups multiply, the others move; one more warp has one thread that copies.
+constexpr int weight_rows_threads(Arithmetic mode) {
+  return 256 + 32 * (weight_movers(mode) + 1);
+}
 
 // Rows of a box of an operand: 8 channels of each unit, a class after the other.
 struct Sm90WeightRowsRaw : Sm90WeightUnitRows {

@@ -78,8 +78,11 @@ bool set_shared(Sm90WeightRowsPlan& plan, const core::DeviceInfo& device) {
 }
 
 // In units of one H200, a second or a cycle.
-constexpr double kClock = 1.6e9, kL2BytesPerCycle = 40, kDramBytes = 4.2e12, kLaunch = 2.5e-6;
-constexpr double kTensorShare = 0.8, kSharedShare = 0.8, kMoves = 110, kPartsMoves = 260;
+constexpr double kClock = 1.6e9, kL2BytesPerCycle = 40, kLaunch = 2.5e-6;
+// Of what tensor cores and shared memory can do; cycles that a warp takes to move 8 planes of 32 positions, in
+// one part and in three. 17 weight gradients (H100): tf32 within 25%.
+constexpr double kTensorShare = 0.8, kPartsTensorShare = 0.55, kSharedShare = 0.8, kMoves = 110,
+                 kPartsMoves = 790;
 constexpr double kCopy = 100, kStage = 150, kBlock = 1.4e-6, kBlockSums = 0.086e-6, kSumBytes = 4e12;
 
 void set_cost(Sm90WeightRowsPlan& plan, const Problem& p, const core::DeviceInfo& device) {
@@ -98,17 +101,17 @@ void set_cost(Sm90WeightRowsPlan& plan, const Problem& p, const core::DeviceInfo
   const double moved = double(shape.columns) * k.stage_positions * 4;
   c.shared = operands * (parts ? 32 : 16) + products * shape.columns / 4 +
              (x_bytes + y_bytes + plane_bytes + moved * conflicts) / 128;
-  const double lines = double(ceil_div(int64_t{shape.columns} / kEight * (k.stage_positions / 32), kSm90WeightMovers));
+  const double lines = double(ceil_div(int64_t{shape.columns} / kEight * (k.stage_positions / 32), weight_movers(plan.mode)));
   c.moves = lines * (parts ? kPartsMoves : kMoves);
   c.memory = x_bytes + y_bytes;
   c.copies = (1 << k.x_raw.log_classes) + (k.y_raw.boxes << k.y_raw.log_classes);
-  const double stage = std::max({c.tensor / kTensorShare, c.shared / kSharedShare, c.moves,
+  const double stage = std::max({c.tensor / (parts ? kPartsTensorShare : kTensorShare), c.shared / kSharedShare, c.moves,
                                  c.memory / kL2BytesPerCycle, c.copies * kCopy}) +
                        kStage;
   const double sms = std::max(1, device.sm_count);
   const double turns = std::ceil(double(plan.blocks) / sms);
   const double main = turns * double(ceil_div(std::max(1, k.stages), k.splits)) * stage / kClock;
-  const double dram = core::work_of(p).bytes / kDramBytes;
+  const double dram = core::work_of(p).bytes / (device.copy_gbps * 1e9);
   const double wide = shape.row_blocks * shape.columns, part = double(plan.part_bytes);
   const double end = kBlock + wide * kBlockSums + part / 2.5e12;
   c.total = kLaunch + std::max(main, dram) + turns * end + (k.direct ? 0 : kLaunch + part / kSumBytes);

@@ -14,7 +14,11 @@ struct RowsShape : weight_blocked::Shape<M, RowBlocks, N> {
   // Steps of 8 positions whose operands a lane holds at once (tf32). With 192 sums, more do not fit.
   static constexpr int kSteps = RowBlocks * N == 384 ? 1 : 2;
   // Registers of a thread that multiplies, and of one that moves.
-  static constexpr int kConsumer = RowBlocks * N == 384 ? 232 : 224, kProducer = RowBlocks * N == 384 ? 40 : 56;
+  static constexpr int kMovers = weight_movers(M::kMode), kThreads = weight_rows_threads(M::kMode);
+  static constexpr int kConsumer = kMovers == 7          ? 176
+                                   : RowBlocks * N == 384 ? 232
+                                                          : 224;
+  static constexpr int kProducer = kMovers == 7 ? 80 : RowBlocks * N == 384 ? 40 : 56;
 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -38,15 +42,15 @@ struct Barriers {
   __device__ uint32_t raw_full(int i) const { return x_full(3 * slots + i); }
   __device__ uint32_t raw_empty(int i) const { return raw_full(places + i); }
 
-  __device__ void init() const {
+  __device__ void init(int movers) const {
     for (int i = 0; i < slots; ++i) {
       ptx::barrier_init(x_full(i), 1);
-      ptx::barrier_init(y_full(i), kSm90WeightMovers);
+      ptx::barrier_init(y_full(i), movers);
       ptx::barrier_init(empty(i), 8);
     }
     for (int i = 0; i < places; ++i) {
       ptx::barrier_init(raw_full(i), 1);
-      ptx::barrier_init(raw_empty(i), kSm90WeightMovers);
+      ptx::barrier_init(raw_empty(i), movers);
     }
     ptx::barrier_init_done();
   }
@@ -188,7 +192,7 @@ class Mover {
     const int group_bytes = p_.stage_positions * (S::kParts == 1 ? 32 : 16);
     const bool clears = raw.stride * u - raw.padding < 0;
 #pragma unroll 1
-    for (int i = warp_; i < S::kN / 8 << log_turns_; i += kSm90WeightMovers) {
+    for (int i = warp_; i < S::kN / 8 << log_turns_; i += S::kMovers) {
       const int group = i >> log_turns_, first = (i & (1 << log_turns_) - 1) * kAtOnce;
       const PlaneRows rows = table_[group];
       if (rows.from < 0) continue;
@@ -221,7 +225,7 @@ class Mover {
       if (late == 0) continue;
       const uint32_t rows = slot + c * raw.class_bytes;
 #pragma unroll 1
-      for (int row = warp_ * 32 + lane_; row < raw.box_rows; row += 32 * kSm90WeightMovers) {
+      for (int row = warp_ * 32 + lane_; row < raw.box_rows; row += 32 * S::kMovers) {
 #pragma unroll 1
         for (int e = max(first, 0); e < min(first + late, raw.width); ++e) {
           weight_blocked::store_shared4(rows + (row * raw.width + e) * 4, 0.f);
