@@ -32,7 +32,8 @@ using weight_units::TileTaps;
 using weight_units::TileUnits;
 using weight_units::Units;
 
-// The slots' barriers, and those of the raw places. x_full: by tensor copies; y_full: by the warps that move.
+// The slots' barriers, and those of the raw places. x_full: by tensor copies; y_full: by the lanes that move,
+// or one for its warp.
 struct Barriers {
   uint32_t base;
   int slots, places;
@@ -45,7 +46,7 @@ struct Barriers {
   __device__ void init(int movers) const {
     for (int i = 0; i < slots; ++i) {
       ptx::barrier_init(x_full(i), 1);
-      ptx::barrier_init(y_full(i), movers);
+      ptx::barrier_init(y_full(i), 32 * movers);
       ptx::barrier_init(empty(i), 8);
     }
     for (int i = 0; i < places; ++i) {
@@ -168,14 +169,17 @@ class Mover {
       ptx::barrier_wait(barriers.raw_full(place.at), place.parity);
       ptx::barrier_wait(barriers.empty(slot.at), slot.parity ^ 1);
       move(places + place.at * p_.place_bytes, to + p_.y_at, u);
-      if (x_.start + u < 0) {
+      const bool clears = x_.start + u < 0;
+      if (clears) {
         ptx::barrier_wait(barriers.x_full(slot.at), slot.parity);
         clear(to, u);
       }
       ptx::fence_async();
       __syncwarp();
+      // What lanes cleared is read as it is, so each answers for its own.
+      if (clears) ptx::barrier_arrive(barriers.y_full(slot.at));
       if (lane_ == 0) {
-        ptx::barrier_arrive(barriers.y_full(slot.at));
+        if (!clears) ptx::barrier_arrive(barriers.y_full(slot.at), 32);
         ptx::barrier_arrive(barriers.raw_empty(place.at));
       }
       slot.advance(p_.slots);
