@@ -202,11 +202,12 @@ TEST_F(Weight, TurnedConfigurationsAgree) {
 TEST_F(Weight, RowsConfigurationsAgree) {
   const core::DeviceInfo device = cuda::device_info(0).value();
   if (device.sm != 90) GTEST_SKIP() << "wgmma is Hopper's";
-  for (const char* text : {"gw n4 ci72 co40 l301 k5 s1 p2 f32 tf32", "gw n4 ci16 co8 l130 k7 s3 p1 f32 tf32",
-                           "gw n2 ci200 co40 l140 k9 s1 p0 d5 f32 tf32", "gw n7 ci130 co24 l64 k16 s8 p4 f32",
-                           "gw n2 ci16 co32 l200 k3 s2 p1 d2 g2 f32", "gw n1 ci33 co70 l333 k41 s1 p20 f32 tf32",
-                           "gw n1 ci64 co300 l515 k20 s10 p5 f32 tf32", "gw n1 ci24 co20 l97 k62 s31 p3 f32",
-                           "gw n4 ci72 co40 l301 k5 s1 p2 f32", "gw n2 ci64 co36 l340 k12 s6 p3 f32 tf32"}) {
+  for (const char* text :
+       {"gw n4 ci72 co40 l301 k5 s1 p2 f32 tf32", "gw n4 ci16 co8 l130 k7 s3 p1 f32 tf32",
+        "gw n2 ci200 co40 l140 k9 s1 p0 d5 f32 tf32", "gw n7 ci130 co24 l64 k16 s8 p4 f32",
+        "gw n2 ci16 co32 l200 k3 s2 p1 d2 g2 f32", "gw n1 ci33 co70 l333 k41 s1 p20 f32 tf32",
+        "gw n1 ci64 co300 l515 k20 s10 p5 f32 tf32", "gw n1 ci24 co20 l97 k62 s31 p3 f32",
+        "gw n4 ci72 co40 l301 k5 s1 p2 f32", "gw n2 ci64 co36 l340 k12 s6 p3 f32 tf32"}) {
     const Gradient g(text, true);
     const std::vector<std::byte> expected = g.truth();
     int taken = 0;

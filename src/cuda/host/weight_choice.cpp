@@ -68,9 +68,9 @@ double least_seconds(const KernelEntry& entry, const Problem& p, const DeviceInf
 }
 
 KernelChoice compare(const Problem& p, const DeviceInfo& d) {
-  static const KernelEntry* const kCompared[] = {&kSimtOuter,        &kSimtWeight,        &kSimtWeightStaged,
-                                                 &kSm90WeightRows, &kSm90WeightTurned, &kSm90WeightBlocked, &kSm90Weight,
-                                                 &kSm80Weight};
+  static const KernelEntry* const kCompared[] = {&kSimtOuter,      &kSimtWeight,       &kSimtWeightStaged,
+                                                 &kSm90WeightRows, &kSm90WeightTurned, &kSm90WeightBlocked,
+                                                 &kSm90Weight,     &kSm80Weight};
   KernelChoice best;
   plan::PlanOptions forced;
   for (const KernelEntry* entry : kCompared) {

@@ -48,9 +48,8 @@ class Kernel final : public WeightKernel<Sm90WeightRowsPlan> {
     if (status.ok()) status = set_maps(params.y_raw, params.y, params.y_step, params.lout, params.cout_group);
     if (!status.ok()) return status;
     const Sm90WeightRowsFunctions functions = functions_of(plan_.mode);
-    status = launcher.run(
-        functions.shapes[plan_.config.shape],
-        {plan_.blocks, weight_rows_threads(plan_.mode), plan_.shared_bytes}, params);
+    status = launcher.run(functions.shapes[plan_.config.shape],
+                          {plan_.blocks, weight_rows_threads(plan_.mode), plan_.shared_bytes}, params);
     if (!status.ok() || params.direct) return status;
     Sm90WeightBlockedSumParams sum = sm90_weight_blocked_sum(params, plan_.shape());
     sum.parts = context.workspace;
@@ -93,8 +92,7 @@ std::vector<plan::StageLine> Kernel::stages() const {
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
   if (Support runs = weight_runs(p, no_wgmma(device)); !runs.ok) return runs;
   if (Support takes = sm90_weight_rows_supports(p); !takes.ok) return takes;
-  if (sm90_weight_rows_plan(p, device).blocks == 0)
-    return Support::no("its tiles or positions are too many");
+  if (sm90_weight_rows_plan(p, device).blocks == 0) return Support::no("its tiles or positions are too many");
   if (options.force_kernel == kSm90WeightRows.name) return Support::yes();
   return supports_choice(kSm90WeightRows, p, device, options);
 }
@@ -107,8 +105,8 @@ std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::Dev
 }  // namespace
 
 std::unique_ptr<const plan::Kernel> sm90_weight_rows_kernel(const Problem& problem,
-                                                              const core::DeviceInfo& device,
-                                                              const Sm90WeightRowsConfig& config) {
+                                                            const core::DeviceInfo& device,
+                                                            const Sm90WeightRowsConfig& config) {
   return std::make_unique<Kernel>(problem, device, sm90_weight_rows_plan_of(problem, device, config));
 }
 

@@ -131,8 +131,8 @@ struct PartsOperand {
       for (int e = 0; e < 4; ++e) {
         const uint32_t from = slot + at[e % 2] + (step * 16 + e / 2 * 8) * 4;
         uint32_t parts[3];
-        IeeeMode::split(__uint_as_float(ptx::load_shared4(from)), __uint_as_float(ptx::load_shared4(from + 16)),
-                        parts);
+        IeeeMode::split(__uint_as_float(ptx::load_shared4(from)),
+                        __uint_as_float(ptx::load_shared4(from + 16)), parts);
 #pragma unroll
         for (int part = 0; part < 3; ++part) words[part][step][e] = parts[part];
       }
@@ -199,8 +199,7 @@ __device__ inline void multiply_ieee(const Sm90WeightRowsParams& p, const Place&
 #endif
 
 template <class S>
-__global__ void __launch_bounds__(S::kThreads, 1)
-    kernel(const __grid_constant__ Sm90WeightRowsParams p) {
+__global__ void __launch_bounds__(S::kThreads, 1) kernel(const __grid_constant__ Sm90WeightRowsParams p) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) unsigned char shared[];
   const uint32_t slots = ptx::shared_address(shared) + kSm90WeightRowsHead;

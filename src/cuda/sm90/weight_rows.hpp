@@ -33,10 +33,10 @@ namespace tconv::cuda {
 
 extern const plan::KernelEntry kSm90WeightRows;
 
-inline constexpr Sm90WeightBlockedShape kSm90WeightRowsShapeTable[] = {
-    {3, 128}, {2, 128}, {1, 128}, {3, 64}, {2, 64}, {1, 64}, {3, 32}, {1, 32}};
+inline constexpr Sm90WeightBlockedShape kSm90WeightRowsShapeTable[] = {{3, 128}, {2, 128}, {1, 128}, {3, 64},
+                                                                       {2, 64},  {1, 64},  {3, 32},  {1, 32}};
 inline constexpr int kSm90WeightRowsBarriers = 512, kSm90WeightRowsHead = 1024;  // bytes, before the slots
-inline constexpr int kSm90WeightRowsMostPlaces = 8;  // slots, and raw places
+inline constexpr int kSm90WeightRowsMostPlaces = 8;                              // slots, and raw places
 
 // Warps that move. To split into parts takes one 790 cycles for 8 planes of 32 positions (H100).
 constexpr int weight_movers(Arithmetic mode) {
@@ -55,8 +55,8 @@ struct Sm90WeightRowsRaw : Sm90WeightUnitRows {
 
 struct Sm90WeightRowsParams : Sm90WeightUnitsParams {
   Sm90WeightRowsRaw x_raw, y_raw;
-  int32_t y_at;        // bytes of a slot before dy's planes
-  int32_t part_bytes;  // of dy's planes
+  int32_t y_at;                 // bytes of a slot before dy's planes
+  int32_t part_bytes;           // of dy's planes
   int32_t places, place_bytes;  // of raw dy
 };
 

@@ -16,7 +16,7 @@ using core::ceil_div;
 using core::Problem;
 using plan::Support;
 
-constexpr int kEight = 8;          // channels of a unit
+constexpr int kEight = 8;           // channels of a unit
 constexpr int kMostElements = 252;  // of a row of a tensor copy, an odd number of 16 bytes
 constexpr int kMostRows = 256;      // of a tensor copy
 
@@ -66,7 +66,8 @@ bool set_shared(Sm90WeightRowsPlan& plan, const core::DeviceInfo& device) {
   k.place_bytes = k.y_raw.box_bytes * k.y_raw.boxes;
   const int64_t room = device.shared_per_block - kSm90WeightRowsHead;
   // Raw places are free sooner than slots.
-  k.slots = static_cast<int>(std::min<int64_t>(room / (k.slot_bytes + k.place_bytes), kSm90WeightRowsMostPlaces));
+  k.slots =
+      static_cast<int>(std::min<int64_t>(room / (k.slot_bytes + k.place_bytes), kSm90WeightRowsMostPlaces));
   if (k.slots < 2) return false;
   const int64_t left = room - int64_t{k.slots} * k.slot_bytes;
   k.places = static_cast<int>(std::min<int64_t>(left / k.place_bytes, kSm90WeightRowsMostPlaces));
@@ -79,8 +80,8 @@ bool set_shared(Sm90WeightRowsPlan& plan, const core::DeviceInfo& device) {
 
 // In units of one H200, a second or a cycle.
 constexpr double kClock = 1.6e9, kL2BytesPerCycle = 40, kLaunch = 2.5e-6;
-// Of what tensor cores and shared memory can do; cycles that a warp takes to move 8 planes of 32 positions, in
-// one part and in three. 17 weight gradients (H100): tf32 within 25%.
+// Of what tensor cores and shared memory can do; cycles that a warp takes to move 8 planes of 32 positions,
+// in one part and in three. 17 weight gradients (H100): tf32 within 25%.
 constexpr double kTensorShare = 0.8, kPartsTensorShare = 0.55, kSharedShare = 0.8, kMoves = 110,
                  kPartsMoves = 790;
 constexpr double kCopy = 100, kStage = 150, kBlock = 1.4e-6, kBlockSums = 0.086e-6, kSumBytes = 4e12;
@@ -90,7 +91,8 @@ void set_cost(Sm90WeightRowsPlan& plan, const Problem& p, const core::DeviceInfo
   const Sm90WeightBlockedShape shape = plan.shape();
   const bool parts = plan.mode == Arithmetic::ieee;
   Sm90WeightRowsCost& c = plan.cost;
-  // wgmma of one operand part; each reads the columns in shared memory, lanes read the rows once for all parts.
+  // wgmma of one operand part; each reads the columns in shared memory, lanes read the rows once for all
+  // parts.
   const double operands = double(k.stage_positions) / (parts ? 16 : 8) * 2 * shape.row_blocks;
   const double products = operands * (parts ? 6 : 1);
   c.tensor = products * shape.columns / 2;
@@ -101,13 +103,15 @@ void set_cost(Sm90WeightRowsPlan& plan, const Problem& p, const core::DeviceInfo
   const double moved = double(shape.columns) * k.stage_positions * 4;
   c.shared = operands * (parts ? 32 : 16) + products * shape.columns / 4 +
              (x_bytes + y_bytes + plane_bytes + moved * conflicts) / 128;
-  const double lines = double(ceil_div(int64_t{shape.columns} / kEight * (k.stage_positions / 32), weight_movers(plan.mode)));
+  const double lines =
+      double(ceil_div(int64_t{shape.columns} / kEight * (k.stage_positions / 32), weight_movers(plan.mode)));
   c.moves = lines * (parts ? kPartsMoves : kMoves);
   c.memory = x_bytes + y_bytes;
   c.copies = (1 << k.x_raw.log_classes) + (k.y_raw.boxes << k.y_raw.log_classes);
-  const double stage = std::max({c.tensor / (parts ? kPartsTensorShare : kTensorShare), c.shared / kSharedShare, c.moves,
-                                 c.memory / kL2BytesPerCycle, c.copies * kCopy}) +
-                       kStage;
+  const double stage =
+      std::max({c.tensor / (parts ? kPartsTensorShare : kTensorShare), c.shared / kSharedShare, c.moves,
+                c.memory / kL2BytesPerCycle, c.copies * kCopy}) +
+      kStage;
   const double sms = std::max(1, device.sm_count);
   const double turns = std::ceil(double(plan.blocks) / sms);
   const double main = turns * double(ceil_div(std::max(1, k.stages), k.splits)) * stage / kClock;
@@ -133,7 +137,8 @@ Sm90WeightRowsPlan without_splits(const Problem& p, const core::DeviceInfo& devi
   Sm90WeightRowsPlan plan{arithmetic_of(p), config, {}, {}};
   Sm90WeightRowsParams& k = plan.params;
   if (weight_rows_has(plan.mode, config.shape) && set_unit_sizes(k, p, config.positions, 8) &&
-      set_unit_tiles(k, k.x_raw, k.y_raw, p, plan.shape(), config.shifts_in_rows) && set_shared(plan, device)) {
+      set_unit_tiles(k, k.x_raw, k.y_raw, p, plan.shape(), config.shifts_in_rows) &&
+      set_shared(plan, device)) {
     plan.blocks = 1;
   }
   return plan;

@@ -1,4 +1,5 @@
-// The configuration of cuda.sm90.weight_rows and the cost model that chooses it. Pure functions; no CUDA here.
+// The configuration of cuda.sm90.weight_rows and the cost model that chooses it. Pure functions; no CUDA
+// here.
 #pragma once
 
 #include <string>

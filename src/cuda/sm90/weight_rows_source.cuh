@@ -15,9 +15,7 @@ struct RowsShape : weight_blocked::Shape<M, RowBlocks, N> {
   static constexpr int kSteps = RowBlocks * N == 384 ? 1 : 2;
   // Registers of a thread that multiplies, and of one that moves.
   static constexpr int kMovers = weight_movers(M::kMode), kThreads = weight_rows_threads(M::kMode);
-  static constexpr int kConsumer = kMovers == 7          ? 176
-                                   : RowBlocks * N == 384 ? 232
-                                                          : 224;
+  static constexpr int kConsumer = kMovers == 7 ? 176 : RowBlocks * N == 384 ? 232 : 224;
   static constexpr int kProducer = kMovers == 7 ? 80 : RowBlocks * N == 384 ? 40 : 56;
 };
 

@@ -14,7 +14,8 @@
 //
 // A shift is a step of 16 bytes, so the taps of a tile read one copy of x. dy has one plane a phase, x one a
 // channel, or where these do not fill 64 rows, one for each of some shifts v (x_planes), as in
-// weight_blocked: a piece of x is then turned once for each. weight_units.hpp says which channels make a unit.
+// weight_blocked: a piece of x is then turned once for each. weight_units.hpp says which channels make a
+// unit.
 //
 // A pass that writes planes (weight_blocked) reads and writes x and dy once more each, which takes longer
 // than the products of layers with few channels. Here a tile that does not hold all of dw turns its operands

@@ -165,7 +165,8 @@ Sm90WeightTurnedPlan without_splits(const Problem& p, const core::DeviceInfo& de
   Sm90WeightTurnedParams& k = plan.params;
   if (weight_turned_has(plan.mode, config.shape) &&
       set_unit_sizes(k, p, weight_turned_positions(plan.mode), 16) &&
-      set_unit_tiles(k, k.x_raw, k.y_raw, p, plan.shape(), config.shifts_in_rows) && set_shared(plan, device)) {
+      set_unit_tiles(k, k.x_raw, k.y_raw, p, plan.shape(), config.shifts_in_rows) &&
+      set_shared(plan, device)) {
     plan.blocks = 1;
   }
   return plan;

@@ -35,7 +35,8 @@ using weight_units::Units;
 // Where a row block's planes are in a slot at the stage's first position.
 __device__ inline uint32_t planes_of(const Sm90WeightTurnedParams& p, const TileTaps& taps, int row_block) {
   const RowBlock rows(p, row_block);
-  return ((rows.plane / 64 - taps.first_block) * 8 * p.x_raw.pitch + (taps.last_tap - rows.tap) * p.shift) * 16;
+  return ((rows.plane / 64 - taps.first_block) * 8 * p.x_raw.pitch + (taps.last_tap - rows.tap) * p.shift) *
+         16;
 }
 
 // A piece of a stage: the same for all stages, but for their positions. In shared memory.

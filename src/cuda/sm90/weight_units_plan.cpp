@@ -111,8 +111,7 @@ bool set_unit_tiles(Sm90WeightUnitsParams& k, Sm90WeightUnitRows& x, Sm90WeightU
   k.tiles = static_cast<int>(p.groups * k.row_tiles * k.column_tiles);
   k.by_taps = Divisor::of(static_cast<uint32_t>(k.taps));
   // A single shift may have any number of units.
-  k.by_x_units =
-      Divisor::of(static_cast<uint32_t>(k.x_planes > 1 ? x.blocks : k.plane_blocks * kEight));
+  k.by_x_units = Divisor::of(static_cast<uint32_t>(k.x_planes > 1 ? x.blocks : k.plane_blocks * kEight));
   k.by_x_planes = Divisor::of(1);
   k.by_y_planes = Divisor::of(static_cast<uint32_t>(k.y_planes));
   const int most_blocks = k.taps % tile_blocks == 0   ? 1
