@@ -21,24 +21,28 @@ class OuterKernel final : public weight::SlabKernel<Job> {
   }
 };
 
-// Cycles of an element of Y: vectors take many taps at once, and one tap is taken for four channels.
-double copy_cycles(const core::Problem& p) {
-  if (p.k == 1 && p.stride == 1 && p.cout_per_group() % 4 == 0) return 0.3;
-  return p.k < 8 ? 0.62 : 0.5;
+// Cycles of an element of Y.
+double copy_cycles(const core::Problem& p, bool padded) {
+  if (p.k == 1 && p.stride == 1 && p.padding == 0 && p.cout_per_group() % 4 == 0) return 0.84;
+  if (padded) return p.dilation == 1 ? 0.49 : 0.87;
+  return p.k < 8 ? 0.82 : 0.57;
 }
 
-// Cycles per (n, i) and (co, k) on 16 lanes of float32. Fitted to 110 random layers of up to 64 rows, with
-// both kernels timed alone on a Zen 5 core; cycles of copies to 263 drawn layers on a Xeon, where the choice
-// takes 1.013 times as long as the better kernel on average, and 1.019 with 0.62 for all.
+// Cycles per (n, i) and (co, k) on 16 lanes of float32, in the units of cycles_of_dots: fitted to 230 layers
+// on a Xeon with AVX-512, half of them drawn from short batches and from dilated convolutions, with both
+// kernels timed in turns. The choice takes 1.01 times as long as the better kernel on average; on layers that
+// fitted nothing, docs/design/measurements.md.
 double cycles(const core::Problem& p) {
-  const int64_t ci = p.cin_per_group(), all = p.cout_per_group() * p.k;
+  const int64_t ci = p.cin_per_group(), all = p.cout_per_group() * p.k,
+                depth = std::max<int64_t>(1, p.n * p.l);
   const auto columns = static_cast<double>(all), length = static_cast<double>(p.l);
   const auto rows = static_cast<double>(ci > 4 ? round_up(ci, kRows) : ci > 2 ? 4 : ci);
   const double whole = static_cast<double>(round_up<int64_t>(all, 16)) / columns;
-  const auto chunk = static_cast<double>(std::clamp<int64_t>(p.n * p.l, 1, 256));
-  return whole * (copy_cycles(p) + 0.04 * rows) + 1.75 * static_cast<double>(ci) / columns +
-         0.41 * rows / chunk +
-         71 / (static_cast<double>(p.k) * length);  // a row of dy for each channel, sample and tap
+  const auto chunk = static_cast<double>(depth <= kMostDepth ? depth : 256);
+  const bool padded = make_job(p, 1).config.padded_row > 0;
+  return whole * (copy_cycles(p, padded) + 0.0306 * rows) + 0.66 * static_cast<double>(ci) / columns +
+         0.53 * rows / chunk + (padded ? 13 : 22) / (static_cast<double>(p.k) * length) +  // rows of dy
+         5.9 * static_cast<double>(ci) / (columns * length);                               // rows of x
 }
 double cycles_of_dots(const core::Problem& p) {
   const int64_t ci = p.cin_per_group(), all = p.cout_per_group() * p.k;
