@@ -69,7 +69,8 @@ HWY_INLINE bool LoadRows(const Worker<T, A>& w, int64_t row, int64_t rows, A* pa
     int64_t n = w.begin / p.l, i = w.begin % p.l;
     for (int64_t done = 0; done < w.depth; ++n, i = 0) {
       const int64_t run = std::min(w.depth - done, p.l - i);
-      CopyShort(w.x + n * steps[0] + (row + r) * steps[1] + i * steps[2], steps[2], run, to + done);
+      simd::HWY_NAMESPACE::CopyShort(w.x + n * steps[0] + (row + r) * steps[1] + i * steps[2], steps[2], run,
+                                     to + done);
       done += run;
     }
     hn::StoreU(hn::Zero(d), d, to + w.depth);  // into the slack: whole vectors are quicker than their rest

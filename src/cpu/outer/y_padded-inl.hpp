@@ -13,6 +13,7 @@
 #include "cpu/outer/contract.hpp"
 #include "cpu/simd/convert-inl.hpp"
 #include "cpu/simd/interleave-inl.hpp"
+#include "cpu/simd/tiles-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::outer {
@@ -47,23 +48,6 @@ HWY_INLINE void FindPieces(const Job& job, int64_t begin, int64_t end, Pieces& p
     pieces.elements += width;
     d += run;
   }
-}
-
-// to[i] = from[i], by vectors of `kLanes`, the last two of which overlap. count: kLanes or more.
-template <int kLanes, class T, class A>
-HWY_INLINE void CopyOverlapped(const T* from, int64_t count, A* to) {
-  const hn::CappedTag<A, kLanes> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), last = count - lanes;
-  for (int64_t i = 0; i < last; i += lanes) hn::StoreU(simd::HWY_NAMESPACE::LoadAs(d, from + i), d, to + i);
-  hn::StoreU(simd::HWY_NAMESPACE::LoadAs(d, from + last), d, to + last);
-}
-
-template <class T, class A>
-HWY_INLINE void CopyShort(const T* from, int64_t step, int64_t count, A* to) {
-  if (step == 1 && count >= 16) return CopyOverlapped<16>(from, count, to);
-  if (step == 1 && count >= 8) return CopyOverlapped<8>(from, count, to);
-  if (step == 1 && count >= 4) return CopyOverlapped<4>(from, count, to);
-  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<A>(widen(from[i * step]));
 }
 
 // Taps of one channel, side by side in one tile.
@@ -165,7 +149,7 @@ HWY_NOINLINE void LoadPadded(const Job& job, const Task& task, const T* dy, int6
     const int64_t count = std::min({p.k - k, kTile - place, columns - column});
     for (int64_t j = 0; j < pieces.count && loaded != co; ++j) {
       const Piece& piece = pieces.at[static_cast<std::size_t>(j)];
-      CopyShort(dy + co * steps[1] + piece.from, steps[2], piece.count, row + piece.to);
+      simd::HWY_NAMESPACE::CopyShort(dy + co * steps[1] + piece.from, steps[2], piece.count, row + piece.to);
     }
     loaded = co;
     const Taps<A> taps{row + k * p.dilation, count, kTile - place,
