@@ -28,17 +28,23 @@ int64_t tile_of(const Problem& p, Way way, bool stream) {
 void drop_far_taps(Job& job) {
   Residues& r = job.residues;
   const int64_t last = core::ceil_div(job.lout, job.problem.stride) - 1;  // t
-  r.lowest = r.highest = 0;
+  bool any = false;
   for (Residue& residue : r.table) {
     const int64_t begin = std::max<int64_t>(0, core::ceil_div(residue.offset - job.problem.l + 1, r.x_step));
     const int64_t end = std::min(residue.count, core::floor_div(last + residue.offset, r.x_step) + 1);
     residue.count = std::max<int64_t>(0, end - begin);
     residue.k0 += begin * r.k_step;
     residue.offset -= begin * r.x_step;
-    if (residue.count == 0) continue;
-    r.lowest = std::min(r.lowest, residue.offset - (residue.count - 1) * r.x_step);
-    r.highest = std::max(r.highest, residue.offset);
+    if (residue.count == 0) {
+      residue.offset = 0;
+      continue;
+    }
+    const int64_t lowest = residue.offset - (residue.count - 1) * r.x_step;
+    r.lowest = any ? std::min(r.lowest, lowest) : lowest;
+    r.highest = any ? std::max(r.highest, residue.offset) : residue.offset;
+    any = true;
   }
+  if (!any) r.lowest = r.highest = 0;
 }
 
 }  // namespace
