@@ -20,6 +20,13 @@ TEST(CpuDepthwise, EveryStrideDilationAndMultiplier) {
                "ci3 co3 g3 l4 k2 s3 p4", "n0 ci2 co2 g2 l4 k2"});
 }
 
+TEST(CpuDepthwise, ShortSamplesOfManyTaps) {
+  judge_lines(kKernel, {"n5 ci9 co9 g9 l4 k31 p15 bias", "n3 ci4 co4 g4 l2 k9 d3 p11",
+                        "n9 ci6 co12 g6 l1 k20 s3 p7 op1", "n4 ci4 co4 g4 l3 k50 s2 p20 bias",
+                        "n2 ci3 co3 g3 l2 k9 d27 p108"});
+  judge_infinite_weights(kKernel, "n2 ci3 co3 g3 l4 k31 p15 f32");
+}
+
 TEST(CpuDepthwise, Random) {
   judge_random(kKernel, 1500, 11, draw_few_channels);
 }

@@ -21,6 +21,16 @@ TEST(CpuOuter, EndsBatchesAndGroups) {
                "weight n512 ci5 co70 l1 k20 p3", "weight n2 ci17 co20 l20 k3 p1 xs340,1,17 ys400,1,20"});
 }
 
+// Rows of dy with zeros around them: taps side by side and apart, tiles that end within a channel, parts of
+// samples.
+TEST(CpuOuter, PaddedRows) {
+  judge_lines(kKernel, {"weight n60 ci9 co20 l10 k7 p9 d3", "weight n3 ci5 co33 l300 k3 p5 d5",
+                        "weight n70 ci12 co17 l7 k9 p4", "weight n40 ci8 co30 l13 k4 s2 p1 op1",
+                        "weight n9 ci3 co12 l31 k5 s2 d3 p6", "weight n30 ci6 co9 g3 l5 k20 p9",
+                        "weight n600 ci4 co13 l1 k3 s2 p1 op1", "weight n20 ci7 co11 l33 k2 d27 p20",
+                        "weight n12 ci6 co10 l20 k3 p1 xs120,1,6 ys200,1,10"});
+}
+
 TEST(CpuOuter, ChunksAndSlabs) {
   judge_lines(kKernel, {"weight n3 ci9 co4 l300 k3 s2 p1", "weight ci20 co50 l700 k1",
                         "weight n2 ci17 co3 l513 k16 s8 p4", "weight ci5 co70 l1500 k7 p9 d3",

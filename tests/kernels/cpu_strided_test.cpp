@@ -30,6 +30,24 @@ TEST(CpuStrided, EndsBatchesAndGroups) {
                "gx n2 ci5 co2 l5 k6 s7 p11 op6", "gx ci9 co600 l30 k3 p1"});
 }
 
+// Strips, tiles across samples, rows that do not fill a block, two depth blocks, raw and packed weights.
+TEST(CpuStrided, OneTapWithoutPadding) {
+  judge_lines(
+      kKernel,
+      {"conv1d ci64 co40 l1600 k1 bias", "conv1d ci24 co13 l257 k1", "conv1d ci5 co1 l800 k1 bias",
+       "conv1d n9 ci30 co12 l103 k1 bias", "conv1d n30 ci20 co24 l16 k1", "conv1d ci4100 co9 l300 k1 bias",
+       "conv1d n3 ci4100 co20 l97 k1", "conv1d n2 ci18 co12 l400 k1 g3 bias", "conv1d n2 ci9 co8 l901 k1 s2",
+       "conv1d n2 ci16 co9 l300 k1 bias xs4800,1,16", "conv1d n2 ci600 co20 l900 k1 bias xs0,900,1"});
+}
+
+TEST(CpuStrided, OneTapRandom) {
+  judge_random(kKernel, 400, 33, [](judge::Rng& rng, core::Problem& p) {
+    p.operation = core::Operation::strided;
+    draw_sizes(rng, p, {.n = 6, .cin = 40, .cout = 40, .l = 900, .k = 1, .stride = 3});
+    p.k = 1, p.padding = 0;
+  });
+}
+
 TEST(CpuStrided, Random) {
   judge_random(kKernel, 1500, 31, [](judge::Rng& rng, core::Problem& p) {
     p.operation = core::Operation::strided;

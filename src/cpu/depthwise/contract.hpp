@@ -16,8 +16,8 @@
 // If y takes half of the last cache or more, a unit's outputs go to a line in L1 and from there to memory,
 // past the caches: an ordinary store reads a line before it writes it, and that is most of the traffic.
 //
-// Weights are read raw. x is read in place if it is contiguous and of the accumulator's type, except at its
-// ends.
+// Weights are read raw, and taps that meet x at no output are left out. x is read in place if it is
+// contiguous and of the accumulator's type, except at its ends.
 #pragma once
 
 #include <cstdint>

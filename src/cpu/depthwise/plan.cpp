@@ -24,6 +24,29 @@ int64_t tile_of(const Problem& p, Way way, bool stream) {
   return std::clamp<int64_t>(room / kLanes * kLanes, kLanes, std::max(kLanes, per_channel));
 }
 
+// Taps that meet x at no output only multiply zeros: short samples would spend most of their time on them.
+void drop_far_taps(Job& job) {
+  Residues& r = job.residues;
+  const int64_t last = core::ceil_div(job.lout, job.problem.stride) - 1;  // t
+  bool any = false;
+  for (Residue& residue : r.table) {
+    const int64_t begin = std::max<int64_t>(0, core::ceil_div(residue.offset - job.problem.l + 1, r.x_step));
+    const int64_t end = std::min(residue.count, core::floor_div(last + residue.offset, r.x_step) + 1);
+    residue.count = std::max<int64_t>(0, end - begin);
+    residue.k0 += begin * r.k_step;
+    residue.offset -= begin * r.x_step;
+    if (residue.count == 0) {
+      residue.offset = 0;
+      continue;
+    }
+    const int64_t lowest = residue.offset - (residue.count - 1) * r.x_step;
+    r.lowest = any ? std::min(r.lowest, lowest) : lowest;
+    r.highest = any ? std::max(r.highest, residue.offset) : residue.offset;
+    any = true;
+  }
+  if (!any) r.lowest = r.highest = 0;
+}
+
 }  // namespace
 
 Job job_of(const Problem& p, bool stream) {
@@ -33,6 +56,7 @@ Job job_of(const Problem& p, bool stream) {
   c.way = all_residues && p.stride <= 4     ? Way::interleave
           : all_residues && p.dilation == 1 ? Way::residues
                                             : Way::rows_tile;
+  if (c.way != Way::residues && p.l > 0) drop_far_taps(job);
   c.stream = stream;
   c.tile = tile_of(p, c.way, stream);
   c.tiles = core::ceil_div(core::ceil_div(job.lout, p.stride), c.tile);  // 0 if y is empty

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "core/polyphase.hpp"
 #include "cpu/depthwise/contract.hpp"
@@ -124,10 +125,20 @@ HWY_NOINLINE void ChannelByTile(D d, const Job& job, const Unit<A>& unit, int64_
   InterleaveRows(d, tile, pitch, p.stride, 0, std::min(job.lout - o, p.stride * unit.count), y, 0);
 }
 
+// A row of x with zeros around it. Short rows are made of whole vectors: pitch has room for them.
 template <class T, class D, class A>
-Unit<A> PrepareX(D d, const Job& job, const T* x, int64_t t0, A* staged) {
+HWY_INLINE void StageX(D d, const T* row, int64_t step, int64_t l, int64_t first, int64_t count, A* out) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  if (count > 8 * lanes) return StageRow(d, row, step, l, first, count, out);
+  for (int64_t i = 0; i < count; i += lanes) hn::StoreU(hn::Zero(d), d, out + i);
+  const int64_t from = std::clamp<int64_t>(-first, 0, count),
+                to = std::clamp<int64_t>(l - first, from, count);
+  if (to > from) CopyShort(row + (first + from) * step, step, to - from, out + from);
+}
+
+template <class T, class D, class A, class Steps>
+HWY_INLINE Unit<A> PrepareX(D d, const Job& job, const T* x, const Steps& steps, int64_t t0, A* staged) {
   const core::Problem& p = job.problem;
-  const auto steps = p.x_steps();
   const int64_t count = std::min(job.config.tile, core::ceil_div(job.lout, p.stride) - t0);
   const int64_t first = t0 + job.residues.lowest;
   const int64_t reach = hwy::RoundUpTo(static_cast<std::size_t>(count), hn::Lanes(d)) + job.residues.highest;
@@ -137,7 +148,7 @@ Unit<A> PrepareX(D d, const Job& job, const T* x, int64_t t0, A* staged) {
   }
   const int64_t positions = reach - job.residues.lowest;
   for (int64_t ci = 0; ci < p.cin_per_group(); ++ci) {
-    StageRow(d, x + ci * steps[1], steps[2], p.l, first, positions, staged + ci * job.pitch);
+    StageX(d, x + ci * steps[1], steps[2], p.l, first, positions, staged + ci * job.pitch);
   }
   return {staged, job.pitch, nullptr, t0, count, false};
 }
@@ -186,19 +197,25 @@ bool RunTask(const Job& job, const plan::Operands& in, int64_t task, void* scrat
   const int64_t begin = task * job.config.units_per_task;
   const int64_t end = std::min(job.units(), begin + job.config.units_per_task);
   bool finite = true, group_finite = true;
-  int64_t loaded = -1;
+  const int64_t count = job.weights_per_group();
+  const A* w = weights;
+  int64_t loaded = -1, n = begin / (p.groups * tiles), group = begin / tiles % p.groups, at = begin % tiles;
   for (int64_t u = begin; u < end; ++u) {
-    const int64_t n = u / (p.groups * tiles), group = u / tiles % p.groups;
     if (group != loaded) {
-      WidenRow(d, static_cast<const T*>(in.weight) + group * job.weights_per_group(), 1,
-               job.weights_per_group(), weights);
-      group_finite = AllFinite(d, weights, job.weights_per_group());
+      const T* raw = static_cast<const T*>(in.weight) + group * count;
+      if (!std::is_same_v<T, A> || job.config.way == Way::residues) {  // the latter loads whole vectors
+        CopyShort(raw, 1, count, weights);
+        group_finite = AllFinite(d, weights, count);
+      } else if constexpr (std::is_same_v<T, A>) {
+        group_finite = AllFinite(d, raw, count);  // a load of what was just stored in pieces would wait
+        w = raw;
+      }
       finite = finite && group_finite;
       loaded = group;
     }
     const T* x = static_cast<const T*>(in.x) + n * steps[0] + group * cin * steps[1];
-    Unit<A> unit = PrepareX<T>(d, job, x, u % tiles * job.config.tile, staged);
-    unit.w = weights;
+    Unit<A> unit = PrepareX<T>(d, job, x, steps, at * job.config.tile, staged);
+    unit.w = w;
     // For a few vectors, the test would take longer than it saves.
     unit.numbers = HWY_NATIVE_FMA && group_finite && job.config.way != Way::rows_tile && unit.count >= 256 &&
                    FiniteX(d, job, unit);
@@ -213,6 +230,9 @@ bool RunTask(const Job& job, const plan::Operands& in, int64_t task, void* scrat
                   y + p.stride * unit.t0);
       }
     }
+    if (++at < tiles) continue;
+    at = 0;
+    if (++group == p.groups) group = 0, ++n;
   }
   if (job.config.stream) hwy::FlushStream();
   return finite;

@@ -11,12 +11,16 @@
 //         for each 3 vectors of a tile, for each part of 128 (n, i), for each row block
 //           C[8][3 vectors] += sum over (n, i) of X * Y
 //         a single chunk: dw = C, rounded; else totals += C, in float64
-//     totals to dw, or to the slab's partial sums, which are added in order afterwards
+//     the last chunk of the only slab: dw = totals + C, rounded; several slabs are added in order afterwards
 //
 // cpu.weight has its vectors along (n, i) instead: it copies nothing K times, but adds each element across
 // lanes. Here Y costs an instruction or two per element, which all rows of a task share: this pays from a few
 // dozen ci on. A part of a tile stays in L1 while the row blocks pass by: 8 x 3 accumulators take 11 loads
 // for 24 multiply-adds.
+//
+// Where many positions have a tap that misses dy, or taps lie apart, a channel's rows are copied first with
+// zeros around them ("padded row"): then vectors take several taps, or squares of four taps and four
+// positions, at every position alike.
 //
 // An element of a chunk is one chain of fused multiply-adds in the order of (n, i). Chunks, slabs and their
 // order depend on the problem alone. So the bits depend on neither threads nor tiles, and the error is that
@@ -40,8 +44,11 @@ inline constexpr int64_t kSlack = 16;  // a vector's overhang
 inline constexpr int64_t kBlocks = 4;  // row blocks that share a part of a tile in L1
 inline constexpr int64_t kPart = 128;  // of a chunk: 24 KiB of Y and 16 KiB of X
 
+inline constexpr int64_t kMostDepth = 512;  // of a chunk
+
 struct Config {
-  int64_t chunk = 0;  // of depth
+  int64_t chunk = 0;       // of depth
+  int64_t padded_row = 0;  // elements of a channel of dy in a chunk with zeros around it; 0: read in place
   int64_t chunks_per_slab = 1, slabs = 1;
   int64_t panel_columns = 0, task_rows = 0;  // multiples of kTile and kRows
   bool operator==(const Config&) const = default;

@@ -21,25 +21,34 @@ class OuterKernel final : public weight::SlabKernel<Job> {
   }
 };
 
-// Cycles of an element of Y: vectors take many taps at once, and one tap is taken for four channels.
-double copy_cycles(const core::Problem& p) {
-  if (p.k == 1 && p.stride == 1 && p.cout_per_group() % 4 == 0) return 0.3;
-  return p.k < 8 ? 0.62 : 0.5;
+// Cycles of an element of Y, and of each row of dy over its tap. Few taps side by side do not fill a vector;
+// of one tap, four rows are copied at once.
+struct CopyCycles {
+  double element, row;
+};
+CopyCycles copy_cycles(const core::Problem& p) {
+  const auto k = static_cast<double>(p.k);
+  if (p.k == 1 && p.stride == 1 && p.padding == 0 && p.cout_per_group() % 4 == 0) return {0.88, 6};
+  if (make_job(p, 1).config.padded_row > 0) return {p.dilation == 1 ? 0.45 + 1.4 / k : 0.94, 11};
+  return {(p.k < 8 ? 0.81 : 0.66) + 0.4 / k, 26};
 }
 
-// Cycles per (n, i) and (co, k) on 16 lanes of float32. Fitted to 110 random layers of up to 64 rows, with
-// both kernels timed alone on a Zen 5 core; cycles of copies to 263 drawn layers on a Xeon, where the choice
-// takes 1.013 times as long as the better kernel on average, and 1.019 with 0.62 for all.
+// Cycles per (n, i) and (co, k) on 16 lanes of float32, in the units of cycles_of_dots: fitted to 350 layers
+// on a Xeon with AVX-512, most of them drawn from short batches, dilated convolutions and few channels, with
+// both kernels timed in turns. The choice takes 1.007 times as long as the better kernel on average.
 double cycles(const core::Problem& p) {
-  const int64_t ci = p.cin_per_group(), all = p.cout_per_group() * p.k;
+  const int64_t ci = p.cin_per_group(), all = p.cout_per_group() * p.k,
+                depth = std::max<int64_t>(1, p.n * p.l);
   const auto columns = static_cast<double>(all), length = static_cast<double>(p.l);
   const auto rows = static_cast<double>(ci > 4 ? round_up(ci, kRows) : ci > 2 ? 4 : ci);
   const double whole = static_cast<double>(round_up<int64_t>(all, 16)) / columns;
-  const auto chunk = static_cast<double>(std::clamp<int64_t>(p.n * p.l, 1, 256));
-  return whole * (copy_cycles(p) + 0.04 * rows) + 1.75 * static_cast<double>(ci) / columns +
-         0.41 * rows / chunk +
-         71 / (static_cast<double>(p.k) * length);  // a row of dy for each channel, sample and tap
+  const auto chunk = static_cast<double>(depth <= kMostDepth ? depth : 256);
+  const CopyCycles copy = copy_cycles(p);
+  return whole * (copy.element + 0.0333 * rows) + 0.74 * static_cast<double>(ci) / columns +
+         0.56 * rows / chunk + copy.row / (static_cast<double>(p.k) * length) +
+         3.6 * static_cast<double>(ci) / (columns * length);  // rows of x
 }
+
 double cycles_of_dots(const core::Problem& p) {
   const int64_t ci = p.cin_per_group(), all = p.cout_per_group() * p.k;
   const auto columns = static_cast<double>(all), k = static_cast<double>(p.k),

@@ -13,7 +13,7 @@ namespace {
 using core::ceil_div;
 
 constexpr int64_t kChunk = 256;
-constexpr int64_t kSingleChunk = 512;          // up to here no totals
+constexpr int64_t kSingleChunk = kMostDepth;   // up to here no totals
 constexpr int64_t kPanelElements = 96 * 1024;  // Y: 384 KiB of float, half of a 1 MiB L2
 constexpr int64_t kMostPanelColumns = 32 * kTile;
 constexpr int64_t kTotalElements = 256 * 1024;    // 2 MiB of float64 per task
@@ -86,15 +86,35 @@ void choose_tasks(Job& job, int threads) {
   }
 }
 
+constexpr int64_t kMostPadded = 16 * 1024;  // elements of a padded row: 64 KiB of float
+
+// Padded rows pay where many positions have a tap that misses dy, and where taps lie apart: both would be
+// copied one by one.
+int64_t padded_row(const Job& job) {
+  const core::Problem& p = job.problem;
+  if (p.k == 1 || job.depth == 0) return 0;
+  const int64_t reach = p.dilation * (p.k - 1);
+  const int64_t first = ceil_div(p.padding, p.stride);
+  const int64_t inside =
+      std::clamp<int64_t>(core::floor_div(job.lout - 1 + p.padding - reach, p.stride) + 1 - first, 0, p.l);
+  const bool edges = (p.l - inside) * 8 > p.l, apart = p.dilation > 1 && p.stride == 1;
+  if (!edges && !apart) return 0;
+  const int64_t pieces = std::min(job.config.chunk, ceil_div(job.config.chunk, p.l) + 1);
+  const int64_t elements = p.stride * job.config.chunk + pieces * (reach + 1);
+  return elements <= kMostPadded ? round_up<int64_t>(elements + kSlack, 64) : 0;
+}
+
 }  // namespace
 
 std::size_t Job::panel_elements() const {
   const int64_t y = config.panel_columns * config.chunk + kSlack;
-  return static_cast<std::size_t>(round_up<int64_t>(y + kBlocks * kRows * (x_line() + kTile), 64));
+  return static_cast<std::size_t>(
+      round_up<int64_t>(y + kBlocks * kRows * (x_line() + kTile) + config.padded_row, 64));
 }
 
 std::size_t Job::total_elements() const {
-  return single() ? 0 : static_cast<std::size_t>(config.task_rows * config.panel_columns);
+  if (single() || config.slabs > 1) return 0;  // slabs have their totals in the workspace
+  return static_cast<std::size_t>(config.task_rows * config.panel_columns);
 }
 
 std::size_t Job::partial_elements() const {
@@ -107,6 +127,7 @@ Job make_job(const core::Problem& p, int threads) {
   job.columns = job.cout * p.k;
   const int64_t count = job.depth <= kSingleChunk ? 1 : ceil_div(job.depth, kChunk);
   job.config.chunk = std::max<int64_t>(1, ceil_div(job.depth, count));
+  job.config.padded_row = padded_row(job);
   choose_slabs(job);
   choose_tasks(job, threads);
   return job;

@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <type_traits>
 
 #include "core/polyphase.hpp"
+#include "cpu/common/round_up.hpp"
 #include "cpu/common/storage.hpp"
 #include "cpu/outer/contract.hpp"
-#include "cpu/weight/totals.hpp"
+#include "epilogue/rounding.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/outer/simd.cpp"
@@ -14,6 +16,7 @@
 #include "hwy/foreach_target.h"
 //
 #include "cpu/outer/microkernel-inl.hpp"
+#include "cpu/outer/y_padded-inl.hpp"
 #include "cpu/outer/y_panel-inl.hpp"
 #include "cpu/simd/tiles-inl.hpp"
 #include "hwy/cache_control.h"
@@ -30,10 +33,23 @@ struct Worker {
   const T* x;  // of the group, in sample 0
   T* dw;       // of the group
   A *y_panel, *x_panel, *sums;
-  double* totals;                // null: there is one chunk
+  double* totals;  // null: there is one chunk
+  int64_t totals_line;
   int64_t begin = 0, depth = 0;  // of the chunk
+  bool first = true;             // chunk of its slab
+  bool last = false;             // chunk of the only slab
   Range meet{};                  // positions where every (co, k) has a product
 };
+
+// Whether the values of a row that meet zeros of Y are finite.
+template <class T, class A>
+HWY_NOINLINE bool FiniteAtEnds(const Worker<T, A>& w, const A* x) {
+  for (int64_t at = 0; at < w.depth; ++at) {
+    const int64_t i = (w.begin + at) % w.job.problem.l;
+    if ((i < w.meet.begin || i >= w.meet.end) && !std::isfinite(x[at])) return false;
+  }
+  return true;
+}
 
 // Loads X of a row block; rows that do not exist are zeros. Returns whether all values that meet zeros of Y
 // are finite.
@@ -42,6 +58,7 @@ HWY_INLINE bool LoadRows(const Worker<T, A>& w, int64_t row, int64_t rows, A* pa
   const hn::ScalableTag<A> d;
   const core::Problem& p = w.job.problem;
   const auto steps = p.x_steps();
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   bool finite = true;
   for (int64_t r = 0; r < kRows; ++r) {
     A* to = panel + r * w.job.x_line();
@@ -52,14 +69,13 @@ HWY_INLINE bool LoadRows(const Worker<T, A>& w, int64_t row, int64_t rows, A* pa
     int64_t n = w.begin / p.l, i = w.begin % p.l;
     for (int64_t done = 0; done < w.depth; ++n, i = 0) {
       const int64_t run = std::min(w.depth - done, p.l - i);
-      const T* from = w.x + n * steps[0] + (row + r) * steps[1] + i * steps[2];
-      simd::HWY_NAMESPACE::WidenRow(d, from, steps[2], run, to + done);
-      const int64_t front = std::clamp<int64_t>(w.meet.begin - i, 0, run);
-      const int64_t back = std::clamp<int64_t>(w.meet.end - i, front, run);
-      finite = simd::HWY_NAMESPACE::AllFinite(d, to + done, front) && finite;
-      finite = simd::HWY_NAMESPACE::AllFinite(d, to + done + back, run - back) && finite;
+      simd::HWY_NAMESPACE::CopyShort(w.x + n * steps[0] + (row + r) * steps[1] + i * steps[2], steps[2], run,
+                                     to + done);
       done += run;
     }
+    hn::StoreU(hn::Zero(d), d, to + w.depth);  // into the slack: whole vectors are quicker than their rest
+    finite =
+        finite && (simd::HWY_NAMESPACE::AllFinite(d, to, round_up(w.depth, lanes)) || FiniteAtEnds(w, to));
   }
   return finite;
 }
@@ -99,25 +115,43 @@ HWY_NOINLINE A ExactSum(const Worker<T, A>& w, int64_t row, int64_t column) {
   return sum;
 }
 
-// totals += sums.
-HWY_INLINE void AddTotals(const double* sums, int64_t count, double* totals) {
-  for (int64_t i = 0; i < count; ++i) totals[i] += sums[i];
+// totals += sums, or the first ones: 0 + sums, which makes -0 a 0 as later sums do.
+HWY_INLINE void AddTotals(const double* sums, int64_t count, bool first, double* totals) {
+  for (int64_t i = 0; i < count; ++i) totals[i] = (first ? 0.0 : totals[i]) + sums[i];
 }
-HWY_INLINE void AddTotals(const float* sums, int64_t count, double* totals) {
+HWY_INLINE void AddTotals(const float* sums, int64_t count, bool first, double* totals) {
   const hn::ScalableTag<double> d;
   const hn::Rebind<float, decltype(d)> narrow;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;
   for (; i + lanes <= count; i += lanes) {
-    hn::StoreU(hn::Add(hn::LoadU(d, totals + i), hn::PromoteTo(d, hn::LoadU(narrow, sums + i))), d,
-               totals + i);
+    const auto before = first ? hn::Zero(d) : hn::LoadU(d, totals + i);
+    hn::StoreU(hn::Add(before, hn::PromoteTo(d, hn::LoadU(narrow, sums + i))), d, totals + i);
   }
-  for (; i < count; ++i) totals[i] += static_cast<double>(sums[i]);
+  for (; i < count; ++i) totals[i] = (first ? 0.0 : totals[i]) + static_cast<double>(sums[i]);
+}
+
+// out = totals + sums, rounded: the last chunk's totals are not kept.
+template <class A, class T>
+HWY_INLINE void StoreTotals(const A* sums, int64_t count, const double* totals, T* out) {
+  int64_t i = 0;
+  if constexpr (std::is_same_v<A, float> && std::is_same_v<T, float>) {
+    const hn::ScalableTag<double> d;
+    const hn::Rebind<float, decltype(d)> narrow;
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+    for (; i + lanes <= count; i += lanes) {
+      const auto all = hn::Add(hn::LoadU(d, totals + i), hn::PromoteTo(d, hn::LoadU(narrow, sums + i)));
+      simd::HWY_NAMESPACE::StoreAs(narrow, hn::DemoteTo(narrow, all), out + i);
+    }
+  }
+  for (; i < count; ++i) {
+    out[i] = epilogue::HostRounding<T>::round_double(totals[i] + static_cast<double>(sums[i]));
+  }
 }
 
 template <class T, class A>
 HWY_INLINE double* TotalsAt(const Worker<T, A>& w, int64_t row, int64_t column) {
-  return w.totals + (row - w.task.row_begin) * w.job.config.panel_columns + column;
+  return w.totals + (row - w.task.row_begin) * w.totals_line + column;
 }
 
 // Row blocks whose X is loaded.
@@ -163,11 +197,13 @@ HWY_INLINE void DoTile(const Worker<T, A>& w, const RowBlocks& blocks, int64_t c
   MultiplyTile(w, blocks, column, count, vectors);
   for (int64_t r = 0; r < blocks.rows; ++r) {
     const A* sums = w.sums + r * kTile;
-    if (w.totals != nullptr) {
-      AddTotals(sums, count, TotalsAt(w, blocks.row + r, column));
+    T* dw = w.dw + (blocks.row + r) * w.job.columns + w.task.column_begin + column;
+    if (w.totals != nullptr && w.last) {
+      StoreTotals(sums, count, TotalsAt(w, blocks.row + r, column), dw);
+    } else if (w.totals != nullptr) {
+      AddTotals(sums, count, w.first, TotalsAt(w, blocks.row + r, column));
     } else {
-      simd::HWY_NAMESPACE::NarrowRow(hn::ScalableTag<A>(), sums, count,
-                                     w.dw + (blocks.row + r) * w.job.columns + w.task.column_begin + column);
+      simd::HWY_NAMESPACE::NarrowRow(hn::ScalableTag<A>(), sums, count, dw);
     }
   }
 }
@@ -200,22 +236,6 @@ HWY_INLINE void DoChunk(const Worker<T, A>& w) {
   }
 }
 
-// Moves the task's totals to dw, or to its slab's part of the workspace.
-template <class T, class A>
-HWY_INLINE void Keep(const Worker<T, A>& w, void* output, double* partials) {
-  const Task& t = w.task;
-  const int64_t columns = t.column_end - t.column_begin;
-  for (int64_t row = t.row_begin; row < t.row_end; ++row) {
-    const double* totals = w.totals + (row - t.row_begin) * w.job.config.panel_columns;
-    const int64_t at = (t.group * w.job.cin + row) * w.job.columns + t.column_begin;
-    if (partials != nullptr) {
-      std::copy(totals, totals + columns, partials + t.slab * w.job.problem.weight_elements() + at);
-    } else {
-      weight::store_totals(w.job.problem.dtype, totals, columns, output, at);
-    }
-  }
-}
-
 template <class T>
 void Compute(const Job& job, const Task& task, const plan::Operands& in, void* panel, double* totals,
              double* partials) {
@@ -231,21 +251,25 @@ void Compute(const Job& job, const Task& task, const plan::Operands& in, void* p
                  y_panel,
                  x_panel,
                  x_panel + kBlocks * kRows * job.x_line(),
-                 job.single() ? nullptr : totals};
+                 job.single() ? nullptr : totals,
+                 job.config.panel_columns};
   w.meet = WhereAllMeet(job, task);
-  if (w.totals != nullptr) {
-    std::fill(totals, totals + (task.row_end - task.row_begin) * job.config.panel_columns, 0.0);
+  if (partials != nullptr) {  // a slab's totals lie in its part of the workspace
+    w.totals_line = job.columns;
+    w.totals = partials + task.slab * job.problem.weight_elements() +
+               (task.group * job.cin + task.row_begin) * job.columns + task.column_begin;
   }
   const int64_t slab = job.config.chunk * job.config.chunks_per_slab;
   const int64_t end = std::min(job.depth, (task.slab + 1) * slab);
   w.begin = task.slab * slab;
   do {  // once even without depth, to store zeros
     w.depth = std::min(end - w.begin, job.config.chunk);
-    LoadY(job, task, dy, w.begin, w.begin + w.depth, y_panel);
+    w.last = partials == nullptr && w.begin + w.depth == end;
+    LoadY(job, task, dy, w.begin, w.begin + w.depth, y_panel, w.sums + kBlocks * kRows * kTile);
     DoChunk(w);
     w.begin += w.depth;
+    w.first = false;
   } while (w.begin < end);
-  if (w.totals != nullptr) Keep(w, in.output, partials);
 }
 
 void Run(const Job& job, const Task& task, const plan::Operands& in, void* panel, double* totals,

@@ -10,6 +10,7 @@
 
 #include "core/polyphase.hpp"
 #include "cpu/outer/contract.hpp"
+#include "cpu/outer/y_padded-inl.hpp"
 #include "cpu/simd/convert-inl.hpp"
 #include "cpu/simd/targets.hpp"
 
@@ -144,9 +145,10 @@ HWY_INLINE void LoadPointwise(const Job& job, const Task& task, const T* dy, int
   }
 }
 
-// Y for the depth [begin, end). dy: of the group, in sample 0.
+// Y for the depth [begin, end). dy: of the group, in sample 0. padded: scratch for a padded row.
 template <class T, class A>
-HWY_INLINE void LoadY(const Job& job, const Task& task, const T* dy, int64_t begin, int64_t end, A* y) {
+HWY_INLINE void LoadY(const Job& job, const Task& task, const T* dy, int64_t begin, int64_t end, A* y,
+                      A* padded) {
   const core::Problem& p = job.problem;
   const auto steps = p.y_steps();
   const int64_t depth = end - begin, columns = task.column_end - task.column_begin;
@@ -158,6 +160,7 @@ HWY_INLINE void LoadY(const Job& job, const Task& task, const T* dy, int64_t beg
   if (p.k == 1 && p.padding == 0 && p.stride == 1 && steps[2] == 1 && columns % 4 == 0) {
     return LoadPointwise(job, task, dy, begin, end, y);
   }
+  if (job.config.padded_row > 0) return LoadPadded(job, task, dy, begin, end, y, padded);
   for (int64_t column = 0; column < columns;) {
     const int64_t at = task.column_begin + column, co = at / p.k, k = at % p.k, place = column % kTile;
     const int64_t count = std::min({p.k - k, kTile - place, columns - column});

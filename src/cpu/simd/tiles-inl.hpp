@@ -28,6 +28,24 @@ HWY_INLINE void WidenRow(D d, const T* x, int64_t step, int64_t count, A* HWY_RE
   for (; i < count; ++i) out[i] = widen(x[i * step]);
 }
 
+// to[i] = from[i], by vectors of `kLanes`, the last two of which overlap. count: kLanes or more.
+template <int kLanes, class T, class A>
+HWY_INLINE void CopyOverlapped(const T* from, int64_t count, A* to) {
+  const hn::CappedTag<A, kLanes> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), last = count - lanes;
+  for (int64_t i = 0; i < last; i += lanes) hn::StoreU(LoadAs(d, from + i), d, to + i);
+  hn::StoreU(LoadAs(d, from + last), d, to + last);
+}
+
+// to[i] = from[i*step], widened: for short runs, whose rest would take longer than their vectors.
+template <class T, class A>
+HWY_INLINE void CopyShort(const T* from, int64_t step, int64_t count, A* to) {
+  if (step == 1 && count >= 16) return CopyOverlapped<16>(from, count, to);
+  if (step == 1 && count >= 8) return CopyOverlapped<8>(from, count, to);
+  if (step == 1 && count >= 4) return CopyOverlapped<4>(from, count, to);
+  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<A>(widen(from[i * step]));
+}
+
 // out[i] = x at position first + i of a row of l positions; zero outside the row.
 template <class D, class T, class A = hn::TFromD<D>>
 HWY_INLINE void StageRow(D d, const T* row, int64_t step, int64_t l, int64_t first, int64_t count,

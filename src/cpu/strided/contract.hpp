@@ -14,6 +14,14 @@
 //         C[8][tile] += A[8 ci x depth block] * panel           dense's microkernel
 //     round C, store rows of dx
 //
+// With one tap and no padding, the panel holds a strip of a task's columns, and all row blocks of a strip are
+// done before the next one:
+//
+//   for each strip, for each row block, for each tile
+//     dx[8][tile] = bias + A[8 ci x depth block] * panel     in registers
+//
+// The first row block fills the panel while it multiplies; each tile prefetches some lines of the next strip.
+//
 // Every output is one chain of fused multiply-adds that begins with its bias, in the order (tap block, co,
 // tap). The order does not depend on threads, N or tile sizes.
 //
@@ -44,6 +52,7 @@ using dense::kRows;
 
 struct Config {
   int64_t panel_columns = 0;  // of a task
+  int64_t strip = 0;          // of a tiled panel: columns of a task that the panel holds at a time
   int64_t co_block = 1;
   int64_t blocks = 0;  // of 8 rows, of a group
   int64_t blocks_per_task = 1;

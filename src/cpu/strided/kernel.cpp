@@ -54,7 +54,9 @@ class StridedKernel final : public plan::Kernel {
   // one: 883 -> 441 K3 s2 L 8939 takes 57 ms then, and 60 packed by tasks; 196 -> 392 K37 s6 with three
   // panels 14.6 and 14.2.
   bool reads_raw() const override {
-    return core::ceil_div(job_.split.columns, job_.config.panel_columns) < kManyPanels;
+    const Config& c = job_.config;
+    const int64_t columns = job_.split.tiled ? c.strip : c.panel_columns;
+    return core::ceil_div(job_.split.columns, columns) < kManyPanels;
   }
   core::Status run_raw(const plan::Operands& operands, const plan::RunContext& context) const override {
     std::atomic<bool> special = false;

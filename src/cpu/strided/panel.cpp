@@ -45,6 +45,7 @@ SplitPanel split_panel(const core::Problem& p, int64_t rows) {
   const int64_t gap = p.n > 1 ? halo : 0;  // unused columns between samples
   const bool far = halo > 2 * kPanelElements / phases - kMinColumns;
   s.expanded = p.k > kMaxTapBlock || far || gap > 8 * p.l || gap * rows > 8 * p.l;
+  s.tiled = p.k == 1 && p.padding == 0;
   s.tap_block = std::min(p.k, kMaxTapBlock);
   s.adjacent = p.dilation == 1 && s.place_step == 1;
   s.lines = s.expanded ? s.tap_block : phases;

@@ -8,6 +8,8 @@
 //   shared    [co][phase][columns + halo]   a tap is a shifted load of its phase's line
 //   expanded  [co][tap][columns]            if shifts are too wide for lines, or if the gaps between
 //                                           samples cost more columns than shared lines save loads
+//   tiled     [tile][co][48 columns]        if there is one tap and no padding: a tile reads few pages, in
+//                                           order
 //   columns   (n, i): samples one after the other, `period` columns each; those beyond l are unused
 #pragma once
 
@@ -39,6 +41,7 @@ struct SplitPanel {
   int64_t tap_block = 1;                     // taps of a depth block
   bool adjacent = false;                     // each line begins one element of dy after the one before
   bool expanded = false;
+  bool tiled = false;
   int64_t lines = 1;             // of one channel: phases, or the taps of a block
   int64_t halo = 0;              // columns of a line beyond those of the panel
   int64_t period = 0;            // columns from one sample to the next

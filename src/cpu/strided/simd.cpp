@@ -16,59 +16,15 @@
 #include "cpu/strided/phases-inl.hpp"
 #include "cpu/strided/rows-inl.hpp"
 #include "cpu/strided/store-inl.hpp"
+#include "cpu/strided/strips-inl.hpp"
+#include "cpu/strided/worker-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::strided {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using dense::HWY_NAMESPACE::PackedRows;
-using dense::HWY_NAMESPACE::RawRows;
-
 inline constexpr int64_t kMostFetched = 1 << 17;  // bytes of the next row block: it must leave room in L2
-
-struct Depth {
-  int64_t co_begin, co_end, tap_begin, tap_end;
-  int64_t channels() const { return co_end - co_begin; }
-  int64_t taps() const { return tap_end - tap_begin; }
-};
-
-// What the tiles of a task share.
-template <class T, class A>
-struct Worker {
-  const Job& job;
-  const Task& task;
-  const A* packed;   // of the group, or null
-  const T* raw;      // likewise
-  const void* bias;  // null: none
-  T* dx;
-  A *panel, *sums, *rows;  // rows: raw weights of a row block, packed
-  int64_t sums_line;       // a tile's if there is one depth block, else the panel's
-  Inside inside;
-};
-
-// Raw weights of a row block in a depth block, from its first channel and tap 0 on. Rows that do not exist
-// repeat the last one that does; their sums are dropped.
-template <class T>
-struct BlockRows {
-  const T* at[kRows];
-};
-template <class T, class A>
-HWY_INLINE BlockRows<T> RowsOf(const Worker<T, A>& w, const Depth& depth, int64_t block) {
-  const int64_t k = w.job.problem.k, row = w.job.cout * k, last = w.job.cin - block * kRows - 1;
-  const T* first = w.raw + block * kRows * row + depth.co_begin * k;
-  BlockRows<T> out;
-  for (int64_t r = 0; r < kRows; ++r) out.at[r] = first + std::min(r, last) * row;
-  return out;
-}
-
-template <class T, class A>
-HWY_INLINE const A* PackedOf(const Worker<T, A>& w, const Depth& depth, int64_t block) {
-  const Job& job = w.job;
-  return w.packed +
-         (block * job.cout * job.problem.k + depth.tap_begin * job.cout + depth.co_begin * depth.taps()) *
-             kRows;
-}
 
 // The share of the next row block's weights that tile `index` of `count` prefetches, so that the first tile
 // of that block does not wait for each of its streams.
@@ -176,6 +132,10 @@ template <class T, class A>
 HWY_INLINE bool DoDepth(const Worker<T, A>& w, const Depth& depth, const T* dy, bool last) {
   const SplitPanel& s = w.job.split;
   const T* group = dy + w.task.group * w.job.cout * s.channel_step;
+  if (s.tiled) {
+    DoStrips(w, depth, group + depth.co_begin * s.channel_step, last);
+    return false;
+  }
   for (int64_t co = depth.co_begin; co < depth.co_end; ++co) {
     LoadChannel(s, w.task.column_begin, w.task.column_end, depth.tap_begin, depth.tap_end,
                 group + co * s.channel_step, w.panel + (co - depth.co_begin) * s.channel());
@@ -187,7 +147,7 @@ HWY_INLINE bool DoDepth(const Worker<T, A>& w, const Depth& depth, const T* dy, 
   const int64_t from = more ? depth.co_end : 0, channels = std::min(w.job.cout - from, w.job.config.co_block);
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<A>()));
   const int64_t tiles = core::ceil_div(w.task.column_end - w.task.column_begin, 3 * lanes);
-  PanelAhead ahead(s, group + from * s.channel_step, channels, begin, end,
+  PanelAhead ahead(LinesOf(s, group + from * s.channel_step, channels, begin, end),
                    tiles * (w.task.block_end - w.task.block_begin));
   bool nan = false;
   for (int64_t block = w.task.block_begin; block < w.task.block_end; ++block) {

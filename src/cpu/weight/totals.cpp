@@ -19,11 +19,13 @@ void add_slabs(core::DType dtype, const double* partials, int64_t slabs, int64_t
                const core::Executor& executor) {
   constexpr int64_t kBlock = 512;
   executor.run(core::ceil_div(count, kBlock), [&](int64_t block, int32_t) {
-    for (int64_t i = block * kBlock; i < std::min(count, (block + 1) * kBlock); ++i) {
-      double sum = 0;
-      for (int64_t slab = 0; slab < slabs; ++slab) sum += partials[slab * count + i];
-      epilogue::store_double(dtype, output, i, sum);
+    const int64_t first = block * kBlock, size = std::min(kBlock, count - first);
+    double sums[kBlock] = {};
+    for (int64_t slab = 0; slab < slabs; ++slab) {
+      const double* from = partials + slab * count + first;
+      for (int64_t i = 0; i < size; ++i) sums[i] += from[i];
     }
+    store_totals(dtype, sums, size, output, first);
   });
 }
 
