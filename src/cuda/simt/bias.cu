@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include "cuda/device/epilogue.cuh"
 #include "cuda/host/by_dtype.cuh"
 #include "cuda/simt/bias.hpp"
@@ -5,64 +7,97 @@
 namespace tconv::cuda::simt {
 namespace {
 
-// A thread's elements of long rows, piece by piece.
+// 16 bytes of elements.
 template <class T>
+struct alignas(16) Line {
+  T v[kBiasLine<T>];
+};
+template <class T>
+__device__ inline Line<T> load_line(const T* from) {
+  const uint4 words = __ldg(reinterpret_cast<const uint4*>(from));
+  Line<T> line;
+  memcpy(&line, &words, sizeof line);
+  return line;
+}
+
+// A thread's elements of long rows, piece by piece: kEach neighbours of each line of kEach, or single ones.
+template <class T, int kEach, bool kWhole>
 struct RowPieces {
   static constexpr int kTurn = kBiasThreads * kBiasSums;
   const BiasParams& p;
-  const T* y;
-  int64_t n, begin, step;
+  int64_t row, begin;  // elements before the row, and before the piece in it
 
-  __device__ RowPieces(const BiasParams& params, const T* channel, int64_t turn)
-      : p(params), y(channel), n(turn / params.row_turns), step(kBiasThreads * params.y_step[2]) {
+  __device__ RowPieces(const BiasParams& params, int64_t co, int64_t turn) : p(params) {
+    const int64_t n = turn / p.row_turns;
+    row = n * p.y_step[0] + co * p.y_step[1];
     begin = (turn - n * p.row_turns) * kTurn;
   }
-  // Zeros behind the row's end.
+
+  // Zeros outside of the row.
   __device__ void load(T (&v)[kBiasSums]) {
-    const int64_t o = begin + threadIdx.x, left = p.lout - o;
-    const T* at = y + n * p.y_step[0] + o * p.y_step[2];
+    // Lines begin on 16 bytes if the tensor does; the first one of a row may begin before the row.
+    const int64_t piece = begin - (kEach > 1 ? static_cast<int>(row) & kEach - 1 : 0);
+    const int64_t step = kEach > 1 ? 1 : p.y_step[2], o = piece + threadIdx.x * kEach;
+    const T* const at = static_cast<const T*>(p.y) + row + o * step;
+    const bool inside = piece >= 0 && piece + kTurn <= p.lout;
 #pragma unroll
-    for (int s = 0; s < kBiasSums; ++s) v[s] = s * kBiasThreads < left ? __ldg(at + s * step) : T(0.0f);
+    for (int s = 0; s < kBiasSums / kEach; ++s) {
+      constexpr int kNext = kBiasThreads * kEach;
+      const int64_t from = o + s * kNext;
+      if (kWhole && (inside || (from >= 0 && from + kEach <= p.lout))) {
+        const Line<T> line = load_line(at + s * kNext);
+#pragma unroll
+        for (int i = 0; i < kEach; ++i) v[s * kEach + i] = line.v[i];
+      } else {
+#pragma unroll
+        for (int i = 0; i < kEach; ++i) {
+          const bool there = inside || (from + i >= 0 && from + i < p.lout);
+          v[s * kEach + i] = there ? __ldg(at + (s * kNext + i) * step) : T(0.0f);
+        }
+      }
+    }
     begin += kTurn;
-    if (begin >= p.lout) {
+    if (begin >= p.row_turns * kTurn) {
       begin = 0;
-      ++n;
+      row += p.y_step[0];
     }
   }
 };
 
 // Turns of kBiasThreads * kBiasSums elements. Long rows are cut into pieces, which end with the row; short
-// rows are taken as they come.
-template <class T, bool kLongRows>
+// rows (kEach 0) are taken as they come.
+template <class T, int kEach, bool kWhole>
 __global__ void __launch_bounds__(kBiasThreads) bias_kernel(const __grid_constant__ BiasParams p) {
   using Sum = Accumulator<T>;
   __shared__ Sum of_warps[kBiasThreads / 32];
   constexpr int kTurn = kBiasThreads * kBiasSums;
   const int64_t split = blockIdx.x / p.cout, co = blockIdx.x - split * p.cout;
-  const T* y = static_cast<const T*>(p.y) + co * p.y_step[1];
   const int64_t first = split * p.split_turns, end = min(p.turns, first + p.split_turns);
   Sum sums[kBiasSums] = {};
-  if constexpr (kLongRows) {
-    RowPieces<T> pieces(p, y, first);
-    // Two pieces are on their way at once: with one, a row of 16-bit types arrives at 75% of the copy rate.
+  if constexpr (kEach > 0) {
+    RowPieces<T, kEach, kWhole> pieces(p, co, first);
+    // Two pieces are on their way at once: with one, 16-bit types arrive at 75% of the copy rate. With four,
+    // or two of f64 by elements, registers leave room for fewer blocks.
+    constexpr int kAhead = sizeof(T) == 8 && !kWhole ? 1 : 2;
     int64_t turn = first;
-    for (; turn + 2 <= end; turn += 2) {
-      T v[2][kBiasSums];
-      pieces.load(v[0]);
-      pieces.load(v[1]);
+    for (; turn + kAhead <= end; turn += kAhead) {
+      T v[kAhead][kBiasSums];
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
+      for (int i = 0; i < kAhead; ++i) pieces.load(v[i]);
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) {
 #pragma unroll
         for (int s = 0; s < kBiasSums; ++s) sums[s] += widen(v[i][s]);
       }
     }
-    if (turn < end) {
+    for (; turn < end; ++turn) {
       T v[kBiasSums];
       pieces.load(v);
 #pragma unroll
       for (int s = 0; s < kBiasSums; ++s) sums[s] += widen(v[s]);
     }
   } else {
+    const T* y = static_cast<const T*>(p.y) + co * p.y_step[1];
     int64_t e = first * kTurn + threadIdx.x, n = e / p.lout, o = e - n * p.lout;
     const int64_t n_step = kBiasThreads / p.lout, o_step = kBiasThreads % p.lout;
     for (int64_t turn = first; turn < end; ++turn) {
@@ -101,10 +136,12 @@ __global__ void __launch_bounds__(kBiasThreads) bias_kernel(const __grid_constan
 
 }  // namespace
 
-BiasFunction bias_function(core::DType dtype, bool long_rows) {
+BiasFunction bias_function(core::DType dtype, BiasRows rows, bool whole) {
   return by_dtype(dtype, [&](auto type) -> BiasFunction {
     using T = decltype(type);
-    return long_rows ? bias_kernel<T, true> : bias_kernel<T, false>;
+    if (rows == BiasRows::any) return bias_kernel<T, 0, false>;
+    if (rows == BiasRows::elements) return bias_kernel<T, 1, false>;
+    return whole ? bias_kernel<T, kBiasLine<T>, true> : bias_kernel<T, kBiasLine<T>, false>;
   });
 }
 

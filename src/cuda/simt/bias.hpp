@@ -4,8 +4,9 @@
 //     for turn of kBiasThreads * kBiasSums elements:  each thread's kBiasSums sums += dy[n,co,o]
 //     a tree over the block's sums; the splits are added in order by a second kernel (ordered_sum.cuh)
 //
-// Elements are read one by one, so that the order of a sum does not depend on the alignment of rows, and a
-// row may begin anywhere at no cost.
+// Long rows without gaps are read by lines of 16 bytes, which begin on 16 bytes if the tensor does, and whose
+// elements go to as many sums of a thread. The order of a sum depends on the problem alone: where the tensor
+// begins elsewhere, elements are read one by one in the same order.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,12 @@ namespace simt {
 
 inline constexpr int kBiasThreads = 256, kBiasSums = 8;
 
+template <class T>
+inline constexpr int kBiasLine = 16 / sizeof(T);  // elements of a line
+// Rows that are read by lines, by single elements (long ones with gaps), or as all elements come (short
+// ones).
+enum class BiasRows { lines, elements, any };
+
 struct BiasParams {
   const void* y;
   void* output;
@@ -31,7 +38,8 @@ struct BiasParams {
 };
 
 using BiasFunction = void (*)(BiasParams);
-BiasFunction bias_function(core::DType dtype, bool long_rows);
+// whole: lines begin on 16 bytes.
+BiasFunction bias_function(core::DType dtype, BiasRows rows, bool whole);
 
 }  // namespace simt
 }  // namespace tconv::cuda
