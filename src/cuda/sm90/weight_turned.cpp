@@ -114,17 +114,7 @@ std::unique_ptr<const plan::Kernel> sm90_weight_turned_kernel(const Problem& pro
 }
 
 std::string describe(const Sm90WeightTurnedPlan& plan) {
-  using std::to_string;
-  const Sm90WeightTurnedParams& k = plan.params;
-  std::string out =
-      std::string(plan.mode == Arithmetic::ieee ? "ieee by six products of bf16" : name_of(plan.mode)) +
-      ", tile " + to_string(plan.shape().rows()) + "x" + to_string(plan.shape().columns) + " of (" +
-      to_string(k.cin_group) + " ci, " + to_string(k.x_planes) + " shifts) at " + to_string(k.taps) +
-      " shifts x (" + to_string(k.cout_group) + " co, " + to_string(k.y_planes) + " phases), " +
-      to_string(k.tiles) + " tiles, " + to_string(k.stages) + " stages of " + to_string(k.stage_positions) +
-      " positions";
-  if (k.splits > 1) out += ", split " + to_string(k.splits) + " ways and summed in order";
-  return out;
+  return describe_units(plan.params, plan.shape(), plan.mode);
 }
 
 const plan::KernelEntry kSm90WeightTurned = {

@@ -149,13 +149,7 @@ void set_cost(Sm90WeightTurnedPlan& plan, const Problem& p, const core::DeviceIn
 }
 
 void set_splits(Sm90WeightTurnedPlan& plan, const Problem& p, const core::DeviceInfo& device) {
-  Sm90WeightTurnedParams& k = plan.params;
-  k.splits = std::clamp(plan.config.splits, 1, std::max(1, k.stages));
-  plan.config.splits = k.splits;
-  plan.blocks = int64_t{k.tiles} * k.splits;
-  k.direct = k.splits == 1;
-  const bool one_chain = plan.mode == Arithmetic::ieee || k.stages <= k.chain;
-  plan.part_bytes = k.direct && one_chain ? 0 : plan.blocks * plan.shape().rows() * plan.shape().columns * 4;
+  set_unit_splits(plan);
   set_cost(plan, p, device);
 }
 

@@ -136,6 +136,19 @@ Support weight_units_support(const Problem& p) {
   return rows_support(p, "dy", y, p.lout(), p.cout_per_group());
 }
 
+std::string describe_units(const Sm90WeightUnitsParams& k, const Sm90WeightBlockedShape& shape,
+                           Arithmetic mode) {
+  using std::to_string;
+  std::string out = std::string(mode == Arithmetic::ieee ? "ieee by six products of bf16" : name_of(mode)) +
+                    ", tile " + to_string(shape.rows()) + "x" + to_string(shape.columns) + " of (" +
+                    to_string(k.cin_group) + " ci, " + to_string(k.x_planes) + " shifts) at " +
+                    to_string(k.taps) + " shifts x (" + to_string(k.cout_group) + " co, " +
+                    to_string(k.y_planes) + " phases), " + to_string(k.tiles) + " tiles, " +
+                    to_string(k.stages) + " stages of " + to_string(k.stage_positions) + " positions";
+  if (k.splits > 1) out += ", split " + to_string(k.splits) + " ways and summed in order";
+  return out;
+}
+
 core::Status set_unit_maps(Sm90WeightUnitRows& rows, const Problem& p, const void* from,
                            const int64_t (&steps)[3], int64_t length, int64_t channels, int box_rows,
                            bool rounded) {

@@ -2,6 +2,9 @@
 // functions, but for the tensor maps.
 #pragma once
 
+#include <algorithm>
+#include <string>
+
 #include "core/problem.hpp"
 #include "core/status.hpp"
 #include "cuda/sm90/weight_units.hpp"
@@ -19,6 +22,21 @@ bool set_unit_sizes(Sm90WeightUnitsParams& k, const core::Problem& problem, int 
 // rows free. False: too many, or shifts_in_rows changes nothing.
 bool set_unit_tiles(Sm90WeightUnitsParams& k, Sm90WeightUnitRows& x, Sm90WeightUnitRows& y,
                     const core::Problem& problem, const Sm90WeightBlockedShape& shape, bool shifts_in_rows);
+
+// The parts of a plan that depend on its number of splits, but for its cost.
+template <class Plan>
+void set_unit_splits(Plan& plan) {
+  auto& k = plan.params;
+  k.splits = std::clamp(plan.config.splits, 1, std::max(1, k.stages));
+  plan.config.splits = k.splits;
+  plan.blocks = int64_t{k.tiles} * k.splits;
+  k.direct = k.splits == 1;
+  const bool one_chain = plan.mode == Arithmetic::ieee || k.stages <= k.chain;
+  plan.part_bytes = k.direct && one_chain ? 0 : plan.blocks * plan.shape().rows() * plan.shape().columns * 4;
+}
+
+std::string describe_units(const Sm90WeightUnitsParams& k, const Sm90WeightBlockedShape& shape,
+                           Arithmetic mode);
 
 // One map for each class of rows, from the 16 bytes on in which the class's first row begins. A copy brings
 // box_rows rows. rounded: to tf32.
