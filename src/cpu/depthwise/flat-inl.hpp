@@ -152,7 +152,7 @@ HWY_NOINLINE void FlatBlock(D d, const Flat& flat, const A* w, const A* x, int64
 #pragma GCC unroll 8
     for (int s = 0; s < N; ++s) acc[s] = start;
     const A* wj = w + e;
-    const int32_t* place = flat.x.at.data() + e;
+    const int32_t* place = flat.x.at() + e;
     for (int64_t j = 0; j < flat.taps; ++j, wj += flat.outputs, place += flat.outputs) {
       const Picker<kWindow, D> picker(d, place, kWindow ? flat.x.base.data() + (j * vectors + v) : nullptr);
       const auto weight = hn::LoadU(d, wj);
@@ -174,13 +174,15 @@ HWY_NOINLINE void FlatBlock(D d, const Flat& flat, const A* w, const A* x, int64
   }
 }
 
+// A block's raw weights and biases in the order of outputs. Picking them where they are used instead made a
+// single sample 0.87 to 1.2 times as fast, which is not worth a second path.
 template <bool kWindow, class D, class A>
 HWY_NOINLINE void FlatOrder(D d, const Places& places, const A* raw, A* w) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const int32_t* base = kWindow ? places.base.data() : nullptr;
-  const int64_t size = static_cast<int64_t>(places.at.size());
+  const int64_t size = places.size();
   for (int64_t e = 0; e < size; e += lanes) {
-    const Picker<kWindow, D> picker(d, places.at.data() + e, base);
+    const Picker<kWindow, D> picker(d, places.at() + e, base);
     hn::StoreU(picker.Pick(d, raw), d, w + e);
     if (kWindow) ++base;
   }

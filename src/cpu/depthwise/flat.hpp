@@ -17,11 +17,17 @@ constexpr int64_t kFlatOverrun = 32;  // elements that a vector may load beyond 
 // Where the operands of a block's outputs lie: of output e and its j-th product at [j*outputs + e], -1 if
 // there is no such product.
 struct Places {
-  std::vector<int32_t> at;
+  struct alignas(64) Line {  // a vector that spans two cache lines takes two loads
+    int32_t at[16];
+  };
+  std::vector<Line> lines;
   // Of vector v of outputs its lowest place, at [j*outputs/lanes + v]. All its places lie less than 2*lanes
   // further. Empty if in some vector they do not.
   std::vector<int32_t> base;
-  std::size_t bytes() const { return (at.capacity() + base.capacity()) * sizeof(int32_t); }
+  std::size_t bytes() const { return lines.capacity() * sizeof(Line) + base.capacity() * sizeof(int32_t); }
+  const int32_t* at() const { return reinterpret_cast<const int32_t*>(lines.data()); }
+  int32_t* at() { return reinterpret_cast<int32_t*>(lines.data()); }
+  int64_t size() const { return static_cast<int64_t>(lines.size()) * 16; }
 };
 
 struct Flat {
