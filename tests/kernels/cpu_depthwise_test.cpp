@@ -38,7 +38,8 @@ TEST(CpuDepthwise, ShortRows) {
        "n4 ci17 co34 l5 k4 s2 p1 g17 bias", "n7 ci36 co18 l6 k5 p2 g18", "n3 ci9 co9 l3 k2 s5 op3 g9 bias",
        "n2 ci20 co20 l40 k3 p20 g20", "n2 ci48 co48 l10 k7 d3 p12 g48 bias",
        "n5 ci18 co18 l7 k3 s2 p1 g18 xs126,1,18", "n5 ci18 co18 l7 k3 s2 p1 g18 xs150,7,1 bias",
-       "n4 ci20 co20 l8 k9 p4 g20 xs0,8,1", "n70 ci19 co19 l2 k4 s2 p1 g19 bias", "n0 ci16 co16 l2 k3 g16"});
+       "n4 ci20 co20 l8 k9 p4 g20 xs0,8,1", "n5 ci20 co20 l16 k31 g20 bias",
+       "n70 ci19 co19 l2 k4 s2 p1 g19 bias", "n0 ci16 co16 l2 k3 g16"});
 }
 
 struct Outcome {
