@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include "cpu_family.hpp"
 
 namespace tconv::tests {
@@ -25,6 +27,71 @@ TEST(CpuDepthwise, ShortSamplesOfManyTaps) {
                         "n9 ci6 co12 g6 l1 k20 s3 p7 op1", "n4 ci4 co4 g4 l3 k50 s2 p20 bias",
                         "n2 ci3 co3 g3 l2 k9 d27 p108"});
   judge_infinite_weights(kKernel, "n2 ci3 co3 g3 l4 k31 p15 f32");
+}
+
+// Rows one after another: cut blocks of 16 groups, batches that samples by fours do not fill, multipliers,
+// outputs without a product, rows whose x spread too far for two vectors, x that is not contiguous.
+TEST(CpuDepthwise, ShortRows) {
+  judge_lines(
+      kKernel,
+      {"n5 ci33 co33 l4 k3 p1 g33 bias", "n9 ci16 co16 l1 k3 p1 g16", "n6 ci40 co40 l1 k1 g40 bias",
+       "n4 ci17 co34 l5 k4 s2 p1 g17 bias", "n7 ci36 co18 l6 k5 p2 g18", "n3 ci9 co9 l3 k2 s5 op3 g9 bias",
+       "n2 ci20 co20 l40 k3 p20 g20", "n2 ci48 co48 l10 k7 d3 p12 g48 bias",
+       "n5 ci18 co18 l7 k3 s2 p1 g18 xs126,1,18", "n5 ci18 co18 l7 k3 s2 p1 g18 xs150,7,1 bias",
+       "n4 ci20 co20 l8 k9 p4 g20 xs0,8,1", "n5 ci20 co20 l16 k31 g20 bias",
+       "n70 ci19 co19 l2 k4 s2 p1 g19 bias", "n0 ci16 co16 l2 k3 g16"});
+}
+
+struct Outcome {
+  std::string description;
+  std::vector<float> y;
+};
+
+// Samples [first, first + p.n) of x; planned on one SIMD target, run on another.
+Outcome run_samples(core::Problem p, const std::vector<float>& x, const std::vector<float>& w, int64_t first,
+                    int threads, const std::string& planned_on, const std::string& simd) {
+  plan::PlanOptions options;
+  options.force_kernel = kKernel;
+  options.threads = threads;
+  EXPECT_TRUE(cpu::simd::choose_target(planned_on).ok());
+  const auto plan = std::move(plan::make_plan(p, cpu::host_device(), options).value());
+  const SimdTarget only(simd);
+  std::vector<std::byte> memory(plan.workspace_bytes(false) + 256);
+  std::byte* workspace = memory.data() + (256 - reinterpret_cast<std::uintptr_t>(memory.data()) % 256);
+  Outcome run{plan.kernel->describe(), std::vector<float>(static_cast<std::size_t>(p.y_elements()), -1e30f)};
+  const plan::Operands operands{x.data() + first * p.cin * p.l, w.data(), w.data(), nullptr, run.y.data()};
+  const plan::RunContext context{workspace, cpu::pool_executor(threads), nullptr};
+  EXPECT_TRUE(plan::run(plan, operands, false, context, memory.size() - 256).ok());
+  return run;
+}
+
+// Four samples at once, one, in place and copied; windows of x and gathered x.
+TEST(CpuDepthwise, ShortRowsHaveTheSameBitsInAnyBatch) {
+  for (const char* line : {"n11 ci70 co70 l4 k3 p1 g70 bias f32", "n6 ci40 co40 l1 k9 p4 g40 f32",
+                           "n9 ci34 co34 l6 k4 s2 p1 g34 bias f32"}) {
+    const core::Problem all = problem_of(line);
+    core::Problem one = all;
+    one.n = 1;
+    std::vector<float> x(static_cast<std::size_t>(all.x_elements())),
+        w(static_cast<std::size_t>(all.weight_elements()));
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7919 % 1009) / 997.0f - 0.4f;
+    for (std::size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(i * 7919 % 811) / 997.0f - 0.4f;
+    const std::size_t size = static_cast<std::size_t>(one.y_elements()) * sizeof(float);
+    for (const std::string& simd : SimdTarget::all()) {
+      const Outcome batch = run_samples(all, x, w, 0, 1, simd, simd);
+      EXPECT_NE(batch.description.find("rows one after another"), std::string::npos) << line << ", " << simd;
+      EXPECT_EQ(batch.y, run_samples(all, x, w, 0, 5, simd, simd).y) << line << ", " << simd;
+      for (const std::string& other : SimdTarget::all()) {
+        EXPECT_EQ(batch.y, run_samples(all, x, w, 0, 1, other, simd).y)
+            << line << ", " << other << ", " << simd;
+      }
+      for (int64_t n = 0; n < all.n; ++n) {
+        const Outcome alone = run_samples(one, x, w, n, 1, simd, simd);
+        EXPECT_EQ(std::memcmp(alone.y.data(), batch.y.data() + n * one.y_elements(), size), 0)
+            << line << ", " << simd << ", sample " << n;
+      }
+    }
+  }
 }
 
 TEST(CpuDepthwise, Random) {

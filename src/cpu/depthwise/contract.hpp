@@ -13,6 +13,18 @@
 //       longer strides, dilation 1: for t, `lanes` residues at a time, contiguous in w and y
 //       else: a tile of rows f in scratch, interleaved from there
 //
+// Short rows (flat.cpp says which) cost more around their products than in them: staging, partial stores and
+// branches took 25 to 60 ns a row. They lie one after another in x and y, and vectors run across their ends:
+//
+//   for each unit (blocks of 16 groups, samples), units spread over threads:
+//     w -> [block][j][e], bias -> [block][e]               e: outputs of a block, (group, co, o); j: products
+//     for 4 samples, for block, for e, `lanes` at a time:
+//       acc[4] = bias[e]
+//       for j: acc[4] += w[j][e] * x[4][place[j][e]]       by the permutation of two neighbouring vectors of
+//       x y[4][e] = acc[4]
+//
+// Only products that exist are computed, in the order of the other ways.
+//
 // If y takes half of the last cache or more, a unit's outputs go to a line in L1 and from there to memory,
 // past the caches: an ordinary store reads a line before it writes it, and that is most of the traffic.
 //
@@ -25,11 +37,12 @@
 
 #include "core/problem.hpp"
 #include "cpu/common/residues.hpp"
+#include "cpu/depthwise/flat.hpp"
 #include "plan/kernel_entry.hpp"
 
 namespace tconv::cpu::depthwise {
 
-enum class Way { interleave, residues, rows_tile };
+enum class Way { interleave, residues, rows_tile, flat };
 constexpr int64_t kSlack = 16;  // a vector's overhang
 
 struct Config {
@@ -47,15 +60,18 @@ struct Job {
   core::Problem problem;
   Config config;
   Residues residues;
+  Flat flat;
   int64_t lout = 0, pitch = 0;  // pitch: accumulators per staged row of x
   int64_t units() const { return problem.n * problem.groups * config.tiles; }
-  int64_t tasks() const { return (units() + config.units_per_task - 1) / config.units_per_task; }
+  int64_t tasks() const;
   int64_t weights_per_group() const { return problem.cin_per_group() * problem.cout_per_group() * problem.k; }
+  int64_t flat_raw_elements() const;  // raw weights and biases of a block, and what vectors load beyond
+  int64_t flat_x_pitch() const;       // of staged samples, in accumulators
   int64_t line_elements() const;      // of y, which a unit makes before it stores them
   std::size_t scratch_bytes() const;  // of a thread
 };
 
-Job job_of(const core::Problem& problem, bool stream);
+Job job_of(const core::Problem& problem, bool stream, int threads);
 
 // Runs one task. Returns false if it met a weight that is not finite.
 bool run_task(const Job& job, const plan::Operands& operands, int64_t task, void* scratch);

@@ -16,11 +16,14 @@ using core::Problem;
 class DepthwiseKernel final : public plan::Kernel {
  public:
   DepthwiseKernel(const Problem& problem, const core::DeviceInfo& device, int threads)
-      : job_(job_of(problem, streams_output(problem, device))), workspace_(job_.scratch_bytes(), threads) {}
+      : job_(job_of(problem, streams_output(problem, device), threads)),
+        workspace_(job_.scratch_bytes(), threads) {}
 
   std::size_t workspace_bytes() const override { return workspace_.bytes(); }
-  std::size_t table_bytes() const override { return job_.residues.table_bytes(); }
-  std::string describe() const override { return job_.config.text(); }
+  std::size_t table_bytes() const override { return job_.residues.table_bytes() + job_.flat.table_bytes(); }
+  std::string describe() const override {
+    return job_.config.way == Way::flat ? job_.flat.text() : job_.config.text();
+  }
 
   core::Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
     const bool finite = workspace_.run_all(context, job_.tasks(), [&](int64_t task, std::byte* own) {

@@ -49,11 +49,13 @@ void drop_far_taps(Job& job) {
 
 }  // namespace
 
-Job job_of(const Problem& p, bool stream) {
-  Job job{p, {}, residues_of(p), p.lout(), 0};
+Job job_of(const Problem& p, bool stream, int threads) {
+  Job job{p, {}, residues_of(p), {}, p.lout(), 0};
   Config& c = job.config;
+  job.flat = flat_of(p, job.residues, threads);
   const bool all_residues = job.lout >= p.stride;
-  c.way = all_residues && p.stride <= 4     ? Way::interleave
+  c.way = job.flat.taps > 0                 ? Way::flat
+          : all_residues && p.stride <= 4   ? Way::interleave
           : all_residues && p.dilation == 1 ? Way::residues
                                             : Way::rows_tile;
   if (c.way != Way::residues && p.l > 0) drop_far_taps(job);
@@ -80,7 +82,25 @@ int64_t Job::line_elements() const {
   return config.stream ? config.tile * std::min(problem.stride, lout) + kLanes : 0;
 }
 
+int64_t Job::tasks() const {
+  if (config.way != Way::flat) return core::ceil_div(units(), config.units_per_task);
+  return core::ceil_div(problem.groups, flat.blocks * kFlatGroups) * core::ceil_div(problem.n, flat.samples);
+}
+
+int64_t Job::flat_raw_elements() const {
+  return kFlatGroups * (weights_per_group() + problem.cout_per_group()) + kFlatOverrun;  // whole lines
+}
+
+int64_t Job::flat_x_pitch() const {
+  return flat.blocks * kFlatGroups * problem.cin_per_group() * problem.l + kFlatOverrun;
+}
+
 std::size_t Job::scratch_bytes() const {
+  if (config.way == Way::flat) {
+    const int64_t elements =
+        flat_raw_elements() + flat.blocks * flat.outputs * (flat.taps + 1) + kFlatSamples * flat_x_pitch();
+    return static_cast<std::size_t>(elements) * accumulator_size(problem.dtype);
+  }
   const int64_t rows_tile =
       config.way != Way::rows_tile ? 0 : static_cast<int64_t>(residues.table.size()) * (config.tile + kLanes);
   const int64_t elements =

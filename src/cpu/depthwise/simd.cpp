@@ -12,6 +12,7 @@
 #include "hwy/foreach_target.h"
 //
 #include "cpu/depthwise/by_residue-inl.hpp"
+#include "cpu/depthwise/flat-inl.hpp"
 #include "cpu/simd/stream-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -240,6 +241,10 @@ bool RunTask(const Job& job, const plan::Operands& in, int64_t task, void* scrat
 
 bool Run(const Job& job, const plan::Operands& in, int64_t task, void* scratch) {
   return with_storage(job.problem.dtype, [&](auto storage) HWY_ATTR {
+    if (job.config.way == Way::flat) {
+      RunFlat<decltype(storage)>(job, in, task, scratch);
+      return true;
+    }
     return RunTask<decltype(storage)>(job, in, task, scratch);
   });
 }
