@@ -35,7 +35,7 @@ HWY_INLINE hn::Vec<D> GatherPlaces(D d, const A* from, const int32_t* at) {
 #if HWY_TARGET <= HWY_AVX2 && HWY_ARCH_X86
   const hn::RebindToSigned<D> di;
   return hn::GatherIndex(d, from, hn::Max(LoadPlace(d, at), hn::Zero(di)));
-#elif HWY_TARGET != HWY_SCALAR
+#elif HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
   // A vector that is stored lane by lane and then loaded would wait for the stores.
   const auto lane = [&](int i) HWY_ATTR { return from[std::max(at[i], 0)]; };
   static_assert(sizeof(hn::Vec<D>) == 16);
