@@ -31,7 +31,7 @@ HWY_INLINE PlaceVec<D> LoadPlace(D, const int32_t* at) {
 
 // from[at[lane]]; from[0] where `at` is negative.
 template <class D, class A = hn::TFromD<D>>
-HWY_INLINE hn::Vec<D> GatherPlaces(D d, const A* from, const int32_t* at) {
+HWY_INLINE hn::Vec<D> GatherPlaces([[maybe_unused]] D d, const A* from, const int32_t* at) {
 #if HWY_TARGET <= HWY_AVX2 && HWY_ARCH_X86
   const hn::RebindToSigned<D> di;
   return hn::GatherIndex(d, from, hn::Max(LoadPlace(d, at), hn::Zero(di)));
