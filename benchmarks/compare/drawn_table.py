@@ -22,7 +22,8 @@ def read(paths):
                 raise SystemExit(f"drawn_table: {key} differs: {first[key]} and {result[key]}")
     rows = [{**row, "seed": result["seed"]} for result in results for row in result["rows"]]
     dates = sorted({result["date"] for result in results})
-    return {**first, "date": " and ".join(dates), "rows": rows, "seeds": sorted({row["seed"] for row in rows})}
+    date = " and ".join(", ".join(dates).rsplit(", ", 1))
+    return {**first, "date": date, "rows": rows, "seeds": sorted({row["seed"] for row in rows})}
 
 
 def groups(rows):

@@ -65,6 +65,12 @@ template <class D>
 constexpr bool kWindows = false;
 #endif
 
+// Whether vectors of this width find their operands in windows: the plan may be one of another width.
+template <class D>
+HWY_INLINE bool HasWindows(D d, const Flat& flat, const Places& places) {
+  return kWindows<D> && flat.lanes == static_cast<int64_t>(hn::Lanes(d)) && !places.base.empty();
+}
+
 // Where one product of a vector of outputs has its x; 0 where there is none.
 template <bool kWindow, class D>
 struct Picker {
@@ -203,7 +209,7 @@ HWY_INLINE void FlatWeights(D d, const Job& job, const plan::Operands& in, const
     for (int64_t co = 0; p.has_bias && co < count * cout; ++co) {
       bias[co] = start_of<T>(true, in.bias, first * cout + co);
     }
-    if (kWindows<D> && flat.lanes == static_cast<int64_t>(hn::Lanes(d)) && !flat.w.base.empty()) {
+    if (HasWindows(d, flat, flat.w)) {
       FlatOrder<kWindows<D>>(d, flat.w, task.raw, w);
     } else {
       FlatOrder<false>(d, flat.w, task.raw, w);
@@ -243,8 +249,7 @@ HWY_INLINE void FlatSamples(D d, const Job& job, const plan::Operands& in, const
     std::fill_n(to + rows * p.l, x_pitch - rows * p.l, A{0});
   }
   T* y = static_cast<T*>(in.output) + n * y_pitch + task.first * group_y;
-  const bool windows =
-      kWindows<D> && flat.lanes == static_cast<int64_t>(hn::Lanes(d)) && !flat.x.base.empty();
+  const bool windows = HasWindows(d, flat, flat.x);
   const A* w = task.w;
   for (int64_t g = 0; g < task.groups; g += kFlatGroups) {
     const int64_t outputs = std::min(kFlatGroups, task.groups - g) * group_y;

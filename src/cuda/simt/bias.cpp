@@ -39,7 +39,7 @@ class Kernel final : public plan::Kernel {
     rows_ = !long_rows ? BiasRows::any : lines ? BiasRows::lines : BiasRows::elements;
     params_.turns = long_rows ? p.n * params_.row_turns : ceil_div(params_.elements, kTurn);
     if (p.lout() == 0) params_.turns = 0;
-    // Blocks that run at once: a few more would run alone (n16 cout 64 l262144 bf16, H200: 170 us, not 129).
+    // Blocks that run at once: a few more would run alone (n16 cout 64 l262144 bf16, H200: 170 us, not 126).
     const int64_t wanted = std::max<int64_t>(1, int64_t{8} * std::max(1, device.sm_count) / p.cout);
     const int64_t splits = std::max(
         {int64_t{1}, ceil_div(params_.turns, kLongest), std::min(wanted, params_.turns / kShortest)});

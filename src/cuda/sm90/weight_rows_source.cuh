@@ -30,8 +30,8 @@ using weight_units::TileTaps;
 using weight_units::TileUnits;
 using weight_units::Units;
 
-// The slots' barriers, and those of the raw places. x_full: by tensor copies; y_full: by the lanes that move,
-// or one for its warp.
+// The slots' barriers, and those of the raw places. x_full: by tensor copies; y_full: by all lanes that
+// move; one may arrive for its warp.
 struct Barriers {
   uint32_t base;
   int slots, places;
@@ -174,7 +174,7 @@ class Mover {
       }
       ptx::fence_async();
       __syncwarp();
-      // What lanes cleared is read as it is, so each answers for its own.
+      // x is read where lanes cleared it, so each of them arrives for its own stores.
       if (clears) ptx::barrier_arrive(barriers.y_full(slot.at));
       if (lane_ == 0) {
         if (!clears) ptx::barrier_arrive(barriers.y_full(slot.at), 32);
