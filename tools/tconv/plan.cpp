@@ -40,7 +40,9 @@ void print_line(const std::string& label, const std::string& words) {
 }
 
 void print_work(const core::Problem& p, const core::Work& work) {
-  print_line("output", shape_text(output_shape(p)));
+  const int64_t channels = p.grad_bias_elements();
+  print_line("output", shape_text(output_shape(p)) +
+                           (channels > 0 ? fmt::format(", and a bias gradient ({})", channels) : ""));
   print_line("work",
              fmt::format("{:.4g} GFLOP, {} read and written", work.flops / 1e9, size_text(work.bytes)));
 }
@@ -86,8 +88,10 @@ void print_json(const plan::Plan& p, const core::Work& work, const Rates& rates,
   floor_json.set("gflops", rates.gflops).set("gbps", rates.gbps);
   Json result = Json::object();
   result.set("problem", text(p.problem)).set("output_shape", output_shape(p.problem));
+  const int64_t channels = p.problem.grad_bias_elements();
+  result.set("grad_bias_shape", channels > 0 ? Json(std::vector<int64_t>{channels}) : Json());
   result.set("flops", work.flops).set("bytes", work.bytes).set("device", p.device.name);
-  result.set("threads", p.options.threads).set("floor", floor_json).set("kernel", p.entry->name);
+  result.set("threads", p.options.threads).set("floor", floor_json).set("kernel", p.name());
   result.set("forced", !p.options.force_kernel.empty()).set("config", p.kernel->describe());
   Json stages = Json::object();
   for (const plan::StageLine& line : p.kernel->stages()) stages.set(line.stage, line.words);
