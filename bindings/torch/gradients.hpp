@@ -12,8 +12,8 @@ Tensor weight(const Tensor& input, const Tensor& grad, int64_t kernel_size, int6
 
 Tensor bias(const Tensor& grad);
 
-// Both, of the same bits. bias_of_input: input is the gradient of a conv1d's output, and the bias sums it;
-// else the bias sums grad.
+// Both in one call. bias_of_input: input is the gradient of a conv1d's output, and the bias sums it; else the
+// bias sums grad.
 std::tuple<Tensor, Tensor> weight_bias(const Tensor& input, const Tensor& grad, int64_t kernel_size,
                                        int64_t stride, int64_t padding, int64_t groups, int64_t dilation,
                                        int64_t precision, bool bias_of_input);

@@ -7,7 +7,7 @@
 //                                  or of conv1d's length
 //   weight                         the weight product: both weight gradients
 //   bias                           the sum over batch and length: both bias gradients
-//   weight_bias                    the gradients of weight and bias in one call, of the same bits
+//   weight_bias                    the gradients of weight and bias in one call
 //   pack, strided_pack             weights in the layout that the plan reads, and that layout's id
 //   forward_packed, strided_packed with packed weights. Where the plan reads another layout than packed_id,
 //                                  nothing is computed: the result is an empty tensor and the id that is needed
