@@ -1,6 +1,8 @@
 // tconv plan: what a problem computes, which kernel takes it, and why the earlier ones refused.
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "command.hpp"
 #include "devices.hpp"
 #include "floor.hpp"
@@ -66,11 +68,13 @@ void print_costs(const plan::Plan& p) {
 void print_text(const plan::Plan& p, const core::Work& work, const Rates& rates, const Floor& floor) {
   const bool cpu = p.device.kind == core::DeviceKind::cpu;
   const std::vector<plan::Explained> lines = plan::explained(p);
+  std::size_t widest = 0;  // the stages of two kernels have long names
+  for (const plan::Explained& line : lines) widest = std::max(widest, line.stage ? line.label.size() : 0);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const plan::Explained& line = lines[i];
     const bool device = line.label == "device" && cpu;
-    print_line(line.stage ? "  " + line.label : line.label,
-               line.words + (device ? fmt::format(", {} threads", p.options.threads) : ""));
+    const std::string label = line.stage ? fmt::format("  {:<{}}", line.label, widest + 1) : line.label;
+    print_line(label, line.words + (device ? fmt::format(", {} threads", p.options.threads) : ""));
     if (line.label == "problem") print_work(p.problem, work);
     if (line.label == "device") print_floor(rates, floor, cpu);
     const bool configured = line.label == "config" || line.stage;
