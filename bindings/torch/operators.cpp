@@ -7,6 +7,7 @@
 //                                  or of conv1d's length
 //   weight                         the weight product: both weight gradients
 //   bias                           the sum over batch and length: both bias gradients
+//   weight_bias                    the gradients of weight and bias in one call
 //   pack, strided_pack             weights in the layout that the plan reads, and that layout's id
 //   forward_packed, strided_packed with packed weights. Where the plan reads another layout than packed_id,
 //                                  nothing is computed: the result is an empty tensor and the id that is needed
@@ -21,6 +22,7 @@
 #include <tuple>
 #include <utility>
 
+#include "gradients.hpp"
 #include "launch.hpp"
 #include "operands.hpp"
 #include "pytorch_convolution.hpp"
@@ -138,43 +140,6 @@ std::tuple<Tensor, int64_t> strided_packed(const Tensor& input, const Tensor& we
                     [&](const void* address) { return run_strided(o, *cached, address); });
 }
 
-// --- gradients of weight and bias -------------------------------------------------------------------------
-
-Tensor weight(const Tensor& input, const Tensor& grad, int64_t kernel_size, int64_t stride, int64_t padding,
-              int64_t groups, int64_t dilation, int64_t precision) {
-  const WeightOperands o =
-      weight_operands(input, grad, kernel_size, {stride, padding, 0, groups, dilation, precision});
-  const auto cached = plan_for(o.key);  // refuses what is invalid, of no elements too
-  const tconv_problem& p = o.key.problem;
-  if (o.x.numel() == 0 || o.y.numel() == 0) {  // which have no address
-    return torch::stable::new_zeros(o.x, {p.cin, p.cout / p.groups, p.k});
-  }
-  if (cached->slow_path) return pytorch_weight(o.key, o.x, o.y);
-  const int64_t sizes[] = {p.cin, p.cout / p.groups, p.k};
-  Tensor output = allocate("gradient of the weight", o.key, o.dtype, 3, sizes);
-  tconv_arguments a;
-  tconv_arguments_init(&a);
-  a.x = o.x.data_ptr();
-  a.grad_output = o.y.data_ptr();
-  a.output = output.data_ptr();
-  launch(o.key, *cached, a);
-  return output;
-}
-
-Tensor bias(const Tensor& grad) {
-  const BiasOperands o = bias_operands(grad);
-  if (o.grad.numel() == 0) return pytorch_bias(o.grad);  // no address, and a problem has a position
-  const auto cached = plan_for(o.key);
-  if (cached->slow_path) return pytorch_bias(o.grad);
-  Tensor output = allocate("gradient of the bias", o.key, o.dtype, 1, &o.key.problem.cout);
-  tconv_arguments a;
-  tconv_arguments_init(&a);
-  a.grad_output = o.grad.data_ptr();
-  a.output = output.data_ptr();
-  launch(o.key, *cached, a);
-  return output;
-}
-
 // --- what users call --------------------------------------------------------------------------------------
 
 // TORCH_BOX's own conversion to std::string leaks one string a call in PyTorch 2.10 and 2.11; the handle is
@@ -258,6 +223,9 @@ STABLE_TORCH_LIBRARY(tconv, m) {
       "weight(Tensor input, Tensor grad, int kernel_size, int stride, int padding, int groups, int dilation, "
       "int precision) -> Tensor");
   m.def("bias(Tensor grad) -> Tensor");
+  m.def(
+      "weight_bias(Tensor input, Tensor grad, int kernel_size, int stride, int padding, int groups, "
+      "int dilation, int precision, bool bias_of_input) -> (Tensor, Tensor)");
   m.def("explain(str problem, str device, int threads) -> str");
   m.def("cache_use() -> (int, int, int)");
   m.def("build_info() -> str");
@@ -276,6 +244,7 @@ void register_kernels(torch::stable::detail::StableLibrary& m) {
   m.impl("strided_packed", TORCH_BOX(&tconv::torch_binding::strided_packed));
   m.impl("weight", TORCH_BOX(&tconv::torch_binding::weight));
   m.impl("bias", TORCH_BOX(&tconv::torch_binding::bias));
+  m.impl("weight_bias", TORCH_BOX(&tconv::torch_binding::weight_bias));
 }
 
 }  // namespace

@@ -57,7 +57,8 @@ typedef enum tconv_operation {
   TCONV_FORWARD = 0,     /* x, weight, bias (cout) -> y (n, cout, lout) */
   TCONV_GRAD_INPUT = 1,  /* grad_output, weight -> (n, cin, l); has_bias is that of the forward pass, and no
                             bias is read */
-  TCONV_GRAD_WEIGHT = 2, /* x, grad_output -> (cin, cout/groups, k) */
+  TCONV_GRAD_WEIGHT = 2, /* x, grad_output -> (cin, cout/groups, k); with grad_bias of the problem set, the
+                            gradient of the bias too */
   TCONV_GRAD_BIAS = 3,   /* grad_output -> (cout) */
   TCONV_STRIDED = 4      /* grad_output, weight, bias (cin) -> (n, cin, l) */
 } tconv_operation;
@@ -70,10 +71,18 @@ typedef enum tconv_precision { TCONV_IEEE = 0, TCONV_TF32 = 1 } tconv_precision;
 
 typedef enum tconv_device_kind { TCONV_CPU = 0, TCONV_CUDA = 1 } tconv_device_kind;
 
+/* Which gradient of a bias TCONV_GRAD_WEIGHT writes next to that of the weight: the sum over samples and
+ * positions of the tensor that is the gradient of the output. */
+typedef enum tconv_grad_bias {
+  TCONV_GRAD_BIAS_NONE = 0,
+  TCONV_GRAD_BIAS_OF_Y = 1, /* of grad_output, (cout): a transposed convolution's */
+  TCONV_GRAD_BIAS_OF_X = 2  /* of x, (cin): a Conv1d's, whose dy is x */
+} tconv_grad_bias;
+
 typedef enum tconv_tensor {
   TCONV_X = 0,
   TCONV_WEIGHT = 1,
-  TCONV_BIAS = 2,  /* of cin elements in TCONV_STRIDED, of cout in the others */
+  TCONV_BIAS = 2,  /* of cin elements in TCONV_STRIDED and with TCONV_GRAD_BIAS_OF_X, of cout in the others */
   TCONV_Y = 3,     /* and grad_output */
   TCONV_OUTPUT = 4 /* what the problem's operation writes */
 } tconv_tensor;
@@ -94,13 +103,13 @@ typedef struct tconv_problem {
   int32_t operation;    /* tconv_operation */
   int32_t dtype;        /* tconv_dtype, of every tensor */
   int32_t precision;    /* tconv_precision */
-  int32_t has_bias;     /* 0 or 1 */
+  int32_t has_bias;     /* 0 or 1; TCONV_GRAD_WEIGHT does not read it: grad_bias says what it writes */
   int32_t x_contiguous; /* 0 or 1 */
   int64_t n, cin, cout, l, k;
   int64_t stride, padding, output_padding, dilation, groups;
   int64_t x_stride[3];
   int32_t y_strided; /* 0: grad_output is contiguous, y_stride is ignored; 1: it has these strides */
-  int32_t reserved;  /* 0 */
+  int32_t grad_bias; /* tconv_grad_bias, of TCONV_GRAD_WEIGHT; else 0 */
   int64_t y_stride[3];
 } tconv_problem;
 
@@ -126,7 +135,8 @@ static inline tconv_status tconv_problem_parse(const char* text, tconv_problem* 
  *   pass               problem's operation   operands of the run
  *   TCONV_FORWARD      TCONV_STRIDED         grad_output is its x
  *   TCONV_GRAD_INPUT   TCONV_FORWARD         x is its dy
- *   TCONV_GRAD_WEIGHT  TCONV_GRAD_WEIGHT     grad_output is its x, x is its dy
+ *   TCONV_GRAD_WEIGHT  TCONV_GRAD_WEIGHT     grad_output is its x, x is its dy; grad_bias is 0, or 1 in the
+ *                                            call (sums of its dy) and TCONV_GRAD_BIAS_OF_X in the problem
  *   TCONV_GRAD_BIAS    TCONV_GRAD_BIAS       grad_output is its dy
  *
  * Weight, bias and output keep shape and memory. A refusal names the call's arguments; the problem is valid.
@@ -236,7 +246,7 @@ TCONV_API const char* tconv_plan_pack_key(const tconv_plan* plan);
 /* Operands of one run, in the memory of the plan's device. Those that the operation does not read stay NULL:
  * TCONV_FORWARD reads x, TCONV_STRIDED grad_output; both read the bias if the problem has one, and exactly
  * one of weight and packed_weight. If the output is empty (TCONV_FORWARD: n or lout is 0), nothing is read,
- * and all of them may be NULL. The output must not overlap an input. */
+ * and all of them may be NULL. What is written must not overlap an input. */
 typedef struct tconv_arguments {
   uint32_t struct_size; /* set by tconv_arguments_init */
   const void* x;
@@ -248,6 +258,8 @@ typedef struct tconv_arguments {
   void* workspace;
   size_t workspace_bytes;
   void* stream; /* CUDA: the work is queued there and the call returns. CPU: ignored; all is done on return */
+  void* grad_bias; /* written by TCONV_GRAD_WEIGHT if the problem's grad_bias is set: tconv_tensor_elements of
+                      TCONV_BIAS; else NULL */
 } tconv_arguments;
 
 TCONV_API tconv_status tconv_arguments_init_sized(tconv_arguments* arguments, size_t struct_size);

@@ -29,7 +29,7 @@
 namespace tconv {
 // Programs may join parts that were compiled with different headers. Raised with any change of a class or a C
 // struct, so that the linker never takes one part's inline functions for the other's.
-inline namespace header_3 {
+inline namespace header_4 {
 
 class Error : public std::runtime_error {
  public:
@@ -295,5 +295,5 @@ inline bool PackedWeights::serve(const Plan& plan) const {
   return plan.on_host() && plan.pack_key() == key_;
 }
 
-}  // namespace header_3
+}  // namespace header_4
 }  // namespace tconv

@@ -113,23 +113,27 @@ def _explain(
         text += f" {precision('cuda')}"
     threads = torch.get_num_threads() if where == "cpu" else 0
     explained = backend.explain(passes.words[0] + text + _strides_word(input), where, threads)
-    if passes is _CONV1D and where != "cpu" and _is_slow(_kernel_of(explained)):
+    if passes is _CONV1D and where != "cpu" and _is_slow(_kernels_of(explained)[0]):
         explained += "slow path: PyTorch's own convolution runs instead\n"
-    rows = [(passes.words[1], "input"), (passes.words[2], "weight")]
-    rows += [] if bias is None else [(passes.words[3], "bias")]
-    return explained + "".join(_gradient_line(where, threads, word + text, name) for word, name in rows)
+    of_input, of_weight, of_bias = (
+        _kernels_of(backend.explain(word + text, where, threads)) for word in passes.words[1:]
+    )
+    rows = {"input": of_input[0], "weight": of_weight[0]}
+    if bias is not None:  # the plan of the weight has its kernel, if PyTorch does not run in its place
+        rows["bias"] = of_bias[0] if where != "cpu" and _is_slow(of_weight[0]) else of_weight[-1]
+    return explained + "".join(_gradient_line(where, name, kernel) for name, kernel in rows.items())
 
 
-def _gradient_line(where: str, threads: int, text: str, name: str) -> str:
-    kernel = _kernel_of(backend.explain(text, where, threads))
+def _gradient_line(where: str, name: str, kernel: str) -> str:
     if where != "cpu" and _is_slow(kernel):
         kernel = f"PyTorch's own, because {kernel} is the slow path"
     return f"gradient   of {name}: {kernel}\n"
 
 
-def _kernel_of(explained: str) -> str:
-    line = next(line for line in explained.splitlines() if line.startswith("kernel"))
-    return line.split()[1].rstrip(":")
+def _kernels_of(explained: str) -> list[str]:
+    """One, or those of the gradients of weight and bias."""
+    line = next(line for line in explained.splitlines() if line.startswith("kernel "))
+    return line.removeprefix("kernel").split(": ")[0].strip().removesuffix(" (forced)").split(" + ")
 
 
 def _is_slow(kernel: str) -> bool:

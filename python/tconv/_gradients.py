@@ -68,6 +68,12 @@ def _weight(grad: Tensor, input: Tensor, call: Call, kernel_size: int) -> Tensor
     )
 
 
+def _weight_bias(grad: Tensor, input: Tensor, call: Call, kernel_size: int, of_input: bool) -> tuple[Tensor, Tensor]:
+    return backend.weight_bias(
+        input, grad, kernel_size, call.stride, call.padding, call.groups, call.dilation, call.precision, of_input
+    )
+
+
 def strided_product(grad: Tensor, weight: Tensor, call: Call, length: int) -> Tensor:
     """S(grad, weight), of this length."""
     if recorded():
@@ -80,6 +86,16 @@ def weight_product(grad: Tensor, input: Tensor, call: Call, kernel_size: int) ->
     if recorded():
         return Weight.apply(grad, input, call, kernel_size)  # type: ignore[no-any-return]
     return _weight(grad, input, call, kernel_size)
+
+
+def weight_and_bias(
+    grad: Tensor, input: Tensor, call: Call, kernel_size: int, of_input: bool
+) -> tuple[Tensor, Tensor]:
+    """W(grad, input) and, from the same call, the sum over batch and length of grad, or of input (of_input), which is
+    the gradient of a conv1d's output."""
+    if recorded():
+        return WeightBias.apply(grad, input, call, kernel_size, of_input)  # type: ignore[no-any-return]
+    return _weight_bias(grad, input, call, kernel_size, of_input)
 
 
 def bias_gradient(grad: Tensor) -> Tensor:
@@ -185,3 +201,70 @@ class Weight(torch.autograd.Function):
         )
         call = call._replace(groups=call.groups * size)
         return Weight.apply(grad, input, call, kernel_size).unflatten(0, (size, input.shape[1] // size)), 0
+
+
+def _plus_rows(gradient: Tensor | None, change: Tensor | None, like: Tensor) -> Tensor | None:
+    """The gradient of a tensor whose rows were summed as well: each row's change in every position."""
+    if change is None:
+        return gradient
+    rows = change[:, None]
+    return rows.expand(like.shape) if gradient is None else gradient + rows
+
+
+class WeightBias(torch.autograd.Function):
+    """W(grad, input) and the sum over batch and length of grad or of input, which the operator makes in one call."""
+
+    @staticmethod
+    def forward(  # type: ignore[override]
+        grad: Tensor, input: Tensor, call: Call, kernel_size: int, of_input: bool
+    ) -> tuple[Tensor, Tensor]:
+        return _weight_bias(grad, input, call, kernel_size, of_input)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.save_for_backward(*inputs[:2])
+        ctx.save_for_forward(*inputs[:2])
+        ctx.rest = inputs[2:]
+        ctx.set_materialize_grads(False)  # a product with zeros costs as much as any other
+
+    @staticmethod
+    def backward(  # type: ignore[override]
+        ctx: Any, change: Tensor | None, sum_change: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
+        (grad, input), (call, _, of_input), needs = ctx.saved_tensors, ctx.rest, ctx.needs_input_grad
+        d_grad = d_input = None
+        if change is not None:
+            d_grad = transposed(input, change, call) if needs[0] else None
+            d_input = strided_product(grad, change, call, input.shape[-1]) if needs[1] else None
+        if of_input:
+            d_input = _plus_rows(d_input, sum_change, input) if needs[1] else None
+        else:
+            d_grad = _plus_rows(d_grad, sum_change, grad) if needs[0] else None
+        return d_grad, d_input, None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> tuple[Tensor | None, Tensor | None]:  # type: ignore[override]
+        (grad, input), (d_grad, d_input), of_input = ctx.saved_tensors, tangents[:2], ctx.rest[2]
+        call, kernel_size, _ = ctx.rest
+        parts = []
+        if d_grad is not None:
+            parts.append(Weight.apply(d_grad, input, call, kernel_size))
+        if d_input is not None:
+            parts.append(Weight.apply(grad, d_input, call, kernel_size))
+        summed = d_input if of_input else d_grad
+        return (
+            sum(parts[1:], parts[0]) if parts else None,
+            input.new_zeros((input if of_input else grad).shape[-2]) if summed is None else bias_gradient(summed),
+        )
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: Any, grad: Tensor, input: Tensor, call: Call, kernel_size: int, of_input: bool
+    ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+        size = info.batch_size
+        grad, input = (
+            _batching.to_groups(t, dim, size) for t, dim in zip((grad, input), in_dims[:2], strict=True)
+        )
+        call = call._replace(groups=call.groups * size)
+        weight, sums = WeightBias.apply(grad, input, call, kernel_size, of_input)
+        return (weight.unflatten(0, (size, -1)), sums.unflatten(0, (size, -1))), (0, 0)

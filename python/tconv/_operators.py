@@ -38,8 +38,11 @@ def _save(ctx: Any, input: Tensor, weight: Tensor) -> None:
 def _transposed_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     (input, weight), (length, kernel_size), call = ctx.saved_tensors, ctx.lengths, ctx.call
     needs = ctx.needs_input_grad
+    d_input = _gradients.strided_product(grad, weight, call, length) if needs[0] else None
+    if needs[1] and needs[2]:
+        return d_input, *_gradients.weight_and_bias(grad, input, call, kernel_size, of_input=False)
     return (
-        _gradients.strided_product(grad, weight, call, length) if needs[0] else None,
+        d_input,
         _gradients.weight_product(grad, input, call, kernel_size) if needs[1] else None,
         _gradients.bias_gradient(grad) if needs[2] else None,
     )
@@ -51,8 +54,11 @@ def _conv1d_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | No
     stride, padding, dilation, groups, mode = ctx.call
     call = conv1d_call(length, grad.shape[-1], kernel_size, stride, padding, dilation, groups, mode)
     needs = ctx.needs_input_grad
+    d_input = _gradients.transposed(grad, weight, call) if needs[0] else None
+    if needs[1] and needs[2]:
+        return d_input, *_gradients.weight_and_bias(input, grad, call, kernel_size, of_input=True)
     return (
-        _gradients.transposed(grad, weight, call) if needs[0] else None,
+        d_input,
         _gradients.weight_product(input, grad, call, kernel_size) if needs[1] else None,
         _gradients.bias_gradient(grad) if needs[2] else None,
     )

@@ -44,6 +44,10 @@ def _bias_fake(grad: Tensor) -> Tensor:
     return grad.new_empty(grad.shape[-2])
 
 
+def _weight_bias_fake(input: Tensor, grad: Tensor, *numbers: Any) -> tuple[Tensor, Tensor]:
+    return _weight_fake(input, grad, *numbers[:-1]), _bias_fake(input if numbers[-1] else grad)
+
+
 for _name, _fake in (
     ("conv_transpose1d", _transposed_fake),
     ("conv1d", _conv1d_fake),
@@ -51,9 +55,10 @@ for _name, _fake in (
     ("strided", _strided_fake),
     ("weight", _weight_fake),
     ("bias", _bias_fake),
+    ("weight_bias", _weight_bias_fake),
 ):
     _pytorch.register_fake(_library_handle, _name, _fake)
-for _name in ("forward", "strided", "weight", "bias"):
+for _name in ("forward", "strided", "weight", "bias", "weight_bias"):
     _pytorch.register_no_autograd(_library_handle, _name)
 
 

@@ -18,7 +18,7 @@ struct tconv_plan {
   tconv::plan::Plan plan;
   tconv::core::Executor executor;
   std::string explanation;
-  std::string pack_key;
+  std::string pack_key, name;
 };
 
 namespace {
@@ -66,13 +66,14 @@ Status create(const tconv_problem* problem, const tconv_plan_options* given, tco
   plan_options.batch_invariant = options.batch_invariant != 0;
   auto made = tconv::plan::make_plan(taken, device.value(), plan_options);
   if (!made.ok()) return made.status();
-  auto plan = std::make_unique<tconv_plan>(tconv_plan{std::move(made.value()), {}, {}, {}});
+  auto plan = std::make_unique<tconv_plan>(tconv_plan{std::move(made.value()), {}, {}, {}, {}});
   const int threads = plan->plan.options.threads;
   plan->executor = options.parallel_for == nullptr
                        ? tconv::cpu::pool_executor(threads)
                        : tconv::core::Executor{threads, options.parallel_for, options.executor_context};
   plan->explanation = explain(plan->plan);
   plan->pack_key = plan->plan.pack_key();
+  plan->name = plan->plan.name();
   *out = plan.release();
   return {};
 }
@@ -140,10 +141,14 @@ Status check_arguments(const tconv::plan::Plan& plan, const tconv_arguments& a) 
                  {"weight", a.weight, false, 0},
                  {"bias", a.bias, p.reads_bias(), p.bias_channels()},
                  {"grad_output", a.grad_output, p.reads_y(), p.y_elements()},
-                 {"output", a.output, true, p.output_elements()}};
+                 {"output", a.output, true, p.output_elements()},
+                 {"grad_bias", a.grad_bias, p.writes_grad_bias(), p.grad_bias_elements()}};
   for (const auto& t : tensors) {
     Status status = check_tensor(t.name, t.pointer, t.needed, t.elements, element);
     if (!status.ok()) return status;
+  }
+  if (a.grad_bias != nullptr && !p.writes_grad_bias()) {
+    return refuse("grad_bias is given: the problem writes no gradient of a bias");
   }
   Status status = check_weights(plan, a);
   return status.ok() ? check_workspace(plan, a) : status;
@@ -175,7 +180,7 @@ void tconv_plan_destroy(tconv_plan* plan) {
 }
 
 const char* tconv_plan_kernel(const tconv_plan* plan) {
-  return plan == nullptr ? "" : plan->plan.entry->name;
+  return plan == nullptr ? "" : plan->name.c_str();
 }
 
 const char* tconv_plan_explain(const tconv_plan* plan) {
@@ -193,7 +198,7 @@ size_t tconv_plan_packed_bytes(const tconv_plan* plan) {
 size_t tconv_plan_host_bytes(const tconv_plan* plan) {
   if (plan == nullptr) return 0;
   return plan->plan.host_bytes() + sizeof(tconv_plan) + plan->explanation.capacity() +
-         plan->pack_key.capacity();
+         plan->pack_key.capacity() + plan->name.capacity();
 }
 
 size_t tconv_plan_workspace_bytes(const tconv_plan* plan, int packed_weights) {
@@ -232,8 +237,8 @@ tconv_status tconv_run(const tconv_plan* plan, const tconv_arguments* arguments)
     status = check_arguments(plan->plan, a);
     if (!status.ok()) return status;
     const bool packed = a.packed_weight != nullptr;
-    const tconv::plan::Operands operands{a.x, packed ? a.packed_weight : a.weight, a.bias, a.grad_output,
-                                         a.output};
+    const tconv::plan::Operands operands{
+        a.x, packed ? a.packed_weight : a.weight, a.bias, a.grad_output, a.output, a.grad_bias};
     return run(plan->plan, operands, packed, {static_cast<std::byte*>(a.workspace), plan->executor, a.stream},
                a.workspace_bytes);
   });

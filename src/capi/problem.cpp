@@ -11,7 +11,7 @@ namespace tconv::capi {
 namespace {
 
 constexpr int32_t kMostDims = 64;  // PyTorch's own limit; more is a count that was never set
-constexpr int32_t kOperations = 5, kDtypes = 4, kPrecisions = 2;
+constexpr int32_t kOperations = 5, kDtypes = 4, kPrecisions = 2, kGradBiases = 3;
 
 core::Status check_enum(const char* name, int32_t value, int32_t count) {
   if (value >= 0 && value < count) return {};
@@ -26,10 +26,19 @@ core::Status check_words(const tconv_problem& c) {
   if (status.ok()) status = check_flag("has_bias", c.has_bias);
   if (status.ok()) status = check_flag("x_contiguous", c.x_contiguous);
   if (status.ok()) status = check_flag("y_strided", c.y_strided);
-  if (status.ok() && c.reserved != 0) {
-    status = refuse("reserved is " + std::to_string(c.reserved) + ": must be 0");
+  if (status.ok()) status = check_enum("grad_bias", c.grad_bias, kGradBiases);
+  if (status.ok() && c.grad_bias != 0 && c.operation != TCONV_GRAD_WEIGHT) {
+    return {core::Code::invalid_problem, "grad_bias is " + std::to_string(c.grad_bias) +
+                                             ": must be 0 where operation is not 2, the weight gradient"};
   }
   return status;
+}
+
+// Callers set has_bias for the gradients of a call that has a bias, which read none; that of the weight is
+// asked for the bias's gradient by a field that older callers leave at zero.
+bool has_bias(const tconv_problem& c) {
+  if (c.operation == TCONV_GRAD_WEIGHT) return c.grad_bias != TCONV_GRAD_BIAS_NONE;
+  return c.has_bias != 0 && c.operation != TCONV_GRAD_INPUT;
 }
 
 struct Number {
@@ -53,8 +62,8 @@ core::Problem to_core(const tconv_problem& c) {
       c.operation == TCONV_STRIDED ? core::Operation::strided : static_cast<core::Operation>(c.operation);
   p.dtype = static_cast<core::DType>(c.dtype);
   p.precision = static_cast<core::Precision>(c.precision);
-  // Callers set has_bias for the gradient of a call that has a bias; the gradient reads none.
-  p.has_bias = c.has_bias != 0 && c.operation != TCONV_GRAD_INPUT;
+  p.has_bias = has_bias(c);
+  p.bias_of_x = c.grad_bias == TCONV_GRAD_BIAS_OF_X;
   for (const Number& number : kNumbers) p.*number.core = c.*number.c;
   p.x_contiguous = c.x_contiguous != 0;
   if (!p.x_contiguous) p.x_stride = {c.x_stride[0], c.x_stride[1], c.x_stride[2]};
@@ -126,6 +135,10 @@ core::Status take_call(const tconv_problem* given, core::Problem& call, core::Co
     return {core::Code::invalid_problem,
             "operation is 4: a Conv1d has the passes 0 to 3, forward and three gradients"};
   }
+  if (call.bias_of_x) {
+    return {core::Code::invalid_problem,
+            "grad_bias is 2: must be 0 or 1 in a Conv1d, 1 for the sums of its dy"};
+  }
   pass = static_cast<core::Conv1dPass>(given->operation);
   return status;
 }
@@ -136,6 +149,7 @@ tconv_problem to_c(const core::Problem& p) {
   c.dtype = static_cast<int32_t>(p.dtype);
   c.precision = static_cast<int32_t>(p.precision);
   c.has_bias = p.has_bias ? 1 : 0;
+  if (p.writes_grad_bias()) c.grad_bias = p.bias_of_x ? TCONV_GRAD_BIAS_OF_X : TCONV_GRAD_BIAS_OF_Y;
   for (const Number& number : kNumbers) c.*number.c = p.*number.core;
   c.x_contiguous = p.x_contiguous ? 1 : 0;
   c.y_strided = p.y_contiguous ? 0 : 1;
@@ -151,6 +165,8 @@ core::Status give_problem(const core::Problem& p, tconv_problem* problem, std::s
   // Callers built with the first header know the strided product by this name.
   const bool old = size < offsetof(tconv_problem, y_stride);
   if (old && c.operation == TCONV_STRIDED && c.has_bias == 0) c.operation = TCONV_GRAD_INPUT;
+  if (old)
+    c.grad_bias = TCONV_GRAD_BIAS_NONE;  // their word "bias" asks for nothing but the weight's gradient
   return write(c, problem, size);
 }
 

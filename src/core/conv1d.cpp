@@ -79,6 +79,11 @@ Result<Problem> conv1d_problem(const Problem& call, Conv1dPass pass) {
 
   int64_t lout = 0;
   Status status = check_words(c);
+  if (status.ok() && c.bias_of_x) {
+    status = {
+        Code::invalid_problem,
+        "xbias is given: the gradient of a Conv1d's bias sums the gradient of its output, as bias says"};
+  }
   if (status.ok()) status = check_ranges(c);
   if (status.ok() && c.output_padding != 0) {
     status = refuse("output_padding", c.output_padding, "must be 0: a Conv1d has none");
@@ -95,7 +100,8 @@ Result<Problem> conv1d_problem(const Problem& call, Conv1dPass pass) {
   p.output_padding = (c.l + 2 * c.padding - c.dilation * (c.k - 1) - 1) % c.stride;
   p.x_contiguous = c.y_contiguous, p.x_stride = c.y_stride;
   p.y_contiguous = c.x_contiguous, p.y_stride = c.x_stride;
-  p.has_bias = c.has_bias && pass == Conv1dPass::forward;
+  p.has_bias = c.has_bias && pass != Conv1dPass::grad_input;
+  p.bias_of_x = p.writes_grad_bias();  // its dy
   return p;
 }
 

@@ -19,7 +19,7 @@ namespace tconv::core {
 //
 //   forward       strided        bias over cout, if there is one
 //   grad_input    transposed     Conv1d's dy is x
-//   grad_weight   weight         Conv1d's x is y, and its dy is x
+//   grad_weight   weight         Conv1d's x is y, and its dy is x, which the gradient of a bias sums
 //   grad_bias     bias           Conv1d's dy is y; the other sizes are 1
 enum class Conv1dPass : int32_t { forward, grad_input, grad_weight, grad_bias };
 

@@ -92,6 +92,24 @@ int64_t Problem::output_elements() const {
   return 0;
 }
 
+Problem grad_bias_of(const Problem& p) {
+  Problem sums = p;
+  sums.operation = Operation::bias;
+  sums.precision = Precision::ieee;
+  sums.has_bias = sums.bias_of_x = false;
+  sums.x_contiguous = true, sums.x_stride = {0, 0, 0};
+  if (p.bias_of_x) {
+    sums.cout = p.cin;
+    sums.y_contiguous = p.x_contiguous, sums.y_stride = p.x_stride;
+  }
+  const int64_t length = p.bias_of_x ? p.l : p.lout();
+  if (length == 0) return sums;  // only numbers like the problem's own leave an output without positions
+  sums.cin = sums.k = sums.stride = sums.dilation = sums.groups = 1;
+  sums.padding = sums.output_padding = 0;
+  sums.l = length;
+  return sums;
+}
+
 namespace {
 
 using Wide = unsigned __int128;  // l*k pairs may leave 64 bits
@@ -140,7 +158,12 @@ Work work_of(const Problem& p) {
       static_cast<double>(pairs_up_to(p, p.lout() - 1 + p.padding) - pairs_up_to(p, p.padding - 1));
   products *= static_cast<double>(p.n) * static_cast<double>(p.cin) * static_cast<double>(p.cout_per_group());
   const double added = p.reads_bias() ? static_cast<double>(p.output_elements()) : 0.0;
-  return {2 * products + added, element * (x + y + w + bias)};
+  Work work = {2 * products + added, element * (x + y + w + bias)};
+  if (p.writes_grad_bias()) {  // of a tensor that is read in any case
+    work.flops += p.bias_of_x ? x : y;
+    work.bytes += element * static_cast<double>(p.grad_bias_elements());
+  }
+  return work;
 }
 
 }  // namespace tconv::core

@@ -28,6 +28,10 @@ Status check_words(const Problem& p) {
     return {Code::invalid_problem,
             std::string("precision is tf32: only dtype f32 supports it, and dtype is ") + name_of(p.dtype)};
   }
+  if (status.ok() && p.bias_of_x && !p.writes_grad_bias()) {
+    return {Code::invalid_problem, std::string("xbias is given: operation ") + name_of(p.operation) +
+                                       " writes no gradient of a bias, only weight does"};
+  }
   return status;
 }
 

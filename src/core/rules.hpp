@@ -15,7 +15,7 @@ inline constexpr int64_t kMaxBytes = Size::kLargest / 4;  // room for a kernel's
 Status refuse(const std::string& argument, int64_t value, const std::string& rule);
 Status too_large(const char* what);
 
-Status check_words(const Problem& p);   // operation, dtype and precision, and whether they go together
+Status check_words(const Problem& p);   // operation, dtype, precision, xbias: whether they go together
 Status check_ranges(const Problem& p);  // each number by itself, and groups with channels
 
 // Outputs of a transposed product before padding is cut off at both ends; for numbers in their ranges.

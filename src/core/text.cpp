@@ -88,8 +88,9 @@ class Parser {
 
  private:
   Status take(const Word& word) {
-    if (word.text == "bias") {
+    if (word.text == "bias" || word.text == "xbias") {
       problem_.has_bias = true;
+      problem_.bias_of_x = word.text == "xbias";
       return once(word, "bias");
     }
     for (const OperationWord& o : kOperations) {
@@ -185,7 +186,7 @@ std::string text(const Problem& p) {
   if (p.output_padding != 0) number("op", p.output_padding);
   if (p.dilation != 1) number("d", p.dilation);
   if (p.groups != 1) number("g", p.groups);
-  if (p.has_bias) out += "bias ";
+  if (p.has_bias) out += p.bias_of_x ? "xbias " : "bias ";
   auto strides = [&](const char* key, const std::array<int64_t, 3>& steps) {
     out += key + std::to_string(steps[0]) + "," + std::to_string(steps[1]) + "," + std::to_string(steps[2]) +
            " ";

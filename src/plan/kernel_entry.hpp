@@ -30,6 +30,7 @@ struct Operands {
   const void* bias = nullptr;
   const void* grad_output = nullptr;
   void* output = nullptr;
+  void* grad_bias = nullptr;  // of a weight problem with a bias: Problem::grad_bias_elements() elements
 };
 
 struct RunContext {
@@ -99,6 +100,7 @@ struct KernelEntry {
   epilogue::Features features = {};  // that it has in addition to the bias
   bool y_steps = false;              // reads y with any steps; else it is passed over where y has some
   bool strided_bias = false;         // adds the bias of a strided product; else it is passed over there
+  bool grad_bias = false;  // writes a weight problem's bias gradient; else the planner adds a kernel for it
 };
 
 }  // namespace tconv::plan

@@ -6,6 +6,7 @@
 
 #include "core/float_environment.hpp"
 #include "plan/registry.hpp"
+#include "plan/with_grad_bias.hpp"
 
 namespace tconv::plan {
 namespace {
@@ -45,6 +46,14 @@ Status unknown(const std::string& what, const std::string& name) {
   return {Code::invalid_argument, what + " is '" + name + "': no such kernel; the kernels are " + known};
 }
 
+// What an entry sees of the problem: kernels that leave the gradient of the bias to another know nothing of
+// it.
+core::Problem own_part(const KernelEntry& entry, const core::Problem& problem) {
+  core::Problem part = problem;
+  if (part.writes_grad_bias() && !entry.grad_bias) part.has_bias = part.bias_of_x = false;
+  return part;
+}
+
 // What the kernel must have is checked first, so that supports() need not know about it.
 Support supports(const KernelEntry& entry, const core::Problem& problem, const core::DeviceInfo& device,
                  const PlanOptions& options) {
@@ -53,7 +62,7 @@ Support supports(const KernelEntry& entry, const core::Problem& problem, const c
   if (!entry.y_steps && !problem.y_contiguous) return Support::no("y is not contiguous");
   const bool bias = problem.operation == core::Operation::strided && problem.has_bias;
   if (!entry.strided_bias && bias) return Support::no("it does not add the bias of a strided product");
-  return entry.supports(problem, device, options);
+  return entry.supports(own_part(entry, problem), device, options);
 }
 
 // Features that no kernel of the device has, whatever the problem.
@@ -102,19 +111,46 @@ Status force_by_environment(Plan& plan, const std::string& name) {
   return {};
 }
 
-Status choose(Plan& plan) {
+// The first entry that takes the problem, or null; the reasons of those before it.
+const KernelEntry* first_of(const core::Problem& problem, const core::DeviceInfo& device,
+                            const PlanOptions& options, std::vector<Refused>& refused) {
   for (const KernelEntry* entry : registry()) {
-    if (entry->device != plan.device.kind) continue;
-    Support support = supports(*entry, plan.problem, plan.device, plan.options);
-    if (support.ok) {
-      plan.entry = entry;
-      return {};
-    }
-    plan.refused.push_back({entry, std::move(support.reason)});
+    if (entry->device != device.kind) continue;
+    Support support = supports(*entry, problem, device, options);
+    if (support.ok) return entry;
+    refused.push_back({entry, std::move(support.reason)});
   }
+  return nullptr;
+}
+
+Status none_takes(const char* what, const core::DeviceInfo& device, const std::vector<Refused>& refused) {
   std::string why;
-  for (const Refused& r : plan.refused) why += std::string("; ") + r.entry->name + ": " + r.reason;
-  return {Code::unsupported, "no kernel on " + plan.device.name + " takes the problem" + why};
+  for (const Refused& r : refused) why += std::string("; ") + r.entry->name + ": " + r.reason;
+  return {Code::unsupported, std::string("no kernel on ") + device.name + " takes " + what + why};
+}
+
+Status choose(Plan& plan) {
+  plan.entry = first_of(plan.problem, plan.device, plan.options, plan.refused);
+  return plan.entry != nullptr ? Status() : none_takes("the problem", plan.device, plan.refused);
+}
+
+// Makes the kernel; with one for the gradient of the bias behind it, where the entry does not compute it. Who
+// forces a kernel forces that of the weight.
+Status make_kernel(Plan& plan) {
+  plan.kernel = plan.entry->make(own_part(*plan.entry, plan.problem), plan.device, plan.options);
+  if (!plan.problem.writes_grad_bias() || plan.entry->grad_bias) return {};
+  const core::Problem sums = grad_bias_of(plan.problem);
+  PlanOptions options = plan.options;
+  options.force_kernel.clear();
+  options.features = {};
+  std::vector<Refused> refused;
+  plan.bias_entry = first_of(sums, plan.device, options, refused);
+  if (plan.bias_entry == nullptr) {
+    return none_takes("the gradient of the bias", plan.device, refused);
+  }
+  plan.kernel =
+      with_grad_bias(plan.problem, std::move(plan.kernel), plan.bias_entry->make(sums, plan.device, options));
+  return {};
 }
 
 Status check_workspace(const Plan& plan, bool packed, const RunContext& context, std::size_t bytes) {
@@ -153,6 +189,10 @@ const std::string& kernel_of_environment() {
 
 std::size_t buffer_bytes(std::size_t bytes) {
   return (bytes + 255) / 256 * 256;
+}
+
+std::string Plan::name() const {
+  return std::string(entry->name) + (bias_entry == nullptr ? "" : std::string(" + ") + bias_entry->name);
 }
 
 std::size_t Plan::packed_bytes() const {
@@ -202,7 +242,8 @@ Result<Plan> make_plan(const core::Problem& problem, const core::DeviceInfo& dev
   }
   if (status.ok() && plan.entry == nullptr) status = choose(plan);
   if (!status.ok()) return status;
-  plan.kernel = plan.entry->make(problem, device, plan.options);
+  status = make_kernel(plan);
+  if (!status.ok()) return status;
   return plan;
 }
 
@@ -223,8 +264,9 @@ std::vector<Explained> explained(const Plan& plan) {
   const std::string forced = plan.options.force_kernel.empty() ? "" : " (forced)";
   std::vector<Explained> lines = {{"problem", text(plan.problem)},
                                   {"device", plan.device.name},
-                                  {"kernel", plan.entry->name + forced + ": " + plan.entry->summary},
+                                  {"kernel", plan.name() + forced + ": " + plan.entry->summary},
                                   {"config", plan.kernel->describe()}};
+  if (plan.bias_entry != nullptr) lines[2].words += std::string("; ") + plan.bias_entry->summary;
   for (const StageLine& line : plan.kernel->stages()) lines.push_back({line.stage, line.words, true});
   if (!plan.note.empty()) lines.push_back({"note", plan.note});
   for (const Refused& r : plan.refused) {

@@ -21,8 +21,11 @@ struct Plan {
   PlanOptions options;
   const KernelEntry* entry = nullptr;
   std::unique_ptr<const Kernel> kernel;
-  std::vector<Refused> refused;  // entries of this device before the chosen one
-  std::string note = {};         // why the environment's kernel was not used, if it was not
+  std::vector<Refused> refused;             // entries of this device before the chosen one
+  std::string note = {};                    // why the environment's kernel was not used, if it was not
+  const KernelEntry* bias_entry = nullptr;  // runs behind `entry` and computes the gradient of the bias
+
+  std::string name() const;  // of the entry, or of both: "cuda.sm90.weight_rows + cuda.simt.bias"
 
   // Bytes that pack() writes: the kernel's layout or, if the kernel reads raw weights, a copy of them. 0 if
   // the operation reads no weights.

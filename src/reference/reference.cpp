@@ -101,7 +101,15 @@ Element bias_at(const Problem& p, const Operands& in, int64_t co) {
   return sum.element;
 }
 
+// Channel c of the gradient of a bias that a weight problem has.
+Element grad_bias_at(const Problem& p, const Operands& in, int64_t c) {
+  Operands summed;
+  summed.grad_output = p.bias_of_x ? in.x : in.grad_output;
+  return bias_at(core::grad_bias_of(p), summed, c);
+}
+
 Element element_with(const Problem& p, const core::Polyphase& form, const Operands& raw, int64_t index) {
+  if (index >= p.output_elements()) return grad_bias_at(p, raw, index - p.output_elements());
   const int64_t lout = p.lout();
   switch (p.operation) {
     case core::Operation::transposed:
@@ -126,11 +134,16 @@ class ReferenceKernel final : public plan::Kernel {
   core::Status run(const Operands& operands, const plan::RunContext& context) const override {
     // Blocks of outputs, so that a task takes longer than handing it to a thread.
     constexpr int64_t kBlock = 256;
-    const int64_t count = problem_.output_elements();
+    const int64_t outputs = problem_.output_elements(), count = outputs + problem_.grad_bias_elements();
     context.executor.run(core::ceil_div(count, kBlock), [&](int64_t block, int32_t) {
       const int64_t end = std::min(count, (block + 1) * kBlock);
       for (int64_t i = block * kBlock; i < end; ++i) {
-        store(problem_.dtype, operands.output, i, element_with(problem_, form_, operands, i).value);
+        const double value = element_with(problem_, form_, operands, i).value;
+        if (i < outputs) {
+          store(problem_.dtype, operands.output, i, value);
+        } else {
+          store(problem_.dtype, operands.grad_bias, i - outputs, value);
+        }
       }
     });
     return {};
@@ -194,6 +207,7 @@ const plan::KernelEntry kEntry = {.name = "reference",
                                   .supports = supports,
                                   .make = make,
                                   .y_steps = true,
-                                  .strided_bias = true};
+                                  .strided_bias = true,
+                                  .grad_bias = true};
 
 }  // namespace tconv::reference

@@ -173,6 +173,7 @@ class OperandTest : public testing::TestWithParam<const char*> {
     arguments_.x = arguments_.grad_output = arguments_.weight = memory_.data();
     arguments_.bias = problem_.has_bias != 0 ? memory_.data() : nullptr;
     arguments_.output = output_.data();
+    arguments_.grad_bias = problem_.grad_bias != 0 ? grad_bias_.data() : nullptr;
     arguments_.workspace = workspace_.data();
     arguments_.workspace_bytes = workspace_.size();
   }
@@ -181,16 +182,18 @@ class OperandTest : public testing::TestWithParam<const char*> {
     tconv_arguments a = arguments_;
     spoil(a);
     output_.assign(output_.size(), 7.0f);
+    grad_bias_.assign(grad_bias_.size(), 7.0f);
     EXPECT_EQ(tconv_run(handle(), &a), TCONV_INVALID_ARGUMENT) << words;
     EXPECT_EQ(std::string(tconv_last_error()).rfind(words, 0), 0u) << tconv_last_error();
     EXPECT_EQ(output_, std::vector<float>(output_.size(), 7.0f)) << "a refused call must not write";
+    EXPECT_EQ(grad_bias_, std::vector<float>(grad_bias_.size(), 7.0f)) << "a refused call must not write";
   }
   const tconv_plan* handle() const { return plan_.get(); }
 
   tconv::Problem problem_;
   tconv::Plan plan_;
   tconv::Buffer workspace_, memory_;
-  std::vector<float> output_ = std::vector<float>(2048);
+  std::vector<float> output_ = std::vector<float>(2048), grad_bias_ = std::vector<float>(16);
   tconv::Arguments arguments_;
 };
 
@@ -215,7 +218,13 @@ TEST_P(OperandTest, Nulls) {
   if (operation == TCONV_FORWARD || operation == TCONV_GRAD_INPUT) {
     expect_refused("weight is null, and packed_weight too", [](A& a) { a.weight = nullptr; });
   }
-  if (problem_.has_bias != 0) expect_refused("bias is null", [](A& a) { a.bias = nullptr; });
+  if (problem_.grad_bias != 0) {
+    expect_refused("grad_bias is null", [](A& a) { a.grad_bias = nullptr; });
+  } else {
+    expect_refused("grad_bias is given: the problem writes no gradient of a bias",
+                   [&](A& a) { a.grad_bias = grad_bias_.data(); });
+    if (problem_.has_bias != 0) expect_refused("bias is null", [](A& a) { a.bias = nullptr; });
+  }
   if (plan_.workspace_bytes(false) > 0) {
     expect_refused("workspace is null: the plan needs ", [](A& a) { a.workspace = nullptr; });
     expect_refused(
@@ -233,6 +242,8 @@ TEST_P(OperandTest, Misaligned) {
   expect_refused("bias" + element, [&](A& a) { a.bias = odd(memory_.data()); });
   expect_refused("grad_output" + element, [](A& a) { a.grad_output = odd(a.grad_output); });
   expect_refused("output" + element, [](A& a) { a.output = static_cast<char*>(a.output) + 2; });
+  expect_refused("grad_bias" + element,
+                 [&](A& a) { a.grad_bias = reinterpret_cast<char*>(grad_bias_.data()) + 1; });
   expect_refused("workspace is misaligned: it must be a multiple of 256 bytes",
                  [](A& a) { a.workspace = static_cast<char*>(a.workspace) + 128; });
 }
@@ -272,6 +283,8 @@ TEST_P(OperandTest, PackedWeights) {
 INSTANTIATE_TEST_SUITE_P(Operations, OperandTest,
                          testing::Values("n2 ci8 co16 l17 k4 s2 p1 bias f32", "n1 ci8 co8 l9 k3 s2 p0 g8 f32",
                                          "gx n2 ci4 co4 l9 k4 s2 p1 f32", "gw n2 ci4 co4 l9 k4 s2 p1 f32",
+                                         "gw n2 ci4 co4 l9 k4 s2 p1 bias f32",
+                                         "gw n2 ci4 co4 l9 k4 s2 p1 xbias f32",
                                          "gb n2 ci4 co4 l9 k4 s2 p1 f32"),
                          [](const auto& info) {
                            return std::string("operation") + std::to_string(info.index);

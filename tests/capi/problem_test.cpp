@@ -68,9 +68,47 @@ TEST(ProblemTest, StepsOfGradOutput) {
   problem.y_strided = 2;
   EXPECT_EQ(tconv_problem_check(&problem), TCONV_INVALID_ARGUMENT);
   EXPECT_STREQ(tconv_last_error(), "y_strided is 2: must be 0 or 1");
-  problem.y_strided = 0, problem.reserved = 1;
-  EXPECT_EQ(tconv_problem_check(&problem), TCONV_INVALID_ARGUMENT);
-  EXPECT_STREQ(tconv_last_error(), "reserved is 1: must be 0");
+}
+
+TEST(ProblemTest, TheBiasGradientOfAWeightProblem) {
+  tconv_problem problem = parsed("weight n2 ci4 co6 l5 k3");
+  int64_t elements = -1;
+  // What older callers set says nothing about the gradient, which they have no place for.
+  problem.has_bias = 1;
+  EXPECT_EQ(text_of(problem), "weight n2 ci4 co6 l5 k3 s1 p0 f32");
+  EXPECT_EQ(tconv_tensor_elements(&problem, TCONV_BIAS, &elements), TCONV_OK);
+  EXPECT_EQ(elements, 0);
+  problem.has_bias = 0;
+  const struct {
+    int32_t grad_bias;
+    const char* text;
+    int64_t elements;
+  } cases[] = {{TCONV_GRAD_BIAS_OF_Y, "weight n2 ci4 co6 l5 k3 s1 p0 bias f32", 6},
+               {TCONV_GRAD_BIAS_OF_X, "weight n2 ci4 co6 l5 k3 s1 p0 xbias f32", 4}};
+  for (const auto& c : cases) {
+    problem.grad_bias = c.grad_bias;
+    EXPECT_EQ(text_of(problem), c.text);
+    EXPECT_EQ(parsed(c.text).grad_bias, c.grad_bias);
+    EXPECT_EQ(tconv_tensor_elements(&problem, TCONV_BIAS, &elements), TCONV_OK);
+    EXPECT_EQ(elements, c.elements);
+    EXPECT_EQ(tconv_problem_set_output_length(&problem, 7), TCONV_OK) << tconv_last_error();
+    EXPECT_EQ(problem.grad_bias, c.grad_bias);
+  }
+  problem.grad_bias = 3;
+  EXPECT_EQ(tconv_problem_check(&problem), TCONV_INVALID_PROBLEM);
+  EXPECT_STREQ(tconv_last_error(), "grad_bias is 3: must be 0 to 2");
+  problem.operation = TCONV_GRAD_BIAS, problem.grad_bias = 1;
+  EXPECT_EQ(tconv_problem_check(&problem), TCONV_INVALID_PROBLEM);
+  EXPECT_STREQ(tconv_last_error(), "grad_bias is 1: must be 0 where operation is not 2, the weight gradient");
+}
+
+TEST(ProblemTest, CallersOfTheFirstHeaderGetTheGradientOfTheWeightAlone) {
+  for (const char* line : {"weight ci4 co6 l5 k3 bias", "conv1d_gw ci4 co6 l5 k3 bias"}) {
+    tconv_problem problem = {};
+    EXPECT_EQ(tconv_problem_parse_sized(line, &problem, 128), TCONV_OK) << tconv_last_error();
+    EXPECT_EQ(problem.has_bias, 1);
+    EXPECT_EQ(text_of(problem).find("bias"), std::string::npos) << text_of(problem);
+  }
 }
 
 TEST(ProblemTest, Conv1d) {
@@ -81,6 +119,18 @@ TEST(ProblemTest, Conv1d) {
   call.operation = TCONV_GRAD_INPUT;
   EXPECT_EQ(tconv_conv1d_problem(&call, &call), TCONV_OK) << tconv_last_error();
   EXPECT_EQ(text_of(call), "n2 ci512 co80 l50 k7 s2 p3 op1 f32");
+  call = parsed("n2 ci80 co512 l100 k7 s2 p3 bias");
+  call.operation = TCONV_GRAD_WEIGHT;
+  EXPECT_EQ(tconv_conv1d_problem(&call, &problem), TCONV_OK) << tconv_last_error();
+  EXPECT_EQ(text_of(problem), "weight n2 ci512 co80 l50 k7 s2 p3 op1 f32");
+  call.grad_bias = TCONV_GRAD_BIAS_OF_Y;
+  EXPECT_EQ(tconv_conv1d_problem(&call, &problem), TCONV_OK) << tconv_last_error();
+  EXPECT_EQ(problem.grad_bias, TCONV_GRAD_BIAS_OF_X);
+  EXPECT_EQ(text_of(problem), "weight n2 ci512 co80 l50 k7 s2 p3 op1 xbias f32");
+  call.grad_bias = TCONV_GRAD_BIAS_OF_X;
+  EXPECT_EQ(tconv_conv1d_problem(&call, &problem), TCONV_INVALID_PROBLEM);
+  EXPECT_STREQ(tconv_last_error(), "grad_bias is 2: must be 0 or 1 in a Conv1d, 1 for the sums of its dy");
+  call.grad_bias = 0;
   call.operation = TCONV_STRIDED;
   EXPECT_EQ(tconv_conv1d_problem(&call, &problem), TCONV_INVALID_PROBLEM);
   EXPECT_STREQ(tconv_last_error(),

@@ -60,6 +60,29 @@ std::vector<float> run_raw(const Layer& layer, const tconv::Plan& plan) {
 const char* const kLayers[] = {"n2 ci8 co16 l37 k4 s2 p1 bias f32", "n1 ci6 co6 l19 k5 s3 p2 op2 g6 f32",
                                "n3 ci3 co1 l50 k9 s4 p0 d2 bias f32", "n1 ci64 co48 l5 k16 s8 p4 f32"};
 
+// Both gradients from one run, and each from a run of its own.
+TEST(RunTest, TheGradientsOfWeightAndBias) {
+  const std::vector<float> x = {1, 2, 3, 4, 5, 6}, dy = {1, 0, 2, -1, 3, 1, 1, 1};
+  for (const char* bias : {" bias", " xbias"}) {
+    const tconv::Problem both = tconv::Problem::parse(std::string("weight ci2 co2 l3 k2 f32") + bias);
+    const bool of_x = both.grad_bias == TCONV_GRAD_BIAS_OF_X;
+    const tconv::Plan plan(both), alone(tconv::Problem::parse("weight ci2 co2 l3 k2 f32"));
+    EXPECT_EQ(plan.kernel().substr(0, alone.kernel().size()), alone.kernel());
+    ASSERT_EQ(both.bias_elements(), 2);
+    std::vector<float> together(8, kNaN), separate(8, kNaN), sums(2, kNaN);
+    const tconv::Buffer workspace(plan.workspace_bytes(false));
+    tconv::Arguments a;
+    a.x = x.data(), a.grad_output = dy.data();
+    a.output = together.data(), a.grad_bias = sums.data();
+    a.workspace = workspace.data(), a.workspace_bytes = workspace.size();
+    plan.run(a);
+    a.output = separate.data(), a.grad_bias = nullptr;
+    alone.run(a);
+    EXPECT_EQ(together, separate);
+    EXPECT_EQ(sums, of_x ? (std::vector<float>{6, 15}) : (std::vector<float>{2, 6})) << bias;
+  }
+}
+
 TEST(RunTest, RawAndPackedWeightsGiveTheFormulasNumbers) {
   for (const char* text : kLayers) {
     const Layer layer(text);

@@ -77,6 +77,32 @@ class Gradients(FolderCase):
                 self.assertEqual(report["shape"], list(out.shape))
                 self.assertTrue(report["problem"].startswith({"grad_input": "strided", "grad_weight": "weight"}.get(op, "dbias")))
 
+    def test_the_gradients_of_weight_and_bias_in_one_run(self):
+        for call, descr in itertools.product(self.CALLS, ("<f4", "<f8", "<f2")):
+            arrays = self.arrays(call, descr)
+            more = ["--grad-bias", self.path / "bias.npy"]
+            result = tconv(*self.arguments("grad_weight", call), *more, "--json")
+            self.assertEqual(result.returncode, 0, (call, result))
+            report = json.loads(result.stdout)
+            self.assertEqual(report["grad_bias"], str(self.path / "bias.npy"))
+            self.assertIn(" bias ", report["problem"])
+            self.assertTrue(report["kernel"].endswith(" + cpu.bias"), report["kernel"])
+            for name, op in (("out", "grad_weight"), ("bias", "grad_bias")):
+                out, (shape, values) = npy.from_bytes((self.path / f"{name}.npy").read_bytes()), self.expected(op, call, arrays)
+                self.assertEqual((out.shape, out.descr, list(out.values)), (shape, descr, values), (op, call))
+
+    def test_what_grad_bias_refuses(self):
+        self.arrays(self.CALLS[0])
+        both = [*self.arguments("grad_weight", self.CALLS[0]), "--grad-bias"]
+        self.refused(*self.arguments("grad_input", self.CALLS[0]), "--grad-bias", self.path / "b.npy",
+                     says="--op grad_input does not write --grad-bias")
+        self.refused(*both, self.path / "out.npy", says="--grad-bias and --output name the same file")
+        self.refused(*both, "-", "--json", says="--grad-bias and --json both want standard output")
+        self.refused(*both[:-2], "-", "--grad-bias", "-", says="--grad-bias and --output both want standard output")
+        (self.path / "b.npy").write_bytes(b"kept")
+        self.refused(*both, self.path / "b.npy", "--no-clobber", says="is there already", status=1)
+        self.assertFalse((self.path / "out.npy").exists())
+
     def test_without_samples(self):
         call = self.CALLS[1]
         arrays = self.arrays(call)
@@ -124,6 +150,10 @@ class Gradients(FolderCase):
                        *self.transposed(call, arrays))
             sums = [sum(arrays["input"].at(b, c, i) for b in range(call["n"]) for i in range(call["l"])) for c in range(call["cin"])]
             self.check(["--op", "conv1d_grad_bias", "--grad-output", y], (call["cin"],), sums)
+            self.check(["--op", "conv1d_grad_weight", "--input", x, "--grad-output", y, *numbers, rest,
+                        "--grad-bias", self.path / "gb.npy"], *self.expected("grad_weight", call, arrays))
+            out = npy.from_bytes((self.path / "gb.npy").read_bytes())
+            self.assertEqual((out.shape, list(out.values)), ((call["cin"],), sums))
 
     def transposed(self, call, arrays):
         lout = arrays["grad_output"].shape[2]

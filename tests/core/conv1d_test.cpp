@@ -26,7 +26,9 @@ TEST(Conv1d, SizesOfTheProblem) {
   EXPECT_EQ(text(parse("conv1d_gx ci4 co6 l10 k3 s3 p1 d2 g2 bias ys1,2,3").value()),
             "n1 ci6 co4 l3 k3 s3 p1 op1 d2 g2 xs1,2,3 f32");
   EXPECT_EQ(text(parse("conv1d_gw ci4 co6 l10 k3 s3 p1 d2 g2 bias xs1,2,3 ys4,5,6").value()),
-            "weight n1 ci6 co4 l3 k3 s3 p1 op1 d2 g2 xs4,5,6 ys1,2,3 f32");
+            "weight n1 ci6 co4 l3 k3 s3 p1 op1 d2 g2 xbias xs4,5,6 ys1,2,3 f32");
+  EXPECT_EQ(parse("conv1d_gw ci4 co6 l10 k3 xbias").status().message(),
+            "xbias is given: the gradient of a Conv1d's bias sums the gradient of its output, as bias says");
   EXPECT_EQ(text(parse("conv1d_gb n3 ci4 co6 l10 k3 s3 p1 d2 g2 ys4,5,6 tf32").value()),
             "dbias n3 ci1 co6 l3 k1 s1 p0 ys4,5,6 f32 tf32");
 }
@@ -144,6 +146,10 @@ TEST(Conv1d, EveryPassIsThatOfItsDefinition) {
          {Conv1dPass::forward, Conv1dPass::grad_input, Conv1dPass::grad_weight, Conv1dPass::grad_bias}) {
       const Problem p = conv1d_problem(c, pass).value();
       std::vector<double> wanted(static_cast<std::size_t>(p.output_elements()), 0.0);
+      std::vector<double> sums(static_cast<std::size_t>(c.cout), 0.0);
+      for (std::size_t j = 0; j < t.y.size(); ++j) {
+        sums[j / static_cast<std::size_t>(lout) % static_cast<std::size_t>(c.cout)] += t.y[j];
+      }
       plan::Operands in;
       if (pass == Conv1dPass::forward) {
         for (std::size_t j = 0; c.has_bias && j < wanted.size(); ++j) {
@@ -157,10 +163,10 @@ TEST(Conv1d, EveryPassIsThatOfItsDefinition) {
       } else if (pass == Conv1dPass::grad_weight) {
         each_product(c, lout, [&](auto x, auto w, auto y) { wanted[w] += t.x[x] * t.y[y]; });
         in.grad_output = t.x.data(), in.x = t.y.data();
+        ASSERT_EQ(p.grad_bias_elements(), c.has_bias ? c.cout : 0) << text(p);
+        if (c.has_bias) wanted.insert(wanted.end(), sums.begin(), sums.end());
       } else {
-        for (std::size_t j = 0; j < t.y.size(); ++j) {
-          wanted[j / static_cast<std::size_t>(lout) % static_cast<std::size_t>(c.cout)] += t.y[j];
-        }
+        wanted = sums;
         in.grad_output = t.y.data();
       }
       for (std::size_t j = 0; j < wanted.size(); ++j) {

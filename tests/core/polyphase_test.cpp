@@ -154,6 +154,32 @@ TEST(Problem, WorkCountsTheProductsThatTheFormulaHas) {
   }
 }
 
+TEST(Problem, AWeightGradientWithABiasSumsOneTensorMore) {
+  for (uint64_t i = 0; i < 300; ++i) {
+    Problem p = draw_forward(i);
+    p.operation = Operation::weight;
+    p.has_bias = false;
+    const Work without = work_of(p);
+    const auto element = static_cast<double>(size_of(p.dtype));
+    p.has_bias = true;
+    EXPECT_EQ(work_of(p).flops, without.flops + static_cast<double>(p.y_elements())) << text(p);
+    EXPECT_EQ(work_of(p).bytes, without.bytes + element * static_cast<double>(p.cout)) << text(p);
+    Problem sums = grad_bias_of(p);
+    ASSERT_TRUE(validate(sums).ok()) << text(p) << ": " << text(sums);
+    EXPECT_EQ(sums.operation, Operation::bias);
+    EXPECT_EQ(sums.lout(), p.lout()) << text(p);
+    EXPECT_EQ(sums.output_elements(), p.cout);
+    p.bias_of_x = true;
+    EXPECT_EQ(work_of(p).flops, without.flops + static_cast<double>(p.x_elements())) << text(p);
+    EXPECT_EQ(work_of(p).bytes, without.bytes + element * static_cast<double>(p.cin)) << text(p);
+    sums = grad_bias_of(p);
+    ASSERT_TRUE(validate(sums).ok()) << text(p) << ": " << text(sums);
+    EXPECT_EQ(sums.y_steps(), p.x_steps()) << text(p);
+    EXPECT_EQ(sums.lout(), p.l) << text(p);
+    EXPECT_EQ(sums.output_elements(), p.cin);
+  }
+}
+
 TEST(Problem, SpanOfXIsOnePastTheFurthestElement) {
   for (uint64_t i = 0; i < 2'000; ++i) {
     const Problem p = draw_forward(i);

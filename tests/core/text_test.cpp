@@ -27,6 +27,7 @@ Problem draw_any(judge::Rng& rng) {
   p.dtype = static_cast<DType>(rng.between(0, 3));
   p.precision = static_cast<Precision>(rng.between(0, 1));
   p.has_bias = rng.chance(50);
+  p.bias_of_x = p.has_bias && rng.chance(30);
   p.x_contiguous = rng.chance(50);
   if (!p.x_contiguous) p.x_stride = {number(), number(), number()};
   p.y_contiguous = rng.chance(50);
@@ -87,6 +88,19 @@ TEST(Text, OperationsHaveTwoNames) {
             "strided n1 ci2 co3 l5 k7 s1 p0 bias ys9,3,1 f32");
 }
 
+TEST(Text, AWeightGradientSaysWhichBiasGradientItWrites) {
+  Problem p = parse("gw ci2 co3 l5 k7").value();
+  EXPECT_FALSE(p.writes_grad_bias());
+  EXPECT_EQ(p.grad_bias_elements(), 0);
+  p = parse("bias gw ci2 co3 l5 k7").value();
+  EXPECT_EQ(text(p), "weight n1 ci2 co3 l5 k7 s1 p0 bias f32");
+  EXPECT_EQ(p.grad_bias_elements(), 3);
+  p = parse("gw ci2 co3 l5 k7 xbias").value();
+  EXPECT_EQ(text(p), "weight n1 ci2 co3 l5 k7 s1 p0 xbias f32");
+  EXPECT_EQ(p.grad_bias_elements(), 2);
+  EXPECT_FALSE(p.reads_bias());
+}
+
 TEST(Text, RefusalsNameTheWordAndItsColumn) {
   const struct {
     const char *line, *refusal;
@@ -105,6 +119,7 @@ TEST(Text, RefusalsNameTheWordAndItsColumn) {
       {"ci8 co8 l5 k3 tf32 ieee", "column 20: 'ieee' repeats a word that was already given"},
       {"fwd ci8 co8 l5 k3 gx", "column 19: 'gx' repeats a word that was already given"},
       {"ci8 co8 l5 k3 bias bias", "column 20: 'bias' repeats a word that was already given"},
+      {"gw ci8 co8 l5 k3 bias xbias", "column 23: 'xbias' repeats a word that was already given"},
       {"ci8 co8 l5 k3 xs1,1,1 xs1,1,1", "column 23: 'xs1,1,1' repeats a word that was already given"},
       {"ci-8 co8 l5 k3", "column 1: 'ci-8' needs only digits after its letters"},
       {"ci8 co+8 l5 k3", "column 5: 'co+8' needs only digits after its letters"},

@@ -34,11 +34,22 @@ TEST(Validate, RefusalsNameArgumentValueAndRule) {
       {"strided ci8 co8 l5 k3 xs1,1,1", "x_stride is given: operation strided does not read x"},
       {"dbias ci8 co8 l5 k3 xs1,1,1", "x_stride is given: operation dbias does not read x"},
       {"ci8 co8 l5 k3 ys1,1,1", "y_stride is given: operation transposed does not read y"},
+      {"ci8 co8 l5 k3 xbias",
+       "xbias is given: operation transposed writes no gradient of a bias, only weight does"},
+      {"dbias ci8 co8 l5 k3 xbias",
+       "xbias is given: operation dbias writes no gradient of a bias, only weight does"},
   };
   for (const auto& row : table) {
     const Status status = validate(of(row.line));
     EXPECT_EQ(status.message(), row.refusal) << row.line;
     EXPECT_EQ(status.code(), Code::invalid_problem) << row.line;
+  }
+}
+
+TEST(Validate, AWeightGradientMayHaveABias) {
+  for (const char* line :
+       {"weight ci8 co9 l5 k3 bias", "weight ci8 co9 l5 k3 xbias", "dbias ci8 co9 l5 k3 bias"}) {
+    EXPECT_TRUE(validate(of(line)).ok()) << line;
   }
 }
 

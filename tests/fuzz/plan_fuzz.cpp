@@ -108,6 +108,7 @@ Problem draw(Bytes& in) {
     p.y_contiguous = false;
     for (int64_t& step : p.y_stride) step = in.chance(40) ? in.number() : in.below(30);
   }
+  p.bias_of_x = p.writes_grad_bias() && in.chance(100);
   return p;
 }
 
@@ -134,9 +135,9 @@ Buffer integers(const Problem& p, int64_t elements, int64_t turn) {
   return buffer;
 }
 
-// Every product of the definition, in any order: integers add up exactly.
+// Every product of the definition, in any order: integers add up exactly. The gradient of a bias is last.
 std::vector<double> defined(const Problem& p, const plan::Operands& in) {
-  std::vector<double> out(static_cast<std::size_t>(p.output_elements()));
+  std::vector<double> out(static_cast<std::size_t>(p.output_elements() + p.grad_bias_elements()));
   const auto steps = p.x_steps(), y_steps = p.y_steps();
   const int64_t lout = p.lout(), cout_g = p.cout_per_group();
   auto at = [&](const void* data, int64_t index) { return reference::load(p.dtype, data, index); };
@@ -152,6 +153,13 @@ std::vector<double> defined(const Problem& p, const plan::Operands& in) {
     }
     for (int64_t row = 0; row < p.cin * p.l && p.operation == Operation::strided && p.has_bias; ++row) {
       add(n * p.cin * p.l + row, at(in.bias, row / p.l));
+    }
+    const int64_t length = p.bias_of_x ? p.l : lout;
+    for (int64_t row = 0; row < p.grad_bias_elements() * length; ++row) {
+      const auto& step = p.bias_of_x ? steps : y_steps;
+      add(p.output_elements() + row / length,
+          at(p.bias_of_x ? in.x : in.grad_output,
+             n * step[0] + row / length * step[1] + row % length * step[2]));
     }
     for (int64_t ci = 0; ci < p.cin && p.operation != Operation::bias; ++ci) {
       for (int64_t c = 0; c < cout_g; ++c) {
@@ -193,18 +201,22 @@ bool small(const Problem& p) {
 void run(const plan::Plan& plan, const plan::Operands& operands, const std::vector<double>& expected) {
   const Problem& p = plan.problem;
   const Buffer workspace(plan.workspace_bytes(false));
-  const Buffer output(static_cast<std::size_t>(p.output_elements()) * size_of(p.dtype));
+  const std::size_t element = size_of(p.dtype);
+  const Buffer output(static_cast<std::size_t>(p.output_elements()) * element);
+  const Buffer grad_bias(static_cast<std::size_t>(p.grad_bias_elements()) * element);
   plan::RunContext context;
   context.workspace = workspace.data.get();
   context.executor.threads = kThreads;
   context.executor.parallel_for = backwards;
   plan::Operands all = operands;
-  all.output = output.data.get();
+  all.output = output.data.get(), all.grad_bias = grad_bias.data.get();
   demand(plan::run(plan, all, false, context, workspace.size).ok(), p, plan.entry->name);
   for (std::size_t i = 0; i < expected.size(); ++i) {
     double rounded[1];
     reference::store(p.dtype, rounded, 0, expected[i]);
-    const double got = reference::load(p.dtype, output.data.get(), static_cast<int64_t>(i));
+    const auto at = static_cast<int64_t>(i), behind = at - p.output_elements();
+    const double got = behind < 0 ? reference::load(p.dtype, output.data.get(), at)
+                                  : reference::load(p.dtype, grad_bias.data.get(), behind);
     demand(got == reference::load(p.dtype, rounded, 0), p, plan.entry->name);
   }
 }
@@ -225,7 +237,9 @@ std::vector<plan::Plan> plans_of(const Problem& p) {
     demand(!explain(plan).empty() && !plan.kernel->pack_key().empty(), p, plan.entry->name);
     demand(cpu_seconds() - start < 1, p, "planning took more than a second");
     // Gradients hold partial sums of their outputs.
-    const Size sums = p.operation == Operation::transposed ? Size(0) : Size(p.output_elements()) * 64;
+    const Size sums = p.operation == Operation::transposed
+                          ? Size(0)
+                          : (Size(p.output_elements()) + p.grad_bias_elements()) * 64;
     const Size most = sums + (int64_t{kThreads + 1} << 23);
     demand(plan.workspace_bytes(true) <= static_cast<std::size_t>(most.value()), p, "too large a workspace");
     const Size packed = Size(p.weight_elements()) * 16 * 8 + (1 << 20);

@@ -62,6 +62,8 @@ TEST(Draw, EveryFeatureOccurs) {
     note("depthwise", p.groups > 1 && p.groups == p.cin && p.groups == p.cout);
     note("multiplier", p.groups > 1 && p.groups == p.cin && p.groups < p.cout);
     note("bias", p.has_bias);
+    note("bias gradient of y", p.writes_grad_bias() && !p.bias_of_x);
+    note("bias gradient of x", p.bias_of_x);
     note("cin 1", p.cin == 1);
     note("cout 1", p.cout == 1);
     note("many channels", p.cin > 100 && p.cout > 60 && p.groups == 1);
@@ -73,7 +75,7 @@ TEST(Draw, EveryFeatureOccurs) {
     note(name_of(p.precision), true);
     note(name_of(p.operation), true);
   }
-  EXPECT_EQ(seen.size(), 25u + 4 + 2 + 4);
+  EXPECT_EQ(seen.size(), 27u + 4 + 2 + 4);
   for (const auto& [what, count] : seen) EXPECT_GE(count, 20) << what;
 }
 

@@ -107,11 +107,13 @@ inline void draw_rest(judge::Rng& rng, core::Problem& p) {
   };
   p.x_contiguous = !p.reads_x() || !rng.chance(30);
   if (!p.x_contiguous) p.x_stride = steps(p.cin, p.l);
+  p.bias_of_x = p.writes_grad_bias() && rng.chance(40);
   p.y_contiguous = !p.reads_y() || !rng.chance(30);
   if (!p.y_contiguous) p.y_stride = steps(p.cout, p.lout());
   // As judge::draw_valid: no sums of equal terms.
   if (!p.y_contiguous && p.operation != core::Operation::strided)
     p.y_stride[2] = std::max<int64_t>(1, p.y_stride[2]);
+  if (!p.x_contiguous && p.bias_of_x) p.x_stride[2] = std::max<int64_t>(1, p.x_stride[2]);
 }
 
 // draw fills in the sizes; invalid and unsupported draws do not count. SIMD targets take turns.

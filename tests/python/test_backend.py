@@ -21,16 +21,16 @@ pytestmark = pytest.mark.skipif(backend.name != "ctypes", reason="about the ctyp
 
 
 def test_structs_are_laid_out_as_the_library_has_them():
-    problem = backend.library.parse("weight n2 ci6 co4 l9 k5 s3 p1 op2 d4 g2 bias xs90,10,1 ys80,20,2 f16")
+    problem = backend.library.parse("weight n2 ci6 co4 l9 k5 s3 p1 op2 d4 g2 xbias xs90,10,1 ys80,20,2 f16")
     found = {name: getattr(problem, name) for name, _ in problem._fields_}
     assert found.pop("struct_size") == ctypes.sizeof(problem) and list(found.pop("x_stride")) == [90, 10, 1]
     assert list(found.pop("y_stride")) == [80, 20, 2]
     assert found == {
-        "operation": 2, "y_strided": 1, "reserved": 0, "dtype": 2, "precision": 0, "has_bias": 1, "x_contiguous": 0,
+        "operation": 2, "y_strided": 1, "grad_bias": 2, "dtype": 2, "precision": 0, "has_bias": 1, "x_contiguous": 0,
         "n": 2, "cin": 6, "cout": 4,
         "l": 9, "k": 5, "stride": 3, "padding": 1, "output_padding": 2, "dilation": 4, "groups": 2,
     }  # fmt: skip
-    assert struct.calcsize("@IPPPPPPPNP") == ctypes.sizeof(capi.Arguments)
+    assert struct.calcsize("@IPPPPPPPNPP") == ctypes.sizeof(capi.Arguments)
     header = (ROOT / "include" / "tconv" / "tconv.h").read_text()
     structs = ((capi.Problem, "problem"), (capi.PlanOptions, "plan_options"), (capi.Arguments, "arguments"))
     for described, name in structs:

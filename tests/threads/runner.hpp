@@ -25,7 +25,8 @@ inline constexpr const char* kLines[] = {
     "n2 ci96 co96 l400 k4 s2 p1 g96 bias f32", "n1 ci66 co1 l200 k64 s16 p0 f32",
     "n1 ci1 co60 l900 k5 s3 p1 bias f32",      "n2 ci40 co40 l300 k5 s2 p1 d2 f16",
     "n1 ci40 co72 l300 k4 s2 p1 bf16",         "n1 ci40 co72 l300 k4 s2 p1 f64",
-    "n1 ci48 co48 l300 k4 s2 p1 g4 f32",       "gw n2 ci8 co8 l60 k4 s2 p1 f32"};
+    "n1 ci48 co48 l300 k4 s2 p1 g4 f32",       "gw n2 ci8 co8 l60 k4 s2 p1 f32",
+    "gw n3 ci8 co8 l5000 k4 s2 p1 bias f32"};
 
 inline std::unique_ptr<Case> make_case(const core::Problem& p, Target& target) {
   return std::move(Case::operands_only(p, Fill::uniform, target, {}).value());
@@ -53,11 +54,13 @@ class Runner {
   Bytes run(const core::Executor& executor) const {
     const std::size_t workspace_bytes = plan_->workspace_bytes(false);
     auto workspace = case_.target.allocate(workspace_bytes + 1);
-    Bytes output(static_cast<std::size_t>(case_.problem.output_elements()) * size_of(case_.problem.dtype) +
-                 8);
+    const core::Problem& p = case_.problem;
+    const std::size_t bytes = static_cast<std::size_t>(p.output_elements()) * size_of(p.dtype);
+    Bytes output(bytes + static_cast<std::size_t>(p.grad_bias_elements()) * size_of(p.dtype) + 8);
     std::memset(output.data(), 0xff, output.size());
     plan::Operands operands = case_.device_operands();
     operands.output = output.data();
+    if (p.writes_grad_bias()) operands.grad_bias = output.data() + bytes;  // behind it
     const plan::RunContext context{workspace.value()->device(), executor, nullptr};
     const core::Status status = plan::run(*plan_, operands, false, context, workspace_bytes);
     EXPECT_TRUE(status.ok()) << status.message();

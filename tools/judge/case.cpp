@@ -24,7 +24,7 @@ int64_t elements(const Problem& p, int role) {
 
 bool samples(const Problem& p, const JudgeOptions& options) {
   const int64_t most =
-      std::max({p.output_elements(), elements(p, 0), elements(p, 3), p.x_elements(), p.y_elements()});
+      std::max({written_elements(p), elements(p, 0), elements(p, 3), p.x_elements(), p.y_elements()});
   return work_of(p).flops / 2 > options.all_products || most > options.all_elements;
 }
 
@@ -34,7 +34,7 @@ std::size_t memory_needed(const Problem& p, const JudgeOptions& options) {
   int64_t operands = 0;
   for (int role = 0; role < 4; ++role) operands += elements(p, role);
   const auto element = static_cast<double>(size_of(p.dtype));
-  const auto output = static_cast<double>(p.output_elements());
+  const auto output = static_cast<double>(written_elements(p));
   // Operands, the output, and its copy for the comparison of bits.
   double bytes = static_cast<double>(operands) * element + output * element;
   bytes += std::min(output * element, static_cast<double>(kKeptBits));

@@ -109,11 +109,17 @@ std::array<int64_t, 3> draw_steps(Rng& rng, int64_t channels, int64_t positions)
   }
 }
 
+// Whether a weight problem's gradient of the bias is that of a Conv1d.
+void draw_bias_of_x(Rng& rng, Problem& p) {
+  p.bias_of_x = p.writes_grad_bias() && (p.bias_of_x || rng.chance(40));
+}
+
 // Gives the tensors that the operation reads strides of their own.
 void draw_strides(Rng& rng, Problem& p) {
   if (p.reads_x() && rng.chance(20)) {
     p.x_contiguous = false;
     p.x_stride = draw_steps(rng, p.cin, p.l);
+    if (p.bias_of_x) p.x_stride[2] = std::max<int64_t>(1, p.x_stride[2]);  // as of y below
   }
   if (p.reads_y() && rng.chance(20)) {
     p.y_contiguous = false;
@@ -152,6 +158,7 @@ Problem draw_valid(Rng& rng, const DrawOptions& options) {
   }
   if (options.operation) p.operation = *options.operation;
   if (options.gradients && !options.operation && rng.chance(10)) draw_conv1d(rng, p);
+  draw_bias_of_x(rng, p);
   draw_strides(rng, p);
   return p;
 }

@@ -67,6 +67,7 @@ Problem draw_far(Rng& rng, const DrawOptions& options) {
     p.operation = rng.pick({Operation::strided, Operation::weight, Operation::bias});
   }
   if (options.operation) p.operation = *options.operation;
+  p.bias_of_x = p.writes_grad_bias() && rng.chance(40);
   return p;
 }
 

@@ -52,7 +52,8 @@ struct Maker {
 };
 
 Maker maker_for(const Problem& p, Fill fill, uint64_t seed, int role) {
-  const double terms = static_cast<double>(std::max<int64_t>(1, most_terms(p)));
+  const int64_t sums = p.writes_grad_bias() ? most_terms(grad_bias_of(p)) : 0;
+  const double terms = static_cast<double>(std::max({int64_t{1}, most_terms(p), sums}));
   Maker maker;
   maker.fill = fill;
   // Integers: terms*whole^2 stays below half of what float32 counts exactly, and of float16's largest.

@@ -18,7 +18,7 @@ enum class Fill {
 };
 const char* name_of(Fill fill);
 
-// The most products that any element of the operation's output sums.
+// The most products that any element of the operation's output sums; of a weight problem, of the weight.
 int64_t most_terms(const core::Problem& problem);
 
 // Fills one operand. role: 0 x, 1 weight, 2 bias, 3 grad_output; data points at its first element. Elements

@@ -129,6 +129,14 @@ int64_t draw_place(Rng& rng, int64_t size) {
   return rng.between(0, size - 1);
 }
 
+// Channels of the bias cost more than elements of the weight where y is longer than x.
+void draw_channels(std::vector<int64_t>& samples, const Problem& p, Rng& rng, int64_t count) {
+  const int64_t first = p.output_elements(), channels = p.grad_bias_elements();
+  if (channels == 0) return;
+  samples.insert(samples.end(), {first, first + channels - 1});
+  for (int64_t i = 2; i < count; ++i) samples.push_back(first + draw_place(rng, channels));
+}
+
 std::vector<int64_t> draw_samples(const Problem& p, Rng& rng, int64_t count) {
   const auto [a, b, c] = output_shape(p);
   std::vector<int64_t> samples;
@@ -140,6 +148,7 @@ std::vector<int64_t> draw_samples(const Problem& p, Rng& rng, int64_t count) {
     const int64_t i = draw_place(rng, a), j = draw_place(rng, b), k = draw_place(rng, c);
     samples.push_back((i * b + j) * c + k);
   }
+  draw_channels(samples, p, rng, count / 8);
   std::sort(samples.begin(), samples.end());
   samples.erase(std::unique(samples.begin(), samples.end()), samples.end());
   return samples;
@@ -168,6 +177,11 @@ double deviation_tf32(double x, double w) {
 }
 
 Exact exact_at(const Problem& p, const Operands& raw, bool tf32, int64_t index) {
+  if (index >= p.output_elements()) {
+    Operands summed;
+    summed.grad_output = p.bias_of_x ? raw.x : raw.grad_output;
+    return bias_at(grad_bias_of(p), summed, index - p.output_elements());
+  }
   const auto [a, b, c] = output_shape(p);
   const int64_t i = index / (b * c), j = index / c % b, k = index % c;
   switch (p.operation) {

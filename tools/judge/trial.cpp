@@ -61,6 +61,8 @@ std::string Trial::run_once(int run) {
   const std::size_t element = size_of(p.dtype);
   const auto output_bytes = static_cast<std::size_t>(p.output_elements()) * element;
   std::string failure = allocate(output_, output_bytes, case_.options.seed % 2 == 0 ? 0 : element);
+  const auto bias_bytes = static_cast<std::size_t>(p.grad_bias_elements()) * element;
+  if (failure.empty()) failure = allocate(grad_bias_, bias_bytes, case_.options.seed % 3 == 0 ? 0 : element);
   if (failure.empty()) failure = allocate(workspace_, plan_->workspace_bytes(packed), 0);
   if (failure.empty()) failure = allocate(packed_, packed ? packed_bytes : 0, 0);
   if (!failure.empty()) return failure;
@@ -90,6 +92,7 @@ std::string Trial::allocate(std::optional<Guarded>& buffer, std::size_t bytes, s
 Status Trial::launch(int run, bool packed) {
   plan::Operands operands = case_.device_operands();
   operands.output = output_->device();
+  if (case_.problem.writes_grad_bias()) operands.grad_bias = grad_bias_->device();
   plan::RunContext context = case_.target.context(run);
   context.workspace = workspace_->device();
   Status status;
@@ -108,7 +111,7 @@ void Trial::margins(bool forbid) {
     if (g && !forbid) g->allow_margins(case_.target);
   };
   for (auto& operand : case_.operands) mark(operand);
-  for (auto* buffer : {&output_, &workspace_, &packed_}) mark(*buffer);
+  for (auto* buffer : {&output_, &grad_bias_, &workspace_, &packed_}) mark(*buffer);
 }
 
 std::string Trial::pull_all() {
@@ -116,7 +119,7 @@ std::string Trial::pull_all() {
   for (auto& operand : case_.operands) {
     if (operand && status.ok()) status = operand->pull();
   }
-  for (auto* buffer : {&output_, &workspace_, &packed_}) {
+  for (auto* buffer : {&output_, &grad_bias_, &workspace_, &packed_}) {
     if (status.ok()) status = (*buffer)->pull();
   }
   return said("memory", status);
@@ -126,10 +129,10 @@ std::string Trial::untouched() {
   const struct {
     const char* name;
     const std::optional<Guarded>& buffer;
-  } buffers[] = {{"x", case_.operands[0]},       {"weight", case_.operands[1]},
-                 {"bias", case_.operands[2]},    {"grad_output", case_.operands[3]},
-                 {"the output", output_},        {"the workspace", workspace_},
-                 {"the packed weights", packed_}};
+  } buffers[] = {{"x", case_.operands[0]},      {"weight", case_.operands[1]},
+                 {"bias", case_.operands[2]},   {"grad_output", case_.operands[3]},
+                 {"the output", output_},       {"the bias gradient", grad_bias_},
+                 {"the workspace", workspace_}, {"the packed weights", packed_}};
   for (const auto& [name, buffer] : buffers) {
     const int64_t at = buffer ? buffer->changed() : 0;
     if (at == 0) continue;
@@ -147,20 +150,41 @@ std::string Trial::untouched() {
 
 std::string Trial::place(int64_t index) const {
   const core::Problem& p = case_.problem;
+  if (index >= p.output_elements()) {
+    return "grad_bias[" + std::to_string(index - p.output_elements()) + "]";
+  }
   if (p.operation != core::Operation::transposed) return "output[" + std::to_string(index) + "]";
   const int64_t lout = p.lout();
   return "output[" + std::to_string(index / (p.cout * lout)) + "," + std::to_string(index / lout % p.cout) +
          "," + std::to_string(index % lout) + "]";
 }
 
+const std::byte* Trial::output_place(int64_t index) const {
+  const int64_t outputs = case_.problem.output_elements();
+  const auto element = static_cast<int64_t>(size_of(case_.problem.dtype));
+  return index < outputs ? output_->host() + index * element
+                         : grad_bias_->host() + (index - outputs) * element;
+}
+
 double Trial::output_at(int64_t index) const {
-  return reference::load(case_.problem.dtype, output_->host(), index);
+  return reference::load(case_.problem.dtype, output_place(index), 0);
+}
+
+std::vector<std::byte> Trial::written() const {
+  std::vector<std::byte> bytes(output_->host(), output_->host() + output_->bytes());
+  bytes.insert(bytes.end(), grad_bias_->host(), grad_bias_->host() + grad_bias_->bytes());
+  return bytes;
+}
+
+uint64_t Trial::written_checksum() const {
+  return checksum(output_->host(), output_->bytes()) ^
+         (checksum(grad_bias_->host(), grad_bias_->bytes()) << 1);
 }
 
 uint64_t Trial::output_bits(int64_t index) const {
   const std::size_t element = size_of(case_.problem.dtype);
   uint64_t bits = 0;  // little-endian, as on every machine that this runs on
-  std::memcpy(&bits, output_->host() + static_cast<std::size_t>(index) * element, element);
+  std::memcpy(&bits, output_place(index), element);
   return bits;
 }
 
@@ -183,13 +207,17 @@ bool Trial::right(double got, const Exact& exact, const Bound& bound) const {
 
 std::string Trial::judge_values() {
   const core::Problem& p = case_.problem;
-  const Bound bound(p, case_.target.arithmetic(p), static_cast<double>(most_terms(p)));
+  const Arithmetic arithmetic = case_.target.arithmetic(p);
+  const Bound of_output(p, arithmetic, static_cast<double>(most_terms(p)));
+  const Bound of_bias(p, arithmetic,
+                      p.writes_grad_bias() ? static_cast<double>(most_terms(grad_bias_of(p))) : 0);
   const Truth& truth = case_.truth;
   int64_t wrong = 0;
   std::string first;
   for (int64_t i = 0; i < truth.count(); ++i) {
     const Exact exact = truth.at(i);
     const double got = output_at(truth.index(i));
+    const Bound& bound = truth.index(i) < p.output_elements() ? of_output : of_bias;
     if (right(got, exact, bound)) continue;
     if (where_.size() < kMostPlaces) {
       const std::string maker = plan_->kernel->where(truth.index(i));
@@ -203,16 +231,14 @@ std::string Trial::judge_values() {
     return first + " (" + std::to_string(wrong) + " of " + std::to_string(truth.count()) +
            " judged elements are wrong)";
   }
-  if (output_->bytes() <= kKeptBits) {
-    bits_.assign(output_->host(), output_->host() + output_->bytes());
-  }
-  bits_checksum_ = checksum(output_->host(), output_->bytes());
+  if (output_->bytes() <= kKeptBits) bits_ = written();
+  bits_checksum_ = written_checksum();
   return case_.fill == Fill::special ? strange_nan() : unwritten();
 }
 
 // The poison is not the canonical NaN, so this finds every element that was not written, sampled or not.
 std::string Trial::strange_nan() const {
-  const int64_t count = case_.problem.output_elements();
+  const int64_t count = written_elements(case_.problem);
   for (int64_t i = 0; i < count; ++i) {
     if (!strange(i)) continue;
     char bits[32];
@@ -224,7 +250,7 @@ std::string Trial::strange_nan() const {
 
 // For sampled outputs: all operands are numbers, so no element may be NaN.
 std::string Trial::unwritten() const {
-  const int64_t count = case_.problem.output_elements();
+  const int64_t count = written_elements(case_.problem);
   if (case_.truth.count() == count) return {};
   for (int64_t i = 0; i < count; ++i) {
     if (!std::isnan(output_at(i))) continue;
@@ -234,9 +260,10 @@ std::string Trial::unwritten() const {
 }
 
 std::string Trial::judge_bits() const {
-  if (checksum(output_->host(), output_->bytes()) == bits_checksum_) return {};
+  if (written_checksum() == bits_checksum_) return {};
   if (bits_.empty()) return "the output has different bits on a second run";
-  const auto differs = std::mismatch(bits_.begin(), bits_.end(), output_->host()).first - bits_.begin();
+  const std::vector<std::byte> now = written();
+  const auto differs = std::mismatch(bits_.begin(), bits_.end(), now.begin()).first - bits_.begin();
   const int64_t index = differs / static_cast<int64_t>(size_of(case_.problem.dtype));
   return place(index) + " has other bits on a second run: " +
          number(reference::load(case_.problem.dtype, bits_.data(), index)) + ", then " +

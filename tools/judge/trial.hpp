@@ -37,8 +37,11 @@ class Trial {
   std::string unwritten() const;
   std::string strange_nan() const;
   std::string judge_bits() const;
+  std::vector<std::byte> written() const;  // the bytes of the output, then those of the bias gradient
+  uint64_t written_checksum() const;
   bool right(double got, const Exact& exact, const Bound& bound) const;
   std::string place(int64_t index) const;
+  const std::byte* output_place(int64_t index) const;
   double output_at(int64_t index) const;
   uint64_t output_bits(int64_t index) const;
   bool strange(
@@ -48,8 +51,8 @@ class Trial {
   std::optional<plan::Plan> plan_;
   std::string kernel_;
   std::vector<std::string> where_;
-  std::optional<Guarded> output_, workspace_, packed_;
-  std::vector<std::byte> bits_;  // the output of run 0, or nothing if it is large
+  std::optional<Guarded> output_, grad_bias_, workspace_, packed_;  // grad_bias_ is empty if none is written
+  std::vector<std::byte> bits_;  // what run 0 wrote, or nothing if it is large
   uint64_t bits_checksum_ = 0;
 };
 

@@ -136,7 +136,7 @@ struct TruthMaker {
   Truth truth;
 
   void resize() {
-    const auto count = static_cast<std::size_t>(p.output_elements());
+    const auto count = static_cast<std::size_t>(written_elements(p));
     truth.value_.assign(count, 0);
     truth.magnitude_.assign(count, 0);
     if (tf32) truth.deviation_.assign(count, 0);
@@ -253,16 +253,17 @@ struct TruthMaker {
     });
   }
 
-  void bias() {
-    const int64_t lout = p.lout();
-    const auto steps = p.y_steps();
-    each(p.cout, [&](int64_t co, int32_t) {
-      for (int64_t n = 0; n < p.n; ++n) {
+  // Sums of the y of `of`, which data are, from element `first` on.
+  void bias(const Problem& of, const void* data, int64_t first) {
+    const int64_t lout = of.lout();
+    const auto steps = of.y_steps();
+    each(of.cout, [&](int64_t co, int32_t) {
+      const auto at = static_cast<std::size_t>(first + co);
+      for (int64_t n = 0; n < of.n; ++n) {
         for (int64_t o = 0; o < lout; ++o) {
-          const double v =
-              reference::load(p.dtype, in.grad_output, n * steps[0] + co * steps[1] + o * steps[2]);
-          truth.value_[static_cast<std::size_t>(co)] += v;
-          truth.magnitude_[static_cast<std::size_t>(co)] += std::fabs(v);
+          const double v = reference::load(of.dtype, data, n * steps[0] + co * steps[1] + o * steps[2]);
+          truth.value_[at] += v;
+          truth.magnitude_[at] += std::fabs(v);
         }
       }
     });
@@ -276,9 +277,13 @@ struct TruthMaker {
       case Operation::strided:
         return strided();
       case Operation::weight:
-        return weight();
+        weight();
+        if (p.writes_grad_bias()) {
+          bias(grad_bias_of(p), p.bias_of_x ? in.x : in.grad_output, p.output_elements());
+        }
+        return;
       case Operation::bias:
-        return bias();
+        return bias(p, in.grad_output, 0);
     }
   }
 };

@@ -1,5 +1,6 @@
 // The operation in float64, with what the error bound needs: all elements if that is affordable, otherwise
-// elements sampled at corners, near the edges of tiles and at random.
+// elements sampled at corners, near the edges of tiles and at random. A weight problem's gradient of the bias
+// counts as elements behind those of the weight.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,11 @@
 #include "plan/kernel_entry.hpp"
 
 namespace tconv::judge {
+
+// Elements of all that the operation writes.
+inline int64_t written_elements(const core::Problem& p) {
+  return p.output_elements() + p.grad_bias_elements();
+}
 
 class Truth {
  public:

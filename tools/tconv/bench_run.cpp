@@ -39,20 +39,22 @@ Status allocate(Target& target, std::unique_ptr<Block>& block, std::size_t bytes
 // Operands with their output: calls take turns with several of these.
 struct Set {
   std::unique_ptr<judge::Case> operands;
-  std::unique_ptr<Block> output;
+  std::unique_ptr<Block> output, grad_bias;
 };
 
 core::Result<std::vector<Set>> make_sets(const core::Problem& problem, Target& target) {
   std::vector<Set> sets;
   const auto bytes = static_cast<std::size_t>(problem.output_elements()) * size_of(problem.dtype);
+  const auto bias_bytes = static_cast<std::size_t>(problem.grad_bias_elements()) * size_of(problem.dtype);
   for (int i = 0; i < sets_for(problem, target); ++i) {
     judge::JudgeOptions options;
     options.seed = static_cast<uint64_t>(i) + 1;
     options.aligned = true;
     auto made = judge::Case::operands_only(problem, judge::Fill::uniform, target, options);
     if (!made.ok()) return made.status();
-    Set set{std::move(made.value()), nullptr};
+    Set set{std::move(made.value()), nullptr, nullptr};
     Status status = allocate(target, set.output, bytes);
+    if (status.ok()) status = allocate(target, set.grad_bias, bias_bytes);
     if (!status.ok()) return status;
     sets.push_back(std::move(set));
   }
@@ -84,6 +86,7 @@ class Runner {
       plan::Operands operands = set.operands->device_operands();
       if (packed) operands.weight = packed_->device();
       operands.output = set.output->device();
+      operands.grad_bias = set.grad_bias->device();
       in.workspace = workspace_->device();
       return plan::run(plan_, operands, packed, in, plan_.workspace_bytes(false));
     });
@@ -193,7 +196,7 @@ core::Result<Measured> measure(const core::Problem& problem, const std::string& 
   auto plan = plan_for(problem, kernel, target);
   if (!plan.ok()) return plan.status();
   Measured measured;
-  measured.kernel = plan.value().entry->name;
+  measured.kernel = plan.value().name();
   const int threads = plan.value().options.threads;
   auto sets = make_sets(problem, target);
   if (!sets.ok()) return sets.status();
@@ -226,6 +229,7 @@ core::Result<Contest> compete(const core::Problem& problem, bool rivals, Target&
     Status status = plan.status();
     contest.contenders.push_back({name, 0, {}, ""});
     if (status.ok()) {
+      contest.contenders.back().kernel = plan.value().name();
       contest.contenders.back().predicted_ms = plan.value().kernel->predicted_ms();
       runners.push_back(std::make_unique<Runner>(std::move(plan.value()), target, sets.value()));
       status = runners.back()->prepare();

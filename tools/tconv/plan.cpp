@@ -1,6 +1,8 @@
 // tconv plan: what a problem computes, which kernel takes it, and why the earlier ones refused.
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "command.hpp"
 #include "devices.hpp"
 #include "floor.hpp"
@@ -40,7 +42,9 @@ void print_line(const std::string& label, const std::string& words) {
 }
 
 void print_work(const core::Problem& p, const core::Work& work) {
-  print_line("output", shape_text(output_shape(p)));
+  const int64_t channels = p.grad_bias_elements();
+  print_line("output", shape_text(output_shape(p)) +
+                           (channels > 0 ? fmt::format(", and a bias gradient ({})", channels) : ""));
   print_line("work",
              fmt::format("{:.4g} GFLOP, {} read and written", work.flops / 1e9, size_text(work.bytes)));
 }
@@ -64,11 +68,13 @@ void print_costs(const plan::Plan& p) {
 void print_text(const plan::Plan& p, const core::Work& work, const Rates& rates, const Floor& floor) {
   const bool cpu = p.device.kind == core::DeviceKind::cpu;
   const std::vector<plan::Explained> lines = plan::explained(p);
+  std::size_t widest = 0;  // the stages of two kernels have long names
+  for (const plan::Explained& line : lines) widest = std::max(widest, line.stage ? line.label.size() : 0);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const plan::Explained& line = lines[i];
     const bool device = line.label == "device" && cpu;
-    print_line(line.stage ? "  " + line.label : line.label,
-               line.words + (device ? fmt::format(", {} threads", p.options.threads) : ""));
+    const std::string label = line.stage ? fmt::format("  {:<{}}", line.label, widest + 1) : line.label;
+    print_line(label, line.words + (device ? fmt::format(", {} threads", p.options.threads) : ""));
     if (line.label == "problem") print_work(p.problem, work);
     if (line.label == "device") print_floor(rates, floor, cpu);
     const bool configured = line.label == "config" || line.stage;
@@ -86,8 +92,10 @@ void print_json(const plan::Plan& p, const core::Work& work, const Rates& rates,
   floor_json.set("gflops", rates.gflops).set("gbps", rates.gbps);
   Json result = Json::object();
   result.set("problem", text(p.problem)).set("output_shape", output_shape(p.problem));
+  const int64_t channels = p.problem.grad_bias_elements();
+  result.set("grad_bias_shape", channels > 0 ? Json(std::vector<int64_t>{channels}) : Json());
   result.set("flops", work.flops).set("bytes", work.bytes).set("device", p.device.name);
-  result.set("threads", p.options.threads).set("floor", floor_json).set("kernel", p.entry->name);
+  result.set("threads", p.options.threads).set("floor", floor_json).set("kernel", p.name());
   result.set("forced", !p.options.force_kernel.empty()).set("config", p.kernel->describe());
   Json stages = Json::object();
   for (const plan::StageLine& line : p.kernel->stages()) stages.set(line.stage, line.words);

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <cstring>
+#include <optional>
 
 #include "command.hpp"
 #include "devices.hpp"
@@ -23,6 +24,7 @@ constexpr const char* kExamples =
     "  tconv run --op grad_input --grad-output y.npy --weight w.npy --stride 8 --padding 4 --output gx.npy\n"
     "  tconv run --op grad_weight --input x.npy --grad-output y.npy --stride 8 --padding 4 --output gw.npy "
     "--json\n"
+    "  tconv run --op grad_weight --input x.npy --grad-output y.npy --output gw.npy --grad-bias gb.npy\n"
     "  tconv run --op grad_bias --grad-output y.npy --output gb.npy --no-clobber --threads 2 --simd SSE4\n"
     "  tconv run --op conv1d --input x.npy --weight u.npy --bias b.npy --padding 3 --output y.npy\n"
     "  tconv run --input x16.npy --weight w16.npy --dtype bf16 --groups 2 --dilation 3 --stride 2\n"
@@ -44,18 +46,31 @@ BlockPointer block_of(judge::Target& target, const Array& array) {
 }
 
 void report(const RunArguments& a, const plan::Plan& plan, const std::vector<int64_t>& shape,
-            const Destination& destination) {
-  const std::string problem = text(plan.problem), kernel = plan.entry->name;
+            bool to_standard_output) {
+  const std::string problem = text(plan.problem), kernel = plan.name();
   if (a.json) {
     Json result = Json::object();
     result.set("output", a.output).set("shape", shape).set("problem", problem).set("kernel", kernel);
+    if (!a.grad_bias.empty()) result.set("grad_bias", a.grad_bias);
     result.set("device", plan.device.name).set("threads", plan.options.threads);
     fmt::print("{}\n", result.dump());
     return;
   }
   const std::string line = fmt::format("{}: {} by {}", a.output, problem, kernel);
-  if (destination.is_standard_output()) return say(line);
+  if (to_standard_output) return say(line);
   fmt::print("{}\n", printable(line));
+}
+
+// Of --grad-bias, checked before anything is read or computed.
+std::optional<Destination> destination_of_bias(const RunArguments& a, const Destination& output) {
+  if (a.grad_bias.empty()) return std::nullopt;
+  Destination made = demand(Destination::make(a.grad_bias, a.no_clobber));
+  if (made.is_standard_output() && (a.json || output.is_standard_output())) {
+    throw UsageError(fmt::format("--grad-bias and {} both want standard output",
+                                 output.is_standard_output() ? "--output" : "--json"));
+  }
+  if (a.grad_bias == a.output) throw UsageError("--grad-bias and --output name the same file");
+  return made;
 }
 
 int run_arrays(const RunArguments& a) {
@@ -63,6 +78,7 @@ int run_arrays(const RunArguments& a) {
   if (a.json && destination.is_standard_output()) {
     throw UsageError("--json and --output both want standard output");
   }
+  const std::optional<Destination> bias_destination = destination_of_bias(a, destination);
   Arrays in = read_arrays(a);
   const core::Problem p = problem_of(a, in);
   const auto target = demand(target_of(a.device, a.threads, 0));
@@ -74,21 +90,29 @@ int run_arrays(const RunArguments& a) {
   const BlockPointer bias = block_of(*target, in.bias), grad_output = block_of(*target, in.grad_output);
   const BlockPointer output =
       block_of(*target, static_cast<std::size_t>(p.output_elements()) * size_of(p.dtype));
+  const BlockPointer grad_bias =
+      block_of(*target, static_cast<std::size_t>(p.grad_bias_elements()) * size_of(p.dtype));
   const BlockPointer workspace = block_of(*target, workspace_bytes);
 
   plan::RunContext context = target->context(0);
   context.workspace = workspace->device();
   const auto at = [](const BlockPointer& block) { return block ? block->device() : nullptr; };
-  const plan::Operands operands{at(x), at(weight), at(bias), at(grad_output), output->device()};
+  const plan::Operands operands{at(x),           at(weight),       at(bias),
+                                at(grad_output), output->device(), grad_bias->device()};
   demand(plan::run(plan, operands, false, context, workspace_bytes));
   demand(target->finish());
   demand(output->pull());
+  demand(grad_bias->pull());
   std::vector<int64_t> shape = output_shape(p);
   if (!in.batched && shape.size() == 3 && p.operation != core::Operation::weight) {
     shape.erase(shape.begin());
   }
   demand(write_npy(destination, p.dtype, shape, output->host()));
-  report(a, plan, shape, destination);
+  if (bias_destination) {
+    demand(write_npy(*bias_destination, p.dtype, {p.grad_bias_elements()}, grad_bias->host()));
+  }
+  report(a, plan, shape,
+         destination.is_standard_output() || (bias_destination && bias_destination->is_standard_output()));
   return 0;
 }
 
@@ -127,6 +151,8 @@ Command run_command(CLI::App& app) {
   add_file(*sub, "--output", a->output,
            "Written completely or not at all; devices and pipes are written to, - is standard output")
       ->required();
+  add_file(*sub, "--grad-bias", a->grad_bias,
+           "Also written by grad_weight and conv1d_grad_weight: the gradient of the bias");
   sub->add_flag("--no-clobber", a->no_clobber, "Refuse to replace an existing output file");
   add_geometry(*sub, *a);
   sub->add_option("--dtype", a->dtype,

@@ -16,7 +16,7 @@ const std::vector<std::string>& run_operations();
 
 struct RunArguments {
   std::string op = "transposed";
-  std::string input, weight, bias, grad_output, output;
+  std::string input, weight, bias, grad_output, output, grad_bias;
   std::string dtype, kernel, precision = "ieee", device = "cpu", simd;
   // What is not given keeps PyTorch's default.
   std::optional<int64_t> stride, padding, output_padding, dilation, groups;

@@ -64,6 +64,9 @@ void demand_files(const RunArguments& a, const Named& asked) {
                {"--weight", a.weight, p.reads_weight(), false},
                {"--bias", a.bias, asked.bias, true},
                {"--grad-output", a.grad_output, p.reads_y(), false}};
+  if (!a.grad_bias.empty() && asked.operation != Operation::weight) {
+    throw UsageError(fmt::format("--op {} does not write --grad-bias", a.op));
+  }
   int from_standard_input = 0;
   for (const auto& file : files) {
     if (file.read && !file.optional && file.path.empty()) {
@@ -182,7 +185,7 @@ Problem conv1d_of(const RunArguments& a, Arrays& in, Problem call, Conv1dPass pa
         fmt::format("{}: its length is {}, and the forward call gives {}; is --output-padding right?",
                     a.grad_output, lout, p.l));
   }
-  if (call.has_bias) {
+  if (!in.bias.shape.empty()) {
     demand_shape(in.bias.shape[0] == call.cout, a.bias, in.bias, fmt::format("({})", call.cout));
   }
   std::swap(in.x, in.grad_output);
@@ -245,7 +248,7 @@ Problem problem_of(const RunArguments& a, Arrays& in) {
   p.output_padding = a.output_padding.value_or(0);
   p.dilation = a.dilation.value_or(1);
   p.groups = a.groups.value_or(1);
-  p.has_bias = !a.bias.empty();
+  p.has_bias = !a.bias.empty() || !a.grad_bias.empty();
   if (!in.x.shape.empty()) {
     take_sample_sizes(p, in.x, in.batched, &Problem::cin);
     p.l = in.x.shape.back();
@@ -272,7 +275,7 @@ Problem problem_of(const RunArguments& a, Arrays& in) {
     if (steps) p.k = divided(rest, p.dilation, a.grad_output, "kernel size", "dilation");
   }
   demand(validate(p));
-  if (p.has_bias) {
+  if (!in.bias.shape.empty()) {
     demand_shape(in.bias.shape[0] == p.bias_channels(), a.bias, in.bias,
                  fmt::format("({})", p.bias_channels()));
   }

@@ -87,6 +87,13 @@ class Backend(Protocol):
     def bias(self, grad: Tensor, /) -> Tensor:
         """The sum over batch and length."""
 
+    def weight_bias(
+        self, input: Tensor, grad: Tensor,
+        kernel_size: int, stride: int, padding: int, groups: int, dilation: int, mode: int, bias_of_input: bool, /,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """weight and bias in one call. The bias sums grad, or input (bias_of_input) where that is
+        the gradient of a conv1d's output."""
+
     def explain(self, problem: str, device: str, threads: int, /) -> str: ...
 
     def build_info(self) -> str: ...

@@ -36,6 +36,7 @@ class Binding:
         self.strided_packed: Callable[..., Any] = ops.strided_packed.default
         self.weight: Callable[..., Any] = ops.weight.default
         self.bias: Callable[..., Any] = ops.bias.default
+        self.weight_bias: Callable[..., Any] = ops.weight_bias.default
         self.explain: Callable[..., str] = ops.explain.default
         self.build_info: Callable[..., str] = ops.build_info.default
         self.cache_use: Callable[..., tuple[int, int, int]] = ops.cache_use.default

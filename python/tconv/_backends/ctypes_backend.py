@@ -35,7 +35,7 @@ from tconv._backends.calls import (
 from tconv._backends.capi import ARGUMENTS_SIZE, BUFFER_ALIGNMENT, Library, Plan, PlanOptions, open_library
 from tconv._backends.schemas import SCHEMAS
 
-_pack_arguments = struct.Struct("@IPPPPPPPNP").pack  # a tconv_arguments, in a fifth of the time of the ctypes one
+_pack_arguments = struct.Struct("@IPPPPPPPNPP").pack  # a tconv_arguments, in a fifth of the time of the ctypes one
 
 
 class Ctypes:
@@ -59,6 +59,7 @@ class Ctypes:
         self.strided_packed = way(self._strided_packed, ops.strided_packed.default)
         self._weight_op = ops.weight.default
         self._bias_op = ops.bias.default
+        self._weight_bias_op = ops.weight_bias.default
 
     # --- what the package calls ---------------------------------------------------------------------------
 
@@ -71,6 +72,11 @@ class Ctypes:
         if direct(grad, grad, None):
             return self._bias(grad)
         return self._bias_op(grad)  # type: ignore[no-any-return]
+
+    def weight_bias(self, input: Tensor, grad: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+        if direct(input, grad, None):
+            return self._weight_bias(input, grad, *rest)
+        return self._weight_bias_op(input, grad, *rest)  # type: ignore[no-any-return]
 
     def explain(self, problem: str, device: str, threads: int) -> str:
         """device: "cpu", "cuda:<index>", or the name of a GPU that need not be present."""
@@ -150,6 +156,22 @@ class Ctypes:
         plan = self._find(problems.bias, grad.device, 0, threads(grad), seen(grad), steps(grad))
         return pytorch_convolution.bias(grad) if plan.slow else self._run(plan, grad, grad=grad.data_ptr())
 
+    def _weight_bias(self, input: Tensor, grad: Tensor, *numbers: Any) -> tuple[Tensor, Tensor]:
+        *rest, mode, bias_of_input = numbers
+        y = readable(grad)
+        plan = self._find(
+            problems.weight_bias, input.device, resolved(mode, input) if mode else 0, threads(input), seen(input),
+            steps(input), seen(y), steps(y), *rest, bias_of_input,
+        )  # fmt: skip
+        # A tensor of no elements has no address; and on a GPU the two calls choose by themselves what PyTorch
+        # computes, and copy a gradient with gaps before they sum it.
+        gaps = input.is_cuda and bias_of_input and not input.is_contiguous()
+        if input.numel() == 0 or y.numel() == 0 or plan.slow or gaps:
+            return self._weight(input, y, *rest, mode), self._bias(input if bias_of_input else y)
+        sums = input.new_empty(input.shape[-2] if bias_of_input else y.shape[-2])
+        output = self._run(plan, input, x=input.data_ptr(), grad=y.data_ptr(), grad_bias=sums.data_ptr())
+        return output, sums
+
     # --- what they are made of ----------------------------------------------------------------------------
 
     def _plan_with_weight(
@@ -205,7 +227,7 @@ class Ctypes:
 
     def _run(
         self, plan: plans.CachedPlan, like: Tensor, x: int = 0, weight: int = 0, packed: Tensor | None = None,
-        bias: int = 0, grad: int = 0,
+        bias: int = 0, grad: int = 0, grad_bias: int = 0,
     ) -> Tensor:  # fmt: skip
         """On addresses, whose tensors the caller keeps; `like` says where the output goes."""
         size = plan.workspace_raw if packed is None else plan.workspace_packed
@@ -233,6 +255,7 @@ class Ctypes:
                 workspace,
                 size,
                 current_stream(like.device.index) if cuda else 0,  # type: ignore[misc]
+                grad_bias,
             ),
         )
         if status:

@@ -9,7 +9,17 @@ from typing import Any, NamedTuple
 import torch
 
 from tconv import _rules
-from tconv._backends.capi import FORWARD, GRAD_BIAS, GRAD_WEIGHT, STRIDED, Error, Library, Problem
+from tconv._backends.capi import (
+    FORWARD,
+    GRAD_BIAS,
+    GRAD_BIAS_OF_X,
+    GRAD_BIAS_OF_Y,
+    GRAD_WEIGHT,
+    STRIDED,
+    Error,
+    Library,
+    Problem,
+)
 
 _MAX = 2**63 - 1
 
@@ -70,6 +80,15 @@ def weight(
     _set_x(problem, x_steps)
     _set_y(problem, y_steps)
     return problem, (input.shape[-2], grad.shape[-2] // groups, kernel_size)
+
+
+def weight_bias(
+    library: Library, x: Seen, x_steps: Steps, y: Seen, y_steps: Steps,
+    kernel_size: int, stride: int, padding: int, groups: int, dilation: int, bias_of_input: bool,
+) -> Asked:  # fmt: skip
+    problem, shape = weight(library, x, x_steps, y, y_steps, kernel_size, stride, padding, groups, dilation)
+    problem.grad_bias = GRAD_BIAS_OF_X if bias_of_input else GRAD_BIAS_OF_Y
+    return problem, shape
 
 
 def bias(library: Library, y: Seen, steps: Steps) -> Asked:

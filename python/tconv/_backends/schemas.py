@@ -22,4 +22,6 @@ SCHEMAS = {
     "weight": "(Tensor input, Tensor grad, int kernel_size, int stride, int padding, int groups, int dilation, "
     "int precision) -> Tensor",
     "bias": "(Tensor grad) -> Tensor",
+    "weight_bias": "(Tensor input, Tensor grad, int kernel_size, int stride, int padding, int groups, int dilation, "
+    "int precision, bool bias_of_input) -> (Tensor, Tensor)",
 }
