@@ -100,7 +100,9 @@ struct KernelEntry {
   epilogue::Features features = {};  // that it has in addition to the bias
   bool y_steps = false;              // reads y with any steps; else it is passed over where y has some
   bool strided_bias = false;         // adds the bias of a strided product; else it is passed over there
-  bool grad_bias = false;  // writes a weight problem's bias gradient; else the planner adds a kernel for it
+  // Whether it writes the bias gradient of a weight problem that has one; null: never. Else the planner adds
+  // a kernel for it.
+  bool (*grad_bias)(const core::Problem&, const core::DeviceInfo&) = nullptr;
 };
 
 }  // namespace tconv::plan

@@ -46,11 +46,17 @@ Status unknown(const std::string& what, const std::string& name) {
   return {Code::invalid_argument, what + " is '" + name + "': no such kernel; the kernels are " + known};
 }
 
+// Whether a problem has no gradient of a bias, or the entry's kernel writes it.
+bool adds_grad_bias(const KernelEntry& entry, const core::Problem& problem, const core::DeviceInfo& device) {
+  return !problem.writes_grad_bias() || (entry.grad_bias != nullptr && entry.grad_bias(problem, device));
+}
+
 // What an entry sees of the problem: kernels that leave the gradient of the bias to another know nothing of
 // it.
-core::Problem own_part(const KernelEntry& entry, const core::Problem& problem) {
+core::Problem own_part(const KernelEntry& entry, const core::Problem& problem,
+                       const core::DeviceInfo& device) {
   core::Problem part = problem;
-  if (part.writes_grad_bias() && !entry.grad_bias) part.has_bias = part.bias_of_x = false;
+  if (!adds_grad_bias(entry, problem, device)) part.has_bias = part.bias_of_x = false;
   return part;
 }
 
@@ -62,7 +68,7 @@ Support supports(const KernelEntry& entry, const core::Problem& problem, const c
   if (!entry.y_steps && !problem.y_contiguous) return Support::no("y is not contiguous");
   const bool bias = problem.operation == core::Operation::strided && problem.has_bias;
   if (!entry.strided_bias && bias) return Support::no("it does not add the bias of a strided product");
-  return entry.supports(own_part(entry, problem), device, options);
+  return entry.supports(own_part(entry, problem, device), device, options);
 }
 
 // Features that no kernel of the device has, whatever the problem.
@@ -137,8 +143,8 @@ Status choose(Plan& plan) {
 // Makes the kernel; with one for the gradient of the bias behind it, where the entry does not compute it. Who
 // forces a kernel forces that of the weight.
 Status make_kernel(Plan& plan) {
-  plan.kernel = plan.entry->make(own_part(*plan.entry, plan.problem), plan.device, plan.options);
-  if (!plan.problem.writes_grad_bias() || plan.entry->grad_bias) return {};
+  plan.kernel = plan.entry->make(own_part(*plan.entry, plan.problem, plan.device), plan.device, plan.options);
+  if (adds_grad_bias(*plan.entry, plan.problem, plan.device)) return {};
   const core::Problem sums = grad_bias_of(plan.problem);
   PlanOptions options = plan.options;
   options.force_kernel.clear();

@@ -201,13 +201,14 @@ Element element_at(const Problem& p, const Operands& raw, int64_t index) {
   return element_with(p, core::Polyphase(p), raw, index);
 }
 
-const plan::KernelEntry kEntry = {.name = "reference",
-                                  .summary = "float64 scalar loops, every operation and every problem",
-                                  .device = core::DeviceKind::cpu,
-                                  .supports = supports,
-                                  .make = make,
-                                  .y_steps = true,
-                                  .strided_bias = true,
-                                  .grad_bias = true};
+const plan::KernelEntry kEntry = {
+    .name = "reference",
+    .summary = "float64 scalar loops, every operation and every problem",
+    .device = core::DeviceKind::cpu,
+    .supports = supports,
+    .make = make,
+    .y_steps = true,
+    .strided_bias = true,
+    .grad_bias = [](const core::Problem&, const core::DeviceInfo&) { return true; }};
 
 }  // namespace tconv::reference

@@ -48,7 +48,7 @@ std::string verdict(const char* line, Fill fill, const JudgeOptions& options = {
                      const plan::PlanOptions&) { return plan::Support::yes(); },
       .make = [](const core::Problem& p, const core::DeviceInfo& d, const plan::PlanOptions& o)
           -> std::unique_ptr<const plan::Kernel> { return std::make_unique<Faulty<fault>>(p, d, o); },
-      .grad_bias = true};
+      .grad_bias = [](const core::Problem&, const core::DeviceInfo&) { return true; }};
   const auto target = cpu_target(2);
   const auto made = Case::make(core::parse(line).value(), fill, *target, options);
   return made.ok() ? judge(*made.value(), {"", &entry}).failure : made.status().message();

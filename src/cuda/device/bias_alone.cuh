@@ -3,6 +3,7 @@
 
 #include "cuda/device/bias_alone.hpp"
 #include "cuda/device/epilogue.cuh"
+#include "cuda/device/launch_order.cuh"
 
 namespace tconv::cuda {
 
@@ -32,6 +33,7 @@ __device__ inline bool has_strided_product(const BiasAloneParams& p, int64_t i) 
 template <class T, bool kStrided = false>
 __global__ void __launch_bounds__(kBiasAloneThreads)
     bias_alone_kernel(const __grid_constant__ BiasAloneParams p) {
+  wait_for_launch_before();
   for (int64_t co = blockIdx.x; co < p.cout; co += gridDim.x) {
     const Epilogue<T> finish = epilogue_of<T>(p.bias, co);
     if (finish.bias != 0 || !signbit(finish.bias)) continue;

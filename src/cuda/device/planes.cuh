@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cuda/device/divide.cuh"
+#include "cuda/device/launch_order.cuh"
 #include "cuda/device/planes.hpp"
 
 namespace tconv::cuda {
@@ -12,6 +13,7 @@ namespace tconv::cuda {
 // divides only to find its row.
 template <class Word, int Phases>
 __global__ void __launch_bounds__(kPlanesThreads) planes_kernel(const __grid_constant__ PlanesParams p) {
+  wait_for_launch_before();
   constexpr int kPositions = 8 / Phases;
   const int64_t place = divide(blockIdx.x, p.chunks), row_block = divide(place, p.tiles);
   const int first = static_cast<int>(blockIdx.x - place * p.chunks) * Phases;

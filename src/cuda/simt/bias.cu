@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include "cuda/device/epilogue.cuh"
+#include "cuda/device/launch_order.cuh"
 #include "cuda/host/by_dtype.cuh"
 #include "cuda/simt/bias.hpp"
 
@@ -68,6 +69,7 @@ struct RowPieces {
 // rows (kEach 0) are taken as they come.
 template <class T, int kEach, bool kWhole>
 __global__ void __launch_bounds__(kBiasThreads) bias_kernel(const __grid_constant__ BiasParams p) {
+  wait_for_launch_before();
   using Sum = Accumulator<T>;
   __shared__ Sum of_warps[kBiasThreads / 32];
   constexpr int kTurn = kBiasThreads * kBiasSums;

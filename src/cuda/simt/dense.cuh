@@ -2,6 +2,7 @@
 // which every GPU since sm_70 can run.
 #pragma once
 
+#include "cuda/device/launch_order.cuh"
 #include "cuda/simt/dense_loads.cuh"
 #include "cuda/simt/dense_store.cuh"
 
@@ -87,6 +88,7 @@ __device__ __noinline__ void repair_tile_apart(const DenseParams& p, int rows, i
 template <class Shape>
 __global__ __launch_bounds__(Shape::kThreads,
                              Shape::kBlocksPerSm) void dense_kernel(const __grid_constant__ DenseParams p) {
+  wait_for_launch_before();
   using Sum = typename Shape::Sum;
   __shared__ typename Shape::Shared shared;
   const DenseBlock block(p, Shape::kRows, Shape::kColumns, blockIdx.x);

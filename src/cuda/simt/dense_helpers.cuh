@@ -3,6 +3,7 @@
 
 #include "cuda/device/divide.cuh"
 #include "cuda/device/epilogue.cuh"
+#include "cuda/device/launch_order.cuh"
 #include "cuda/simt/dense.hpp"
 
 namespace tconv::cuda {
@@ -18,6 +19,7 @@ __device__ inline int64_t grid_step() {
 // each line once, and neighbouring threads write neighbouring columns.
 template <class T>
 __global__ void dense_pack_kernel(const __grid_constant__ DensePackParams p) {
+  wait_for_launch_before();
   const DenseClass& c = p.kind;
   const uint32_t row_blocks = (c.pitch + blockDim.x - 1) / blockDim.x;
   const int64_t rows = p.cin * row_blocks;
@@ -41,6 +43,7 @@ __global__ void dense_pack_kernel(const __grid_constant__ DensePackParams p) {
 
 template <class T>
 __global__ void dense_fill_kernel(const __grid_constant__ DenseFillParams p) {
+  wait_for_launch_before();
   for (int64_t i = grid_index(); i < p.elements; i += grid_step()) {
     static_cast<T*>(p.output)[i] = epilogue_of<T>(p.bias, divide(i, p.lout) % p.cout).alone();
   }

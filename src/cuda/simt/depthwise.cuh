@@ -22,6 +22,7 @@
 // other kernel, for several channels, any strides of x and short rows, loads element by element.
 #pragma once
 
+#include "cuda/device/launch_order.cuh"
 #include "cuda/simt/depthwise_part.cuh"
 
 namespace tconv::cuda::simt {
@@ -106,6 +107,7 @@ template <class T, int S>
 __global__ void __launch_bounds__(kDepthwiseThreads,
                                   depthwise_blocks<DepthwiseShape<T, S, kDepthwiseThreads>>())
     depthwise_words_kernel(const DepthwiseParams a) {
+  wait_for_launch_before();
   constexpr int kThreads = kDepthwiseThreads;
   using Shape = DepthwiseShape<T, S, kThreads>;
   constexpr int kWindow = Shape::kStep * S, kWordStep = Shape::kStep / Shape::kPack;
@@ -150,6 +152,7 @@ __global__ void __launch_bounds__(kDepthwiseThreads,
 // Several channels a group, any strides of x, short rows.
 template <class T, int S>
 __global__ void __launch_bounds__(kDepthwiseSmallThreads) depthwise_elements_kernel(const DepthwiseParams a) {
+  wait_for_launch_before();
   constexpr int kThreads = kDepthwiseSmallThreads;
   using Shape = DepthwiseShape<T, S, kThreads>;
   extern __shared__ __align__(16) float shared_floats[];

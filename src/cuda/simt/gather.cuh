@@ -14,6 +14,7 @@
 // one load for each product. Every index has 64 bits.
 #pragma once
 
+#include "cuda/device/launch_order.cuh"
 #include "cuda/simt/gather.hpp"
 #include "cuda/simt/storage.cuh"
 
@@ -21,6 +22,7 @@ namespace tconv::cuda::simt {
 
 template <class T, int kCo, int kP>
 __global__ void __launch_bounds__(256) gather_kernel(const GatherParams a) {
+  wait_for_launch_before();
   using Sum = Accumulator<T>;
   const int lane_q = threadIdx.x / static_cast<uint32_t>(a.residues);
   const int lane_r = threadIdx.x - lane_q * static_cast<int>(a.residues);

@@ -18,6 +18,7 @@
 // (longk.hpp). The order of every sum is fixed by the configuration.
 #pragma once
 
+#include "cuda/device/launch_order.cuh"
 #include "cuda/simt/narrow_store.cuh"
 
 namespace tconv::cuda::simt {
@@ -105,6 +106,7 @@ template <class T, int kCo, int kR, int kP>
 __global__ void __launch_bounds__(32 * kNarrowMaxWarps,
                                   narrow_blocks_per_sm(kP* kCo* kR, sizeof(Accumulator<T>)))
     narrow_kernel(const NarrowParams a) {
+  wait_for_launch_before();
   using Sum = Accumulator<T>;
   extern __shared__ __align__(16) unsigned char shared_bytes[];
   Sum* ws = reinterpret_cast<Sum*>(shared_bytes);  // the stage takes the place of the weights at the end

@@ -10,6 +10,7 @@
 // k7 s4 66 and 53), slower where many columns multiply a tap at a time (16->8 k4 s2 252 and 276).
 #pragma once
 
+#include "cuda/device/launch_order.cuh"
 #include "cuda/simt/narrow_ring_repair.cuh"
 
 namespace tconv::cuda::simt {
@@ -173,6 +174,7 @@ __device__ __forceinline__ void add_channels(Sum (&sum)[kP][kCo * kR], const T* 
 template <class T, int kCo, int kR, int kP>
 __global__ void __launch_bounds__(32 * kNarrowMaxWarps, ring_blocks_per_sm(kCo* kR, kP, sizeof(T)))
     narrow_ring_kernel(const NarrowParams a) {
+  wait_for_launch_before();
   using Sum = Accumulator<T>;
   extern __shared__ __align__(16) unsigned char shared_bytes[];
   Sum* ws = reinterpret_cast<Sum*>(shared_bytes);  // the stage takes the place of the weights at the end

@@ -4,6 +4,7 @@
 #include <climits>
 
 #include "cuda/device/epilogue.cuh"
+#include "cuda/device/launch_order.cuh"
 #include "cuda/simt/outer.hpp"
 
 namespace tconv::cuda::simt {
@@ -95,6 +96,7 @@ constexpr int outer_blocks() {
 template <class T, int Rows, int Columns>
 __global__ void __launch_bounds__(kOuterThreads, outer_blocks<T, Rows * Columns>())
     outer_kernel(const __grid_constant__ OuterParams p) {
+  wait_for_launch_before();
   using Sum = Accumulator<T>;
   __shared__ OuterShared<T, Rows, Columns> shared;
 

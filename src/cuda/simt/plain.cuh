@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda/device/epilogue.cuh"
+#include "cuda/device/launch_order.cuh"
 #include "cuda/simt/plain.hpp"
 
 namespace tconv::cuda {
@@ -45,6 +46,7 @@ __device__ inline int64_t first_tap_inside(const PlainParams& p, int64_t reach, 
 
 template <class T>
 __global__ void plain_transposed_kernel(const __grid_constant__ PlainParams p) {
+  wait_for_launch_before();
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t e = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; e < p.elements; e += step) {
     const int64_t o = e % p.lout, co = e / p.lout % p.cout, n = e / p.lout / p.cout;
@@ -76,6 +78,7 @@ __global__ void plain_transposed_kernel(const __grid_constant__ PlainParams p) {
 
 template <class T>
 __global__ void plain_strided_kernel(const __grid_constant__ PlainParams p) {
+  wait_for_launch_before();
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t e = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; e < p.elements; e += step) {
     const int64_t i = e % p.l, ci = e / p.l % p.cin, n = e / p.l / p.cin;
@@ -152,6 +155,7 @@ __device__ inline void put_part(const PlainParams& p, int64_t split, int64_t ind
 
 template <class T>
 __global__ __launch_bounds__(kPlainThreads) void plain_weight_kernel(const __grid_constant__ PlainParams p) {
+  wait_for_launch_before();
   using Sum = Accumulator<T>;
   const int64_t ci_tiles = (p.cin_group + kPlainTile - 1) / kPlainTile;
   const int64_t co_tiles = (p.cout_group + kPlainTile - 1) / kPlainTile;
@@ -202,6 +206,7 @@ __global__ __launch_bounds__(kPlainThreads) void plain_weight_kernel(const __gri
 
 template <class T>
 __global__ __launch_bounds__(kPlainThreads) void plain_bias_kernel(const __grid_constant__ PlainParams p) {
+  wait_for_launch_before();
   using Sum = Accumulator<T>;
   for (int64_t b = blockIdx.x; b < p.tiles * p.splits; b += gridDim.x) {
     const int64_t co = b % p.tiles, split = b / p.tiles;

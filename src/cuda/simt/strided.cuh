@@ -14,6 +14,7 @@
 
 #include "cuda/device/divide.cuh"
 #include "cuda/device/epilogue.cuh"
+#include "cuda/device/launch_order.cuh"
 #include "cuda/simt/strided.hpp"
 
 namespace tconv::cuda::simt {
@@ -194,6 +195,7 @@ class StridedSums {
 template <class T, int R>
 __global__ void __launch_bounds__(kStridedThreads, R == 8 || sizeof(T) == 8 ? 4 : 6)
     strided_kernel(const __grid_constant__ StridedParams p) {
+  wait_for_launch_before();
   using Sum = Accumulator<T>;
   extern __shared__ __align__(16) unsigned char shared[];
   const int unit_of_block = static_cast<int>(threadIdx.x) / p.lanes;

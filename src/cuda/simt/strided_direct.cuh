@@ -10,6 +10,7 @@
 
 #include "cuda/device/divide.cuh"
 #include "cuda/device/epilogue.cuh"
+#include "cuda/device/launch_order.cuh"
 #include "cuda/simt/strided.hpp"
 
 namespace tconv::cuda::simt {
@@ -83,6 +84,7 @@ class DirectSums {
 template <class T, int R, int P>
 __global__ void __launch_bounds__(kStridedThreads)
     strided_direct_kernel(const __grid_constant__ StridedParams p) {
+  wait_for_launch_before();
   const int unit_of_block = static_cast<int>(threadIdx.x) / p.lanes;
   const int lane = static_cast<int>(threadIdx.x) - unit_of_block * p.lanes;
   const int64_t block = divide(blockIdx.x, p.parts), part = blockIdx.x - block * p.parts;

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "cuda/device/epilogue.cuh"
+#include "cuda/device/launch_order.cuh"
 #include "cuda/simt/strided_staged_copy.cuh"
 
 namespace tconv::cuda::simt {
@@ -129,6 +130,7 @@ class StridedTileSums {
 template <int R, int U, int S>
 __global__ void __launch_bounds__(strided_most_threads(R* U), strided_least_blocks(R* U))
     strided_staged_kernel(const __grid_constant__ StridedStagedParams p) {
+  wait_for_launch_before();
   extern __shared__ __align__(16) unsigned char shared[];
   int* const table = reinterpret_cast<int*>(shared);
   float* const ring = reinterpret_cast<float*>(shared) + p.ring_at;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda/device/epilogue.cuh"
+#include "cuda/device/launch_order.cuh"
 #include "cuda/simt/weight.hpp"
 
 namespace tconv::cuda::simt {
@@ -16,6 +17,7 @@ __device__ inline Sum warp_sum(Sum v) {
 
 template <class T, int Ci, int Co, int Taps>
 __global__ void __launch_bounds__(kWeightThreads) weight_kernel(const __grid_constant__ WeightParams p) {
+  wait_for_launch_before();
   using Sum = Accumulator<T>;
   constexpr int kSums = Ci * Co * Taps, kWarps = kWeightThreads / 32;
   __shared__ Sum of_warps[kWarps][kSums];

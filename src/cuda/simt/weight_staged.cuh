@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda/device/epilogue.cuh"
+#include "cuda/device/launch_order.cuh"
 #include "cuda/simt/weight_staged_chunk.cuh"
 
 namespace tconv::cuda::simt {
@@ -233,6 +234,7 @@ __device__ __forceinline__ void staged_store(const StagedParams& p, const Staged
 template <int R, int C>
 __global__ void __launch_bounds__(32 * staged_warps(R * C), staged_blocks(R* C))
     staged_kernel(const __grid_constant__ StagedParams p) {
+  wait_for_launch_before();
   extern __shared__ __align__(16) unsigned char shared[];
   float* const buffers = reinterpret_cast<float*>(shared);
   const StagedBlock block(p);

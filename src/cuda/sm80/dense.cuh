@@ -1,6 +1,7 @@
 // The kernel of cuda.sm80.dense; dense.hpp has its loop nest and layouts.
 #pragma once
 
+#include "cuda/device/launch_order.cuh"
 #include "cuda/sm80/exact.cuh"
 
 namespace tconv::cuda::sm80 {
@@ -124,6 +125,7 @@ __device__ inline uint32_t lane_offset(int x_pitch) {
 template <class S>
 __global__ void __launch_bounds__(S::kThreads, S::kMinBlocks)
     dense_kernel(const __grid_constant__ Sm80Params p) {
+  wait_for_launch_before();
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   using Mode = typename S::Mode;
   extern __shared__ __align__(128) unsigned char shared[];

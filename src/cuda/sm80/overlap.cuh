@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda/device/arithmetic.cuh"
+#include "cuda/device/launch_order.cuh"
 #include "cuda/sm80/overlap_source.cuh"
 #include "cuda/sm80/overlap_store.cuh"
 
@@ -165,6 +166,7 @@ __device__ __forceinline__ bool multiply_by_x(const OverlapParams& p, Rest&&... 
 template <class S>
 __global__ void __launch_bounds__(kOverlapThreads, 2)
     overlap_kernel(const __grid_constant__ OverlapParams p) {
+  wait_for_launch_before();
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   using T = typename S::T;
   extern __shared__ __align__(128) unsigned char shared[];

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda/device/arithmetic.cuh"
+#include "cuda/device/launch_order.cuh"
 #include "cuda/sm80/dense.hpp"
 
 namespace tconv::cuda::sm80 {
@@ -9,6 +10,7 @@ namespace tconv::cuda::sm80 {
 // A thread packs the unit of one (group, row tile, slab, tap, step, lane), all of its parts.
 template <class Mode>
 __global__ void pack_kernel(const __grid_constant__ Sm80PackParams p) {
+  wait_for_launch_before();
   using Word = typename Mode::Word;
   using Fragment = WeightFragment<Mode::kUnit>;
   const int64_t stride = int64_t{gridDim.x} * blockDim.x;

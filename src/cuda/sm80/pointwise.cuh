@@ -1,6 +1,7 @@
 // The kernel of pointwise.hpp.
 #pragma once
 
+#include "cuda/device/launch_order.cuh"
 #include "cuda/sm80/pointwise_store.cuh"
 
 namespace tconv::cuda::sm80::pointwise {
@@ -110,6 +111,7 @@ class Warp {
 template <class S>
 __global__ void __launch_bounds__(kPointwiseThreads, S::kTile.blocks)
     pointwise_kernel(const __grid_constant__ PointwiseParams p) {
+  wait_for_launch_before();
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   extern __shared__ __align__(128) unsigned char shared[];
   const uint32_t stages = ptx::shared_address(shared);

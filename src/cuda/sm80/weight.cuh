@@ -1,6 +1,7 @@
 // The kernel of cuda.sm80.weight; weight.hpp has its loop nest and layouts.
 #pragma once
 
+#include "cuda/device/launch_order.cuh"
 #include "cuda/sm80/weight_product.cuh"
 #include "cuda/sm80/weight_sum.cuh"
 
@@ -156,6 +157,7 @@ __device__ __noinline__ void repair(const WeightParams& p, int64_t first_stage, 
 template <class S>
 __global__ void __launch_bounds__(S::kThreads, S::kMinBlocks)
     weight_kernel(const __grid_constant__ WeightParams p) {
+  wait_for_launch_before();
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   using Mode = typename S::Mode;
   extern __shared__ __align__(128) unsigned char shared[];

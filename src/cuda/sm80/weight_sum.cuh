@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda/device/divide.cuh"
+#include "cuda/device/launch_order.cuh"
 #include "cuda/sm80/weight_modes.cuh"
 
 namespace tconv::cuda::sm80::weight {
@@ -11,6 +12,7 @@ namespace tconv::cuda::sm80::weight {
 template <class Mode>
 __global__ void __launch_bounds__(kWeightSumOutputs* kWeightSumGroups)
     weight_sum_kernel(const __grid_constant__ WeightSumParams p) {
+  wait_for_launch_before();
   using T = typename Mode::T;
   using Sum = typename Mode::Sum;
   __shared__ Sum of_groups[kWeightSumGroups][kWeightSumOutputs];

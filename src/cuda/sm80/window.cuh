@@ -1,6 +1,7 @@
 // The kernel of window.hpp.
 #pragma once
 
+#include "cuda/device/launch_order.cuh"
 #include "cuda/sm80/raw_operands.cuh"
 #include "cuda/sm80/window_source.cuh"
 #include "cuda/sm80/window_store.cuh"
@@ -142,6 +143,7 @@ class Warp {
 template <class S>
 __global__ void __launch_bounds__(kWindowThreads, S::kRows* S::kColumns > 4096 ? 3 : 4)
     window_kernel(const __grid_constant__ WindowParams p) {
+  wait_for_launch_before();
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   using T = typename S::T;
   extern __shared__ __align__(128) unsigned char shared[];
