@@ -76,28 +76,36 @@ void expect_copies(const Sm90BlockedPlan& plan, const std::string& what) {
   const Sm90StageParams& k = plan.main.params;
   const Sm90RawSource& raw = plan.raw;
   const int64_t columns = sm90_tile(plan.main.config).columns();
+  const Sm90Layout layout = sm90_layout(plan.main.mode, false);
+  const int64_t slab = layout.slab() / 8, most_late = 16 / layout.element - 1;
   EXPECT_EQ(plan.main.config.folded, false) << what;
   EXPECT_EQ(raw.period % raw.stride, 0) << what;
   EXPECT_EQ(raw.step, 8 * raw.period * raw.turns) << what;
   EXPECT_EQ(raw.box_columns * raw.stride, raw.step) << what;
   EXPECT_EQ(raw.period_columns * raw.stride, 8 * raw.period) << what;
-  EXPECT_EQ(raw.box % 16, 8) << what;  // rows in other banks each
+  EXPECT_EQ(raw.box % 8, 0) << what;
+  EXPECT_TRUE(layout.element == 4 || raw.box % 16 == 8) << what;  // for ldmatrix, rows in other banks each
+  EXPECT_EQ(raw.box_bytes, 8 * raw.box * layout.element) << what;
   EXPECT_GE(raw.box, raw.step) << what;
   EXPECT_LE(raw.box, 256) << what;
-  // From up to 7 positions before column 0 to the last phase of the last column.
-  EXPECT_GE(raw.boxes * raw.step, 7 + raw.stride * (k.gather.width - 1) + raw.phases) << what;
-  EXPECT_GE(raw.front * raw.stride, 7) << what;
+  // From up to 7 positions (float32: 3) before column 0 to the last phase of the last column.
+  EXPECT_GE(raw.boxes * raw.step, most_late + raw.stride * (k.gather.width - 1) + raw.phases) << what;
+  EXPECT_GE(raw.front * raw.stride, most_late) << what;
   EXPECT_GE(k.gather.pitch, raw.front + raw.boxes * raw.box_columns) << what;
-  EXPECT_GE(k.gather.stage_bytes, 4 * 16 * k.gather.pitch) << what;
+  // A unit is one block of 16 bytes a column or two, and a step of wgmma two blocks.
+  EXPECT_GE(raw.unit_pitch, 4 / slab * k.gather.pitch) << what;
+  EXPECT_EQ(k.gather.step_pitch, slab / 2 * raw.unit_pitch) << what;
+  EXPECT_GE(k.gather.stage_bytes, slab * 16 * raw.unit_pitch) << what;
   EXPECT_GE(k.gather.halo - raw.front,
             k.sizes.step * (std::min<int64_t>(k.sizes.taps, k.gather.tap_group) - 1))
       << what;
   EXPECT_GE(k.gather.width, columns + k.gather.halo - raw.front) << what;
   EXPECT_EQ(raw.chunk_units, raw.blocks * raw.phases) << what;
-  EXPECT_TRUE(k.gather.tap_groups == 1 || raw.chunk_units == 4) << what;
+  EXPECT_TRUE(k.gather.tap_groups == 1 || raw.chunk_units == slab) << what;
   // A chunk's slabs are open at once, beside the one that is being multiplied.
-  EXPECT_GE(k.gather.stages, (raw.chunk_units + 6) / 4 - (raw.chunk_units % 4 == 0 ? 1 : 0) + 1) << what;
-  EXPECT_LE(16 * raw.box * (raw.blocks > 1 ? raw.blocks * raw.boxes : raw.share), raw.place_bytes) << what;
+  const int64_t whole = raw.chunk_units % slab == 0 ? 1 : 0;
+  EXPECT_GE(k.gather.stages, (raw.chunk_units + 2 * slab - 2) / slab - whole + 1) << what;
+  EXPECT_LE(raw.box_bytes * (raw.blocks > 1 ? raw.blocks * raw.boxes : raw.share), raw.place_bytes) << what;
   EXPECT_EQ(raw.blocks > 1 ? 0 : raw.places % sm90_turners(sm90_tile(plan.main.config).n), 0) << what;
   EXPECT_EQ(raw.block_boxes % raw.share, 0) << what;
   EXPECT_GE(raw.block_boxes, raw.boxes) << what;
@@ -152,8 +160,11 @@ TEST(Sm90BlockedPlan, TurnsRowsThatTensorCopiesBring) {
   EXPECT_TRUE(turned("strided n16 ci64 co64 l4000 k3 s1 p1 bias bf16"));
   EXPECT_TRUE(turned("n16 ci64 co64 l4000 k7 s1 p9 d3 f16"));
   EXPECT_TRUE(turned("n1 ci64 co64 l4000 k3 s1 p1 xs262144,4096,1 bf16"));  // gaps between rows
-  EXPECT_FALSE(turned("n16 ci64 co64 l4000 k3 s1 p1 f32 tf32"));
-  EXPECT_TRUE(turned("n16 ci64 co64 l4001 k3 s1 p1 bf16"));  // rows begin on 2 bytes
+  EXPECT_TRUE(turned("n16 ci64 co64 l4000 k3 s1 p1 f32 tf32"));
+  EXPECT_TRUE(turned("strided n16 ci64 co64 l8000 k4 s2 p1 f32 tf32"));
+  EXPECT_TRUE(turned("strided n16 ci32 co64 l16000 k3 s2 p1 d2 f32 tf32"));  // one phase of two
+  EXPECT_FALSE(turned("strided n12 ci768 co384 l400 k16 s8 p4 f32 tf32"));   // wide: rows turned 6 times
+  EXPECT_TRUE(turned("n16 ci64 co64 l4001 k3 s1 p1 bf16"));                  // rows begin on 2 bytes
   EXPECT_TRUE(turned("strided n16 ci64 co64 l8000 k4 s2 p1 bf16"));
   EXPECT_TRUE(turned("strided n64 ci96 co128 l8797 k3 s3 p0 f16"));
   EXPECT_FALSE(turned("strided n2 ci64 co63 l8001 k4 s2 op1 p1 bf16"));      // samples begin anywhere

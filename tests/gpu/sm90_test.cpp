@@ -60,7 +60,11 @@ TEST_F(Sm90, ConfigurationsAgree) {
                            "n2 ci32 co24 l1000 k6 s1 p0 d5 bf16",
                            "n3 ci17 co40 l301 k3 s1 p1 d7 bias f32 tf32",
                            "n3 ci99 co42 l301 k3 s2 p1 g3 bias f16",
-                           "n1 ci9 co64 l515 k1 s1 p0 f16"}) {
+                           "n1 ci9 co64 l515 k1 s1 p0 f16",
+                           "n2 ci70 co1 l77 k200 s80 p13 bias f32 tf32",
+                           "n2 ci40 co3 l41 k300 s130 p0 op9 g1 bias f16",
+                           "n1 ci64 co4 l50 k160 s160 p4 g2 bias f32",
+                           "n3 ci33 co2 l21 k150 s90 p11 d7 bias f32"}) {
     const DeviceOperands o(text);
     const cuda::Arithmetic mode = cuda::arithmetic_of(o.problem);
     std::vector<std::byte> first[2][2][3];

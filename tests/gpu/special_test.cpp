@@ -72,7 +72,8 @@ TEST_F(Special, TensorCores) {
   for (const char* mode : {"f32", "f32 tf32", "f16", "bf16", "f64"}) {
     for (const char* shape : {"n2 ci64 co48 l301 k5 s2 p1 bias ", "n1 ci40 co64 l520 k3 s1 p1 ",
                               "n4 ci130 co33 l19 k16 s8 p4 bias ", "n2 ci32 co72 l700 k7 s3 p0 d2 ",
-                              "n2 ci48 co40 l264 k5 s1 p2 d3 bias ", "n1 ci96 co36 l90 k4 s2 p0 g2 "}) {
+                              "n2 ci48 co40 l264 k5 s1 p2 d3 bias ", "n1 ci96 co36 l90 k4 s2 p0 g2 ",
+                              "n2 ci48 co2 l40 k250 s100 p7 bias "}) {
       texts.push_back(std::string(shape) + mode);
     }
   }

@@ -1,5 +1,5 @@
 // cuda.sm90.blocked with channel blocks made in shared memory: every tile, rows of x that begin anywhere,
-// strides, and splits that cut a channel block's phases.
+// strides, and splits that cut a channel block's phases; 16-bit types and tf32.
 #include <cmath>
 
 #include "cuda/entries.hpp"
@@ -112,6 +112,19 @@ constexpr const char* kProblems[] = {
     "strided n1 ci24 co32 l61 k20 s10 p5 op3 f16",
     "strided n1 ci24 co17 l40 k40 s31 p9 bf16",
     "strided n4 ci64 co64 l33 k7 s1 p27 d9 g2 bias bf16",
+    "strided n2 ci40 co64 l70 k3 s2 p1 d2 bf16",
+    "strided n2 ci40 co24 l65 k2 s3 p4 d6 f16",
+    "n2 ci64 co70 l603 k3 s1 p1 bias f32 tf32",
+    "n1 ci100 co40 l601 k7 s1 p9 d3 f32 tf32",
+    "n3 ci72 co20 l84 k5 s1 p2 g2 f32 tf32",
+    "strided n2 ci48 co64 l301 k4 s2 p1 bias f32 tf32",
+    "strided n1 ci70 co33 l257 k9 s3 p4 op1 f32 tf32",
+    "strided n1 ci33 co24 l129 k7 s5 p3 f32 tf32",
+    "strided n2 ci40 co48 l90 k16 s8 p4 bias f32 tf32",
+    "strided n1 ci24 co32 l61 k20 s10 p5 op3 f32 tf32",
+    "strided n1 ci24 co17 l40 k24 s17 p9 f32 tf32",
+    "strided n2 ci40 co64 l71 k3 s2 p1 d2 bias f32 tf32",
+    "strided n1 ci64 co20 l70 k5 s7 p0 g2 f32 tf32",
 };
 
 TEST_F(Turned, IsExactOnIntegers) {

@@ -15,6 +15,7 @@
 
 #include "cuda/device/divide.cuh"
 #include "cuda/device/epilogue.cuh"
+#include "cuda/device/launch_order.cuh"
 #include "cuda/device/ordered_sum.hpp"
 
 namespace tconv::cuda {
@@ -118,6 +119,7 @@ class PhasePlace {
 template <class T, class Part, class Total, SumPlace Place>
 __global__ void __launch_bounds__(kSumThreads)
     ordered_sum_kernel(const __grid_constant__ typename Place::Params p) {
+  wait_for_launch_before();
   using Finish = epilogue::Epilogue<DeviceRounding<T, Total>>;
   const Place place(p);
   T values[kSumEach];

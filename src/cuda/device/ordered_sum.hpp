@@ -40,4 +40,12 @@ struct PhaseSumParams : OrderedSumParams {
   Divisor chunks_div, lout_div, cout_div, cout_group_div, block_couts_div;
 };
 
+// The same by tiles of a row of y (phase_tiles.cuh): where the first one begins, and the last position that
+// has outputs.
+inline constexpr int kSumTilePhases = 64, kSumTilePositions = 32;
+struct PhaseTilesParams : PhaseSumParams {
+  int tiles_u, last_u;
+  Divisor position_tiles_div, phase_tiles_div;
+};
+
 }  // namespace tconv::cuda

@@ -44,7 +44,8 @@ std::span<const plan::KernelEntry* const> entries() {
 }
 
 bool built_for_sm90a() {
-  return std::string(TCONV_CUDA_TARGETS).find("sm_90a") != std::string::npos;
+  static const bool built = std::string(TCONV_CUDA_TARGETS).find("sm_90a") != std::string::npos;
+  return built;
 }
 
 const char* build_text() {

@@ -50,8 +50,8 @@ struct Sm80Weights {
 };
 constexpr Sm80Weights kSm80[3] = {
     {2.69, 0.69, 1.38, 4.41, 1.45}, {3.38, 0.29, 1.80, 0, 2.28}, {3.20, 1.54, 1.53, 0, 1.83}};
-// Of cuda.sm90.blocked: tf32 and 16 bit with a pass; turned at stride 1 (fitted to all tiles on 47
-// convolutions), with phases (164 drawn products).
+// Of cuda.sm90.blocked: tf32 and 16 bit with a pass; 16 bit turned at stride 1 (fitted to all tiles on 47
+// convolutions), with phases (164 drawn products). Where it turns tf32, its own model is as good.
 struct BlockedWeights {
   double start, launch, tensor, l2, store, dram, load;  // load: the pass, or what turns
 };
@@ -116,6 +116,16 @@ int mode_of(const Problem& p) {
   return arithmetic_of(p) == Arithmetic::ieee ? 2 : width_of(p);
 }
 
+// Half of what packing takes longer where a cout has more than 64 phases. Each of its row blocks then reads
+// all taps of its couts, twice where operands are scaled, by at most 8 blocks of threads, each at this rate:
+// n32 ci1026 co1 k1024 s256 packs its 4 MB in 112 us (H200).
+double half_of_wide(const Problem& p, bool scaled) {
+  constexpr double kBytesPerMs = 9.4e6, kBlocks = 8;
+  if (std::min(p.k, p.stride) <= kSm90Rows) return 0;
+  const double bytes = static_cast<double>(p.cin_per_group() * p.k) * static_cast<double>(size_of(p.dtype));
+  return 0.5 * (scaled ? 2 : 1) * bytes / kBlocks / kBytesPerMs;
+}
+
 double sm90_ms(const Problem& p, const DeviceInfo& d, bool batch_invariant) {
   const TransposedForm form = transposed_form(p);
   const Sm90Plan plan = sm90_plan(form.product, d, batch_invariant);
@@ -125,7 +135,8 @@ double sm90_ms(const Problem& p, const DeviceInfo& d, bool batch_invariant) {
   constexpr double kOneLaunch = 2.9e-3;
   return w.start + w.tensor * c.tensor + w.load * c.load + w.l2 * c.l2 + w.store * c.store + w.dram * c.dram +
          w.gap * gap_ms(p, d) + w.launch * std::max(0.0, c.launch - kOneLaunch) +
-         w.planes * form.planes_ms(d) + half_of(kPackSm90[mode_of(p)], p);
+         w.planes * form.planes_ms(d) + c.sums + half_of(kPackSm90[mode_of(p)], p) +
+         half_of_wide(form.product, plan.config.scaled);
 }
 
 double sm80_ms(const Problem& p, const DeviceInfo& d, bool batch_invariant) {
@@ -147,12 +158,13 @@ double blocked_ms(const Problem& p, const DeviceInfo& d) {
   const Sm90BlockedPlan plan = sm90_blocked_plan(p, d);
   if (plan.main.blocks == 0) return 0;
   const bool turned = plan.main.config.turned;
+  if (turned && width_of(p) == 0) return plan.total_ms() + half_of(kPackBlocked[0], p);
   const BlockedWeights& w = kBlocked[!turned ? width_of(p) : plan.raw.stride == 1 ? 2 : 3];
   const Sm90Cost& c = plan.main.cost;
   constexpr double kOneLaunch = 3.0e-3;
   return w.start + w.launch * std::max(0.0, c.launch - kOneLaunch) + w.tensor * c.tensor + w.l2 * c.l2 +
-         w.store * c.store + w.dram * c.dram + w.load * (turned ? c.load : plan.blocking_ms) +
-         half_of(kPackBlocked[width_of(p)], p);
+         w.store * c.store + w.dram * c.dram + w.load * (turned ? c.load : plan.blocking_ms) + c.sums +
+         half_of(kPackBlocked[width_of(p)], p) + half_of_wide(plan.form.product, false);
 }
 
 double dense_ms(const Problem& p, const DeviceInfo& d, bool batch_invariant) {

@@ -66,20 +66,27 @@ Status Launcher::run_erased(const void* function, const Grid& grid, void** argum
                                                     static_cast<int>(grid.shared));
     if (raised != cudaSuccess) return status_of(raised, what());
   }
-  cudaLaunchAttribute attributes[2] = {};
-  attributes[0].id = cudaLaunchAttributeClusterDimension;
-  attributes[0].val.clusterDim.x = static_cast<unsigned>(grid.cluster);
-  attributes[0].val.clusterDim.y = attributes[0].val.clusterDim.z = 1;
-  // An SM may have several blocks of a cluster: otherwise clusters of 4 leave 8 of 132 SMs empty.
-  attributes[1].id = cudaLaunchAttributeClusterSchedulingPolicyPreference;
-  attributes[1].val.clusterSchedulingPolicyPreference = cudaClusterSchedulingPolicyLoadBalancing;
+  cudaLaunchAttribute attributes[3] = {};
+  unsigned count = 0;
+  if (device_.sm == 90 && built_for_sm90a()) {  // cuda/device/launch_order.cuh
+    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (grid.cluster > 1) {
+    attributes[count].id = cudaLaunchAttributeClusterDimension;
+    attributes[count].val.clusterDim.x = static_cast<unsigned>(grid.cluster);
+    attributes[count].val.clusterDim.y = attributes[count].val.clusterDim.z = 1;
+    // An SM may have several blocks of a cluster: otherwise clusters of 4 leave 8 of 132 SMs empty.
+    attributes[++count].id = cudaLaunchAttributeClusterSchedulingPolicyPreference;
+    attributes[count++].val.clusterSchedulingPolicyPreference = cudaClusterSchedulingPolicyLoadBalancing;
+  }
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(grid.blocks));
   config.blockDim = dim3(static_cast<unsigned>(grid.threads));
   config.dynamicSmemBytes = grid.shared;
   config.stream = stream_;
   config.attrs = attributes;
-  config.numAttrs = grid.cluster > 1 ? 2 : 0;
+  config.numAttrs = count;
   const cudaError_t error = cudaLaunchKernelExC(&config, function, arguments);
   return error == cudaSuccess ? Status() : status_of(error, what());
 }

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "core/polyphase.hpp"
-#include "cuda/device/ordered_sum.cuh"
+#include "cuda/device/phase_tiles.cuh"
 #include "cuda/host/by_dtype.cuh"
 #include "cuda/host/ordered_sum.hpp"
 
@@ -19,6 +19,20 @@ void (*function_of(DType dtype))(typename Place::Params) {
     using Sum = std::conditional_t<std::is_void_v<Part>, Accumulator<T>, Part>;
     return ordered_sum_kernel<T, Sum, Sum, Place>;
   });
+}
+
+// Whether sums are added by tiles.
+bool in_tiles(const PhaseSumParams& p) {
+  return p.phases > kSumTilePhases && p.dilation == 1 && p.phases == p.stride;
+}
+
+PhaseTilesParams tiles_of(const PhaseSumParams& p) {
+  PhaseTilesParams t{p, p.padding / p.stride, 0, {}, {}};
+  t.last_u = static_cast<int>((p.lout - 1 + p.padding) / p.stride);
+  t.position_tiles_div =
+      Divisor::of(static_cast<uint32_t>(ceil_div(std::max(1, t.last_u - t.tiles_u + 1), kSumTilePositions)));
+  t.phase_tiles_div = Divisor::of(static_cast<uint32_t>(ceil_div(p.phases, kSumTilePhases)));
+  return t;
 }
 
 // One output for each thread if there are few.
@@ -79,6 +93,15 @@ core::Status sum_partials(const Launcher& launcher, const core::Problem& problem
   params.cout_div = divisor(problem.cout);
   params.cout_group_div = divisor(params.cout_group);
   params.block_couts_div = divisor(params.block_couts);
+  if (in_tiles(params)) {
+    const PhaseTilesParams tiles = tiles_of(params);
+    const int64_t each = int64_t{tiles.position_tiles_div.value} * tiles.phase_tiles_div.value;
+    const auto function = by_dtype(problem.dtype, [](auto type) -> void (*)(PhaseTilesParams) {
+      using T = decltype(type);
+      return phase_tiles_kernel<T, Accumulator<T>>;
+    });
+    return launcher.run(function, {rows * each, kSumThreads}, tiles);
+  }
   return launcher.run(function_of<PhasePlace>(problem.dtype),
                       {ceil_div(rows, chunk_rows) * chunks, kSumThreads}, params);
 }
@@ -87,6 +110,19 @@ SumPosition sum_position(int64_t elements, int64_t element) {
   const int64_t chunk = chunk_of(elements);
   const int inside = static_cast<int>(element % chunk);
   return {element / chunk, inside % kSumThreads, inside / kSumThreads};
+}
+
+SumPosition sum_position(const PhaseSumParams& params, int64_t rows, int64_t row, int64_t o) {
+  if (!in_tiles(params)) return sum_position(rows, params.lout, row, o);
+  constexpr int kWarps = kSumThreads / 32;
+  const PhaseTilesParams t = tiles_of(params);
+  const int64_t turn = (o + t.padding) / t.stride, u = turn - t.tiles_u,
+                phase = o + t.padding - turn * t.stride;
+  const int64_t tile = row * t.position_tiles_div.value + u / kSumTilePositions;
+  const auto of_tile = static_cast<int>(u % kSumTilePositions);
+  const auto in_phases = static_cast<int>(phase % kSumTilePhases);
+  return {tile * t.phase_tiles_div.value + phase / kSumTilePhases, of_tile % kWarps * 32 + in_phases % 32,
+          of_tile / kWarps * (kSumTilePhases / 32) + in_phases / 32};
 }
 
 SumPosition sum_position(int64_t rows, int64_t lout, int64_t row, int64_t o) {

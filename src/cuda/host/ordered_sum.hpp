@@ -26,8 +26,8 @@ core::Status sum_partials(const Launcher& launcher, core::DType dtype, Parts par
 core::Status sum_partials(const Launcher& launcher, const core::Problem& problem,
                           const plan::Operands& operands, const void* workspace, PhaseSumParams params);
 
-// Which thread adds up an output: for partial sums in the order of `elements` outputs, and for those in rows
-// (n, cout).
+// Which thread adds up an output: for partial sums in the order of `elements` outputs, for those in rows
+// (n, cout), and for those of phases.
 struct SumPosition {
   int64_t block;
   int thread, index;  // its index-th
@@ -35,5 +35,6 @@ struct SumPosition {
 };
 SumPosition sum_position(int64_t elements, int64_t element);
 SumPosition sum_position(int64_t rows, int64_t lout, int64_t row, int64_t o);
+SumPosition sum_position(const PhaseSumParams& params, int64_t rows, int64_t row, int64_t o);
 
 }  // namespace tconv::cuda

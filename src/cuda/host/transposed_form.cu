@@ -143,7 +143,12 @@ TransposedForm transposed_form(const Problem& p) {
 
 namespace {
 
-constexpr int kUnit = 8;  // channels of a unit; 16-bit elements of 16 bytes
+constexpr int kUnit = 8;  // channels of a unit
+
+// Elements of 16 bytes.
+int vector_of(const Problem& p) {
+  return static_cast<int>(kVector) / static_cast<int>(size_of(p.dtype));
+}
 
 std::array<int64_t, 3> row_steps(const Problem& p) {
   return p.operation == Operation::transposed ? p.x_steps() : p.y_steps();
@@ -153,14 +158,16 @@ std::array<int64_t, 3> row_steps(const Problem& p) {
 
 std::string no_turned_form(const Problem& p) {
   constexpr int64_t kManyPhases = 31;  // a lane knows one, and a copy brings their positions 8 times
-  if (size_of(p.dtype) != 2) return "not a 16-bit type";
+  if (p.dtype == core::DType::f64) return "dtype f64: wgmma has no float64";
+  const int vector = vector_of(p);
   const auto steps = row_steps(p);
   const bool transposed = p.operation == Operation::transposed;
   const int64_t channels = transposed ? p.cin_per_group() : p.cout_per_group();
   if (steps[2] != 1) return "positions are not neighbours";
-  if (p.n > 1 && (steps[0] <= 0 || steps[0] % kUnit != 0)) return "samples begin differently behind 16 bytes";
+  if (p.n > 1 && (steps[0] <= 0 || steps[0] % vector != 0))
+    return "samples begin differently behind 16 bytes";
   if (steps[1] <= 0) return "rows are the same or in falling order";
-  const int classes = row_classes(steps[1], kUnit);
+  const int classes = row_classes(steps[1], vector);
   if (p.groups > 1 && channels % classes != 0) return "groups begin differently behind 16 bytes";
   if (!copies_reach(p, steps[1], std::max<int64_t>(classes, channels), steps[0])) {
     return "rows lie too far apart for tensor copies";
@@ -169,16 +176,18 @@ std::string no_turned_form(const Problem& p) {
   // With phases of y, passes of the writer bind: n16 ci64 co32 l64000 k4 s2 takes 155 us turned, and 106 with
   // cuda.sm90.dense.
   if (transposed) return p.stride == 1 ? "" : "a transposed product of several phases";
-  if (p.stride > 1 && (p.dilation != 1 || p.stride > kManyPhases)) {
+  const Cut cut = cut_of(p);
+  const bool one = cut.phases == 1;  // of the stride's, whatever the dilation is
+  if (p.stride > 1 && ((p.dilation != 1 && !one) || p.stride > kManyPhases)) {
     return "planes of dilated taps, or of many phases";
   }
-  return cut_of(p).apart == p.stride ? "" : "few channels: several phases read the same positions";
+  return cut.apart == p.stride || one ? "" : "few channels: several phases read the same positions";
 }
 
 TransposedForm turned_form(const Problem& p) {
   TransposedForm form = transposed_form(p);
   const int64_t channels = p.operation == Operation::transposed ? p.cin_per_group() : p.cout_per_group();
-  const int classes = row_classes(row_steps(p)[1], kUnit), phases = form.planes ? form.deep.phases : 1;
+  const int classes = row_classes(row_steps(p)[1], vector_of(p)), phases = form.planes ? form.deep.phases : 1;
   const int64_t blocks = round_up(ceil_div(channels, int64_t{kUnit}), int64_t{classes});
   form.product.cin = blocks * kUnit * phases * p.groups;
   form.planes_bytes = 0;

@@ -96,7 +96,8 @@ Holder holder_of(const Sm80Plan& plan, const OutputPlace& at) {
 std::string where(const Sm80Plan& plan, const Problem& p, int64_t element) {
   const Sm80Params& k = plan.params;
   const OutputPlace at = output_place(p, plan.phases, element);
-  const std::string sum = text(sum_position(p.n * p.cout, p.lout(), at.n * p.cout + at.cout, at.o), k.splits);
+  const std::string sum =
+      text(sum_position(sm80_sum_params(plan, p), p.n * p.cout, at.n * p.cout + at.cout, at.o), k.splits);
   if (!at.has_phase()) {
     return text(at) + "; " + (k.partial ? sum : "its bias, stored by the block of phase 0");
   }

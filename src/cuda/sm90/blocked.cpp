@@ -47,7 +47,7 @@ class Sm90Blocked final : public plan::Kernel {
 
   Status pack(const void* weight, void* packed, const plan::RunContext& context) const override {
     const Launcher launcher(kSm90Blocked.name, asked_, device_, context);
-    return sm90_pack(launcher, plan_.main, plan_.form, device_, weight, packed, false);
+    return sm90_pack(launcher, plan_.main, plan_.form, device_, weight, packed, Sm90Packs::plain);
   }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
@@ -99,7 +99,7 @@ class Sm90Blocked final : public plan::Kernel {
     params.operands = main_operands(input(operands), operands, context);
     if (const Status made = make_maps(params); !made.ok()) return made;
     const Sm90TurnedFunctions functions =
-        plan_.main.mode == Arithmetic::f16 ? sm90_turned_f16() : sm90_turned_bf16();
+        by_arithmetic(plan_.main.mode, sm90_turned_tf32, sm90_turned_f16, sm90_turned_bf16)();
     return launcher.run(
         functions.tiles[plan_.main.config.tile],
         {plan_.main.blocks, sm90_blocked_threads(sm90_tile(plan_.main.config).n), plan_.main.shared_bytes},
@@ -108,18 +108,20 @@ class Sm90Blocked final : public plan::Kernel {
 
   // One map for each class of rows, from the 16 bytes on in which the class's first row begins.
   Status make_maps(Sm90TurnedParams& params) const {
-    constexpr int kBytes = 2, kRows = 8;
+    constexpr int kRows = 8;
+    const int bytes = static_cast<int>(size_of(asked_.dtype));
     Sm90RawSource& raw = params.raw;
     const int64_t classes = int64_t{1} << raw.log_classes, channels = plan_.form.deep.units.channels;
-    const int64_t row = params.sizes.x_step[1] * kBytes, step = row * classes;
+    const int64_t row = params.sizes.x_step[1] * bytes, step = row * classes;
     const int64_t groups = plan_.form.product.groups, samples = plan_.form.product.n;
     for (int64_t i = 0; i < classes; ++i) {
       TensorShape rows{
           static_cast<const std::byte*>(params.operands.x) + i * row,
-          kBytes,
+          bytes,
           {plan_.form.deep.length, ceil_div(channels - i, classes), groups, samples},
-          {step, groups > 1 ? row * channels : step, samples > 1 ? params.sizes.x_step[0] * kBytes : step},
+          {step, groups > 1 ? row * channels : step, samples > 1 ? params.sizes.x_step[0] * bytes : step},
           {raw.box, kRows, 1, 1}};
+      rows.rounded = plan_.main.mode == Arithmetic::tf32;
       raw.late[i] = static_cast<int32_t>(begin_on_boundary(rows));
       if (const Status made = make_tensor_map(rows, raw.maps[i]); !made.ok()) return made;
     }
@@ -148,7 +150,6 @@ std::string refusal(const Problem& p, const core::DeviceInfo& device, const plan
   plain.x_contiguous = true;
   plain.x_stride = {0, 0, 0};
   if (Support takes = tensor_supports(plain); !takes.ok) return takes.reason;
-  if (std::min(f.k, f.stride) > kSm90Rows) return "more than 64 phases: a row block has 64 rows";
   return "";
 }
 

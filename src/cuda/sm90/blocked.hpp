@@ -1,7 +1,7 @@
 // cuda.sm90.blocked: transposed and strided products of many channels. x becomes channel blocks, in the form
-// in which wgmma reads its operands. In 16-bit types the main kernel can make them in shared memory, from raw
-// rows that tensor copies bring (turned_stages.cuh). Otherwise a pass writes them; the main kernel then loads
-// them by bulk copies, and none of its warps converts anything:
+// in which wgmma reads its operands. The main kernel can make them in shared memory, from raw rows that
+// tensor copies bring (turned_stages.cuh). Otherwise a pass writes them; the main kernel then loads them by
+// bulk copies, and none of its warps converts anything:
 //
 //   blocks[group][channel block][row][unit]
 //     unit: 16 bytes, which are 4 channels of tf32 or 8 of a 16-bit type, at one position
@@ -54,24 +54,26 @@ struct Sm90BlockedParams : Sm90GatherParams {
   bool straight;
 };
 
-// For 16-bit types: tensor copies bring raw rows of x, and warps turn them into channel blocks in shared
-// memory. The product's column v at phase a reads position stride*v + a - padding of x.
+// Tensor copies bring raw rows of x, and warps turn them into channel blocks in shared memory, as units of 8
+// channels: of 16 bytes in 16-bit types, of twice 16 bytes in tf32, whose maps round. The product's column v
+// at phase a reads position stride*v + a - padding of x.
 struct Sm90RawSource {
   TensorMap maps[kSm90MaxRowClasses];
   int32_t late[kSm90MaxRowClasses];  // elements by which rows of a class begin behind 16 bytes
   int log_classes;                   // 1 << this many, one map each
   int stride, phases, padding;
   Divisor stride_div;
-  int blocks, chunk_units;  // channel blocks of a chunk; its units, a phase of a block each
+  int blocks, chunk_units;  // blocks of 8 channels in a chunk; its units, a phase of a block each
+  int unit_pitch;           // of a stage: from a unit to the next, in 16 bytes
   // A warp turns four matrices of 8 channels x 8 positions at once, out of a period of matrices: a multiple
   // of the stride, after which a lane has the same phase again. Columns of a period; periods of a box.
   int period, period_columns, turns;
   // Boxes of a channel block, also rounded up to whole shares; a box's positions, their columns, and those of
-  // a copy: an odd number of 8, so that rows lie in other banks each.
-  int boxes, block_boxes, step, box_columns, box;
+  // a copy: for ldmatrix an odd number of 8, so that rows lie in other banks each; bytes of its 8 channels.
+  int boxes, block_boxes, step, box_columns, box, box_bytes;
   int share;                // boxes that one warp turns at once
   int places, place_bytes;  // of the ring
-  int front;  // columns of a turned unit before its first: a copy begins up to 7 positions before
+  int front;  // columns of a turned unit before its first: a copy begins up to 7 positions before (tf32: 3)
   int shared, barriers, nowhere;  // where the ring is; its barriers, full, then empty ones; what nobody reads
 };
 struct Sm90TurnedParams : Sm90BlockedParams {
@@ -95,6 +97,7 @@ Sm90BlockedFunctions sm90_blocked_bf16();
 struct Sm90TurnedFunctions {
   void (*tiles[kSm90GatherTiles])(Sm90TurnedParams);
 };
+Sm90TurnedFunctions sm90_turned_tf32();
 Sm90TurnedFunctions sm90_turned_f16();
 Sm90TurnedFunctions sm90_turned_bf16();
 

@@ -30,6 +30,7 @@ struct BlockedRates {
   // For the warps that turn, at stride 1: a slab; with phases: a chunk, and the set-up of 4 matrices a period
   // of a share, where there are more; for both: 8 channels x 32 positions.
   double turn_slab = 400, turn_chunk = 760, turn_set_up = 230, turn_piece[2] = {40, 31};
+  double turn_words[2] = {64, 56};  // the same of float32
   // The share of the copy rate: with loads of 2, 4, 8 and 16 bytes if a unit has phases of channels; plain if
   // it has where it has none.
   double blocking[4] = {0.43, 0.6, 0.75, 0.75}, plain = 0.85;
@@ -47,25 +48,40 @@ double store_rate(const Sm90BlockedPlan& blocked, const Problem& p, int element)
 // Cycles of a block's warps that turn, for a tile.
 double turning(const Sm90BlockedPlan& plan, double slabs, int tile_columns) {
   const Sm90RawSource& raw = plan.raw;
-  const double chunks = slabs * kSm90Blocks / raw.chunk_units * plan.main.params.gather.tap_groups;
+  const Sm90Layout layout = sm90_layout(plan.main.mode, false);
+  const double(&piece)[2] = layout.element == 4 ? kRates.turn_words : kRates.turn_piece;
+  const double chunks = slabs * layout.slab() / 8 / raw.chunk_units * plan.main.params.gather.tap_groups;
   const auto quads = static_cast<double>(ceil_div(raw.period, 4));
   const double pieces = quads * raw.boxes * raw.turns;
   if (raw.stride == 1) {
-    // Of 4 blocks, one of 3 warps has two.
+    // Of 4 blocks, one of 3 warps has two, and of 2 blocks one.
     const double most = raw.blocks * (sm90_turners(tile_columns) == 1 ? 1.0 : 0.5);
-    return chunks * (kRates.turn_slab + kRates.turn_piece[0] * pieces * most);
+    return chunks * (kRates.turn_slab + piece[0] * pieces * most);
   }
   const double blocks = chunks * raw.blocks / sm90_turners(tile_columns);
   const auto shares = static_cast<double>(ceil_div(raw.boxes, raw.share));
   return kRates.turn_chunk * chunks + (quads > 1 ? kRates.turn_set_up * quads * shares * blocks : 0) +
-         kRates.turn_piece[1] * pieces * blocks;
+         piece[1] * pieces * blocks;
 }
 
 // Of what these models said, plans with a pass took so much once the writer shifted vectors (289 plans,
 // H200). Those that turn at stride 1 have the same factor: the models of both were fitted together.
 constexpr double kMeasured = 0.87;
 
-// The whole time of a turned plan. At stride 1, what products, L2 and the turning warps take together: they
+// The whole time of a turned plan of float32, at stride 1 and with phases: a sum of its parts. Fitted to 425
+// times of 139 drawn products (H200): rms 14% and 17%.
+struct TurnedWeights {
+  double start, launch, tensor, l2, store, dram, load;
+} constexpr kTurnedWords[2] = {{4.4e-3, 0.53, 0.85, 0.24, 0.94, 0.19, 0.52},
+                               {2.2e-3, 0.85, 1.04, 0, 0.77, 0.35, 0.92}};
+double turned_words_ms(const Sm90Cost& c, int stride) {
+  constexpr double kOneLaunch = 3.0e-3;
+  const TurnedWeights& w = kTurnedWords[stride == 1 ? 0 : 1];
+  return w.start + w.launch * std::max(0.0, c.launch - kOneLaunch) + w.tensor * c.tensor + w.l2 * c.l2 +
+         w.store * c.store + w.dram * c.dram + w.load * c.load;
+}
+
+// The same in 16-bit types. At stride 1, what products, L2 and the turning warps take together: they
 // hide each other less than products hide copies. Fitted to 305 times of all tiles on 61 convolutions (H200,
 // 10%). With phases, products and turning hide each other hardly at all: raw rows leave room for few turned
 // stages. Fitted to 979 times of 164 drawn products, a quarter of them of stride 1 (21%).
@@ -115,16 +131,17 @@ Sm90Cost sm90_blocked_cost(const Sm90BlockedPlan& blocked, const DeviceInfo& d) 
     c.launch += kRates.launch_ms +
                 2 * static_cast<double>(plan.partial_bytes) / (kRates.l2[1] * std::max(1, d.sm_count)) * ms;
   }
+  c.sums = sm90_sums_ms(plan, d);
   // Blocks that share an SM share its tensor cores and its part of L2.
   c.tensor *= blocked.blocks_of_sm;
   c.l2 *= blocked.blocks_of_sm;
   if (plan.config.turned) {
     c.load = blocked.blocks_of_sm * busy * turning(blocked, slabs, tile.n);
-    c.total = turned_ms(c, blocked.raw.stride);
+    c.total = element == 4 ? turned_words_ms(c, blocked.raw.stride) : turned_ms(c, blocked.raw.stride);
     return c;
   }
   const double sums = std::cbrt(c.tensor * c.tensor * c.tensor + c.l2 * c.l2 * c.l2);
-  c.total = kMeasured * (std::max(sums + c.store, c.dram) + c.launch);
+  c.total = kMeasured * (std::max(sums + c.store, c.dram) + c.launch) + c.sums;
   return c;
 }
 

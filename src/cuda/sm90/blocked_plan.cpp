@@ -104,7 +104,8 @@ void set_main(Sm90BlockedPlan& plan, const DeviceInfo& d) {
   const Sm90Tile& tile = sm90_tile(main.config);
   set_columns(k, f, main.phases, tile.columns(), main.config.folded);
   plan.straight = f.stride == 1 && main.config.splits == 1;
-  k.pass.partial = !plan.straight && (main.config.folded || main.config.splits > 1);
+  k.pass.partial =
+      !plan.straight && (main.config.folded || main.config.splits > 1 || k.sizes.cout_blocks > 1);
   if (main.config.turned) sm90_set_raw(plan);
   // An SM's shared memory is what one block may have and kReserved bytes of each block.
   constexpr int64_t kReserved = 1024;
@@ -247,7 +248,7 @@ Sm90BlockedPlan cheapest(const Problem& p, const DeviceInfo& d) {
           config.folded = folded;
           config.turned = turned;
           const Sm90BlockedPlan plan = plan_with(turned ? turned_one : form, p, d, config);
-          if (plan.main.blocks == 0 || plan.main.partial_bytes > kMaxPartialBytes) continue;
+          if (plan.main.blocks == 0 || !sm90_partials_fit(plan.main, false)) continue;
           if (splits == 1 && plan.main.blocks >= d.sm_count) full = true;
           if (best.main.blocks == 0 || plan.total_ms() < best.total_ms()) best = plan;
         }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cuda/device/divide.cuh"
+#include "cuda/device/launch_order.cuh"
 #include "cuda/sm90/arithmetic.cuh"
 #include "cuda/sm90/blocked.hpp"
 
@@ -47,6 +48,7 @@ __device__ inline void load_phases(const Sm90BlockingParams& p, const Word* (&fr
 template <class Mode, int Vector>
 __global__ void __launch_bounds__(kSm90BlockingThreads)
     blocking_kernel(const __grid_constant__ Sm90BlockingParams p) {
+  wait_for_launch_before();
   using Word = typename Mode::Word;
   constexpr int kPositions = 2;
   const int64_t row_block = divide(blockIdx.x, p.tiles);

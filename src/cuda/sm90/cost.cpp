@@ -193,8 +193,16 @@ Sm90Cost sm90_cost(const Sm90Plan& plan, const core::Problem& p, const core::Dev
   if (k.pass.partial) {
     c.launch += kLaunchMs + 2 * static_cast<double>(plan.partial_bytes) / (kL2BytesPerCycle * sms) * ms;
   }
-  c.total = std::max(together(c.tensor, c.load, kGatherL2 * c.l2) + c.store, kGatherDram * c.dram) + c.launch;
+  c.sums = sm90_sums_ms(plan, d);
+  c.total = std::max(together(c.tensor, c.load, kGatherL2 * c.l2) + c.store, kGatherDram * c.dram) +
+            c.launch + c.sums;
   return c;
+}
+
+double sm90_sums_ms(const Sm90Plan& plan, const core::DeviceInfo& d) {
+  constexpr double kPasses = 1.5;  // written, and read by the sum
+  if (plan.params.sizes.cout_blocks == 1 || d.copy_gbps <= 0) return 0;
+  return kPasses * static_cast<double>(plan.partial_bytes) / d.copy_gbps * 1e-6;
 }
 
 }  // namespace tconv::cuda

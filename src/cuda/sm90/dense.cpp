@@ -62,6 +62,16 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
     return static_cast<std::size_t>(planes_at() + form_.planes_bytes);
   }
 
+  // Scaled operands: of raw weights the other layout is packed only if the main kernel marks a tile. Small
+  // weights are packed in less time than one more launch takes.
+  bool reads_raw() const override {
+    constexpr int64_t kLarge = 2 << 20;  // bytes
+    return plan_.config.scaled && 4 * asked_.weight_elements() >= kLarge;
+  }
+  std::size_t raw_workspace_bytes() const override {
+    return static_cast<std::size_t>(packed_size()) + workspace_bytes();
+  }
+
   std::vector<plan::StageLine> stages() const override {
     return sm90_with_packing(FormKernel::stages(), plan_, form_, device_);
   }
@@ -69,16 +79,43 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
   Status pack(const void* weight, void* packed, const plan::RunContext& context) const override {
     const Launcher launcher(kSm90Dense.name, asked_, device_, context);
     const bool both = sm90_scales(plan_.mode) && (plan_.config.scaled || !context.pack_once);
-    return sm90_pack(launcher, plan_, form_, device_, weight, packed, both);
+    return sm90_pack(launcher, plan_, form_, device_, weight, packed,
+                     both ? Sm90Packs::both : Sm90Packs::plain);
   }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
     const Launcher launcher(kSm90Dense.name, asked_, device_, context);
+    const Status status = launcher.check(operands);
+    return status.ok() ? run_packed(launcher, operands, nullptr, context) : status;
+  }
+
+  Status run_raw(const plan::Operands& operands, const plan::RunContext& context) const override {
+    const Launcher launcher(kSm90Dense.name, asked_, device_, context);
     Status status = launcher.check(operands);
     if (!status.ok()) return status;
+    status =
+        sm90_pack(launcher, plan_, form_, device_, operands.weight, context.workspace, Sm90Packs::scaled);
+    if (!status.ok()) return status;
+    plan::Operands packed = operands;
+    packed.weight = context.workspace;
+    plan::RunContext rest = context;
+    rest.workspace += packed_size();
+    return run_packed(launcher, packed, operands.weight, rest);
+  }
+
+ private:
+  int64_t packed_size() const { return round_up<int64_t>(static_cast<int64_t>(packed_bytes()), 256); }
+
+  // raw: where only the scaled layout has been packed, the weights as they came.
+  Status run_packed(const Launcher& launcher, const plan::Operands& operands, const void* raw,
+                    const plan::RunContext& context) const {
     plan::Operands of_form = operands;
-    status = form_input(form_, asked_, launcher, operands, context.workspace + planes_at(), of_form.x);
+    Status status = form_input(form_, asked_, launcher, operands, context.workspace + planes_at(), of_form.x);
     if (status.ok()) status = launch(launcher, plan_, of_form, context, false);
+    if (status.ok() && raw != nullptr) {
+      status = sm90_pack(launcher, plan_, form_, device_, raw, const_cast<void*>(operands.weight),
+                         Sm90Packs::plain, tile_marks(context), plan_.tile_marks_bytes / 4);
+    }
     if (status.ok() && plan_.config.scaled) status = launch(launcher, second_, of_form, context, true);
     if (status.ok() && plan_.params.pass.partial) {
       status =
@@ -87,7 +124,10 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
     return status.ok() ? store_bias_alone(launcher, asked_, operands, BiasStored::none) : status;
   }
 
- private:
+  int* tile_marks(const plan::RunContext& context) const {
+    return reinterpret_cast<int*>(context.workspace + plan_.partial_bytes);
+  }
+
   void set_deep(Sm90Plan& plan) const {
     plan.params.sizes.deep = form_.deep;
     plan.params.sizes.ragged = plan.params.sizes.ragged || form_.deep.ragged;
@@ -105,7 +145,7 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
                                  static_cast<const unsigned char*>(operands.weight) + plan.packed_at,
                                  problem_.has_bias ? operands.bias : nullptr,
                                  plan.params.pass.partial ? context.workspace : operands.output};
-    const Sm90TileMarks marks = {reinterpret_cast<int*>(context.workspace + plan_.partial_bytes), marked};
+    const Sm90TileMarks marks = {tile_marks(context), marked};
     const Sm90Functions& functions = plan.config.scaled ? kernels_.scaled : kernels_.plain;
     if (sm90_tile(plan.config).tma) return launch_tma(launcher, plan, of_run, marks, functions);
     Sm90GatherParams params = gather_params(plan.params);
@@ -147,7 +187,6 @@ Support supports(const Problem& asked, const core::DeviceInfo& device, const pla
   if (p.dtype == core::DType::f64) return Support::no("dtype f64: wgmma has no float64");
   const Support takes = tensor_supports(p);
   if (!takes.ok) return takes;
-  if (std::min(p.k, p.stride) > kSm90Rows) return Support::no("more than 64 phases: a row block has 64 rows");
   if (!sm90_fits(p, device, options.batch_invariant)) {
     return Support::no("its stages do not fit in shared memory: many outputs without taps");
   }
@@ -164,15 +203,20 @@ std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::Dev
 }  // namespace
 
 Status sm90_pack(const Launcher& launcher, const Sm90Plan& plan, const TransposedForm& form,
-                 const core::DeviceInfo& device, const void* weight, void* packed, bool both) {
+                 const core::DeviceInfo& device, const void* weight, void* packed, Sm90Packs what,
+                 const int* only_if, int64_t marks) {
   const Sm90Packing plain = sm90_packing(form.product, plan.mode, false);
   unsigned char* const to = static_cast<unsigned char*>(packed);
-  const Sm90PackLaunch launch = sm90_pack_launch(plan, form, device, both);
+  const Sm90PackLaunch launch = sm90_pack_launch(plan, form, device, what != Sm90Packs::plain);
   Sm90PackParams k = launch.params;
   k.weight = weight;
-  k.packed = to;
-  k.marks = to + plain.marks_at;
-  if (both) {
+  k.only_if = only_if;
+  k.marks_count = static_cast<int>(marks);
+  if (what != Sm90Packs::scaled) {
+    k.packed = to;
+    k.marks = to + plain.marks_at;
+  }
+  if (what != Sm90Packs::plain) {
     const Sm90Packing scaled = sm90_packing(form.product, plan.mode, true);
     k.scaled = to + plain.bytes;
     k.scaled_marks = to + plain.bytes + scaled.marks_at;

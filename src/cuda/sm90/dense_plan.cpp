@@ -26,9 +26,19 @@ constexpr bool marks_fit() {
 }
 static_assert(marks_fit());
 
+// Row blocks of a cout: one, or a part of one, up to 64 phases.
+int64_t cout_blocks_of(const Phases& f) {
+  return ceil_div(f.count, int64_t{kSm90Rows});
+}
+// Of a group.
+int64_t row_blocks_of(const Problem& p, const Phases& f) {
+  const int64_t each = cout_blocks_of(f);
+  return each > 1 ? p.cout_per_group() * each : ceil_div(p.cout_per_group(), kSm90Rows / f.count);
+}
+
 Sm90Packing packing_of(const Problem& p, const Phases& f, Arithmetic mode, bool scaled) {
   const Sm90Layout layout = sm90_layout(mode, scaled);
-  const int64_t row_blocks = ceil_div(p.cout_per_group(), kSm90Rows / f.count) * p.groups;
+  const int64_t row_blocks = row_blocks_of(p, f) * p.groups;
   Sm90Packing packing{};
   packing.row_block_bytes =
       ceil_div(p.cin_per_group(), layout.slab()) * f.taps * layout.parts * kSm90PartBytes;
@@ -50,8 +60,9 @@ void set_rows(Sm90Plan& plan, const Problem& p, const Sm90Tile& tile) {
   k.grid.splits = plan.config.splits;
   k.grid.units = static_cast<int>(ceil_div(p.cin_per_group(), kSm90Unit));
   k.grid.unit_slabs = kSm90Unit / layout.slab();
-  k.sizes.block_couts = kSm90Rows / k.sizes.phases;
-  k.sizes.row_blocks = static_cast<int>(ceil_div(p.cout_per_group(), k.sizes.block_couts));
+  k.sizes.cout_blocks = static_cast<int>(cout_blocks_of(f));
+  k.sizes.block_couts = std::max(1, kSm90Rows / k.sizes.phases);
+  k.sizes.row_blocks = static_cast<int>(row_blocks_of(p, f));
   k.grid.row_runs = static_cast<int>(ceil_div(k.sizes.row_blocks, tile.row_blocks));
   const Sm90Packing packing = packing_of(p, f, plan.mode, plan.config.scaled);
   k.weights.row_block_bytes = packing.row_block_bytes;
@@ -72,7 +83,7 @@ void set_columns(Sm90Plan& plan, const Problem& p, const Sm90Tile& tile) {
   const int64_t multiple = plan.config.aligned ? 16 : 2;  // 16-bit types load pairs
   k.columns.first_u = core::floor_div(k.columns.first_u, multiple) * multiple;
   set_columns(k.columns, p, f, tile.columns(), plan.config.folded);
-  k.pass.partial = k.columns.folded || k.grid.splits > 1;
+  k.pass.partial = k.columns.folded || k.grid.splits > 1 || k.sizes.cout_blocks > 1;
   k.sizes.skewed = reach >= p.stride;
 }
 
@@ -90,7 +101,7 @@ Sm90Plan laid_out(const Problem& p, const core::DeviceInfo& d, const Sm90Config&
   plan.config = config;
   plan.phases = phases_of(p);
   const Sm90Tile& tile = kSm90Tiles[config.tile];
-  if (plan.phases.count > kSm90Rows || (tile.tma ? config.folded : config.resident)) return plan;
+  if (tile.tma ? config.folded || plan.phases.count > kSm90Rows : config.resident) return plan;
   plan.config.aligned = config.aligned || tile.tma;
   set_rows(plan, p, tile);
   set_columns(plan, p, tile);
@@ -171,7 +182,7 @@ Sm90Plan cheapest(const Problem& p, const core::DeviceInfo& d, int forced_splits
             config.folded = folded;
             config.scaled = scaled;
             Sm90Plan plan = laid_out(p, d, config);
-            if (plan.blocks == 0 || (forced_splits == 0 && plan.partial_bytes > kMaxPartialBytes)) continue;
+            if (plan.blocks == 0 || !sm90_partials_fit(plan, forced_splits > 0)) continue;
             plan.cost = sm90_cost(plan, p, d, kSm90Tiles[t]);
             if (best.blocks > 0 && plan.cost.total >= best.cost.total) continue;
             if (has_second(plan, p, d)) best = plan;
@@ -221,12 +232,19 @@ PhaseSumParams sm90_sum_params(const Sm90Plan& plan, const Problem& p) {
   s.partial_columns = k.columns.partial_columns;
   s.first_u = k.columns.first_u;
   s.block_couts = k.sizes.block_couts;
-  s.block_rows = kSm90Rows;
+  s.block_rows = kSm90Rows * k.sizes.cout_blocks;
   s.cout_rows = k.sizes.phases;
   s.phase_rows = 1;
   s.splits = k.grid.splits;
   s.sample_columns = k.columns.sample_columns;
   return s;
+}
+
+bool sm90_partials_fit(const Sm90Plan& plan, bool forced) {
+  constexpr int64_t kMost = int64_t{1}
+                            << 31;  // of a plan that cannot do without them: as much as y in float32
+  const bool chosen = plan.config.splits > 1 || plan.config.folded;
+  return forced || plan.partial_bytes <= (chosen ? kMaxPartialBytes : kMost);
 }
 
 Sm90Plan sm90_second(const Sm90Plan& plan, const Problem& p, const core::DeviceInfo& d) {
@@ -253,7 +271,8 @@ bool sm90_fits(const Problem& p, const core::DeviceInfo& d, bool batch_invariant
   // outputs.
   Sm90Config smallest;
   smallest.tile = kSm90SmallestTile;
-  return laid_out(p, d, smallest).blocks > 0 || sm90_plan(p, d, batch_invariant).blocks > 0;
+  const Sm90Plan plan = laid_out(p, d, smallest);
+  return (plan.blocks > 0 && sm90_partials_fit(plan, false)) || sm90_plan(p, d, batch_invariant).blocks > 0;
 }
 
 }  // namespace tconv::cuda

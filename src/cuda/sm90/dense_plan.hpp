@@ -28,6 +28,7 @@ struct Sm90Config {
 // Predicted milliseconds: each unit's own time over the whole problem, and the whole.
 struct Sm90Cost {
   double tensor = 0, load = 0, l2 = 0, store = 0, dram = 0, launch = 0, total = 0;
+  double sums = 0;  // to write and read the partial sums that more than 64 phases need
 };
 
 // What a plan tells the stages, for either way of x; operands and marks are added at launch.
@@ -77,6 +78,8 @@ Sm90Packing sm90_packing(const core::Problem&, Arithmetic mode, bool scaled);
 Sm90Plan sm90_plan_of(const core::Problem&, const core::DeviceInfo&, const Sm90Config&);
 // The cheapest one; blocks is 0 if none fits. batch_invariant: the split does not depend on n.
 Sm90Plan sm90_plan(const core::Problem&, const core::DeviceInfo&, bool batch_invariant);
+// Whether a plan's partial sums take no more memory than they may.
+bool sm90_partials_fit(const Sm90Plan&, bool forced);
 // Whether sm90_plan finds a plan; answered without its search, if possible.
 bool sm90_fits(const core::Problem&, const core::DeviceInfo&, bool batch_invariant);
 // For a plan with scaled float16: the same tiles with operands in tf32, x gathered.
@@ -84,12 +87,14 @@ Sm90Plan sm90_second(const Sm90Plan&, const core::Problem&, const core::DeviceIn
 // For a plan with partial sums; without pointers.
 PhaseSumParams sm90_sum_params(const Sm90Plan&, const core::Problem&);
 
-// Packs the weights of a problem's form for a plan with these rows and depth; both: both layouts, for
-// float32.
+// Packs the weights of a problem's form for a plan with these rows and depth: one layout or, for float32, the
+// scaled one too, or alone. only_if: where one of so many marks of tiles is set; null: in any case.
+enum class Sm90Packs { plain, both, scaled };
 class Launcher;
 struct TransposedForm;
 core::Status sm90_pack(const Launcher&, const Sm90Plan&, const TransposedForm&, const core::DeviceInfo&,
-                       const void* weight, void* packed, bool both);
+                       const void* weight, void* packed, Sm90Packs what, const int* only_if = nullptr,
+                       int64_t marks = 0);
 
 // A kernel of a given configuration, which must fit: for tests and for the search of constants. kernels:
 // other sets of stages, or null.

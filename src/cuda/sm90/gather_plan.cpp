@@ -43,6 +43,7 @@ void set_shared(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit) {
       round_up(k.sizes.step * (k.gather.tap_group - 1), 2);  // even, because 16-bit types load pairs
   k.gather.width = tile.columns() + k.gather.halo;
   k.gather.pitch = round_up(k.gather.width, 8);
+  k.gather.step_pitch = 2 * k.gather.pitch;
   const int64_t stage = int64_t{layout.parts} * kSm90Blocks * k.gather.pitch * 16;
   k.gather.stage_bytes = static_cast<int>(stage);
   const int64_t slot = int64_t{tile.row_blocks} * layout.parts * kSm90PartBytes;

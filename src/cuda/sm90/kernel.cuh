@@ -25,6 +25,7 @@
 
 #include <concepts>
 
+#include "cuda/device/launch_order.cuh"
 #include "cuda/sm90/rings.cuh"
 
 namespace tconv::cuda::sm90 {
@@ -91,6 +92,7 @@ concept Stages = TileShape<typename W::Shape> && TileProducts<typename W::Produc
 template <class W>
 __global__ void __launch_bounds__(W::Shape::kThreads, W::Shape::kBlocksOfSm)
     kernel(const __grid_constant__ typename W::Params p) {
+  wait_for_launch_before();
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   static_assert(Stages<W>);
   using S = typename W::Shape;

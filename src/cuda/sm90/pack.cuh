@@ -12,9 +12,11 @@
 //
 // Stages come through shared memory, two of them under way (pack_stage.cuh). For float32 both layouts are
 // written at once, the second pass reading its stages again, from L2, where they were too many to be kept; or
-// only the first layout, if the run that follows needs no other. 8 rows are 128 bytes of a packed tap.
+// only one, if the run that follows needs no other: the scaled one, and after the main kernel the plain one,
+// if that marked a tile. 8 rows are 128 bytes of a packed tap.
 #pragma once
 
+#include "cuda/device/launch_order.cuh"
 #include "cuda/sm90/pack_stage.cuh"
 
 namespace tconv::cuda::sm90 {
@@ -180,6 +182,7 @@ struct PackedRow {
       Mode::weight(some, parts);
       uint4* to =
           packed + int64_t{slab * p.taps + tap} * Mode::kParts * kBlockUnits + unit % kSm90Blocks * kSm90Rows;
+      if (p.packed == nullptr) continue;
 #pragma unroll
       for (int q = 0; q < Mode::kParts; ++q) to[q * kBlockUnits] = parts[q];
     }
@@ -215,8 +218,8 @@ __device__ inline void store_stage(const PackStages<typename Mode::Word>& stages
       continue;
     }
     const int row = first + (lane & (warp_rows - 1)), cout = static_cast<int>(p.phases_div.divide(row));
-    const int phase = row - cout * p.phases;
-    const bool there = row < s.rows && cout < s.couts;
+    const int phase = stages.share.first_phase + row - cout * p.phases;
+    const bool there = row < s.rows && cout < s.couts && phase < p.phases;
     const uint32_t cout_address = there ? stages.cout_address(s, cout) : 0;
     const float scale = kBothLayouts<Mode> && p.scaled != nullptr && there ? scales[s.cout + cout] : 1;
     const PackedRow<Mode> to(p, stages.share.row_block, stages.share.row + s.row + row);
@@ -239,15 +242,25 @@ __device__ inline void store_stage(const PackStages<typename Mode::Word>& stages
   }
 }
 
+// Whether the launch has anything to do: the same in all blocks.
+__device__ inline bool wanted(const Sm90PackParams& p) {
+  if (p.only_if == nullptr) return true;
+  int marked = 0;
+  for (int i = threadIdx.x; i < p.marks_count; i += kSm90PackThreads) marked |= p.only_if[i];
+  return __syncthreads_or(marked) != 0;
+}
+
 #endif
 
 template <class Mode>
 __global__ void __launch_bounds__(kSm90PackThreads, 3) pack_kernel(const __grid_constant__ Sm90PackParams p) {
+  wait_for_launch_before();
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ Looked looked;
   __shared__ float scales[kSm90Rows];
   __shared__ uint32_t zero;
+  if (!wanted(p)) return;
   const PackShare share(p);
   if (p.cluster) ptx::cluster_begin();
   const PackStages<typename Mode::Word> stages(p, share, shared);
@@ -287,6 +300,7 @@ __global__ void __launch_bounds__(kSm90PackThreads, 3) pack_kernel(const __grid_
     }
     store_stage<Mode>(stages, stage, table, ptx::shared_address(&zero), scales, seen);
   }
+  if (p.packed == nullptr) return;
   const bool special = __syncthreads_or(seen.special()) != 0;
   if (p.cluster && !both) ptx::cluster_wait();  // the other blocks have begun
   mark(p, share, p.marks, any_of_cluster<1>(p, share, looked, special));

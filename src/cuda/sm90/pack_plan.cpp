@@ -140,6 +140,7 @@ Sm90PackLaunch sm90_pack_launch(const Sm90Plan& plan, const TransposedForm& form
   k.tap_stride = sizes.tap_stride;
   k.row_blocks = sizes.row_blocks;
   k.block_couts = sizes.block_couts;
+  k.cout_blocks = sizes.cout_blocks;
   k.phases_div = Divisor::of(static_cast<uint32_t>(k.phases));
   k.taps_div = Divisor::of(static_cast<uint32_t>(k.taps));
   k.stage.granule = granule_of(k.steps);

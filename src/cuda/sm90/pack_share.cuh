@@ -23,6 +23,7 @@ struct PackShare {
   bool last;                   // part
   int cout, couts;             // the group's couts [cout, cout + couts)
   int row, rows;               // of the row block
+  int first_phase;             // of row 0: not 0 if a cout has several row blocks
   int first_block, end_block;  // of 8 channels of the product, in whole granules
 
   __device__ explicit PackShare(const Sm90PackParams& p) {
@@ -34,7 +35,9 @@ struct PackShare {
     row_block = block;
     group = p.row_blocks_div.divide(block);
     const int inner = part * p.part_couts, end = min(inner + p.part_couts, p.block_couts);
-    cout = static_cast<int>(row_block - group * p.row_blocks) * p.block_couts + inner;
+    const int of_group = block - static_cast<int>(group) * p.row_blocks, turn = of_group / p.cout_blocks;
+    cout = turn * p.block_couts + inner;
+    first_phase = (of_group - turn * p.cout_blocks) * kSm90Rows;
     couts = max(0, min(end - inner, p.cout_group - cout));
     row = inner * p.phases;
     rows = (last ? kSm90Rows : end * p.phases) - row;

@@ -159,13 +159,12 @@ struct PackStages {
 
   // The same where there are no stages.
   __device__ void take_directly(int block, int cout, int k, Word (&v)[8]) const {
-    constexpr bool kUnits = kSize == 2;  // channels of 16-bit types may be in units
     const Word* weight = static_cast<const Word*>(p.weight);
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
       const int channel = block * 8 + e;
       const int64_t place =
-          channel < p.cin_group ? p.steps.place<kUnits>(share.group, channel, share.cout + cout, k) : -1;
+          channel < p.cin_group ? p.steps.place<true>(share.group, channel, share.cout + cout, k) : -1;
       v[e] = place >= 0 ? __ldg(weight + place) : Word(0);
     }
   }

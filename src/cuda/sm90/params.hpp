@@ -79,6 +79,7 @@ struct Sm90Sizes {
   int stride, dilation, padding;
   int phases, taps, step, tap_stride, k;
   int block_couts, row_blocks;  // couts of a row block; row blocks of a group
+  int cout_blocks;              // row blocks of a cout, if it has more than 64 phases; else 1
   bool skewed;                  // phases lie more than a stride apart: rows have ragged ends
   bool ragged;                  // some phases lack the last tap
   Divisor stride_div;
@@ -123,7 +124,8 @@ struct Sm90Weights {
 struct Sm90GatherSource {
   int tap_group, tap_groups;  // taps that share a stage
   int halo;                   // positions of a stage before its columns
-  int width, pitch;           // positions of a stage, and units from a channel block to the next
+  int width, pitch;           // positions of a stage, and units from a channel block to the next,
+  int step_pitch;             // and from two blocks, a step of wgmma's depth, to the next two
   int stages, stage_bytes;
   int shared_marks, shared_scale;  // what its warps report of each stage
 };
@@ -226,20 +228,22 @@ struct Sm90PackStage {
 struct Sm90PackParams {
   const void* weight;
   int64_t weights;        // elements of `weight`
-  void *packed, *scaled;  // for float32 both layouts, or scaled is null
+  void *packed, *scaled;  // for float32 both layouts, or one of them is null
   unsigned char *marks, *scaled_marks;
   float* scales;
   WeightSteps steps;
   Sm90PackStage stage;
   int channels;  // of the caller's weights, of a group: the product's are (channel, phase)
   int cin_group, cout_group, k;
-  int phases, taps, tap_stride, slabs, scaled_slabs, row_blocks, block_couts;
+  int phases, taps, tap_stride, slabs, scaled_slabs, row_blocks, block_couts, cout_blocks;
   int channel_blocks;     // of 8, as many as the slabs have
   int granules;           // which hold them
   int parts, part_couts;  // of a row block: packed apart, by `ranks` blocks of threads each
   int ranks;              // which share the channels
   bool cluster;           // a part's blocks: they tell each other what they saw
   Divisor ranks_div, parts_div, row_blocks_div, phases_div, taps_div;
+  const int* only_if;  // of `marks_count` marks of tiles one is set: else nothing is packed; null: always
+  int marks_count;
 };
 
 }  // namespace tconv::cuda

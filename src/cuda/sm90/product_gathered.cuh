@@ -86,7 +86,7 @@ class GatheredProduct {
         for (int h = 0; h < S::kN / kWide; ++h) {
           auto& part = *reinterpret_cast<float(*)[kWide / 2]>(&sums[h * kWide / 2]);
           ptx::wgmma<kOperand<Mode>, kWide>(part, a, b + h * kWide, accumulate);
-          ptx::wgmma<kOperand<Mode>, kWide>(part, a + kStepA, b + h * kWide + 2 * p_.source.pitch, 1);
+          ptx::wgmma<kOperand<Mode>, kWide>(part, a + kStepA, b + h * kWide + p_.source.step_pitch, 1);
         }
         accumulate = 1;
         b -= p_.sizes.step;
@@ -133,10 +133,10 @@ class GatheredProduct {
         ptx::wgmma_fence();
         ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a_lo, b, 0);
         ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a, b_lo, 1);
-        ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a_lo + kStepA, b + 2 * p_.source.pitch, 1);
-        ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a + kStepA, b_lo + 2 * p_.source.pitch, 1);
+        ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a_lo + kStepA, b + p_.source.step_pitch, 1);
+        ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a + kStepA, b_lo + p_.source.step_pitch, 1);
         ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a, b, 1);
-        ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a + kStepA, b + 2 * p_.source.pitch, 1);
+        ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a + kStepA, b + p_.source.step_pitch, 1);
         ptx::wgmma_commit();
         ptx::wgmma_wait<0>(sums);
         release(i == taps - 1 ? stage_.at : -1, slot_.at);
@@ -205,14 +205,14 @@ class GatheredProduct {
     ptx::wgmma_fence();
     ptx::wgmma<kOperand<Mode>, S::kN>(sums, a_lo, b, accumulate);
     ptx::wgmma<kOperand<Mode>, S::kN>(sums, a, b_lo, 1);
-    ptx::wgmma<kOperand<Mode>, S::kN>(sums, a_lo + kStepA, b + 2 * p_.source.pitch, 1);
-    ptx::wgmma<kOperand<Mode>, S::kN>(sums, a + kStepA, b_lo + 2 * p_.source.pitch, 1);
+    ptx::wgmma<kOperand<Mode>, S::kN>(sums, a_lo + kStepA, b + p_.source.step_pitch, 1);
+    ptx::wgmma<kOperand<Mode>, S::kN>(sums, a + kStepA, b_lo + p_.source.step_pitch, 1);
     ptx::wgmma_commit();
   }
   __device__ void multiply_large(Sums& sums, uint64_t a, uint64_t b, int accumulate) const {
     ptx::wgmma_fence();
     ptx::wgmma<kOperand<Mode>, S::kN>(sums, a, b, accumulate);
-    ptx::wgmma<kOperand<Mode>, S::kN>(sums, a + kStepA, b + 2 * p_.source.pitch, 1);
+    ptx::wgmma<kOperand<Mode>, S::kN>(sums, a + kStepA, b + p_.source.step_pitch, 1);
     ptx::wgmma_commit();
   }
 

@@ -3,7 +3,7 @@
 // marks). A sum ends as soon as it is NaN: with data that are NaN throughout, nearly every sum at once.
 #pragma once
 
-#include "cuda/sm90/rings.cuh"
+#include "cuda/sm90/row_place.cuh"
 
 namespace tconv::cuda::sm90 {
 
@@ -70,7 +70,7 @@ __device__ inline float sum_again(const typename S::Params& p, const Block& bloc
                                   int64_t n, int64_t u) {
   using Mode = typename S::Mode;
   using T = typename Mode::T;
-  const int phase = row % p.sizes.phases;
+  const int phase = RowPlace(p.sizes, row_block, row).phase;
   const int group_channel = block.group * (FromUnits<S> ? p.sizes.deep.units.channels : p.sizes.cin_group);
   const T* x = static_cast<const T*>(p.operands.x) + n * p.sizes.x_step[0] +
                int64_t{group_channel} * p.sizes.x_step[1];

@@ -104,13 +104,17 @@ LaneRegister holder(const Sm90WarpgroupTile& tile, bool neighbours, TilePlace at
 
 // The output's row among those of a row block.
 int row_of(const Sm90Sizes& s, const OutputPlace& at) {
-  return static_cast<int>(at.inner % s.block_couts * s.phases + at.phase);
+  return static_cast<int>((at.inner % s.block_couts * s.phases + at.phase) % kSm90Rows);
+}
+// The output's row block among those of its group.
+int64_t row_block_of(const Sm90Sizes& s, const OutputPlace& at) {
+  return at.inner / s.block_couts * s.cout_blocks + at.phase / kSm90Rows;
 }
 
 // The first block of those that share the output's row block and columns.
 int64_t first_block(const Sm90Plan& plan, const OutputPlace& at) {
   const Sm90StageParams& k = plan.params;
-  const int64_t run = at.inner / k.sizes.block_couts / sm90_tile(plan.config).row_blocks;
+  const int64_t run = row_block_of(k.sizes, at) / sm90_tile(plan.config).row_blocks;
   return (at.group * k.grid.row_runs + run) * k.grid.walkers;
 }
 
@@ -121,7 +125,7 @@ Holder gathered_holder(const Sm90Plan& plan, const OutputPlace& at) {
   const int64_t index = column / tile.columns();
   const int inside = static_cast<int>(column % tile.columns()), row = row_of(k.sizes, at);
   const bool two = tile.row_blocks == 2;
-  const int64_t warpgroup = two ? at.inner / k.sizes.block_couts % 2 : inside / tile.n;
+  const int64_t warpgroup = two ? row_block_of(k.sizes, at) % 2 : inside / tile.n;
   constexpr int kWarpRows = WgmmaAccumulator<256>::kRows;
   const LaneRegister held = WgmmaAccumulator<256>::holder({row % kWarpRows, two ? inside : inside % tile.n});
   return {first_block(plan, at) + index % k.grid.walkers,
@@ -148,7 +152,7 @@ Holder tma_holder(const Sm90Plan& plan, const OutputPlace& at) {
   const int64_t of_sample = tile_of_sample(plan, at), index = at.n * k.tiles.per_sample.value + of_sample;
   const int inside = static_cast<int>(at.u - k.columns.first_u - of_sample * k.tiles.step);
   const int packed =
-      static_cast<int>(at.inner / k.sizes.block_couts % tile.row_blocks) * kSm90Rows + row_of(k.sizes, at);
+      static_cast<int>(row_block_of(k.sizes, at) % tile.row_blocks) * kSm90Rows + row_of(k.sizes, at);
   const LaneRegister held = holder(own, k.tma.tap_group > 0, {inside % own.warp_positions(), packed});
   const bool drawn = plan.counter_bytes > 0;  // any warpgroup of the blocks may have it then
   const int64_t warpgroup = drawn ? 0 : index % own.warpgroups;
@@ -180,8 +184,8 @@ Holder holder_of(const Sm90Plan& plan, const OutputPlace& at) {
 std::string where(const Sm90Plan& plan, const Problem& p, int64_t element) {
   const Sm90StageParams& k = plan.params;
   const OutputPlace at = output_place(p, plan.phases, element);
-  const std::string sum =
-      text(sum_position(p.n * p.cout, p.lout(), at.n * p.cout + at.cout, at.o), k.grid.splits);
+  const std::string sum = text(
+      sum_position(sm90_sum_params(plan, p), p.n * p.cout, at.n * p.cout + at.cout, at.o), k.grid.splits);
   if (!at.has_phase())
     return text(at) + "; " + (k.pass.partial ? sum : "its bias, stored with its neighbours");
   std::string out = text(at) + "; " + text(holder_of(plan, at));

@@ -1,7 +1,7 @@
 // The writers' table of a block's packed rows: which output each row is, and its epilogue.
 #pragma once
 
-#include "cuda/sm90/rings.cuh"
+#include "cuda/sm90/row_place.cuh"
 
 namespace tconv::cuda::sm90 {
 
@@ -61,13 +61,12 @@ __device__ inline void make_rows(const typename S::Params& p, const Block& block
                                  Place place) {
   Row* rows = reinterpret_cast<Row*>(shared + p.writer.shared_rows);
   for (int i = threadIdx.x; i < S::kRowBlocks * kSm90Rows; i += S::kConsumers) {
-    const int row_block = block.run * S::kRowBlocks + i / kSm90Rows, row = i % kSm90Rows;
-    const int inner = row / p.sizes.phases, phase = row % p.sizes.phases;
-    const int cout = row_block * p.sizes.block_couts + inner;
-    const bool there =
-        row_block < p.sizes.row_blocks && inner < p.sizes.block_couts && cout < p.sizes.cout_group;
-    const int64_t channel = int64_t{block.group} * p.sizes.cout_group + cout;
-    Row r{place(inner, phase, there), 0, 1, static_cast<uint16_t>(gap_behind<S>(p.sizes, phase)), 0};
+    const int row_block = block.run * S::kRowBlocks + i / kSm90Rows;
+    const RowPlace at(p.sizes, row_block, i % kSm90Rows);
+    const int inner = at.inner;
+    const bool there = at.there(p.sizes);
+    const int64_t channel = int64_t{block.group} * p.sizes.cout_group + at.cout;
+    Row r{place(inner, at.phase, there), 0, 1, static_cast<uint16_t>(gap_behind<S>(p.sizes, at.phase)), 0};
     if constexpr (S::kMaySkew) {
       constexpr int kVector = 16 / sizeof(typename S::Mode::T);
       if (!p.writer.by_elements) r.skew = static_cast<uint16_t>(inner * (p.sizes.lout % kVector) % kVector);

@@ -4,6 +4,7 @@
 #include "core/polyphase.hpp"
 #include "cuda/plan/geometry.hpp"
 #include "cuda/sm90/blocked_plan.hpp"
+#include "cuda/sm90/cost.hpp"
 #include "cuda/sm90/turned_pitch.hpp"
 
 namespace tconv::cuda {
@@ -12,7 +13,13 @@ namespace {
 using core::ceil_div;
 using core::Problem;
 
+constexpr int kEight = 8;          // channels of a unit
 constexpr int kMostMatrices = 31;  // of 8 positions, of a tensor copy: an odd number below 256 positions
+
+// Units of a slab.
+int slab_units(const Sm90BlockedPlan& plan) {
+  return sm90_layout(plan.main.mode, false).slab() / kEight;
+}
 
 // Matrices of 8 positions after which a lane has the same phase again, so few that a copy can bring them: the
 // multiple of the stride that leaves the fewest of 4 matrices at once without use.
@@ -34,7 +41,7 @@ bool sm90_turns(const Sm90BlockedPlan& plan) {
   // cuda.sm90.dense 138.
   const bool enough_taps = plan.form.planes || plan.form.product.k > 1;
   // Several groups of taps take a chunk by turns, so it must then be one slab.
-  const bool chunk_is_slab = kSm90Blocks % deep.phases == 0;
+  const bool chunk_is_slab = slab_units(plan) % deep.phases == 0;
   return !plan.main.config.folded && enough_taps && (k.gather.tap_groups == 1 || chunk_is_slab);
 }
 
@@ -48,8 +55,10 @@ void sm90_set_turned(Sm90BlockedPlan& plan, const Problem& asked) {
 }
 
 void sm90_set_raw(Sm90BlockedPlan& plan) {
-  constexpr int kEight = 8, kShareBytes = 12 << 10;
+  constexpr int kShareBytes = 12 << 10;
   Sm90StageParams& k = plan.main.params;
+  const int element = sm90_layout(plan.main.mode, false).element, vector = 16 / element;
+  const int slab = slab_units(plan);
   const DeepTaps& deep = plan.form.deep;
   Sm90RawSource& raw = plan.raw;
   raw.log_classes = deep.units.log_classes;
@@ -57,31 +66,39 @@ void sm90_set_raw(Sm90BlockedPlan& plan) {
   raw.phases = deep.phases;
   raw.padding = static_cast<int>(deep.padding);
   raw.stride_div = Divisor::of(static_cast<uint32_t>(raw.stride));
-  raw.blocks = raw.phases < kSm90Blocks && kSm90Blocks % raw.phases == 0 ? kSm90Blocks / raw.phases : 1;
+  raw.blocks = raw.phases < slab && slab % raw.phases == 0 ? slab / raw.phases : 1;
   raw.chunk_units = raw.blocks * raw.phases;
   raw.period = period_of(raw.stride);
   raw.period_columns = kEight * raw.period / raw.stride;
-  // A copy begins up to 7 positions before the first column.
-  const int positions = raw.stride * (k.gather.width - 1) + raw.phases + kEight - 1;
+  // A copy begins less than 16 bytes before the first column.
+  const int positions = raw.stride * (k.gather.width - 1) + raw.phases + vector - 1;
   const auto periods = static_cast<int>(ceil_div(positions, kEight * raw.period));
   raw.boxes = static_cast<int>(ceil_div(periods, kMostMatrices / raw.period));
   raw.turns = static_cast<int>(ceil_div(periods, raw.boxes));
   raw.step = raw.turns * raw.period * kEight;
   raw.box_columns = raw.step / raw.stride;
-  raw.box = (raw.turns * raw.period | 1) * kEight;
-  const auto shares =
-      static_cast<int>(ceil_div(raw.boxes, std::max(1, kShareBytes / (raw.box * 2 * kEight))));
+  raw.box = (raw.turns * raw.period | (element == 2 ? 1 : 0)) * kEight;
+  raw.box_bytes = raw.box * element * kEight;
+  const auto shares = static_cast<int>(ceil_div(raw.boxes, std::max(1, kShareBytes / raw.box_bytes)));
   raw.share = static_cast<int>(ceil_div(raw.boxes, shares));
   raw.block_boxes = round_up(raw.boxes, raw.share);
-  raw.front = static_cast<int>(ceil_div(kEight - 1, raw.stride));
+  raw.front = static_cast<int>(ceil_div(vector - 1, raw.stride));
   k.gather.halo += raw.front;
-  k.gather.pitch = turned_pitch(raw.front + raw.boxes * raw.box_columns, raw.stride);
-  k.gather.stage_bytes = round_up(kSm90Blocks * k.gather.pitch * 16, 128);
+  const int columns = raw.front + raw.boxes * raw.box_columns;
+  if (element == 2) {
+    k.gather.pitch = raw.unit_pitch = turned_pitch(columns, raw.stride);
+    k.gather.step_pitch = 2 * k.gather.pitch;
+  } else {
+    // 8 lanes store the first halves of units together, then the second ones, so halves may lie anywhere.
+    k.gather.pitch = columns;
+    k.gather.step_pitch = raw.unit_pitch = turned_pitch(2 * columns, raw.stride);
+  }
+  k.gather.stage_bytes = round_up(slab * raw.unit_pitch * 16, 128);
 }
 
 int sm90_turned_least_stages(const Sm90BlockedPlan& plan) {
-  const int units = plan.raw.chunk_units;
-  const int slabs = units == kSm90Blocks ? 1 : (units + kSm90Blocks - 2) / kSm90Blocks + 1;
+  const int units = plan.raw.chunk_units, slab = slab_units(plan);
+  const int slabs = units % slab == 0 ? units / slab : (units + slab - 2) / slab + 1;
   return std::max(2, slabs + 1);
 }
 
@@ -91,7 +108,7 @@ void sm90_set_raw_places(Sm90BlockedPlan& plan) {
   Sm90RawSource& raw = plan.raw;
   const bool chunks = raw.blocks > 1;
   const int each = chunks ? 1 : sm90_turners(sm90_tile(plan.main.config).n);
-  raw.place_bytes = (chunks ? raw.blocks * raw.boxes : raw.share) * raw.box * 16;
+  raw.place_bytes = (chunks ? raw.blocks * raw.boxes : raw.share) * raw.box_bytes;
   raw.places =
       each * std::max(kLeast, kAhead / plan.blocks_of_sm / (each * (raw.place_bytes + kSm90BarrierBytes)));
 }

@@ -10,15 +10,14 @@ namespace tconv::cuda::sm90 {
 
 // Chunks of channel blocks in the order of the loops: tiles, chunks, groups of taps. (A chunk is a slab where
 // there are several groups.) Units are counted from the split's first one.
+template <class S>
 class RawWalk {
  public:
-  template <class S>
-  __device__ RawWalk(const Sm90TurnedParams& p, const Block& block, S)
+  __device__ RawWalk(const Sm90TurnedParams& p, const Block& block)
       : tiles_(p, block),
-        first_chunk_(kSm90Blocks * block.first_slab / p.raw.chunk_units),
-        units_(kSm90Blocks * (block.end_slab - block.first_slab)),
-        columns_(S::kColumns) {
-    first_ = first_chunk_ * p.raw.chunk_units - kSm90Blocks * block.first_slab;
+        first_chunk_(S::kSlabUnits * block.first_slab / p.raw.chunk_units),
+        units_(S::kSlabUnits * (block.end_slab - block.first_slab)) {
+    first_ = first_chunk_ * p.raw.chunk_units - S::kSlabUnits * block.first_slab;
     begin_tile(p);
   }
   __device__ bool there(const Sm90TurnedParams& p) const { return tiles_.there(p); }
@@ -44,25 +43,25 @@ class RawWalk {
   __device__ int unit() const { return unit_; }
   __device__ int units() const { return units_; }
   // Slabs: the chunk's first and last one, and how many are complete after it.
-  __device__ int first_slab() const { return max(unit_, 0) / kSm90Blocks; }
+  __device__ int first_slab() const { return max(unit_, 0) / S::kSlabUnits; }
   __device__ int last_slab(const Sm90TurnedParams& p) const {
-    return (min(unit_ + p.raw.chunk_units, units_) - 1) / kSm90Blocks;
+    return (min(unit_ + p.raw.chunk_units, units_) - 1) / S::kSlabUnits;
   }
   __device__ int complete(const Sm90TurnedParams& p) const {
-    return min(unit_ + p.raw.chunk_units, units_) / kSm90Blocks;
+    return min(unit_ + p.raw.chunk_units, units_) / S::kSlabUnits;
   }
 
  private:
   __device__ void begin_tile(const Sm90TurnedParams& p) {
     sample_ = static_cast<int>(p.columns.sample_tiles.divide(tiles_.tile));
     const int tile = tiles_.tile - sample_ * static_cast<int>(p.columns.sample_tiles.value);
-    column_ = tile * columns_ + static_cast<int>(p.columns.first_u) - (p.source.halo - p.raw.front);
+    column_ = tile * S::kColumns + static_cast<int>(p.columns.first_u) - (p.source.halo - p.raw.front);
     chunk_ = 0;
     unit_ = first_;
   }
 
   ColumnTiles tiles_;
-  int first_chunk_, units_, columns_;  // of the split; of a tile
+  int first_chunk_, units_;  // of the split
   int first_;
   int sample_, column_, chunk_, unit_, group_ = 0;
 };
@@ -85,8 +84,9 @@ struct RawRing {
 };
 
 // How many elements before `position` a copy of rows that begin `late` elements behind 16 bytes must begin.
+template <class S>
 __device__ inline int before_copy(int position, int late) {
-  return (position + late) & 7;
+  return (position + late) & (S::kVector - 1);
 }
 
 // Fills the ring of raw rows by tensor copies: the part of one lane.
@@ -97,7 +97,7 @@ class RawSource {
       : p_(p), block_(block), ring_(p, shared) {}
 
   __device__ void run() {
-    for (RawWalk walk(p_, block_, S{}); walk.there(p_); walk.advance(p_, block_)) {
+    for (RawWalk<S> walk(p_, block_); walk.there(p_); walk.advance(p_, block_)) {
       const int start = walk.start(p_), first = walk.channel_block(p_);
       if (p_.raw.blocks > 1) {
         next_place(p_.raw.blocks * p_.raw.boxes);
@@ -121,16 +121,16 @@ class RawSource {
     ptx::barrier_wait(ring_.empty(place_.at), place_.parity ^ 1);
     full_ = ring_.full(place_.at);
     to_ = ring_.place(place_.at);
-    ptx::barrier_arrive_expect(full_, boxes * p_.raw.box * 16);
+    ptx::barrier_arrive_expect(full_, boxes * p_.raw.box_bytes);
     place_.advance(ring_.places);
   }
   __device__ void copy(int block, int start, int sample, int first, int boxes) {
     const Sm90RawSource& raw = p_.raw;
     const int row_class = block & ((1 << raw.log_classes) - 1), late = raw.late[row_class];
-    int at[4] = {start + late - before_copy(start, late) + first * raw.step, block >> raw.log_classes << 3,
+    int at[4] = {start + late - before_copy<S>(start, late) + first * raw.step, block >> raw.log_classes << 3,
                  block_.group, sample};
 #pragma unroll 1
-    for (int b = 0; b < boxes; ++b, at[0] += raw.step, to_ += raw.box * 16) {
+    for (int b = 0; b < boxes; ++b, at[0] += raw.step, to_ += raw.box_bytes) {
       ptx::tensor_load(to_, &raw.maps[row_class], at, full_);
     }
   }

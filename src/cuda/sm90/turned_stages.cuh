@@ -1,11 +1,12 @@
-// The stages of cuda.sm90.blocked if channel blocks are made in shared memory, for 16-bit types:
+// The stages of cuda.sm90.blocked if channel blocks are made in shared memory:
 //
 //   for each tile of columns, chunk of channel blocks, group of taps:
 //     for each channel block, 8 rows of x; share of its positions, a few boxes:
 //       a lane issues copies of raw rows, [box][channel][position]                     the ring of raw rows
-//       one of 1 or 3 warps turns them, 8 channels x 32 positions at once, by ldmatrix and stmatrix:
+//       one of 1 or 3 warps turns them, 8 channels x 32 positions at once, by ldmatrix and stmatrix, or in
+//       tf32 by a word and 16 bytes of a lane:
 //         each position goes to the unit of its phase                                  [unit][column]
-//     4 units make a slab, which is a stage of x:
+//     4 units (tf32: 2, each of twice 16 bytes) make a slab, which is a stage of x:
 //       lanes load weights, 2 warpgroups multiply (blocked_stages.cuh)
 //
 // A turned stage is what a pass over x and a bulk copy would bring, but x does not go to memory and back. A
@@ -27,6 +28,8 @@ struct TurnedShape : ChannelBlockShape<M, RowBlocks, N> {
   // ptxas needs 96 registers if two blocks share an SM, so these have only one warp that turns, beside the
   // one that issues copies.
   static constexpr int kTurners = sm90_turners(N);
+  static constexpr int kVector = 16 / sizeof(typename M::T);  // elements
+  static constexpr int kSlabUnits = M::kSlab / 8;             // units of 8 channels
   // Those that multiply need fewer than in other kernels, and those that turn need more.
   static constexpr int kConsumer = sm90_blocks_of_sm(N) == 2 ? 0 : 208,
                        kProducer = sm90_blocks_of_sm(N) == 2 ? 0 : 88;
@@ -51,7 +54,7 @@ class Turner {
   __device__ void run(const Rings<S>& rings) {
     RingPlace open, end;  // stages that are being filled are [open, end)
     int opened = 0;       // how many
-    for (RawWalk walk(p_, block_, S{}); walk.there(p_); walk.advance(p_, block_)) {
+    for (RawWalk<S> walk(p_, block_); walk.there(p_); walk.advance(p_, block_)) {
       const int first = walk.first_slab();
       for (const int wanted = walk.last_slab(p_) - first + 1; opened < wanted; ++opened) {
         ptx::barrier_wait(rings.empty(0, end.at), end.parity ^ 1);
@@ -70,7 +73,8 @@ class Turner {
   }
 
  private:
-  static_assert(sizeof(typename S::Mode::Word) == 2);
+  static constexpr int kSize = sizeof(typename S::Mode::T);
+  static constexpr bool kWords = kSize == 4;
 
   // A channel block, and where its units go. Places are counted from the first slab's first unit.
   struct Rows {
@@ -82,16 +86,16 @@ class Turner {
     int column, phase;
   };
 
-  __device__ void turn(const RawWalk& walk, int stage) {
+  __device__ void turn(const RawWalk<S>& walk, int stage) {
     const Sm90RawSource& raw = p_.raw;
-    const int slab = kSm90Blocks * walk.first_slab(), first = walk.channel_block(p_);
+    const int slab = S::kSlabUnits * walk.first_slab(), first = walk.channel_block(p_);
     Rows rows{stage, walk.unit() - slab, walk.units() - slab, walk.start(p_), 0};
     if (raw.blocks > 1) {
       ptx::barrier_wait(ring_.full(place_.at), place_.parity);
 #pragma unroll 1
       for (int i = 0; i < raw.blocks; ++i, rows.unit += raw.phases) {
         if ((first + i) % S::kTurners != warp_) continue;
-        turn_share(rows, first + i, ring_.place(place_.at) + i * raw.boxes * raw.box * 16, 0, raw.boxes);
+        turn_share(rows, first + i, ring_.place(place_.at) + i * raw.boxes * raw.box_bytes, 0, raw.boxes);
       }
       release(place_.at);
       place_.advance(ring_.places);
@@ -112,19 +116,19 @@ class Turner {
     if (lane_ == 0) ptx::barrier_arrive(ring_.empty(at));
   }
 
-  // Some boxes of a channel block. Lane i has row i%8, a channel, of four matrices of 8 positions, and stores
-  // position i. Of each `period` matrices it has every fourth one; from one period to the next, its phase
-  // stays.
+  // Some boxes of a channel block. Of four matrices of 8 channels x 8 positions, lane i stores position i;
+  // for ldmatrix it has row i%8, a channel. Of each `period` matrices it has every fourth one; from one
+  // period to the next, its phase stays.
   __device__ void turn_share(Rows& rows, int block, uint32_t from, int first, int boxes) {
     const Sm90RawSource& raw = p_.raw;
     const int period = 8 * raw.period, column = first * raw.box_columns;
     // With one period in a box, periods are boxes apart.
     const bool one = raw.turns == 1;
-    const Lines lines{raw.box * 16, one ? raw.box * 16 : 2 * period, 16 * raw.period_columns, one ? 1 : boxes,
-                      one ? boxes : raw.turns};
-    from += lane_ % 8 * raw.box * 2 + lane_ / 8 * 16;
+    const Lines lines{raw.box_bytes, one ? raw.box_bytes : kSize * period, 16 * raw.period_columns,
+                      one ? 1 : boxes, one ? boxes : raw.turns};
+    from += kWords ? 4 * lane_ : lane_ % 8 * raw.box * 2 + lane_ / 8 * 16;
     rows.late = raw.late[block & ((1 << raw.log_classes) - 1)];
-    const int before = before_copy(rows.start, rows.late);
+    const int before = before_copy<S>(rows.start, rows.late);
     if (before != before_) {
       before_ = before;
       place_of_lane_ = place_of(lane_ - before);
@@ -138,35 +142,61 @@ class Turner {
       for (int p = 0; p < period; p += 32) {
         const Place place = place_of(p + lane_ - before);
         const uint32_t of_phase = __shfl_sync(0xffffffffu, unit, place.phase);
-        turn_lines(lines, from + 2 * p, p + lane_ < period ? of_phase : 0, place.column + column);
+        turn_lines(lines, from + kSize * p, p + lane_ < period ? of_phase : 0, place.column + column);
       }
     }
     if (rows.start < 0 && rows.late > 0) clear(rows, first, boxes);
   }
 
-  static constexpr int kAtOnce = 4;  // of ldmatrix
+  // A lane's share of 8 channels x 32 positions: of each channel a word, or what ldmatrix gives.
+  struct Words {
+    uint32_t of[8];
+  };
+  using Piece = std::conditional_t<kWords, Words, uint4>;
+
+  __device__ Piece load(uint32_t row) const {
+    if constexpr (kWords) {
+      Words v;
+#pragma unroll
+      for (int c = 0; c < 8; ++c) v.of[c] = ptx::load_shared4(row + c * (p_.raw.box * 4));
+      return v;
+    } else {
+      return ptx::load_matrices(row);
+    }
+  }
+  // half: bytes from a unit's first 4 channels to the others.
+  __device__ static void store(uint32_t to, uint32_t half, const Piece& v) {
+    if constexpr (kWords) {
+      ptx::store_shared16(to, {v.of[0], v.of[1], v.of[2], v.of[3]});
+      ptx::store_shared16(to + half, {v.of[4], v.of[5], v.of[6], v.of[7]});
+    } else {
+      ptx::store_matrices_transposed(to, v);
+    }
+  }
+
+  static constexpr int kAtOnce = kWords ? 2 : 4;  // pieces
   // Bytes of a box, and of a period in it and in a unit; how many of them.
   struct Lines {
     int box, period, turned, boxes, turns;
   };
   __device__ void turn_lines(const Lines& lines, uint32_t from, uint32_t unit, int column) const {
     uint32_t to = unit != 0 ? unit + 16 * column : nowhere_;
-    const uint32_t step = unit != 0 ? lines.turned : 0;
+    const uint32_t step = unit != 0 ? lines.turned : 0, half = unit != 0 ? p_.source.pitch * 16 : 0;
 #pragma unroll 1
     for (int b = 0; b < lines.boxes; ++b, from += lines.box) {
       uint32_t row = from;
       int left = lines.turns;
 #pragma unroll 1
       for (; left >= kAtOnce; left -= kAtOnce, row += kAtOnce * lines.period) {
-        uint4 v[kAtOnce];
+        Piece v[kAtOnce];
 #pragma unroll
-        for (int q = 0; q < kAtOnce; ++q) v[q] = ptx::load_matrices(row + q * lines.period);
+        for (int q = 0; q < kAtOnce; ++q) v[q] = load(row + q * lines.period);
 #pragma unroll
-        for (int q = 0; q < kAtOnce; ++q, to += step) ptx::store_matrices_transposed(to, v[q]);
+        for (int q = 0; q < kAtOnce; ++q, to += step) store(to, half, v[q]);
       }
 #pragma unroll 1
       for (; left > 0; --left, row += lines.period, to += step) {
-        ptx::store_matrices_transposed(to, ptx::load_matrices(row));
+        store(to, half, load(row));
       }
     }
   }
@@ -175,11 +205,13 @@ class Turner {
   __device__ void clear(const Rows& rows, int first, int boxes) const {
     __syncwarp();
     const int position = lane_ - rows.late - rows.start;
-    const int turned = position + before_copy(rows.start, rows.late) - first * p_.raw.step;
+    const int turned = position + before_copy<S>(rows.start, rows.late) - first * p_.raw.step;
     if (lane_ >= rows.late || position < 0 || turned < 0 || turned >= boxes * p_.raw.step) return;
     const Place at = place_of(position);
     const uint32_t unit = unit_address(rows, at.phase);
-    if (unit != 0) ptx::store_shared16(unit + 16 * at.column, {0, 0, 0, 0});
+    if (unit == 0) return;
+    ptx::store_shared16(unit + 16 * at.column, {0, 0, 0, 0});
+    if constexpr (kWords) ptx::store_shared16(unit + 16 * (at.column + p_.source.pitch), {0, 0, 0, 0});
   }
 
   // Of a position from rows.start on, at most 7 before it.
@@ -194,10 +226,10 @@ class Turner {
   __device__ uint32_t unit_address(const Rows& rows, int phase) const {
     const uint32_t unit = rows.unit + phase;  // of another split: at least rows.units, or below 0
     if (phase >= p_.raw.phases || unit >= static_cast<uint32_t>(rows.units)) return 0;
-    uint32_t stage = rows.stage + unit / kSm90Blocks;
+    uint32_t stage = rows.stage + unit / S::kSlabUnits;
     if (stage >= static_cast<uint32_t>(p_.source.stages)) stage -= p_.source.stages;
     return turned_ + stage * p_.source.stage_bytes +
-           (unit % kSm90Blocks * p_.source.pitch + p_.raw.front) * 16;
+           (unit % S::kSlabUnits * p_.raw.unit_pitch + p_.raw.front) * 16;
   }
 
   const Sm90TurnedParams& p_;

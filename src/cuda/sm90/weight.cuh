@@ -1,6 +1,7 @@
 // The kernel of cuda.sm90.weight; weight.hpp has its loop nest and layouts.
 #pragma once
 
+#include "cuda/device/launch_order.cuh"
 #include "cuda/device/ring.cuh"
 #include "cuda/sm80/weight.cuh"
 #include "cuda/sm90/weight_operand.cuh"
@@ -187,6 +188,7 @@ __device__ inline void multiply(const Sm90WeightParams& params, const Place& at,
 
 template <class S>
 __global__ void __launch_bounds__(kSm90WeightThreads, 1) kernel(const __grid_constant__ Sm90WeightParams p) {
+  wait_for_launch_before();
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) unsigned char shared[];
   const uint32_t slots = ptx::shared_address(shared) + kSm90WeightBarriers;

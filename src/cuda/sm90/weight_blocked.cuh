@@ -1,6 +1,7 @@
 // The main kernel of cuda.sm90.weight_blocked; weight_blocked.hpp has its loop nest and layouts.
 #pragma once
 
+#include "cuda/device/launch_order.cuh"
 #include "cuda/device/ptx/sm90_operands.cuh"
 #include "cuda/device/ring.cuh"
 #include "cuda/sm90/weight_blocked_sums.cuh"
@@ -158,6 +159,7 @@ __device__ inline void multiply_parts(const Sm90WeightBlockedParams& p, const Pl
 template <class S>
 __global__ void __launch_bounds__(kSm90WeightBlockedThreads, 1)
     kernel(const __grid_constant__ Sm90WeightBlockedParams p) {
+  wait_for_launch_before();
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) unsigned char shared[];
   const uint32_t slots = ptx::shared_address(shared) + kSm90WeightBlockedBarriers;

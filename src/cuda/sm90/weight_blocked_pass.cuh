@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda/device/divide.cuh"
+#include "cuda/device/launch_order.cuh"
 #include "cuda/device/ptx/sm80.cuh"
 #include "cuda/device/scalar.cuh"
 #include "cuda/sm80/weight_modes.cuh"
@@ -127,6 +128,7 @@ __device__ inline void set_planes(Plane<Word> (&planes)[Count], const Sm90Weight
 template <class Mode>
 __global__ void __launch_bounds__(kSm90WeightPassThreads)
     pass_kernel(const __grid_constant__ Sm90WeightPassParams p) {
+  wait_for_launch_before();
   using Word = typename Mode::Word;
   constexpr int kPlanes = Mode::kRows * Mode::kPlanes, kPlaces = Mode::kEach * Mode::kPositions;
   const bool of_x = blockIdx.x < p.x.blocks;

@@ -1,6 +1,7 @@
 // Where the sums of cuda.sm90.weight_blocked go: the parts of splits, dw, and the sum of all parts.
 #pragma once
 
+#include "cuda/device/launch_order.cuh"
 #include "cuda/sm90/weight_blocked_repair.cuh"
 
 namespace tconv::cuda::sm90::weight_blocked {
@@ -138,6 +139,7 @@ __device__ inline void store_last(const Sm90WeightBlockedParams& p, const Place&
 template <class T, bool Units>
 __global__ void __launch_bounds__(kSm90WeightSumThreads)
     sum_kernel(const __grid_constant__ Sm90WeightBlockedSumParams p) {
+  wait_for_launch_before();
   __shared__ float4 of_runs[kSm90WeightSumThreads];
   const int outputs = kSm90WeightSumThreads / p.runs;
   const int run = static_cast<int>(threadIdx.x) / outputs, lane = threadIdx.x - run * outputs;
@@ -189,6 +191,7 @@ __global__ void __launch_bounds__(kSm90WeightSumThreads)
 template <class T>
 __global__ void __launch_bounds__(kSm90WeightSumThreads)
     sum_lines_kernel(const __grid_constant__ Sm90WeightBlockedSumParams p) {
+  wait_for_launch_before();
   extern __shared__ float4 sums[];  // [tap][unit of the chunk]
   const uint32_t row_in_all = p.by_chunks.divide(blockIdx.x);
   const uint32_t chunk = blockIdx.x - row_in_all * p.by_chunks.value;

@@ -1,6 +1,7 @@
 // The main kernel of cuda.sm90.weight_rows; weight_rows.hpp has its loop nest.
 #pragma once
 
+#include "cuda/device/launch_order.cuh"
 #include "cuda/device/ptx/sm90_tf32.cuh"
 #include "cuda/sm90/weight_blocked_sums.cuh"
 #include "cuda/sm90/weight_product.cuh"
@@ -200,6 +201,7 @@ __device__ inline void multiply_ieee(const Sm90WeightRowsParams& p, const Place&
 
 template <class S>
 __global__ void __launch_bounds__(S::kThreads, 1) kernel(const __grid_constant__ Sm90WeightRowsParams p) {
+  wait_for_launch_before();
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) unsigned char shared[];
   const uint32_t slots = ptx::shared_address(shared) + kSm90WeightRowsHead;

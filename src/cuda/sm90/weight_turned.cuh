@@ -1,6 +1,7 @@
 // The main kernel of cuda.sm90.weight_turned; weight_turned.hpp has its loop nest.
 #pragma once
 
+#include "cuda/device/launch_order.cuh"
 #include "cuda/sm90/weight_blocked_sums.cuh"
 #include "cuda/sm90/weight_product.cuh"
 #include "cuda/sm90/weight_turner.cuh"
@@ -118,6 +119,7 @@ __device__ inline void multiply_parts(const Sm90WeightTurnedParams& p, const Pla
 
 template <class S>
 __global__ void __launch_bounds__(S::kThreads, 1) kernel(const __grid_constant__ Sm90WeightTurnedParams p) {
+  wait_for_launch_before();
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) unsigned char shared[];
   const uint32_t barriers = ptx::shared_address(shared), slots = barriers + kSm90WeightTurnedHead;

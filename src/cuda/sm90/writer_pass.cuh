@@ -5,7 +5,8 @@
 // the bias where an output has no taps, and each row shifted so that its 16-byte vectors are those of y; then
 // it stores vectors. What a pass leaves over of its last vector begins the next pass; single elements remain
 // at a tile's ends. If phases lie more than a stride apart, a pass also leaves over those outputs of which it
-// has only some phases.
+// has only some phases. If a cout has more than 64 phases, and so several row blocks, all sums are partial
+// ones.
 #pragma once
 
 #include "cuda/sm90/pass_rows.cuh"
@@ -232,9 +233,9 @@ class PassWriter : PassRows<S> {
       const int64_t column = first_column + at, n = column / p_.columns.sample_columns;
       const int64_t u = column - n * p_.columns.sample_columns + p_.columns.first_u;
       // The sum of parts reads only outputs; the sums of other columns depend on whatever was in memory.
-      const int64_t o =
-          u * p_.sizes.stride + int64_t{row % p_.sizes.phases} * p_.sizes.dilation - p_.sizes.padding;
-      if (n >= p_.sizes.samples || row / p_.sizes.phases >= couts_ || o < 0 || o >= p_.sizes.lout) return;
+      const RowPlace of_row(p_.sizes, row_block_, row);
+      const int64_t o = u * p_.sizes.stride + int64_t{of_row.phase} * p_.sizes.dilation - p_.sizes.padding;
+      if (n >= p_.sizes.samples || !of_row.there(p_.sizes) || o < 0 || o >= p_.sizes.lout) return;
       static_cast<float*>(p_.operands.output)[(first_row + row) * p_.columns.partial_columns + column] =
           sum_again<S>(p_, block_, row_block_, row, n, u);
     });
