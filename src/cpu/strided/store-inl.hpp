@@ -40,6 +40,13 @@ HWY_INLINE bool NanAtEnds(const Inside& inside, const A* sums, int64_t place, in
   return HasNan(sums, before) || HasNan(sums + after, count - after);
 }
 
+// Whether the lines of dx are fetched when a tile begins: on a Zen 3 eight layers of 64 to 1024 channels gain
+// 5%, and 64 -> 32, K2 s2 20%. With 5 products an output it would lose 15%. Not measured with vectors of 64
+// bytes.
+template <class A>
+inline constexpr bool kFetchOutputs = sizeof(hn::Vec<hn::ScalableTag<A>>) < 64;
+inline constexpr int64_t kFetchDepth = 32;
+
 // Fetches the lines of dx in which a tile's first sample ends up, while the tile is multiplied.
 template <class T>
 HWY_INLINE void FetchOutputs(const Job& job, const Task& task, int64_t block, int64_t column, int64_t columns,
