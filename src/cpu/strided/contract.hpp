@@ -10,8 +10,7 @@
 //   for each task: a panel of columns x a range of row blocks, one group                       threads
 //     for each depth block: tap block, then co block
 //       split dy into the panel: [co][phase][columns + halo], zeros outside [0, Lout)
-//       for each pass of row blocks, for each run of columns    the pass in L2, the run's part of the panel
-//       in L1
+//       for each pass of row blocks (in L2), for each run of columns (in L1)
 //         for each row block of 8 ci, for each tile of 3 vectors of columns
 //           C[8][tile] += A[8 ci x depth block] * panel         dense's microkernel
 //     round C, store rows of dx

@@ -1,5 +1,5 @@
-// Tiles of few products: sums begin at the bias in registers and go from there to dx. Through memory, an output of
-// 5 products takes 2.5 cycles, half of them around its products.
+// Tiles of few products: sums begin at the bias in registers and go from there to dx. Through memory, an
+// output of 5 products takes 2.5 cycles, half of them around its products.
 #if defined(TCONV_STRIDED_DIRECT_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef TCONV_STRIDED_DIRECT_INL
 #undef TCONV_STRIDED_DIRECT_INL
@@ -16,10 +16,10 @@ namespace tconv::cpu::strided {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Products of an output, at most: depths up to 64 gain 29% in the geometric mean (9 layers, Zen 3), longer ones up
-// to 300 4% (6 layers). Beyond, the weights that other tiles fetch ahead count more.
+// Products of an output, at most: depths up to 64 gain 29% in the geometric mean (9 layers, Zen 3), longer
+// ones up to 300 4% (6 layers). Beyond, the weights that other tiles fetch ahead count more.
 inline constexpr int64_t kDirectDepth = 512;
-inline constexpr int64_t kDirectRows = 4;    // whose sums fit in 16 registers
+inline constexpr int64_t kDirectRows = 4;  // whose sums fit in 16 registers
 
 template <class A>
 struct DirectTile {
@@ -63,15 +63,16 @@ HWY_NOINLINE void MultiplyDirect(const DirectTile<A>& t) {
 #pragma GCC unroll 4
   for (int r = 0; r < kDirectRows; ++r) {
 #pragma GCC unroll 3
-    for (int v = 0; v < V; ++v) simd::HWY_NAMESPACE::StoreAs(d, acc[r][v], t.out + r * t.out_line + v * lanes);
+    for (int v = 0; v < V; ++v)
+      simd::HWY_NAMESPACE::StoreAs(d, acc[r][v], t.out + r * t.out_line + v * lanes);
   }
 }
 
-// Computes a tile of `columns` whole vectors straight into dx and returns true; false: the tile crosses samples,
-// or its rows do not fill calls. nan: whether a sum at an end is.
+// Computes a tile of `columns` whole vectors straight into dx and returns true; false: the tile crosses
+// samples, or its rows do not fill calls. nan: whether a sum at an end is.
 template <class T, class A>
-HWY_INLINE bool DoDirect(const Worker<T, A>& w, const Depth& depth, int64_t block, int64_t column, int64_t columns,
-                         const A* weights, bool& nan) {
+HWY_INLINE bool DoDirect(const Worker<T, A>& w, const Depth& depth, int64_t block, int64_t column,
+                         int64_t columns, const A* weights, bool& nan) {
   if constexpr (!std::is_same_v<T, A>) {
     return false;
   } else {
