@@ -94,6 +94,14 @@ TEST(CpuDense, SeveralDepthBlocks) {
                       "n1 ci2 co2 l500 k270 s1 p3 d2", "n2 ci3 co5 l40 k3 s1 p9 d300 bias"});
 }
 
+// Strips of columns in L1 and passes of units; the other targets run plans made for the machine's vectors.
+TEST(CpuDense, SeveralStripsAndPasses) {
+  judge_lines(kName, {"n1 ci300 co40 l130 k3 s1 p1 bias", "n3 ci200 co12 l51 k16 s8 p4 bias",
+                      "n2 ci250 co33 l60 k5 s2 p2 op1 d3", "n1 ci300 co9 l60 k40 s1 p3",
+                      "n1 ci16 co70 l700 k7 s1 p3 bias", "n20 ci260 co20 l40 k3 s1 p1",
+                      "n2 ci180 co16 l120 k7 s1 p9 d3 g2 bias"});
+}
+
 TEST(CpuDense, Groups) {
   judge_lines(kName, {"n2 ci24 co16 l50 k4 s2 p1 g2 bias", "n1 ci12 co12 l30 k5 s3 p1 g12",
                       "n2 ci9 co6 l20 k4 s4 p0 g3"});

@@ -94,6 +94,28 @@ TEST(CpuDepthwise, ShortRowsHaveTheSameBitsInAnyBatch) {
   }
 }
 
+// A few samples may take another way than many.
+TEST(CpuDepthwise, FewSamplesHaveTheBitsOfMany) {
+  for (const char* line : {"n9 ci34 co34 l16 k7 p3 g34 bias f32", "n8 ci20 co20 l24 k15 p7 g20 f32",
+                           "n7 ci18 co36 l8 k8 s4 p2 g18 bias f32"}) {
+    const core::Problem all = problem_of(line);
+    std::vector<float> x(static_cast<std::size_t>(all.x_elements())),
+        w(static_cast<std::size_t>(all.weight_elements()));
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7919 % 1009) / 997.0f - 0.4f;
+    for (std::size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(i * 7919 % 811) / 997.0f - 0.4f;
+    for (const std::string& simd : SimdTarget::all()) {
+      const Outcome many = run_samples(all, x, w, 0, 1, simd, simd);
+      for (int64_t n = 1; n <= 4; ++n) {
+        core::Problem few = all;
+        few.n = n;
+        const Outcome some = run_samples(few, x, w, 0, 1, simd, simd);
+        EXPECT_EQ(std::memcmp(some.y.data(), many.y.data(), some.y.size() * sizeof(float)), 0)
+            << line << ", " << simd << ", " << n << " samples";
+      }
+    }
+  }
+}
+
 TEST(CpuDepthwise, Random) {
   judge_random(kKernel, 1500, 11, draw_few_channels);
 }

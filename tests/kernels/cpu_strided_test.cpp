@@ -30,6 +30,15 @@ TEST(CpuStrided, EndsBatchesAndGroups) {
                "gx n2 ci5 co2 l5 k6 s7 p11 op6", "gx ci9 co600 l30 k3 p1"});
 }
 
+// Runs of columns in L1 and passes of row blocks; the other targets run plans made for the machine's vectors.
+TEST(CpuStrided, SeveralRunsAndPasses) {
+  judge_lines(kKernel, {"conv1d ci300 co40 l130 k3 p1 bias", "conv1d n3 ci200 co12 l400 k16 s8 p4 bias",
+                        "conv1d n2 ci250 co33 l240 k5 s2 p2 d3", "conv1d ci300 co9 l200 k40 p3",
+                        "conv1d ci16 co90 l700 k7 p3 bias", "conv1d n20 ci260 co20 l40 k3 p1 bias",
+                        "gx n2 ci16 co180 l120 k7 s1 p9 d3 g2", "conv1d ci200 co1 l300 k3 p1 bias",
+                        "conv1d n2 ci300 co30 l190 k1 bias", "gx ci20 co40 l300 k300 s1 p30"});
+}
+
 // Strips, tiles across samples, rows that do not fill a block, two depth blocks, raw and packed weights.
 TEST(CpuStrided, OneTapWithoutPadding) {
   judge_lines(

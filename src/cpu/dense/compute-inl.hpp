@@ -13,15 +13,15 @@ HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::dense {
 namespace HWY_NAMESPACE {
 
+// end: of the tile's strip.
 template <class T, class A>
-HWY_INLINE void PlaceTile(const Worker<T, A>& w, int64_t column, ColumnTile& tile) {
+HWY_INLINE void PlaceTile(const Worker<T, A>& w, int64_t column, int64_t end, ColumnTile& tile) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<A>()));
-  const int64_t all = w.task.column_end - w.task.column_begin;
-  const int64_t left = core::ceil_div(all - column, lanes);
+  const int64_t left = core::ceil_div(end - column, lanes);
   tile.column = column;
   tile.vecs = left == 4 ? 2 : std::min<int64_t>(3, left);  // 2 + 2 keeps more sums in flight than 3 + 1
   tile.padded = tile.vecs * lanes;
-  tile.columns = std::min(tile.padded, all - column);
+  tile.columns = std::min(tile.padded, end - column);
   FindSegments(w.g(), w.c(), w.task.column_begin + column, tile.columns, tile.segments);
 }
 
@@ -47,7 +47,7 @@ HWY_INLINE bool NextChunk(const Worker<T, A>& w, const DepthBlock& after, bool l
   return true;
 }
 
-// A range of units over one depth block, all tiles.
+// A range of units over one depth block, all tiles, strip by strip.
 template <class T, class A>
 HWY_INLINE void DoUnits(Worker<T, A>& w, const DepthBlock& depth, int64_t unit_begin, int64_t unit_end,
                         bool last, Chunk<T, A>* next) {
@@ -55,25 +55,27 @@ HWY_INLINE void DoUnits(Worker<T, A>& w, const DepthBlock& depth, int64_t unit_b
   const int64_t columns = w.task.column_end - w.task.column_begin;
   const int64_t sums_line = one ? kMaxTile : core::ceil_div(w.c().panel_columns, kMaxTile) * kMaxTile;
   const int64_t tile_columns = 3 * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<A>()));
-  const int64_t tiles = core::ceil_div(columns, tile_columns);
+  const int64_t tiles = core::ceil_div(columns, tile_columns), steps = (unit_end - unit_begin) * tiles;
+  // Whole tiles, or two strips would add to the same sums: the plan may be one of another vector's width.
+  const int64_t strip = core::ceil_div(w.c().strip, tile_columns) * tile_columns;
   const int64_t lines_per_tile = core::ceil_div(w.ahead.lines_left(), tiles * (w.task.unit_end - unit_begin));
   const int64_t unit_sums = one ? 0 : unit_rows(w.g(), w.c()) * sums_line;
   ColumnTile tile;
-  for (int64_t unit = unit_begin; unit < unit_end; ++unit) {
-    A* sums = w.sums + (unit - w.task.unit_begin) * unit_sums;
-    int64_t index = 0;
-    for (int64_t column = 0; column < columns; ++index) {
-      PlaceTile(w, column, tile);
-      tile.index = index;
-      tile.count = tiles;
-      w.ahead.fetch(lines_per_tile);
-      if (next != nullptr) {
-        const int64_t step =
-            std::min((unit - unit_begin) * tiles + index, (unit_end - unit_begin) * tiles - 1);
-        tile.raw_ahead = next->advance(step, (unit_end - unit_begin) * tiles);
+  int64_t step = 0;
+  for (int64_t begin = 0, end = 0; begin < columns; begin = end) {
+    end = columns - begin < strip + kColumnAlign ? columns : begin + strip;  // no strip of a vector alone
+    tile.first_strip = begin == 0;
+    tile.count = core::ceil_div(end - begin, tile_columns);
+    for (int64_t unit = unit_begin; unit < unit_end; ++unit) {
+      A* sums = w.sums + (unit - w.task.unit_begin) * unit_sums;
+      tile.index = 0;
+      for (int64_t column = begin; column < end; ++tile.index, ++step) {
+        PlaceTile(w, column, end, tile);
+        w.ahead.fetch(lines_per_tile);
+        if (next != nullptr) tile.raw_ahead = next->advance(std::min(step, steps - 1), steps);
+        DoUnit(w, depth, tile, unit, last, sums + (one ? 0 : column), sums_line);
+        column += tile.columns;
       }
-      DoUnit(w, depth, tile, unit, last, sums + (one ? 0 : column), sums_line);
-      column += tile.columns;
     }
   }
 }
@@ -83,8 +85,13 @@ template <class T, class A>
 HWY_INLINE void DoDepthBlock(Worker<T, A>& w, const DepthBlock& depth, const DepthBlock& after, const T* x,
                              bool last) {
   LoadPanel(w.g(), w.c(), w.task, depth, x, w.panel);
-  if (w.c().chunk_units == 0)
-    return DoUnits<T, A>(w, depth, w.task.unit_begin, w.task.unit_end, last, nullptr);
+  if (w.c().chunk_units == 0) {
+    for (int64_t unit = w.task.unit_begin; unit < w.task.unit_end; unit += w.c().pass_units) {
+      const int64_t end = std::min(w.task.unit_end, unit + w.c().pass_units);
+      DoUnits<T, A>(w, depth, unit, end, last, nullptr);
+    }
+    return;
+  }
   for (int64_t unit = w.task.unit_begin; unit < w.task.unit_end;) {
     const int64_t end = w.chunk.unit_end();
     Chunk<T, A> next;

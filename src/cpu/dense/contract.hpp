@@ -14,11 +14,14 @@
 //   for each task: a panel of columns x a range of units, one group              threads
 //     for each depth block: tap block, then ci block
 //       load x into the panel: float or double, [ci][column + halo], zeros outside [0, L)
-//       for each unit                          a cout block with all its residues ("whole"), or 8 rows
-//         for each tile of 3 vectors of columns
-//           for each block of 8 rows of the unit
-//             C[8][tile] += A[8 rows x depth block] * panel                      microkernel
-//           after the last depth block: bias, interleave residues, convert, store   epilogue
+//       for each pass of units, for each strip of columns        their weights fit in L2, the strip in L1
+//         for each unit                        a cout block with all its residues ("whole"), or 8 rows
+//           for each tile of 3 vectors of columns
+//             for each block of 8 rows of the unit
+//               C[8][tile] += A[8 rows x depth block] * panel                    microkernel
+//             after the last depth block: bias, interleave residues, convert, store   epilogue
+//
+// With vectors of 64 bytes there is one pass and one strip (plan.cpp says why).
 //
 // Raw weights, up to 512 columns: packing all of them first costs one more write and read than so few columns
 // pay for. A task packs its units in chunks, for a depth block, into two buffers in turn: some channels of
@@ -103,9 +106,11 @@ struct Config {
   int64_t columns = 0;    // of the whole batch
   int64_t cin_block = 1;
   int64_t panel_columns = 0;  // of a task
+  int64_t strip = 0;          // columns of a panel that stay in L1 while the units of a pass go by
   int64_t line = 0;           // elements from a channel to the next in the panel
   int64_t units = 0;          // of a group
   int64_t units_per_task = 1;
+  int64_t pass_units = 1;  // whose weights stay in L2 while the strips go by
   bool one_depth_block = true;
   int64_t chunk_units = 0;  // whose raw weights a thread packs at a time; 0: weights are packed
   bool operator==(const Config&) const = default;

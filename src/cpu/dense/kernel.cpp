@@ -34,13 +34,13 @@ Compute compute_of(DType dtype) {
 
 class DenseKernel final : public plan::Kernel {
  public:
-  DenseKernel(const core::Problem& problem, int threads)
+  DenseKernel(const core::Problem& problem, const core::DeviceInfo& device, int threads)
       : threads_(threads), element_(accumulator_size(problem.dtype)) {
     job_.geometry = make_geometry(problem);
-    job_.config = make_config(job_.geometry, threads_);
+    job_.config = make_config(job_.geometry, threads_, device.vector_bytes);
     job_.scratch = scratch_of(job_.geometry, job_.config);
     raw_job_ = job_;
-    raw_job_.config = make_raw_config(job_.geometry, job_.config, threads_);
+    raw_job_.config = make_raw_config(job_.geometry, job_.config, threads_, device.vector_bytes);
     raw_job_.scratch = scratch_of(raw_job_.geometry, raw_job_.config);
   }
 

@@ -11,11 +11,12 @@ namespace tconv::cpu::dense {
 
 plan::Support supports(const core::Problem& problem);
 Geometry make_geometry(const core::Problem& problem);  // with classes still unplaced
-// Places the classes in the packed weights and chooses blocks. threads only shapes the tasks.
-Config make_config(Geometry& geometry, int threads);
+// Places the classes in the packed weights and chooses blocks. threads only shapes the tasks, and the bytes
+// of a vector only depth blocks, strips and passes.
+Config make_config(Geometry& geometry, int threads, int vector_bytes);
 // The same for raw weights that are packed by the threads that read them. Panels are as wide as possible,
 // since each packs all of its task's weights again. chunk_units is 0 if packing all of them first is better.
-Config make_raw_config(const Geometry& geometry, const Config& packed, int threads);
+Config make_raw_config(const Geometry& geometry, const Config& packed, int threads, int vector_bytes);
 
 Scratch scratch_of(const Geometry& geometry, const Config& config);
 int64_t task_count(const Geometry& geometry, const Config& config);

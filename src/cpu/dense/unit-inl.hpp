@@ -22,7 +22,8 @@ struct ColumnTile {
   int64_t column;  // first, in the panel
   int64_t columns, vecs;
   int64_t padded;        // columns in whole vectors
-  int64_t index, count;  // of the tiles of a unit
+  int64_t index, count;  // of the tiles of a unit in a strip
+  bool first_strip;
   LinesAhead raw_ahead;  // raw weights to fetch meanwhile
   Segments segments;
 };
@@ -81,7 +82,9 @@ HWY_INLINE LinesAhead AheadOfBlock(const Worker<T, A>& w, const ColumnTile& tile
     const bool first_of_unit = !w.c().whole || (at.which == 0 && at.block == 0);
     return first_of_unit ? tile.raw_ahead : lines;
   }
-  if (at.unit + 1 >= w.task.unit_end) return lines;
+  // The units of a pass are read in order, strip after strip: once they are in L2, the core fetches them
+  // itself.
+  if (at.unit + 1 >= w.task.unit_end || !tile.first_strip) return lines;
   const RowClass& rows = w.g().classes[at.which];
   const int64_t later = (w.c().whole ? rows.blocks : 1) * block_elements(w.g(), rows);
   const int64_t all =

@@ -26,6 +26,11 @@ constexpr int64_t kMostProducts = 16;
 // of them are on their way. K31 l24, K31 l16 p0, K15 l20, K20 s2 l16, 64 samples: 1.29, 1.67, 0.87, 0.68 ms,
 // here 0.67, 0.82, 0.34, 0.42; one sample 25, 30, 19, 18 us, here 40, 52, 26, 26.
 constexpr int64_t kFewVectors = 3, kMostOfFew = 48;
+// For each of a few samples, which share the order of the weights. All ways add up the same products in the
+// same order, so the batch may count here. us of a call from Python on a Zen 3 with AVX2, 256 channels,
+// elsewhere and here, one sample: K3 l16 21, 19; K4 s2 l16 22, 24; K7 l16 22, 26; three samples: K4 s2 l16
+// 44, 35; K7 l16 44, 42; K15 l24 68, 107.
+constexpr int64_t kMostAlone = 7;
 constexpr int64_t kBlockElements = 1 << 15;  // of raw weights or of x of a block, at most
 
 // The taps of output o inside x: [begin, end) of its residue's.
@@ -113,7 +118,9 @@ Flat flat_of(const Problem& p, const Residues& residues, int threads) {
       static_cast<int64_t>(static_cast<std::size_t>(simd::vector_bytes()) / accumulator_size(p.dtype));
   const int64_t cin = p.cin_per_group(), cout = p.cout_per_group(), lout = p.lout();
   const int64_t lanes = std::max<int64_t>(flat.lanes, 1);
-  const int64_t most = lanes * (lout <= kFewVectors * lanes ? kMostOfFew : kMostProducts);
+  int64_t most = lout <= kFewVectors * lanes ? kMostOfFew : kMostProducts;
+  if (p.n < kFlatSamples) most = std::min(most, kMostAlone * p.n);
+  most *= lanes;
   if (p.l == 0 || lout <= 0 || core::Size(lout) * cin * cout > most) return flat;
   if (core::Size(kFlatGroups) * cin * p.l > kBlockElements) return flat;
   if (core::Size(kFlatGroups) * cin * cout * p.k > kBlockElements) return flat;

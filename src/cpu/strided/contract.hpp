@@ -10,9 +10,13 @@
 //   for each task: a panel of columns x a range of row blocks, one group                       threads
 //     for each depth block: tap block, then co block
 //       split dy into the panel: [co][phase][columns + halo], zeros outside [0, Lout)
-//       for each row block of 8 ci, for each tile of 3 vectors of columns
-//         C[8][tile] += A[8 ci x depth block] * panel           dense's microkernel
+//       for each pass of row blocks (in L2), for each run of columns (in L1)
+//         for each row block of 8 ci, for each tile of 3 vectors of columns
+//           C[8][tile] += A[8 ci x depth block] * panel         dense's microkernel
 //     round C, store rows of dx
+//
+// With vectors of up to 32 bytes and one depth block of few products, C begins at the bias in registers and
+// goes straight to dx.
 //
 // With one tap and no padding, the panel holds a strip of a task's columns, and all row blocks of a strip are
 // done before the next one:
@@ -25,7 +29,7 @@
 // Every output is one chain of fused multiply-adds that begins with its bias, in the order (tap block, co,
 // tap). The order does not depend on threads, N or tile sizes.
 //
-// Raw weights are packed by the task that reads them, one row block at a time: a row's weights are contiguous
+// Raw weights are packed by the task that reads them, one pass at a time: a row's weights are contiguous
 // along the depth, so packing is a transpose in registers. If many panels read them, all are packed first.
 // For a single tile of columns, f32 and f64 weights are read in place, as eight streams.
 //
@@ -53,9 +57,11 @@ using dense::kRows;
 struct Config {
   int64_t panel_columns = 0;  // of a task
   int64_t strip = 0;          // of a tiled panel: columns of a task that the panel holds at a time
+  int64_t run = 0;            // columns of a panel that stay in L1 while the row blocks of a pass go by
   int64_t co_block = 1;
   int64_t blocks = 0;  // of 8 rows, of a group
   int64_t blocks_per_task = 1;
+  int64_t pass_blocks = 1;  // whose weights stay in L2
   bool operator==(const Config&) const = default;
 };
 
@@ -69,7 +75,9 @@ struct Job {
   std::size_t panel_elements() const;
   std::size_t sum_elements() const;
   std::size_t row_elements() const;  // of a row block's weights in a depth block
-  std::size_t scratch_elements() const { return panel_elements() + sum_elements() + row_elements(); }
+  std::size_t scratch_elements() const {
+    return panel_elements() + sum_elements() + static_cast<std::size_t>(config.pass_blocks) * row_elements();
+  }
 };
 
 // In front of the packed weights.
@@ -88,7 +96,7 @@ struct Task {
   int64_t group, block_begin, block_end, column_begin, column_end;
 };
 
-Job make_job(const core::Problem& problem, int threads);
+Job make_job(const core::Problem& problem, int threads, int vector_bytes);
 int64_t task_count(const Job& job);
 Task task_at(const Job& job, int64_t index);
 int64_t packed_elements(const Job& job);

@@ -14,8 +14,8 @@ constexpr int64_t kManyPanels = 4;
 
 class StridedKernel final : public plan::Kernel {
  public:
-  StridedKernel(const core::Problem& problem, int threads)
-      : job_(make_job(problem, threads)),
+  StridedKernel(const core::Problem& problem, const core::DeviceInfo& device, int threads)
+      : job_(make_job(problem, threads, device.vector_bytes)),
         element_(accumulator_size(problem.dtype)),
         workspace_(job_.scratch_elements() * element_, threads) {}
 

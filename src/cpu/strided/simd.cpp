@@ -13,6 +13,7 @@
 #include "cpu/dense/microkernel-inl.hpp"
 #include "cpu/simd/tiles-inl.hpp"
 #include "cpu/strided/ahead-inl.hpp"
+#include "cpu/strided/direct-inl.hpp"
 #include "cpu/strided/phases-inl.hpp"
 #include "cpu/strided/rows-inl.hpp"
 #include "cpu/strided/store-inl.hpp"
@@ -32,8 +33,8 @@ template <class T, class A>
 HWY_INLINE LinesAhead NextWeights(const Worker<T, A>& w, const Depth& depth, int64_t block, int64_t index,
                                   int64_t count) {
   LinesAhead lines;
-  if (block + 1 >= w.task.block_end) return lines;
   const bool raw = w.packed == nullptr;
+  if (block + 1 >= w.task.block_end || (raw && w.job.config.pass_blocks > 1)) return lines;
   const int64_t k = w.job.problem.k, runs = raw ? std::min(kRows, w.job.cin - (block + 1) * kRows) : 1;
   const int64_t size = raw ? depth.channels() * k * static_cast<int64_t>(sizeof(T))
                            : depth.channels() * depth.taps() * kRows * static_cast<int64_t>(sizeof(A));
@@ -62,24 +63,40 @@ HWY_INLINE void BeginAtBias(const Worker<T, A>& w, int64_t block, int64_t vecs, 
   }
 }
 
-// All tiles of a row block in a depth block. Returns whether a sum at an end is NaN.
+// The columns [begin, end) of a panel.
+struct Run {
+  int64_t begin, end;
+};
+
+// All tiles of a row block in a run of columns and a depth block. Returns whether a sum at an end is NaN.
 template <class T, class A, class Weights>
-HWY_INLINE bool DoBlock(const Worker<T, A>& w, const Depth& depth, int64_t block, const Weights& weights,
-                        PanelAhead& ahead, bool last) {
+HWY_INLINE bool DoBlock(const Worker<T, A>& w, const Depth& depth, int64_t block, const Run& run,
+                        const Weights& weights, PanelAhead& ahead, bool last) {
   const Job& job = w.job;
   const bool one = job.one_depth_block();
   // With one phase, taps lie evenly apart, and columns are fetched ahead without a table: a tenth faster from
   // 96 products on, a tenth slower with 4.
   const bool even = job.split.lines == 1 && !job.split.expanded && depth.channels() * depth.taps() >= 96;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<A>()));
-  const int64_t columns = w.task.column_end - w.task.column_begin, tiles = core::ceil_div(columns, 3 * lanes);
+  const int64_t tiles = core::ceil_div(run.end - run.begin, 3 * lanes);
   A* sums = w.sums + (one ? 0 : (block - w.task.block_begin) * kRows * w.sums_line);
+  const bool fetch = kFetchOutputs<A> && last && depth.channels() * depth.taps() >= kFetchDepth;
+  const bool direct = kFetchOutputs<A> && one && depth.taps() == job.problem.k &&
+                      depth.channels() * depth.taps() <= kDirectDepth;
   bool nan = false;
   int64_t index = 0;
-  for (int64_t column = 0; column < columns; ++index) {
-    const int64_t left = core::ceil_div(columns - column, lanes);
+  for (int64_t column = run.begin; column < run.end; ++index) {
+    const int64_t left = core::ceil_div(run.end - column, lanes);
     const int64_t vecs = left == 4 ? 2 : std::min<int64_t>(3, left);  // 2 + 2 keeps more sums in flight
-    const int64_t count = std::min(vecs * lanes, columns - column);
+    const int64_t count = std::min(vecs * lanes, run.end - column);
+    ahead.fetch();
+    if (fetch) FetchOutputs(job, w.task, block, column, count, w.dx);
+    if constexpr (!Weights::kInPlace) {
+      if (direct && DoDirect(w, depth, block, column, count, weights.row(0), nan)) {
+        column += count;
+        continue;
+      }
+    }
     dense::HWY_NAMESPACE::Tile<A> t{};
     t.panel = w.panel + column;
     t.line = job.split.channel();
@@ -94,8 +111,7 @@ HWY_INLINE bool DoBlock(const Worker<T, A>& w, const Depth& depth, int64_t block
     }
     t.tap_offsets = job.split.offsets.data() + depth.tap_begin;
     if (even) t.panel += t.tap_offsets[0], t.tap_stride = job.problem.dilation / job.problem.stride;
-    t.ahead = NextWeights(w, depth, block, index, tiles);
-    ahead.fetch();
+    if (run.begin == 0) t.ahead = NextWeights(w, depth, block, index, tiles);
     const int64_t rows = std::min(kRows, job.cin - block * kRows);
     if (even) {
       dense::HWY_NAMESPACE::MultiplyBlock(t, weights, rows, vecs);
@@ -108,24 +124,63 @@ HWY_INLINE bool DoBlock(const Worker<T, A>& w, const Depth& depth, int64_t block
   return nan;
 }
 
-// Raw weights are packed for two or more tiles, which read them 20% faster then, and read in place for one
-// tile or one row.
+// Whether raw weights of a row block are read in place: for one tile or one row. Others are packed, and two
+// or more tiles read them 20% faster then.
 template <class T, class A>
-HWY_INLINE bool DoRawBlock(const Worker<T, A>& w, const Depth& depth, int64_t block, PanelAhead& ahead,
-                           bool last) {
-  const int64_t k = w.job.problem.k, lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<A>()));
-  const BlockRows<T> rows = RowsOf(w, depth, block);
+HWY_INLINE bool ReadInPlace(const Worker<T, A>& w, int64_t block) {
   if constexpr (std::is_same_v<T, A>) {
-    const bool one_row = w.job.cin == block * kRows + 1;
-    if (one_row || w.task.column_end - w.task.column_begin <= 3 * lanes) {
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<A>()));
+    return w.job.cin == block * kRows + 1 || w.task.column_end - w.task.column_begin <= 3 * lanes;
+  }
+  return false;
+}
+
+// A row block of a pass whose raw weights, unless they are read in place, are packed at `packed`.
+template <class T, class A>
+HWY_INLINE bool DoRawBlock(const Worker<T, A>& w, const Depth& depth, int64_t block, const Run& run,
+                           const A* packed, PanelAhead& ahead, bool last) {
+  if constexpr (std::is_same_v<T, A>) {
+    if (ReadInPlace(w, block)) {
+      const BlockRows<T> rows = RowsOf(w, depth, block);
       RawRows<A> in_place;
       for (int64_t r = 0; r < kRows; ++r) in_place.at[r] = rows.at[r] + depth.tap_begin;
-      in_place.gap = k - depth.taps();
-      return DoBlock(w, depth, block, in_place, ahead, last);
+      in_place.gap = w.job.problem.k - depth.taps();
+      return DoBlock(w, depth, block, run, in_place, ahead, last);
     }
   }
-  PackRows(rows.at, k, depth.channels(), depth.tap_begin, depth.taps(), w.rows);
-  return DoBlock(w, depth, block, PackedRows<A>{w.rows}, ahead, last);
+  return DoBlock(w, depth, block, run, PackedRows<A>{packed}, ahead, last);
+}
+
+// Row blocks whose weights stay in L2, run by run of the panel.
+template <class T, class A>
+HWY_INLINE bool DoPass(const Worker<T, A>& w, const Depth& depth, int64_t block_begin, int64_t block_end,
+                       PanelAhead& ahead, bool last) {
+  const bool raw = w.packed == nullptr;
+  const int64_t columns = w.task.column_end - w.task.column_begin;
+  const auto size = static_cast<int64_t>(w.job.row_elements());
+  // Whole tiles, or two runs would add to the same sums: the plan may be one of another vector's width.
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<A>()));
+  const int64_t most = core::ceil_div(w.job.config.run, 3 * lanes) * 3 * lanes;
+  for (int64_t block = block_begin; raw && block < block_end; ++block) {
+    if (ReadInPlace(w, block)) continue;
+    const BlockRows<T> rows = RowsOf(w, depth, block);
+    PackRows(rows.at, w.job.problem.k, depth.channels(), depth.tap_begin, depth.taps(),
+             w.rows + (block - block_begin) * size);
+  }
+  bool nan = false;
+  for (Run run{0, 0}; run.begin < columns; run.begin = run.end) {
+    const bool all = columns - run.begin < most + kColumnAlign;  // no run of a vector alone
+    run.end = all ? columns : run.begin + most;
+    for (int64_t block = block_begin; block < block_end; ++block) {
+      if (raw) {
+        const A* packed = w.rows + (block - block_begin) * size;
+        nan = DoRawBlock(w, depth, block, run, packed, ahead, last) || nan;
+      } else {
+        DoBlock(w, depth, block, run, PackedRows<A>{PackedOf(w, depth, block)}, ahead, last);
+      }
+    }
+  }
+  return nan;
 }
 
 template <class T, class A>
@@ -150,12 +205,9 @@ HWY_INLINE bool DoDepth(const Worker<T, A>& w, const Depth& depth, const T* dy, 
   PanelAhead ahead(LinesOf(s, group + from * s.channel_step, channels, begin, end),
                    tiles * (w.task.block_end - w.task.block_begin));
   bool nan = false;
-  for (int64_t block = w.task.block_begin; block < w.task.block_end; ++block) {
-    if (w.packed == nullptr) {
-      nan = DoRawBlock(w, depth, block, ahead, last) || nan;
-    } else {
-      DoBlock(w, depth, block, PackedRows<A>{PackedOf(w, depth, block)}, ahead, last);
-    }
+  for (int64_t block = w.task.block_begin; block < w.task.block_end; block += w.job.config.pass_blocks) {
+    const int64_t block_end = std::min(w.task.block_end, block + w.job.config.pass_blocks);
+    nan = DoPass(w, depth, block, block_end, ahead, last) || nan;
   }
   return nan;
 }

@@ -40,6 +40,29 @@ HWY_INLINE bool NanAtEnds(const Inside& inside, const A* sums, int64_t place, in
   return HasNan(sums, before) || HasNan(sums + after, count - after);
 }
 
+// Whether the lines of dx are fetched when a tile begins: on a Zen 3 eight layers of 64 to 1024 channels gain
+// 5%, and 64 -> 32, K2 s2 20%. With 5 products an output it would lose 15%. Not measured with vectors of 64
+// bytes.
+template <class A>
+inline constexpr bool kFetchOutputs = sizeof(hn::Vec<hn::ScalableTag<A>>) < 64;
+inline constexpr int64_t kFetchDepth = 32;
+
+// Fetches the lines of dx in which a tile's first sample ends up, while the tile is multiplied.
+template <class T>
+HWY_INLINE void FetchOutputs(const Job& job, const Task& task, int64_t block, int64_t column, int64_t columns,
+                             const T* dx) {
+  const core::Problem& p = job.problem;
+  const int64_t sample = (task.column_begin + column) / job.split.period,
+                place = (task.column_begin + column) % job.split.period;
+  const int64_t count = std::min(columns, p.l - place), rows = std::min(kRows, job.cin - block * kRows);
+  const T* to = dx + (sample * p.cin + task.group * job.cin + block * kRows) * p.l + place;
+  for (int64_t row = 0; count > 0 && row < rows; ++row, to += p.l) {
+    for (int64_t i = 0; i < count; i += 64 / static_cast<int64_t>(sizeof(T)))
+      __builtin_prefetch(to + i, 1, 3);
+    __builtin_prefetch(to + count - 1, 1, 3);
+  }
+}
+
 // Stores rows of C in dx, without the columns between samples. Returns whether a sum at an end of dy is NaN.
 template <class T, class A>
 HWY_INLINE bool StoreBlock(const Job& job, const Task& task, const Inside& inside, int64_t block,
