@@ -5,6 +5,7 @@
 #include "core/polyphase.hpp"
 #include "cuda/refusal.hpp"
 #include "cuda/sm90/blocked_plan.hpp"
+#include "cuda/sm90/cost.hpp"
 #include "plan/planner.hpp"
 
 namespace tconv::cuda {
