@@ -25,7 +25,7 @@ constexpr const char* kExamples =
     "  tconv run --op grad_weight --input x.npy --grad-output y.npy --stride 8 --padding 4 --output gw.npy "
     "--json\n"
     "  tconv run --op grad_weight --input x.npy --grad-output y.npy --output gw.npy --grad-bias gb.npy\n"
-    "  tconv run --op grad_bias --grad-output y.npy --output gb.npy --no-clobber --threads 2 --simd SSE4\n"
+    "  tconv run --op grad_bias --grad-output y.npy --output sums.npy --no-clobber --threads 2 --simd SSE4\n"
     "  tconv run --op conv1d --input x.npy --weight u.npy --bias b.npy --padding 3 --output y.npy\n"
     "  tconv run --input x16.npy --weight w16.npy --dtype bf16 --groups 2 --dilation 3 --stride 2\n"
     "      --output-padding 1 --kernel cpu.dense --output y16.npy\n"
