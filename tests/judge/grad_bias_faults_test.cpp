@@ -54,9 +54,11 @@ std::string verdict(const char* line, Fill fill, const JudgeOptions& options = {
   return made.ok() ? judge(*made.value(), {"", &entry}).failure : made.status().message();
 }
 
+constexpr const char* kLines[] = {"weight n2 ci6 co5 l30 k4 s2 p1 bias f32",
+                                  "weight n2 ci6 co5 l30 k4 s2 p1 xbias f16"};
+
 TEST(Judge, CatchesFaultsInTheGradientOfABias) {
-  for (const char* line :
-       {"weight n2 ci6 co5 l30 k4 s2 p1 bias f32", "weight n2 ci6 co5 l30 k4 s2 p1 xbias f16"}) {
+  for (const char* line : kLines) {
     for (const Fill fill : {Fill::integers, Fill::uniform, Fill::special}) {
       EXPECT_EQ(verdict<Fault::none>(line, fill), "") << line;
     }
@@ -65,12 +67,21 @@ TEST(Judge, CatchesFaultsInTheGradientOfABias) {
     };
     says(verdict<Fault::wrong_by_one>(line, Fill::integers), "integers: grad_bias[");
     says(verdict<Fault::unwritten>(line, Fill::uniform), "grad_bias[");
-    says(verdict<Fault::beyond>(line, Fill::uniform), "behind the bias gradient");
     says(verdict<Fault::threads_show>(line, Fill::uniform), "grad_bias[0] has other bits on a second run");
     // Sampled elements are enough for an element that was never written.
     const JudgeOptions few = {.seed = 11, .fills = {}, .all_products = 0};
     EXPECT_EQ(verdict<Fault::none>(line, Fill::uniform, few), "") << line;
     says(verdict<Fault::unwritten>(line, Fill::uniform, few), "grad_bias[");
+  }
+}
+
+TEST(Judge, CatchesWhatIsWrittenBehindTheGradientOfABias) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "the sanitizer itself stops what reaches into a margin";
+#endif
+  for (const char* line : kLines) {
+    const std::string failure = verdict<Fault::beyond>(line, Fill::uniform);
+    EXPECT_NE(failure.find("behind the bias gradient"), std::string::npos) << line << ": " << failure;
   }
 }
 
