@@ -173,34 +173,49 @@ class Weight(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, change: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        (grad, input), (call, _), needs = ctx.saved_tensors, ctx.rest, ctx.needs_input_grad
-        return (
-            transposed(input, change, call) if needs[0] else None,
-            strided_product(grad, change, call, input.shape[-1]) if needs[1] else None,
-            None,
-            None,
-        )
+        return *_weight_changes(ctx, change), None, None
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Tensor | None:  # type: ignore[override]
-        (grad, input), (d_grad, d_input) = ctx.saved_tensors, tangents[:2]
-        parts = []
-        if d_grad is not None:
-            parts.append(Weight.apply(d_grad, input, *ctx.rest))
-        if d_input is not None:
-            parts.append(Weight.apply(grad, d_input, *ctx.rest))
-        return sum(parts[1:], parts[0]) if parts else None
+        return _weight_tangent(ctx, *tangents[:2])
 
     @staticmethod
     def vmap(
         info: Any, in_dims: Any, grad: Tensor, input: Tensor, call: Call, kernel_size: int
     ) -> tuple[Tensor, int]:
         size = info.batch_size
-        grad, input = (
-            _batching.to_groups(t, dim, size) for t, dim in zip((grad, input), in_dims[:2], strict=True)
-        )
-        call = call._replace(groups=call.groups * size)
+        grad, input, call = _weight_groups(size, in_dims, grad, input, call)
         return Weight.apply(grad, input, call, kernel_size).unflatten(0, (size, input.shape[1] // size)), 0
+
+
+# What Weight and WeightBias have in common; ctx.rest begins with the call and the kernel size.
+
+
+def _weight_changes(ctx: Any, change: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    """Of grad and input, whose product W changes so."""
+    (grad, input), call, needs = ctx.saved_tensors, ctx.rest[0], ctx.needs_input_grad
+    return (
+        transposed(input, change, call) if needs[0] else None,
+        strided_product(grad, change, call, input.shape[-1]) if needs[1] else None,
+    )
+
+
+def _weight_tangent(ctx: Any, d_grad: Tensor | None, d_input: Tensor | None) -> Tensor | None:
+    (grad, input), rest = ctx.saved_tensors, ctx.rest[:2]
+    parts = []
+    if d_grad is not None:
+        parts.append(Weight.apply(d_grad, input, *rest))
+    if d_input is not None:
+        parts.append(Weight.apply(grad, d_input, *rest))
+    return sum(parts[1:], parts[0]) if parts else None
+
+
+def _weight_groups(
+    size: int, in_dims: Any, grad: Tensor, input: Tensor, call: Call
+) -> tuple[Tensor, Tensor, Call]:
+    """A batch of so many products as one, of so many times the groups."""
+    grad, input = (_batching.to_groups(t, dim, size) for t, dim in zip((grad, input), in_dims[:2], strict=True))
+    return grad, input, call._replace(groups=call.groups * size)
 
 
 def _plus_rows(gradient: Tensor | None, change: Tensor | None, like: Tensor) -> Tensor | None:
@@ -231,11 +246,8 @@ class WeightBias(torch.autograd.Function):
     def backward(  # type: ignore[override]
         ctx: Any, change: Tensor | None, sum_change: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        (grad, input), (call, _, of_input), needs = ctx.saved_tensors, ctx.rest, ctx.needs_input_grad
-        d_grad = d_input = None
-        if change is not None:
-            d_grad = transposed(input, change, call) if needs[0] else None
-            d_input = strided_product(grad, change, call, input.shape[-1]) if needs[1] else None
+        (grad, input), of_input, needs = ctx.saved_tensors, ctx.rest[2], ctx.needs_input_grad
+        d_grad, d_input = (None, None) if change is None else _weight_changes(ctx, change)
         if of_input:
             d_input = _plus_rows(d_input, sum_change, input) if needs[1] else None
         else:
@@ -245,15 +257,9 @@ class WeightBias(torch.autograd.Function):
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> tuple[Tensor | None, Tensor | None]:  # type: ignore[override]
         (grad, input), (d_grad, d_input), of_input = ctx.saved_tensors, tangents[:2], ctx.rest[2]
-        call, kernel_size, _ = ctx.rest
-        parts = []
-        if d_grad is not None:
-            parts.append(Weight.apply(d_grad, input, call, kernel_size))
-        if d_input is not None:
-            parts.append(Weight.apply(grad, d_input, call, kernel_size))
         summed = d_input if of_input else d_grad
         return (
-            sum(parts[1:], parts[0]) if parts else None,
+            _weight_tangent(ctx, d_grad, d_input),
             input.new_zeros((input if of_input else grad).shape[-2]) if summed is None else bias_gradient(summed),
         )
 
@@ -262,9 +268,6 @@ class WeightBias(torch.autograd.Function):
         info: Any, in_dims: Any, grad: Tensor, input: Tensor, call: Call, kernel_size: int, of_input: bool
     ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
         size = info.batch_size
-        grad, input = (
-            _batching.to_groups(t, dim, size) for t, dim in zip((grad, input), in_dims[:2], strict=True)
-        )
-        call = call._replace(groups=call.groups * size)
+        grad, input, call = _weight_groups(size, in_dims, grad, input, call)
         weight, sums = WeightBias.apply(grad, input, call, kernel_size, of_input)
         return (weight.unflatten(0, (size, -1)), sums.unflatten(0, (size, -1))), (0, 0)

@@ -35,17 +35,23 @@ def _save(ctx: Any, input: Tensor, weight: Tensor) -> None:
     ctx.lengths = (input.shape[-1], weight.shape[-1])
 
 
+def _weight_and_bias(
+    needs: tuple[bool, ...], grad: Tensor, input: Tensor, call: Call, kernel_size: int, of_input: bool
+) -> tuple[Tensor | None, Tensor | None]:
+    """The gradients of weight and bias that are needed, in one call where both are."""
+    if needs[1] and needs[2]:
+        return _gradients.weight_and_bias(grad, input, call, kernel_size, of_input)
+    return (
+        _gradients.weight_product(grad, input, call, kernel_size) if needs[1] else None,
+        _gradients.bias_gradient(input if of_input else grad) if needs[2] else None,
+    )
+
+
 def _transposed_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     (input, weight), (length, kernel_size), call = ctx.saved_tensors, ctx.lengths, ctx.call
     needs = ctx.needs_input_grad
     d_input = _gradients.strided_product(grad, weight, call, length) if needs[0] else None
-    if needs[1] and needs[2]:
-        return d_input, *_gradients.weight_and_bias(grad, input, call, kernel_size, of_input=False)
-    return (
-        d_input,
-        _gradients.weight_product(grad, input, call, kernel_size) if needs[1] else None,
-        _gradients.bias_gradient(grad) if needs[2] else None,
-    )
+    return d_input, *_weight_and_bias(needs, grad, input, call, kernel_size, of_input=False)
 
 
 def _conv1d_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
@@ -55,13 +61,7 @@ def _conv1d_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | No
     call = conv1d_call(length, grad.shape[-1], kernel_size, stride, padding, dilation, groups, mode)
     needs = ctx.needs_input_grad
     d_input = _gradients.transposed(grad, weight, call) if needs[0] else None
-    if needs[1] and needs[2]:
-        return d_input, *_gradients.weight_and_bias(input, grad, call, kernel_size, of_input=True)
-    return (
-        d_input,
-        _gradients.weight_product(input, grad, call, kernel_size) if needs[1] else None,
-        _gradients.bias_gradient(grad) if needs[2] else None,
-    )
+    return d_input, *_weight_and_bias(needs, input, grad, call, kernel_size, of_input=True)
 
 
 # --- eager calls ------------------------------------------------------------------------------------------

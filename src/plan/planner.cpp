@@ -132,7 +132,7 @@ const KernelEntry* first_of(const core::Problem& problem, const core::DeviceInfo
 Status none_takes(const char* what, const core::DeviceInfo& device, const std::vector<Refused>& refused) {
   std::string why;
   for (const Refused& r : refused) why += std::string("; ") + r.entry->name + ": " + r.reason;
-  return {Code::unsupported, std::string("no kernel on ") + device.name + " takes " + what + why};
+  return {Code::unsupported, "no kernel on " + device.name + " takes " + what + why};
 }
 
 Status choose(Plan& plan) {

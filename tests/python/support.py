@@ -144,3 +144,15 @@ def close(a, b, **kwargs):
     largest = b.detach().abs().max().item() if b.is_cuda and b.numel() else 0
     loose = {"rtol": 2e-3, "atol": 2e-3 * max(1, largest)} if a.is_cuda else {"rtol": 1e-4, "atol": 1e-5}
     torch.testing.assert_close(a, b, **{**loose, **kwargs})
+
+
+def sliced(t):
+    """The same values with NaN between them in memory."""
+    wide = torch.full((*t.shape[:-1], 2 * t.shape[-1] + 3), float("nan"), dtype=t.dtype, device=t.device)
+    wide[..., 1 : 2 * t.shape[-1] : 2] = t
+    return wide[..., 1 : 2 * t.shape[-1] : 2]
+
+
+def expanded(t):
+    """The first value of each sample in every place, with strides of 0."""
+    return t[:, :1, :1].expand(t.shape)

@@ -7,7 +7,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tconv
-from support import DTYPES, Problem, integers, reference_gradients
+from support import DTYPES, Problem, expanded, integers, reference_gradients, sliced
 from tconv._backends import pytorch_convolution
 
 PROBLEMS = [
@@ -24,16 +24,6 @@ def transposed(t):
 
 def outermost_last(t):
     return t.permute(1, 2, 0).contiguous().permute(2, 0, 1)
-
-
-def sliced(t):
-    wide = torch.full((*t.shape[:-1], 2 * t.shape[-1] + 3), float("nan"), dtype=t.dtype, device=t.device)
-    wide[..., 1 : 2 * t.shape[-1] : 2] = t
-    return wide[..., 1 : 2 * t.shape[-1] : 2]
-
-
-def expanded(t):
-    return t[:, :1, :1].expand(t.shape)
 
 
 def odd(t):

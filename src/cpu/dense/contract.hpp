@@ -21,7 +21,7 @@
 //               C[8][tile] += A[8 rows x depth block] * panel                    microkernel
 //             after the last depth block: bias, interleave residues, convert, store   epilogue
 //
-// With vectors of 64 bytes there is one pass and one strip (plan.cpp says why).
+// With vectors of 64 bytes there is one pass and one strip (common/short_vectors.hpp says why).
 //
 // Raw weights, up to 512 columns: packing all of them first costs one more write and read than so few columns
 // pay for. A task packs its units in chunks, for a depth block, into two buffers in turn: some channels of

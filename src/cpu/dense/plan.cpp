@@ -6,6 +6,7 @@
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
 #include "cpu/common/round_up.hpp"
+#include "cpu/common/short_vectors.hpp"
 #include "cpu/common/storage.hpp"
 #include "cpu/common/supports_tiles.hpp"
 #include "cpu/common/task_grid.hpp"
@@ -31,13 +32,6 @@ constexpr int64_t kMaxRawColumns = 512;
 constexpr int64_t kRawPanelElements = 64 * 1024, kRawSumElements = 64 * 1024, kChunkElements = 32 * 1024;
 constexpr int64_t kMinRawCinBlock = 16, kMaxRawUnit = 8192;  // weights of a unit in a channel
 constexpr int64_t kRawTasksPerThread = 2;
-
-// Vectors of up to 32 bytes: a core with AVX2 alone has 32 KiB of L1, 256 or 512 KiB of L2 and registers for
-// 4 rows, so that a panel that comes from L2 anew for each of them holds its multiply-adds up. A strip of one
-// or a few tiles stays in L1 instead, and weights come from L2 in order. On an AMD EPYC (Zen 3) the
-// multiply-adds alone go from 70 to 95% of what they reach with all operands in L1. With vectors of 64 bytes
-// and 2 MiB of L2 the same order took 1.2 times as long, and it stores more rows in turn.
-constexpr int64_t kStripBytes = 28 * 1024, kPassElements = 32 * 1024, kNarrowPanelElements = 32 * 1024;
 
 // A column computes every residue, even those whose outputs the padding cuts off. If residues are far apart,
 // nearly all products would be wasted: more than this many columns per output are refused.
@@ -111,18 +105,18 @@ int64_t strip_overhead(const Geometry& g, const Config& c) {
 
 // Channels whose part of a tile fits in L1.
 int64_t most_strip_channels(const Geometry& g, const Config& c, int vector_bytes) {
-  if (vector_bytes >= 64) return kMaxCinBlock;
+  if (!short_vectors(vector_bytes)) return kMaxCinBlock;
   const int64_t tile = 3 * vector_bytes * (c.expanded ? c.tap_block : 1);
-  return std::clamp<int64_t>(kStripBytes / (tile + strip_overhead(g, c)), 16, kMaxCinBlock);
+  return std::clamp<int64_t>(kFirstCacheBytes / (tile + strip_overhead(g, c)), 16, kMaxCinBlock);
 }
 
 void choose_strip(const Geometry& g, Config& c, int vector_bytes) {
   c.strip = c.panel_columns;
   c.pass_units = c.units_per_task;
-  if (vector_bytes >= 64) return;
+  if (!short_vectors(vector_bytes)) return;
   const auto element = static_cast<int64_t>(accumulator_size(g.dtype));
   const int64_t lines = c.expanded ? c.tap_block : 1, tile = 3 * vector_bytes / element;
-  const int64_t columns = (kStripBytes / c.cin_block - strip_overhead(g, c)) / (element * lines);
+  const int64_t columns = (kFirstCacheBytes / c.cin_block - strip_overhead(g, c)) / (element * lines);
   c.strip = std::clamp(columns / tile * tile, tile, std::max(tile, c.panel_columns));
   const int64_t unit = std::max<int64_t>(1, chunk_unit_elements(g, c));
   c.pass_units = std::clamp<int64_t>(kPassElements / unit, 1, c.units_per_task);
@@ -132,7 +126,7 @@ void choose_panel(const Geometry& g, Config& c, int vector_bytes) {
   const int64_t all = round_up(std::max<int64_t>(c.columns, 1), kColumnAlign);
   const int64_t blocks = ceil_div(g.cin, most_strip_channels(g, c, vector_bytes));
   c.cin_block = ceil_div(g.cin, blocks);
-  const int64_t panel = vector_bytes < 64 ? kNarrowPanelElements : kPanelElements;
+  const int64_t panel = short_vectors(vector_bytes) ? kShortPanelElements : kPanelElements;
   int64_t columns = panel / (c.cin_block * (c.expanded ? c.tap_block : 1));
   columns = std::clamp(columns / kMaxTile * kMaxTile, kMinPanelColumns, kMaxPanelColumns);
   const int64_t panels = ceil_div(all, columns);

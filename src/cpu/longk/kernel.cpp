@@ -4,6 +4,7 @@
 #include "core/polyphase.hpp"
 #include "cpu/common/make_kernel.hpp"
 #include "cpu/common/residues.hpp"
+#include "cpu/common/short_vectors.hpp"
 #include "cpu/common/supports_tiles.hpp"
 #include "cpu/common/workspace.hpp"
 #include "cpu/longk/contract.hpp"
@@ -71,7 +72,7 @@ plan::Support valid(const Problem& p) {
 // s300 L2400 336, 215; 1026 -> 1, K1024 s200 L1441 45, 38, s256 L400 11.0, 12.2, L50 1.8, 2.4; 514 -> 1, K512
 // s256 L2000 14.9, 13.8; 64 -> 16, K64 s32 L1000 2.4, 1.9. With vectors of 64 bytes it was not measured.
 bool is_matrix_product(const Problem& p, const core::DeviceInfo& device) {
-  return device.vector_bytes < 64 && p.l >= 512 && p.stride <= 512;
+  return short_vectors(device.vector_bytes) && p.l >= 512 && p.stride <= 512;
 }
 
 plan::Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {

@@ -5,6 +5,7 @@
 #include "core/polyphase.hpp"
 #include "cpu/common/round_up.hpp"
 #include "cpu/common/run_cycles.hpp"
+#include "cpu/common/short_vectors.hpp"
 #include "cpu/common/storage.hpp"
 #include "cpu/common/task_grid.hpp"
 #include "cpu/strided/contract.hpp"
@@ -29,21 +30,19 @@ constexpr int64_t kMaxTiledBlock = 2048, kMaxTiledBlockOfFewRows = 512, kFewRows
 constexpr int64_t kMinStrip = 96, kMaxStrip = 768;
 constexpr int64_t kOneStrip = 256;  // columns: a second strip would read the weights again
 
-// Vectors of up to 32 bytes: depth blocks are so short that a tile's part of the panel and the weights of a
-// row block share an L1 of 32 KiB, and all row blocks of a pass, whose weights fit in L2, meet that part
-// before the next (dense/plan.cpp has the reason). On a Zen 3 panels of 32K elements and passes of 32K are 3%
-// faster than panels of 48K and passes of 64K (8 layers).
-constexpr int64_t kRunBytes = 28 * 1024, kPassElements = 32 * 1024, kNarrowPanelElements = 32 * 1024;
-// Their strips of one tap, on that Zen 3: 6 layers of 64 to 1536 channels 1.10 times as fast as with the
-// strips above. Short rows of sums keep tasks at many row blocks: each task fills the panel for itself.
+// Strips of one tap with vectors of up to 32 bytes, on a Zen 3: 6 layers of 64 to 1536 channels 1.10 times as
+// fast as with the strips above. Short rows of sums keep tasks at many row blocks: each task fills the panel
+// for itself.
 constexpr int64_t kNarrowPanelColumns = 384;
 
-// With few columns the weights count, which whole depths read in order: 1720 -> 1856, K6 s3 L29 takes 31 ms,
-// with short depths 39.
+// With such vectors depth blocks are so short that a tile's part of the panel and the weights of a row block
+// share L1, and all row blocks of a pass, whose weights fit in L2, meet that part before the next
+// (common/short_vectors.hpp). With few columns the weights count, which whole depths read in order: 1720 ->
+// 1856, K6 s3 L29 takes 31 ms, with short depths 39.
 constexpr int64_t kFewColumns = 96;
 
 bool short_depths(const Job& job, int vector_bytes) {
-  return vector_bytes < 64 && job.split.columns > kFewColumns;
+  return short_vectors(vector_bytes) && job.split.columns > kFewColumns;
 }
 
 // Bytes of L1 that a channel takes, for columns of so many bytes.
@@ -61,7 +60,7 @@ void choose_run(Job& job, int vector_bytes) {
   if (job.split.tiled || !short_depths(job, vector_bytes)) return;
   const auto element = static_cast<int64_t>(accumulator_size(job.problem.dtype));
   const int64_t tile = 3 * vector_bytes / element;
-  const int64_t room = kRunBytes / c.co_block - run_bytes(job, 0);
+  const int64_t room = kFirstCacheBytes / c.co_block - run_bytes(job, 0);
   c.run = std::clamp(room / (job.split.lines * element) / tile * tile, tile, std::max(tile, c.panel_columns));
   if (c.run >= c.panel_columns) return;
   const auto rows = static_cast<int64_t>(job.row_elements());
@@ -75,7 +74,7 @@ void choose_strip(Job& job, int vector_bytes) {
   c.co_block = ceil_div(job.cout, ceil_div(job.cout, few_rows ? kMaxTiledBlockOfFewRows : kMaxTiledBlock));
   int64_t most = std::clamp(kPanelElements / c.co_block, kMinStrip, kMaxStrip), widest = kMaxPanelColumns;
   if (short_depths(job, vector_bytes) && all > kOneStrip) {
-    const int64_t room = kRunBytes / static_cast<int64_t>(accumulator_size(job.problem.dtype));
+    const int64_t room = kFirstCacheBytes / static_cast<int64_t>(accumulator_size(job.problem.dtype));
     c.co_block = ceil_div(job.cout, ceil_div(job.cout, room / (kMaxTile + kRows)));
     most = std::clamp(room / c.co_block / kMaxTile * kMaxTile, kMaxTile, kMaxStrip);
     widest = kNarrowPanelColumns;
@@ -92,8 +91,8 @@ void choose_panel(Job& job, int vector_bytes) {
   const int64_t all = round_up(std::max<int64_t>(job.split.columns, 1), kColumnAlign);
   int64_t most = std::clamp(kMaxDepth / job.split.tap_block, kMinCoBlock, kMaxCoBlock);
   if (short_depths(job, vector_bytes)) {
-    panel = kNarrowPanelElements;
-    most = std::clamp(kRunBytes / run_bytes(job, 3 * vector_bytes), kMinCoBlock, most);
+    panel = kShortPanelElements;
+    most = std::clamp(kFirstCacheBytes / run_bytes(job, 3 * vector_bytes), kMinCoBlock, most);
   }
   c.co_block = ceil_div(job.cout, ceil_div(job.cout, most));
   const int64_t lines = c.co_block * job.split.lines;

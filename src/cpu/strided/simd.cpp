@@ -64,13 +64,13 @@ HWY_INLINE void BeginAtBias(const Worker<T, A>& w, int64_t block, int64_t vecs, 
 }
 
 // The columns [begin, end) of a panel.
-struct Run {
+struct ColumnRun {
   int64_t begin, end;
 };
 
 // All tiles of a row block in a run of columns and a depth block. Returns whether a sum at an end is NaN.
 template <class T, class A, class Weights>
-HWY_INLINE bool DoBlock(const Worker<T, A>& w, const Depth& depth, int64_t block, const Run& run,
+HWY_INLINE bool DoBlock(const Worker<T, A>& w, const Depth& depth, int64_t block, const ColumnRun& run,
                         const Weights& weights, PanelAhead& ahead, bool last) {
   const Job& job = w.job;
   const bool one = job.one_depth_block();
@@ -137,7 +137,7 @@ HWY_INLINE bool ReadInPlace(const Worker<T, A>& w, int64_t block) {
 
 // A row block of a pass whose raw weights, unless they are read in place, are packed at `packed`.
 template <class T, class A>
-HWY_INLINE bool DoRawBlock(const Worker<T, A>& w, const Depth& depth, int64_t block, const Run& run,
+HWY_INLINE bool DoRawBlock(const Worker<T, A>& w, const Depth& depth, int64_t block, const ColumnRun& run,
                            const A* packed, PanelAhead& ahead, bool last) {
   if constexpr (std::is_same_v<T, A>) {
     if (ReadInPlace(w, block)) {
@@ -168,7 +168,7 @@ HWY_INLINE bool DoPass(const Worker<T, A>& w, const Depth& depth, int64_t block_
              w.rows + (block - block_begin) * size);
   }
   bool nan = false;
-  for (Run run{0, 0}; run.begin < columns; run.begin = run.end) {
+  for (ColumnRun run{0, 0}; run.begin < columns; run.begin = run.end) {
     const bool all = columns - run.begin < most + kColumnAlign;  // no run of a vector alone
     run.end = all ? columns : run.begin + most;
     for (int64_t block = block_begin; block < block_end; ++block) {

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "cpu/common/short_vectors.hpp"
 #include "cpu/simd/tiles-inl.hpp"
 #include "cpu/strided/contract.hpp"
 
@@ -44,7 +45,7 @@ HWY_INLINE bool NanAtEnds(const Inside& inside, const A* sums, int64_t place, in
 // 5%, and 64 -> 32, K2 s2 20%. With 5 products an output it would lose 15%. Not measured with vectors of 64
 // bytes.
 template <class A>
-inline constexpr bool kFetchOutputs = sizeof(hn::Vec<hn::ScalableTag<A>>) < 64;
+inline constexpr bool kFetchOutputs = short_vectors(sizeof(hn::Vec<hn::ScalableTag<A>>));
 inline constexpr int64_t kFetchDepth = 32;
 
 // Fetches the lines of dx in which a tile's first sample ends up, while the tile is multiplied.

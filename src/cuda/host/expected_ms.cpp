@@ -52,13 +52,10 @@ constexpr Sm80Weights kSm80[3] = {
     {2.69, 0.69, 1.38, 4.41, 1.45}, {3.38, 0.29, 1.80, 0, 2.28}, {3.20, 1.54, 1.53, 0, 1.83}};
 // Of cuda.sm90.blocked: tf32 and 16 bit with a pass; 16 bit turned at stride 1 (fitted to all tiles on 47
 // convolutions), with phases (164 drawn products). Where it turns tf32, its own model is as good.
-struct BlockedWeights {
-  double start, launch, tensor, l2, store, dram, load;  // load: the pass, or what turns
-};
-constexpr BlockedWeights kBlocked[4] = {{2.3e-3, 0.62, 0.73, 0.48, 0.70, 0.89, 0.68},
-                                        {2.2e-3, 0.67, 0.83, 0.36, 0.78, 1.09, 0.60},
-                                        {6.7e-3, 0, 0.74, 0.26, 0.68, 0.11, 0.56},
-                                        {2.2e-3, 0.72, 1.05, 0, 1.06, 0, 1.00}};
+constexpr Sm90BlockedWeights kBlocked[4] = {{2.3e-3, 0.62, 0.73, 0.48, 0.70, 0.89, 0.68},
+                                            {2.2e-3, 0.67, 0.83, 0.36, 0.78, 1.09, 0.60},
+                                            {6.7e-3, 0, 0.74, 0.26, 0.68, 0.11, 0.56},
+                                            {2.2e-3, 0.72, 1.05, 0, 1.06, 0, 1.00}};
 // Of cuda.simt.dense: its model, milliseconds an element of y, and a block of each SM.
 struct DenseWeights {
   double model = 1.13, output = 2.5e-9, block = 0.36e-3;
@@ -116,9 +113,9 @@ int mode_of(const Problem& p) {
   return arithmetic_of(p) == Arithmetic::ieee ? 2 : width_of(p);
 }
 
-// Half of what packing takes longer where a cout has more than 64 phases. Each of its row blocks then reads
-// all taps of its couts, twice where operands are scaled, by at most 8 blocks of threads, each at this rate:
-// n32 ci1026 co1 k1024 s256 packs its 4 MB in 112 us (H200).
+// Half of the time that packing takes in addition where a cout has more than 64 phases. For each of its row
+// blocks, at most 8 blocks of threads then read all taps of the cout, twice where operands are scaled, at
+// this rate each: n32 ci1026 co1 k1024 s256 packs its 4 MB in 112 us (H200).
 double half_of_wide(const Problem& p, bool scaled) {
   constexpr double kBytesPerMs = 9.4e6, kBlocks = 8;
   if (std::min(p.k, p.stride) <= kSm90Rows) return 0;
@@ -159,11 +156,9 @@ double blocked_ms(const Problem& p, const DeviceInfo& d) {
   if (plan.main.blocks == 0) return 0;
   const bool turned = plan.main.config.turned;
   if (turned && width_of(p) == 0) return plan.total_ms() + half_of(kPackBlocked[0], p);
-  const BlockedWeights& w = kBlocked[!turned ? width_of(p) : plan.raw.stride == 1 ? 2 : 3];
+  const Sm90BlockedWeights& w = kBlocked[!turned ? width_of(p) : plan.raw.stride == 1 ? 2 : 3];
   const Sm90Cost& c = plan.main.cost;
-  constexpr double kOneLaunch = 3.0e-3;
-  return w.start + w.launch * std::max(0.0, c.launch - kOneLaunch) + w.tensor * c.tensor + w.l2 * c.l2 +
-         w.store * c.store + w.dram * c.dram + w.load * (turned ? c.load : plan.blocking_ms) + c.sums +
+  return sm90_weighted_ms(w, c, turned ? c.load : plan.blocking_ms) + c.sums +
          half_of(kPackBlocked[width_of(p)], p) + half_of_wide(plan.form.product, false);
 }
 

@@ -177,7 +177,7 @@ std::string no_turned_form(const Problem& p) {
   // cuda.sm90.dense.
   if (transposed) return p.stride == 1 ? "" : "a transposed product of several phases";
   const Cut cut = cut_of(p);
-  const bool one = cut.phases == 1;  // of the stride's, whatever the dilation is
+  const bool one = cut.phases == 1;  // all taps read positions of one residue, whatever the dilation is
   if (p.stride > 1 && ((p.dilation != 1 && !one) || p.stride > kManyPhases)) {
     return "planes of dilated taps, or of many phases";
   }

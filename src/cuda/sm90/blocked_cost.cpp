@@ -48,9 +48,9 @@ double store_rate(const Sm90BlockedPlan& blocked, const Problem& p, int element)
 // Cycles of a block's warps that turn, for a tile.
 double turning(const Sm90BlockedPlan& plan, double slabs, int tile_columns) {
   const Sm90RawSource& raw = plan.raw;
-  const Sm90Layout layout = sm90_layout(plan.main.mode, false);
-  const double(&piece)[2] = layout.element == 4 ? kRates.turn_words : kRates.turn_piece;
-  const double chunks = slabs * layout.slab() / 8 / raw.chunk_units * plan.main.params.gather.tap_groups;
+  const bool words = sm90_layout(plan.main.mode, false).element == 4;
+  const double(&piece)[2] = words ? kRates.turn_words : kRates.turn_piece;
+  const double chunks = slabs * sm90_slab_units(plan) / raw.chunk_units * plan.main.params.gather.tap_groups;
   const auto quads = static_cast<double>(ceil_div(raw.period, 4));
   const double pieces = quads * raw.boxes * raw.turns;
   if (raw.stride == 1) {
@@ -70,15 +70,10 @@ constexpr double kMeasured = 0.87;
 
 // The whole time of a turned plan of float32, at stride 1 and with phases: a sum of its parts. Fitted to 425
 // times of 139 drawn products (H200): rms 14% and 17%.
-struct TurnedWeights {
-  double start, launch, tensor, l2, store, dram, load;
-} constexpr kTurnedWords[2] = {{4.4e-3, 0.53, 0.85, 0.24, 0.94, 0.19, 0.52},
-                               {2.2e-3, 0.85, 1.04, 0, 0.77, 0.35, 0.92}};
+constexpr Sm90BlockedWeights kTurnedWords[2] = {{4.4e-3, 0.53, 0.85, 0.24, 0.94, 0.19, 0.52},
+                                                {2.2e-3, 0.85, 1.04, 0, 0.77, 0.35, 0.92}};
 double turned_words_ms(const Sm90Cost& c, int stride) {
-  constexpr double kOneLaunch = 3.0e-3;
-  const TurnedWeights& w = kTurnedWords[stride == 1 ? 0 : 1];
-  return w.start + w.launch * std::max(0.0, c.launch - kOneLaunch) + w.tensor * c.tensor + w.l2 * c.l2 +
-         w.store * c.store + w.dram * c.dram + w.load * c.load;
+  return sm90_weighted_ms(kTurnedWords[stride == 1 ? 0 : 1], c, c.load);
 }
 
 // The same in 16-bit types. At stride 1, what products, L2 and the turning warps take together: they
@@ -143,6 +138,12 @@ Sm90Cost sm90_blocked_cost(const Sm90BlockedPlan& blocked, const DeviceInfo& d) 
   const double sums = std::cbrt(c.tensor * c.tensor * c.tensor + c.l2 * c.l2 * c.l2);
   c.total = kMeasured * (std::max(sums + c.store, c.dram) + c.launch) + c.sums;
   return c;
+}
+
+double sm90_weighted_ms(const Sm90BlockedWeights& w, const Sm90Cost& c, double load) {
+  constexpr double kOneLaunch = 3.0e-3;
+  return w.start + w.launch * std::max(0.0, c.launch - kOneLaunch) + w.tensor * c.tensor + w.l2 * c.l2 +
+         w.store * c.store + w.dram * c.dram + w.load * load;
 }
 
 double sm90_blocking_ms(const Sm90BlockedPlan& plan, const Problem& asked, const DeviceInfo& d) {

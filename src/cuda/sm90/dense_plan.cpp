@@ -241,8 +241,8 @@ PhaseSumParams sm90_sum_params(const Sm90Plan& plan, const Problem& p) {
 }
 
 bool sm90_partials_fit(const Sm90Plan& plan, bool forced) {
-  constexpr int64_t kMost = int64_t{1}
-                            << 31;  // of a plan that cannot do without them: as much as y in float32
+  // Of a plan that cannot do without them, they take as much memory as y in float32, or a little more.
+  constexpr int64_t kMost = int64_t{1} << 31;
   const bool chosen = plan.config.splits > 1 || plan.config.folded;
   return forced || plan.partial_bytes <= (chosen ? kMaxPartialBytes : kMost);
 }

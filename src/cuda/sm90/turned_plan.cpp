@@ -16,11 +16,6 @@ using core::Problem;
 constexpr int kEight = 8;          // channels of a unit
 constexpr int kMostMatrices = 31;  // of 8 positions, of a tensor copy: an odd number below 256 positions
 
-// Units of a slab.
-int slab_units(const Sm90BlockedPlan& plan) {
-  return sm90_layout(plan.main.mode, false).slab() / kEight;
-}
-
 // Matrices of 8 positions after which a lane has the same phase again, so few that a copy can bring them: the
 // multiple of the stride that leaves the fewest of 4 matrices at once without use.
 int period_of(int stride) {
@@ -34,6 +29,10 @@ int period_of(int stride) {
 
 }  // namespace
 
+int sm90_slab_units(const Sm90BlockedPlan& plan) {
+  return sm90_layout(plan.main.mode, false).slab() / kEight;
+}
+
 bool sm90_turns(const Sm90BlockedPlan& plan) {
   const Sm90StageParams& k = plan.main.params;
   const DeepTaps& deep = plan.form.deep;
@@ -41,7 +40,7 @@ bool sm90_turns(const Sm90BlockedPlan& plan) {
   // cuda.sm90.dense 138.
   const bool enough_taps = plan.form.planes || plan.form.product.k > 1;
   // Several groups of taps take a chunk by turns, so it must then be one slab.
-  const bool chunk_is_slab = slab_units(plan) % deep.phases == 0;
+  const bool chunk_is_slab = sm90_slab_units(plan) % deep.phases == 0;
   return !plan.main.config.folded && enough_taps && (k.gather.tap_groups == 1 || chunk_is_slab);
 }
 
@@ -58,7 +57,7 @@ void sm90_set_raw(Sm90BlockedPlan& plan) {
   constexpr int kShareBytes = 12 << 10;
   Sm90StageParams& k = plan.main.params;
   const int element = sm90_layout(plan.main.mode, false).element, vector = 16 / element;
-  const int slab = slab_units(plan);
+  const int slab = sm90_slab_units(plan);
   const DeepTaps& deep = plan.form.deep;
   Sm90RawSource& raw = plan.raw;
   raw.log_classes = deep.units.log_classes;
@@ -97,7 +96,7 @@ void sm90_set_raw(Sm90BlockedPlan& plan) {
 }
 
 int sm90_turned_least_stages(const Sm90BlockedPlan& plan) {
-  const int units = plan.raw.chunk_units, slab = slab_units(plan);
+  const int units = plan.raw.chunk_units, slab = sm90_slab_units(plan);
   const int slabs = units % slab == 0 ? units / slab : (units + slab - 2) / slab + 1;
   return std::max(2, slabs + 1);
 }

@@ -3,8 +3,8 @@
 //   for each tile of columns, chunk of channel blocks, group of taps:
 //     for each channel block, 8 rows of x; share of its positions, a few boxes:
 //       a lane issues copies of raw rows, [box][channel][position]                     the ring of raw rows
-//       one of 1 or 3 warps turns them, 8 channels x 32 positions at once, by ldmatrix and stmatrix, or in
-//       tf32 by a word and 16 bytes of a lane:
+//       one of 1 or 3 warps turns them, 8 channels x 32 positions at once, by ldmatrix and stmatrix; in tf32
+//       lanes load words and store 16 bytes each:
 //         each position goes to the unit of its phase                                  [unit][column]
 //     4 units (tf32: 2, each of twice 16 bytes) make a slab, which is a stage of x:
 //       lanes load weights, 2 warpgroups multiply (blocked_stages.cuh)
