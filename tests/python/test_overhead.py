@@ -64,7 +64,7 @@ def test_calls_that_record_a_gradient_cost_little_more(tiny, capsys):
     }
     limit = 1.5 if backend.name == "binding" else 2.5
     for _ in range(4):
-        took = microseconds(calls, rounds=5)
+        took = microseconds(calls)
         report(took, capsys)
         functions = ("conv1d", "conv_transpose1d")
         if all(took[f"tconv.{f}, recording"] <= limit * took[f"F.{f}, recording"] for f in functions):
@@ -82,7 +82,7 @@ def test_training_steps_are_printed(tiny, capsys):
             "F.conv1d": F.conv1d, "tconv.conv1d": tconv.conv1d,
         }.items()
     }  # fmt: skip
-    took = microseconds(calls, rounds=3, repeats=500)
+    took = microseconds(calls, rounds=30, repeats=50)
     report({f"{name}, forward and backward": value for name, value in took.items()}, capsys)
     assert took["tconv.conv1d"] < 3 * took["F.conv1d"]
 

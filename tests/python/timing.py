@@ -3,8 +3,9 @@
 import time
 
 
-def microseconds(calls, rounds=7, repeats=2000):
-    """Of many short rounds the best: the candidates take turns, so that what else runs disturbs all of them alike."""
+def microseconds(calls, rounds=150, repeats=100):
+    """Of many short rounds the best: the candidates take turns every few milliseconds, so that all of them meet quiet
+    moments of a machine that others share."""
     best = dict.fromkeys(calls, float("inf"))
     for _ in range(rounds):
         for name, call in calls.items():
