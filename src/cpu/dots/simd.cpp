@@ -20,11 +20,12 @@ namespace tconv::cpu::dots {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-#if TCONV_32_REGISTERS
-constexpr int kTileRows = 4;
-#else
-constexpr int kTileRows = 2;
-#endif
+constexpr int kMostTileRows = 4;
+
+// Rows of a tile whose sums stay in registers.
+constexpr int64_t tile_rows(int64_t columns) {
+  return TCONV_32_REGISTERS || columns <= 3 ? kMostTileRows : 2;
+}
 
 // Whether a masked load may read the end of a row: on other targets it may read beyond the mask.
 template <class T>
@@ -96,9 +97,11 @@ HWY_INLINE void AddColumns(const Tile<T, A>& t, int64_t columns) {
   if (columns == 1) return AddDots<kTileRowsUsed, 1>(t);
   if (columns == 2) return AddDots<kTileRowsUsed, 2>(t);
   if (columns == 3) return AddDots<kTileRowsUsed, 3>(t);
-  if (columns == 4) return AddDots<kTileRowsUsed, 4>(t);
-  if (columns == 5) return AddDots<kTileRowsUsed, 5>(t);
-  AddDots<kTileRowsUsed, 6>(t);
+  if constexpr (kTileRowsUsed <= tile_rows(kTileColumns)) {
+    if (columns == 4) return AddDots<kTileRowsUsed, 4>(t);
+    if (columns == 5) return AddDots<kTileRowsUsed, 5>(t);
+    AddDots<kTileRowsUsed, 6>(t);
+  }
 }
 
 struct Depth {
@@ -135,42 +138,57 @@ HWY_INLINE void LoadColumns(const Job& job, const Task& task, const Depth& depth
   }
 }
 
-// C += the depth block's products.
+// C of some rows += the depth block's products. weight: of the group.
 template <class T, class A>
-HWY_INLINE void AddBlock(const Job& job, const Task& task, const Depth& depth, const T* weight, const A* x,
-                         A* sums) {
+HWY_INLINE void AddRows(const Job& job, const Task& task, const Depth& depth, const T* weight, const A* x,
+                        int64_t row, int64_t rows, A* sums) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<A>()));
   const int64_t pitch = job.cout * job.problem.k, size = (depth.co_end - depth.co_begin) * job.problem.k;
   const int64_t whole = size / lanes * lanes, columns = (task.sample_end - task.sample_begin) * job.problem.l;
   const int64_t blocks = core::ceil_div(columns, kTileColumns);
-  for (int64_t row = task.row_begin; row < task.row_end;) {
-    const int64_t rows = task.row_end - row >= kTileRows ? kTileRows : 1;
-    const T* w = weight + row * pitch + depth.co_begin * job.problem.k;
-    A tails[kTileRows * kPad];
-    if (whole < size && !kMaskedRests<T>) {
-      std::fill(tails, tails + kTileRows * kPad, A(0));
-      for (int64_t r = 0; r < rows; ++r) {
-        for (int64_t i = whole; i < size; ++i) tails[r * kPad + i - whole] = widen(w[r * pitch + i]);
-      }
+  const T* w = weight + row * pitch + depth.co_begin * job.problem.k;
+  A tails[kMostTileRows * kPad];
+  if (whole < size && !kMaskedRests<T>) {
+    std::fill(tails, tails + rows * kPad, A(0));
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t i = whole; i < size; ++i) tails[r * kPad + i - whole] = widen(w[r * pitch + i]);
     }
-    for (int64_t block = 0; block < blocks; ++block) {
-      const int64_t begin = columns * block / blocks, end = columns * (block + 1) / blocks;
-      const Tile<T, A> t{w,
-                         pitch,
-                         tails,
-                         x + begin * job.x_pitch(),
-                         job.x_pitch(),
-                         whole,
-                         size - whole,
-                         sums + (row - task.row_begin) * columns + begin,
-                         columns};
-      if (rows == kTileRows) {
-        AddColumns<kTileRows>(t, end - begin);
-      } else {
-        AddColumns<1>(t, end - begin);
-      }
+  }
+  for (int64_t block = 0; block < blocks; ++block) {
+    const int64_t begin = columns * block / blocks, end = columns * (block + 1) / blocks;
+    const Tile<T, A> t{w,
+                       pitch,
+                       tails,
+                       x + begin * job.x_pitch(),
+                       job.x_pitch(),
+                       whole,
+                       size - whole,
+                       sums + (row - task.row_begin) * columns + begin,
+                       columns};
+    if (rows == 4) {
+      AddColumns<4>(t, end - begin);
+    } else if (rows == 2) {
+      AddColumns<2>(t, end - begin);
+    } else {
+      AddColumns<1>(t, end - begin);
     }
-    row += rows;
+  }
+}
+
+// C += the products of some depth blocks, whose X are there. Rows go by once.
+template <class T, class A>
+HWY_INLINE void AddBlocks(const Job& job, const Task& task, int64_t co_begin, int64_t co_end, const T* weight,
+                          const A* x, A* sums) {
+  const int64_t columns = (task.sample_end - task.sample_begin) * job.problem.l;
+  const int64_t most = tile_rows(core::ceil_div(columns, core::ceil_div(columns, kTileColumns)));
+  for (int64_t row = task.row_begin, rows = most; row < task.row_end; row += rows) {
+    while (rows > task.row_end - row) rows /= 2;
+    const A* block = x;
+    for (int64_t co = co_begin; co < co_end; co += job.config.co_block) {
+      const Depth depth{co, std::min(co_end, co + job.config.co_block)};
+      AddRows(job, task, depth, weight, block, row, rows, sums);
+      block += job.columns() * job.x_pitch();
+    }
   }
 }
 
@@ -231,17 +249,22 @@ void Compute(const Job& job, const Task& task, const plan::Operands& in, void* s
   const core::Problem& p = job.problem;
   const int64_t columns = (task.sample_end - task.sample_begin) * p.l;
   A* x = static_cast<A*>(scratch);
-  A* sums = x + job.columns() * job.x_pitch();
+  const int64_t block = job.columns() * job.x_pitch();
+  A* sums = x + job.config.staged * block;
   for (int64_t row = task.row_begin; row < task.row_end; ++row) {
     const A start = start_of<T>(p.has_bias, in.bias, task.group * job.cin + row);
     std::fill_n(sums + (row - task.row_begin) * columns, columns, start);
   }
   const T* weight = static_cast<const T*>(in.weight) + task.group * job.cin * job.cout * p.k;
   const T* dy = static_cast<const T*>(in.grad_output) + task.group * job.cout * p.y_steps()[1];
-  for (int64_t co = 0; co < job.cout; co += job.config.co_block) {
-    const Depth depth{co, std::min(job.cout, co + job.config.co_block)};
-    LoadColumns(job, task, depth, dy, x);
-    AddBlock(job, task, depth, weight, x, sums);
+  const int64_t at_once = job.config.staged * job.config.co_block;
+  for (int64_t first = 0; first < job.cout; first += at_once) {
+    const int64_t last = std::min(job.cout, first + at_once);
+    A* to = x;
+    for (int64_t co = first; co < last; co += job.config.co_block, to += block) {
+      LoadColumns(job, task, Depth{co, std::min(last, co + job.config.co_block)}, dy, to);
+    }
+    AddBlocks(job, task, first, last, weight, x, sums);
   }
   Store<T>(job, task, in, sums);
 }

@@ -49,7 +49,7 @@ struct Job {
   std::size_t scratch_bytes() const;                              // of a thread
 };
 
-Job job_of(const core::Problem& problem, int64_t threads);
+Job job_of(const core::Problem& problem, int64_t threads, int vector_bytes);
 
 // Stages column block `block` of chunk `chunk`, whose columns begin at `staged`.
 int64_t column_blocks(const Job& job);

@@ -16,8 +16,8 @@ using core::Problem;
 
 class ShortKernel final : public plan::Kernel {
  public:
-  ShortKernel(const Problem& problem, int threads)
-      : job_(job_of(problem, threads)),
+  ShortKernel(const Problem& problem, const core::DeviceInfo& device, int threads)
+      : job_(job_of(problem, threads, device.vector_bytes)),
         ends_(residues_of(problem)),
         stage_(Workspace::aligned(job_.stage_bytes())),
         workspace_(job_.scratch_bytes(), threads, stage_ * static_cast<std::size_t>(job_.config.stage)) {}

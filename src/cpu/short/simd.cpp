@@ -100,16 +100,16 @@ HWY_INLINE void PanelOfColumns(D d, const Columns& columns, const A* staged, int
 
 // tile[column][row] for the rows [row0, row0 + rows) of a group.
 template <class T, class D, class A>
-HWY_INLINE void Products(D d, const Job& job, const T* w, int64_t row0, int64_t rows, int64_t ci0,
+HWY_INLINE void Products(D d, const Job& job, const T* w, int64_t row0, int64_t rows, int64_t group,
                          const Columns& columns, const A* staged, A* panels, A* tile) {
   const core::Problem& p = job.problem;
-  const int64_t w_pitch = p.cout_per_group() * p.k, cin = p.cin_per_group();
+  const int64_t w_pitch = p.cout_per_group() * p.k, cin = p.cin_per_group(), ci0 = group * cin;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)),
                 width = (columns.wide ? kWideVectors : kPanelVectors) * lanes;
   // Each block of columns converts the weights that it reads in place: cheap, except for float16 without
-  // hardware. The last vector of a row must not read beyond the weights.
+  // hardware.
   constexpr bool kCheap = TCONV_HAVE_F16C || !std::is_same_v<T, F16>;
-  const bool in_place = kCheap && !job.config.pack_panels && row0 + WholeVectors(d, rows) <= w_pitch;
+  const int64_t left = (p.groups - group) * cin * w_pitch;  // weights from w on
   PanelOperands<A, T> raw{nullptr, 0, w_pitch, nullptr, 0, 0, 0, 1, nullptr, job.row_pitch, false};
   PanelOperands<A> packed{nullptr, 0, 0, nullptr, 0, 0, 0, 1, nullptr, job.row_pitch, false};
   for (int64_t from = 0; from < cin; from += job.config.depth) {
@@ -117,6 +117,9 @@ HWY_INLINE void Products(D d, const Job& job, const T* w, int64_t row0, int64_t 
     const T* rows_w = w + from * w_pitch + row0;
     raw.depth = packed.depth = depth;
     raw.add = packed.add = from > 0;
+    // The last vector of a row may read the next one's weights, but nothing beyond the last row.
+    const int64_t end = (from + depth - 1) * w_pitch + row0 + WholeVectors(d, rows);
+    const bool in_place = kCheap && !job.config.pack_panels && end <= left;
     if (!in_place) PackPanels(d, rows_w, w_pitch, rows, w_pitch - row0, width, depth, panels);
     for (int64_t r = 0; r < rows; r += width) {
       const int64_t wide = std::min(width, WholeVectors(d, rows - r)), vectors = wide / lanes;
@@ -212,7 +215,7 @@ void RunTask(const Job& job, const plan::Operands& in, int64_t chunk, const Accu
   A* panels = tile + (job.columns() + 1) * job.row_pitch;
   A* line = panels + job.config.depth * job.row_pitch;
   const T* w = static_cast<const T*>(in.weight) + group * cin * cout * p.k;
-  Products<T>(d, job, w, first * p.k, channels * p.k, group * cin, columns, staged, panels, tile);
+  Products<T>(d, job, w, first * p.k, channels * p.k, group, columns, staged, panels, tile);
   for (int64_t m = 0; m < columns.count / p.l; ++m) {
     const int64_t n = chunk * job.config.samples + m;
     for (int64_t c = 0; c < channels; ++c) {
