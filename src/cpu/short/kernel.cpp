@@ -5,6 +5,7 @@
 #include "cpu/common/make_kernel.hpp"
 #include "cpu/common/residues.hpp"
 #include "cpu/common/round_up.hpp"
+#include "cpu/common/short_vectors.hpp"
 #include "cpu/common/supports_tiles.hpp"
 #include "cpu/common/workspace.hpp"
 #include "cpu/short/contract.hpp"
@@ -75,14 +76,17 @@ plan::Support valid(const Problem& p) {
   return plan::Support::yes();
 }
 
-plan::Support supports(const Problem& p, const core::DeviceInfo&, const plan::PlanOptions& options) {
+plan::Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
   const plan::Support support = valid(p);
   if (!support.ok || options.force_kernel == kEntry.name) return support;
   // ms on one core with raw weights, short and cpu.dense: 512 -> 512 K4 s2 L8 0.30, 2.8; 512 -> 256 K16 s8
   // L32 1.7, 3.0, the same 16 times 18.7, 20.2, L64 2.8, 4.5; 512 -> 512 K12 s12 L17, 32 times 34.5, 35.7;
   // 128 -> 64 K5 s2 L50 0.035, 0.040, the same 256 times 10, 6.6; 32 -> 32 K4 s2 L16, 32 times 0.11, 0.07.
-  // The batch must not count: it would change a sample's bits.
-  if (p.l > (p.cin_per_group() < 128 ? 8 : p.cin_per_group() < 256 ? 24 : 64))
+  // With vectors of 32 bytes, where cpu.dense keeps strips of x in L1, on a Zen 3: 2048 -> 128 K4 s2 L12 0.61,
+  // 1.45, L28 1.40, 1.38; 768 -> 64 K16 s8 takes 0.76 of cpu.dense's time at L24, 16 times 0.92, and 2048 -> 32
+  // K5 L61, 16 times 1.85 of it. The batch must not count: it would change a sample's bits.
+  const int64_t most = short_vectors(device.vector_bytes) ? 24 : 64;
+  if (p.l > (p.cin_per_group() < 128 ? 8 : p.cin_per_group() < 256 ? 24 : most))
     return plan::Support::no("too many positions: a matrix product");
   if (p.cout_per_group() * p.k < 32) return plan::Support::no("fewer than 32 rows (channel, tap)");
   return plan::Support::yes();
