@@ -232,6 +232,7 @@ Config make_raw_config(const Geometry& g, const Config& packed, int threads, int
   choose_raw_panel(g, c, vector_bytes);
   choose_units(g, c, true);
   spread(g, c, threads, kRawTasksPerThread);
+  if (c.panel_columns < c.columns) return packed;  // each panel would pack all weights again
   c.chunk_units = std::clamp<int64_t>(kChunkElements / chunk_unit_elements(g, c), 1, c.units_per_task);
   choose_strip(g, c, vector_bytes);
   return c;
