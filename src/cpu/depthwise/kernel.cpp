@@ -4,6 +4,7 @@
 #include "core/polyphase.hpp"
 #include "cpu/common/last_cache.hpp"
 #include "cpu/common/make_kernel.hpp"
+#include "cpu/common/short_vectors.hpp"
 #include "cpu/common/supports_tiles.hpp"
 #include "cpu/common/workspace.hpp"
 #include "cpu/depthwise/contract.hpp"
@@ -39,7 +40,18 @@ class DepthwiseKernel final : public plan::Kernel {
   Workspace workspace_;
 };
 
-plan::Support supports(const Problem& p, const core::DeviceInfo&, const plan::PlanOptions& options) {
+// Outputs of few products, of which cpu.dense stores and interleaves more than it multiplies. ms on a Zen 3
+// with AVX2, one thread, here and in the quickest other kernel: 2 -> 32 K6 s3 L4000 0.34 of its time; 4 ->
+// 64, K6 s3 L256, 32 times 0.79, 1.28; 8 -> 32 K4 s2 L256 0.036, 0.042; 2 -> 16 K8 s4 L256 0.024, 0.034; 1 ->
+// 64 K7 L4000 0.10, 0.14. Worse are 16 -> 64 K8 s4 (1.35 of cpu.dense's time), 8 -> 8 K10 s5 (7.3 of it) and
+// 4 -> 64 K6 s3 L16, 32 times (1.15). With vectors of 64 bytes it was not measured.
+bool few_products(const Problem& p, const core::DeviceInfo& device) {
+  const int64_t products = p.cin_per_group() * core::Polyphase(p).taps;
+  return short_vectors(device.vector_bytes) && p.l >= (products <= 4 ? 16 : 32) &&
+         ((p.stride <= 3 && products <= 16) || (p.stride == 4 && products <= 8));
+}
+
+plan::Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
   if (plan::Support takes = supports_tiles(p, core::Operation::transposed); !takes.ok) return takes;
   const int64_t per_group = p.cin_per_group() * p.cout_per_group();
   if (p.cin_per_group() > 64) return plan::Support::no("more than 64 channels in a group");
@@ -49,7 +61,7 @@ plan::Support supports(const Problem& p, const core::DeviceInfo&, const plan::Pl
   if (core::Size(reach) * p.cin_per_group() > 65536) {
     return plan::Support::no("the taps span more than 65536 positions of a group's channels");
   }
-  if (options.force_kernel == kEntry.name) return plan::Support::yes();
+  if (options.force_kernel == kEntry.name || few_products(p, device)) return plan::Support::yes();
   // ms on one core, depthwise and cpu.dense, 256 channels, K4 s2, L 8000: 1 a group 1.8, 4.6; 4 2.3, 2.6;
   // 8 3.6, 3.1.
   if (per_group > 24) return plan::Support::no("more than 24 channel pairs in a group: a matrix product");
