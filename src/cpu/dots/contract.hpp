@@ -12,9 +12,9 @@
 //       for each 4 ci, for each 6 columns: 24 vectors of sums along the depth; added across lanes, then to C
 //     C, rounded, to dx
 //
-// If X of all depth blocks fits in L2, the loops over blocks and ci change places: rows of weights are then
-// read from end to end, which takes a third less time for a single column (Zen 3, weights of 64 MB). With 16
-// registers, tiles have 2 ci, or 4 with at most 3 columns.
+// With at most 3 columns whose X fits in L2, the loops over blocks and ci change places: rows of weights are
+// then read from end to end, which takes a third less time for a single column (Zen 3, weights of 64 MB).
+// With 16 registers, tiles have 2 ci, or 4 with at most 3 columns.
 //
 // Bound: with at most six columns, reading the weights once; otherwise the multiply-adds, 24 for ten loads.
 //

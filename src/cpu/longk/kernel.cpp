@@ -77,10 +77,10 @@ plan::Support valid(const Problem& p) {
 // and 1 to 1.6 times as long with two. With vectors of 64 bytes it was not measured.
 bool others_are_faster(const Problem& p, const core::DeviceInfo& device) {
   constexpr int64_t kManyPositions = 192, kLargeWeights = 8 << 20;
-  const int64_t few = p.cin_per_group() < 128 ? 8 : 12;  // as cpu.short takes them
+  const bool few = p.l <= (p.cin_per_group() < 128 ? 8 : 12) && p.k >= 32 && p.k <= 2048;  // for cpu.short
   const int64_t bytes = p.weight_elements() * static_cast<int64_t>(core::size_of(p.dtype));
   return short_vectors(device.vector_bytes) && p.stride <= 512 &&
-         (p.l <= few || p.l >= kManyPositions || bytes > kLargeWeights);
+         (few || p.l >= kManyPositions || bytes > kLargeWeights);
 }
 
 plan::Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
