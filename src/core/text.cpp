@@ -82,7 +82,7 @@ class Parser {
                       "column " + std::to_string(line.size() + 1) + ": the word " + needed + "# is missing");
       }
     }
-    if (!own_bias_) problem_.has_bias = false;
+    if (!own_bias_ && !problem_.bias_of_x) problem_.has_bias = false;  // xbias stays, to be refused
     return conv1d_ ? conv1d_problem(problem_, *conv1d_) : problem_;
   }
 

@@ -99,6 +99,8 @@ TEST(Text, AWeightGradientSaysWhichBiasGradientItWrites) {
   EXPECT_EQ(text(p), "weight n1 ci2 co3 l5 k7 s1 p0 xbias f32");
   EXPECT_EQ(p.grad_bias_elements(), 2);
   EXPECT_FALSE(p.reads_bias());
+  p = parse("gx ci2 co3 l5 k7 xbias").value();  // which validate() refuses
+  EXPECT_EQ(parse(text(p)).value(), p);
 }
 
 TEST(Text, RefusalsNameTheWordAndItsColumn) {

@@ -36,6 +36,8 @@ TEST(Validate, RefusalsNameArgumentValueAndRule) {
       {"ci8 co8 l5 k3 ys1,1,1", "y_stride is given: operation transposed does not read y"},
       {"ci8 co8 l5 k3 xbias",
        "xbias is given: operation transposed writes no gradient of a bias, only weight does"},
+      {"gx ci8 co8 l5 k3 xbias",
+       "xbias is given: operation strided writes no gradient of a bias, only weight does"},
       {"dbias ci8 co8 l5 k3 xbias",
        "xbias is given: operation dbias writes no gradient of a bias, only weight does"},
   };
