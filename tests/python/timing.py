@@ -4,8 +4,8 @@ import time
 
 
 def microseconds(calls, rounds=150, repeats=100):
-    """Of many short rounds the best: the candidates take turns every few milliseconds, so that all of them meet quiet
-    moments of a machine that others share."""
+    """The best of many short rounds. The candidates take turns every few milliseconds, so that on a machine that others
+    share each of them meets quiet moments."""
     best = dict.fromkeys(calls, float("inf"))
     for _ in range(rounds):
         for name, call in calls.items():

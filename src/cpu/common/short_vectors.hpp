@@ -1,9 +1,9 @@
-// What the plans of cpu.dense and cpu.strided do where vectors have up to 32 bytes. A core with AVX2 alone
-// has 32 KiB of L1, 256 or 512 KiB of L2 and registers for 4 rows, so that a panel that comes from L2 anew
-// for each of them holds its multiply-adds up. A few tiles of the panel stay in L1 instead, and weights come
-// from L2 in order. On an AMD EPYC (Zen 3) the multiply-adds alone go from 70 to 95% of what they reach with
-// all operands in L1. With vectors of 64 bytes and 2 MiB of L2 the same order took 1.2 times as long, and it
-// stores more rows in turn.
+// Vectors of up to 32 bytes, where the choices of several families differ. Each gives its reason; this is
+// what the plans of cpu.dense and cpu.strided have in common. A core with AVX2 alone has 32 KiB of L1, 256 or
+// 512 KiB of L2 and registers for 4 rows, so that a panel that comes from L2 anew for each of them holds its
+// multiply-adds up. A few tiles of the panel stay in L1 instead, and weights come from L2 in order. On an AMD
+// EPYC (Zen 3) the multiply-adds alone go from 70 to 95% of what they reach with all operands in L1. With
+// vectors of 64 bytes and 2 MiB of L2 the same order took 1.2 times as long, and it stores more rows in turn.
 #pragma once
 
 #include <cstdint>

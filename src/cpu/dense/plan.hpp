@@ -14,8 +14,8 @@ Geometry make_geometry(const core::Problem& problem);  // with classes still unp
 // Places the classes in the packed weights and chooses blocks. threads only shapes the tasks, and the bytes
 // of a vector only depth blocks, strips and passes.
 Config make_config(Geometry& geometry, int threads, int vector_bytes);
-// The same for raw weights that are packed by the threads that read them. Panels are as wide as possible,
-// since each packs all of its task's weights again. chunk_units is 0 if packing all of them first is better.
+// The same for raw weights that are packed by the threads that read them. There is one panel, since each
+// would pack all of the weights again. chunk_units is 0 if packing all of them first is better.
 Config make_raw_config(const Geometry& geometry, const Config& packed, int threads, int vector_bytes);
 
 Scratch scratch_of(const Geometry& geometry, const Config& config);

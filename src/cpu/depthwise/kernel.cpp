@@ -40,11 +40,12 @@ class DepthwiseKernel final : public plan::Kernel {
   Workspace workspace_;
 };
 
-// Outputs of few products, of which cpu.dense stores and interleaves more than it multiplies. ms on a Zen 3
-// with AVX2, one thread, here and in the quickest other kernel: 2 -> 32 K6 s3 L4000 0.34 of its time; 4 ->
-// 64, K6 s3 L256, 32 times 0.79, 1.28; 8 -> 32 K4 s2 L256 0.036, 0.042; 2 -> 16 K8 s4 L256 0.024, 0.034; 1 ->
-// 64 K7 L4000 0.10, 0.14. Worse are 16 -> 64 K8 s4 (1.35 of cpu.dense's time), 8 -> 8 K10 s5 (7.3 of it) and
-// 4 -> 64 K6 s3 L16, 32 times (1.15). With vectors of 64 bytes it was not measured.
+// Whether outputs have so few products that cpu.dense spends more time on storing and interleaving them than
+// on multiplying. ms on a Zen 3 with AVX2, one thread, here and in the fastest other kernel: 4 -> 64, K6 s3
+// L256, a batch of 32, 0.79, 1.28; 8 -> 32, K4 s2 L256 0.036, 0.042; 2 -> 16, K8 s4 L256 0.024, 0.034; 1 ->
+// 64, K7 L4000 0.10, 0.14; 2 -> 32, K6 s3 L4000 takes 0.34 of the time there. Beyond these limits 16 -> 64,
+// K8 s4 takes 1.35 times as long as there, 8 -> 8, K10 s5 7.3 times, and 4 -> 64, K6 s3 L16 in a batch of
+// 32 1.15 times. Vectors of 64 bytes were not measured.
 bool few_products(const Problem& p, const core::DeviceInfo& device) {
   const int64_t products = p.cin_per_group() * core::Polyphase(p).taps;
   return short_vectors(device.vector_bytes) && p.l >= (products <= 4 ? 16 : 32) &&
@@ -71,7 +72,8 @@ plan::Support supports(const Problem& p, const core::DeviceInfo& device, const p
 
 }  // namespace
 
-const plan::KernelEntry kEntry = {"cpu.depthwise", "groups of few channels, vectors along positions",
+const plan::KernelEntry kEntry = {"cpu.depthwise",
+                                  "groups of few channels or few products, vectors along positions",
                                   core::DeviceKind::cpu, supports, make_kernel<DepthwiseKernel>};
 
 }  // namespace tconv::cpu::depthwise

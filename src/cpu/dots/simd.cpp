@@ -97,7 +97,7 @@ HWY_INLINE void AddColumns(const Tile<T, A>& t, int64_t columns) {
   if (columns == 1) return AddDots<kTileRowsUsed, 1>(t);
   if (columns == 2) return AddDots<kTileRowsUsed, 2>(t);
   if (columns == 3) return AddDots<kTileRowsUsed, 3>(t);
-  if constexpr (kTileRowsUsed <= tile_rows(kTileColumns)) {
+  if constexpr (kTileRowsUsed <= tile_rows(kTileColumns)) {  // else tile_rows() allows 3 columns at most
     if (columns == 4) return AddDots<kTileRowsUsed, 4>(t);
     if (columns == 5) return AddDots<kTileRowsUsed, 5>(t);
     AddDots<kTileRowsUsed, 6>(t);
@@ -175,12 +175,14 @@ HWY_INLINE void AddRows(const Job& job, const Task& task, const Depth& depth, co
   }
 }
 
-// C += the products of some depth blocks, whose X are there. Rows go by once.
+// C += the products of some depth blocks, whose X are there. Each row of weights is read from end to end.
 template <class T, class A>
 HWY_INLINE void AddBlocks(const Job& job, const Task& task, int64_t co_begin, int64_t co_end, const T* weight,
                           const A* x, A* sums) {
   const int64_t columns = (task.sample_end - task.sample_begin) * job.problem.l;
-  const int64_t most = tile_rows(core::ceil_div(columns, core::ceil_div(columns, kTileColumns)));
+  const int64_t widest =
+      core::ceil_div(columns, core::ceil_div(columns, kTileColumns));  // of AddRows' blocks
+  const int64_t most = tile_rows(widest);
   for (int64_t row = task.row_begin, rows = most; row < task.row_end; row += rows) {
     while (rows > task.row_end - row) rows /= 2;
     const A* block = x;

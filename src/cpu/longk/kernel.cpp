@@ -68,16 +68,17 @@ plan::Support valid(const Problem& p) {
   return plan::Support::yes();
 }
 
-// Whether another kernel takes less time: cpu.short with few positions, where most of a block's taps meet
-// zeros; cpu.dense with many; and either with weights so large that their pieces of 256 bytes come from
-// memory. ms on a Zen 3 with AVX2, one thread, here and there: 1922 -> 1, K1920 s300 L24 9.1, 3.4,
+// Whether another kernel takes less time: cpu.short with few positions, where most taps of a block meet
+// zeros; cpu.dense with many; either of them if the weights are so large that these pieces of 256 bytes come
+// from memory. ms on a Zen 3 with AVX2, one thread, here and there: 1922 -> 1, K1920 s300 L24 9.1, 3.4,
 // L60 14.6, 9.2, L2400 336, 215; 1026 -> 1, K1024 s256 L64 2.2, 2.6, L256 8.3, 7.9, L400 14.2, 12.8; 642 ->
-// 1, K640 s160 L64 1.1, 1.1, L256 3.8, 2.9; 64 -> 16, K64 s32 L1000 2.4, 1.9. cpu.short takes from 0.21 (n4
-// ci512 co1 l1 k2048 s512) to 0.9 of the time with 1 to 4 positions, with 12 a half to 0.85 with one thread
-// and 1 to 1.6 times as long with two. With vectors of 64 bytes it was not measured.
+// 1, K640 s160 L64 1.1, 1.1, L256 3.8, 2.9; 64 -> 16, K64 s32 L1000 2.4, 1.9. With 1 to 4 positions cpu.short
+// takes 0.21 to 0.9 of the time here. With 12 it takes 0.5 to 0.85 of it on one thread, but 1 to 1.6 times as
+// long on two. Vectors of 64 bytes were not measured.
 bool others_are_faster(const Problem& p, const core::DeviceInfo& device) {
   constexpr int64_t kManyPositions = 192, kLargeWeights = 8 << 20;
-  const bool few = p.l <= (p.cin_per_group() < 128 ? 8 : 12) && p.k >= 32 && p.k <= 2048;  // for cpu.short
+  // Of those that cpu.short takes: else the next kernel would be cpu.dense.
+  const bool few = p.l <= (p.cin_per_group() < 128 ? 8 : 12) && p.k >= 32 && p.k <= 2048;
   const int64_t bytes = p.weight_elements() * static_cast<int64_t>(core::size_of(p.dtype));
   return short_vectors(device.vector_bytes) && p.stride <= 512 &&
          (few || p.l >= kManyPositions || bytes > kLargeWeights);
@@ -87,7 +88,8 @@ plan::Support supports(const Problem& p, const core::DeviceInfo& device, const p
   const plan::Support support = valid(p);
   if (!support.ok || options.force_kernel == kEntry.name) return support;
   if (p.stride < 32) return plan::Support::no("stride below 32");
-  if (others_are_faster(p, device)) return plan::Support::no("few or many positions, or large weights");
+  if (others_are_faster(p, device))
+    return plan::Support::no("too few or too many positions, or weights of more than 8 MiB");
   return plan::Support::yes();
 }
 

@@ -14,6 +14,7 @@ using core::Problem;
 namespace {
 
 constexpr int64_t kFewColumns = 24;  // up to here weights are read in place, in order
+constexpr int64_t kOneBlock = 6;     // columns that fit in one block on every target: weights are read once
 
 // Channels of a task: about `rows` rows, with little of the last panel unused.
 int64_t channels_of(const Problem& p, int64_t rows) {
@@ -38,20 +39,20 @@ int64_t channels_of(const Problem& p, int64_t rows) {
 // 0.29, 0.37.
 int64_t depth_of(int64_t columns, bool pack_panels) {
   if (pack_panels) return 128;
-  return columns <= 6 ? 8 : columns <= 8 ? 32 : 16;
+  return columns <= kOneBlock ? 8 : columns <= 8 ? 32 : 16;
 }
 
-// Channels of a task if there are few columns: its tile stays in a cache while the weights stream past, and
-// every thread gets some tasks. With vectors of 64 bytes that cache is L1.
+// Channels of a task with few columns. Its tile stays in L1 while the weights stream past, and every thread
+// gets some tasks. Several blocks of columns read the same weights, which must then stay in L1 too.
 //
-// A Zen 3 reads eight streams of 64 KiB each 1.2 times as fast as pieces of 8 KiB, and hides that the tile
-// comes from L2. A single column, which waits for memory alone, gets one task a thread there: 2048 -> 1024,
-// K16 s8 L1 takes 5.7 ms with 16384 rows and 7.8 with 2048; 7 such layers are 1.14 times as fast with one
-// thread, 6 with two threads 1.2 times. More than a block of columns reads its weights again, from L1.
-int64_t few_columns(const Problem& p, int64_t columns, int64_t threads, int vector_bytes) {
-  constexpr int64_t kLeastRows = 256, kRowsInL1 = 2048, kTileInL1 = 6144, kTileInL2 = 32768, kBlock = 6;
+// With short vectors and one block, the tile may take part of L2, so that weights are read in longer runs: a
+// Zen 3 reads eight streams of 64 KiB each 1.2 times as fast as pieces of 8 KiB. A single column only waits
+// for memory and gets one task a thread: 2048 -> 1024, K16 s8 L1 takes 5.7 ms with 16384 rows a task and 7.8
+// with 2048; 7 such layers are 1.14 times as fast with one thread, 6 layers 1.2 times with two.
+int64_t channels_of_few_columns(const Problem& p, int64_t columns, int64_t threads, int vector_bytes) {
+  constexpr int64_t kLeastRows = 256, kRowsInL1 = 2048, kTileInL1 = 6144, kTileInL2 = 32768;
   const int64_t cout = p.cout_per_group();
-  const bool streams = short_vectors(vector_bytes) && columns <= kBlock;
+  const bool streams = short_vectors(vector_bytes) && columns <= kOneBlock;
   if (streams && columns == 1) {
     const int64_t blocks = std::max(core::ceil_div(threads, p.groups), core::ceil_div(cout * p.k, kTileInL2));
     return std::min(cout, std::max(core::ceil_div(cout, blocks), core::ceil_div(kLeastRows, p.k)));
@@ -75,7 +76,8 @@ void configure(Job& job, int64_t threads, int vector_bytes) {
   const int64_t bytes = p.weight_elements() * static_cast<int64_t>(size_of(p.dtype));
   c.fetch_ahead = !c.pack_panels && columns > 1 && bytes > 1 << 20;
   c.depth = std::min<int64_t>(p.cin_per_group(), depth_of(columns, c.pack_panels));
-  c.channels = c.pack_panels ? channels_of(p, 128) : few_columns(p, columns, threads, vector_bytes);
+  c.channels =
+      c.pack_panels ? channels_of(p, 128) : channels_of_few_columns(p, columns, threads, vector_bytes);
   job.channel_blocks = core::ceil_div(p.cout_per_group(), c.channels);
   job.row_pitch = round_up(c.channels * p.k, kPanel);
   c.stage = std::clamp<int64_t>(kBuffer / (columns * p.cin), 1, std::max<int64_t>(1, job.chunks));

@@ -52,9 +52,9 @@ plan::Support supports(const Problem& p, const core::DeviceInfo& device, const p
   if (options.force_kernel == kEntry.name) return plan::Support::yes();
   // ms on one core, here and in cpu.strided, 256 channels, K7, L 4000: 1 pair a group 0.43, 0.78; 4 0.66,
   // 0.98; 16 1.11, 0.85.
-  // With AVX2, a Zen 3, rows of one or two channels whatever the number of others: 1024 -> 1 backwards, L
-  // 1000, K3 takes 0.42 of cpu.strided's time, K4 s2 0.47, K7 0.74; 64 -> 2, K4 s2 0.88; 64 -> 4, K4 s2 1.25
-  // of it.
+  // With short vectors, sums of few products too, however many rows of dx share dy. Time over that of
+  // cpu.strided on a Zen 3, L 1000: dx of 1024 channels from one, K3 0.42, K4 s2 0.47, K7 0.74; of 64 from
+  // two, K4 s2 0.88; of 64 from four, K4 s2 1.25.
   const bool few_products = short_vectors(device.vector_bytes) && p.cout_per_group() * p.k <= 8;
   if (pairs > 4 && !few_products)
     return plan::Support::no("more than 4 channel pairs in a group: a matrix product");
@@ -63,12 +63,13 @@ plan::Support supports(const Problem& p, const core::DeviceInfo& device, const p
 
 }  // namespace
 
-const plan::KernelEntry kEntry = {.name = "cpu.strided_depthwise",
-                                  .summary = "input gradient and Conv1d in groups of few channels",
-                                  .device = core::DeviceKind::cpu,
-                                  .supports = supports,
-                                  .make = make_kernel<Kernel>,
-                                  .y_steps = true,
-                                  .strided_bias = true};
+const plan::KernelEntry kEntry = {
+    .name = "cpu.strided_depthwise",
+    .summary = "input gradient and Conv1d, groups of few channels or few products",
+    .device = core::DeviceKind::cpu,
+    .supports = supports,
+    .make = make_kernel<Kernel>,
+    .y_steps = true,
+    .strided_bias = true};
 
 }  // namespace tconv::cpu::strided_depthwise
