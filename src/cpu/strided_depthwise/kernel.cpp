@@ -63,13 +63,12 @@ plan::Support supports(const Problem& p, const core::DeviceInfo& device, const p
 
 }  // namespace
 
-const plan::KernelEntry kEntry = {
-    .name = "cpu.strided_depthwise",
-    .summary = "input gradient and Conv1d, groups of few channels or few products",
-    .device = core::DeviceKind::cpu,
-    .supports = supports,
-    .make = make_kernel<Kernel>,
-    .y_steps = true,
-    .strided_bias = true};
+const plan::KernelEntry kEntry = {.name = "cpu.strided_depthwise",
+                                  .summary = "input gradient and Conv1d, groups of few channels or products",
+                                  .device = core::DeviceKind::cpu,
+                                  .supports = supports,
+                                  .make = make_kernel<Kernel>,
+                                  .y_steps = true,
+                                  .strided_bias = true};
 
 }  // namespace tconv::cpu::strided_depthwise
