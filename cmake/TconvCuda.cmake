@@ -63,8 +63,8 @@ function(tconv_cuda_folders)
       tconv_family_architectures(${folder} architectures)
       set_target_properties(tconv_src_cuda_${folder} PROPERTIES CUDA_ARCHITECTURES "${architectures}")
       if(folder STREQUAL sm90)  # fails if ptxas serialises wgmma
-        set_target_properties(tconv_src_cuda_${folder} PROPERTIES CUDA_COMPILER_LAUNCHER
-                              "${PROJECT_SOURCE_DIR}/scripts/checked_nvcc;${CMAKE_CUDA_COMPILER_LAUNCHER}")
+        set(launcher ${PROJECT_SOURCE_DIR}/scripts/checked_nvcc ${CMAKE_CUDA_COMPILER_LAUNCHER})
+        set_target_properties(tconv_src_cuda_${folder} PROPERTIES CUDA_COMPILER_LAUNCHER "${launcher}")
       endif()
     endif()
   endforeach()
