@@ -38,6 +38,7 @@ struct RunContext {
   core::Executor executor;         // CPU kernels
   void* stream = nullptr;          // CUDA kernels: cudaStream_t
   bool pack_once = false;          // pack(): only the next run of this kernel reads what it writes
+  bool just_packed = false;        // run(): nothing was queued since this kernel's pack() for this run
 };
 
 // One stage that an element passes through, e.g. {"source", "x by tensor copies, 4 slots of 16 channels"}.

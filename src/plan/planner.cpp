@@ -308,6 +308,7 @@ Status run(const Plan& plan, const Operands& operands, bool packed, const RunCon
   if (plan.kernel->reads_raw()) return plan.kernel->run_raw(operands, context);
   RunContext rest = context;
   rest.workspace += buffer_bytes(plan.kernel->packed_bytes());
+  rest.just_packed = true;
   RunContext once = context;
   once.pack_once = true;
   status = plan.kernel->pack(operands.weight, context.workspace, once);

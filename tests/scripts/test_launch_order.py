@@ -1,4 +1,4 @@
-"""Every kernel begins by waiting for the launch before: src/cuda/device/launch_order.cuh says why."""
+"""Every kernel begins by waiting for the launch before, or ends so: src/cuda/device/launch_order.cuh says why."""
 
 import pathlib
 import re
@@ -6,7 +6,11 @@ import unittest
 
 SOURCES = pathlib.Path(__file__).resolve().parents[2] / "src" / "cuda"
 KERNEL = re.compile(r"^\s*__global__\b", re.MULTILINE)
-WAIT = re.compile(r"\s*wait_for_launch_before\(\);")
+WAIT = re.compile(
+    r"\s*(wait_for_launch_before\(\);|wait_to_pack\(p\);"
+    r"|wait_for_launch_before\(p\.beside\);[^{}]*wait_for_launch_beside\(p\.beside\);\s*}"
+    r"|#ifdef [^{}]*?// Shared memory alone[^{}*]*?W::prepare\(p, shared\);\s*wait_for_launch_before\(\);)"
+)
 
 
 def bodies(text):
@@ -23,7 +27,12 @@ def bodies(text):
 class LaunchOrder(unittest.TestCase):
     def test_a_kernel_that_does_not_wait_is_found(self):
         kernel = "__global__ void __launch_bounds__(f(S{}), 1)\n    kernel(const P p) {\n  %s\n}\n"
-        for first, waits in (("wait_for_launch_before();\n  run();", True), ("run();\n  wait_for_launch_before();", False)):
+        for first, waits in (
+            ("wait_for_launch_before();\n  run();", True),
+            ("wait_for_launch_before(p.beside);\n  run();\n  wait_for_launch_beside(p.beside);", True),
+            ("wait_for_launch_before(p.beside);\n  run();", False),
+            ("run();\n  wait_for_launch_before();", False),
+        ):
             self.assertEqual([bool(WAIT.match(body)) for body in bodies(kernel % first)], [waits])
 
     def test_every_kernel_waits(self):

@@ -12,8 +12,7 @@ namespace tconv::cuda {
 // A thread takes `Phases` phases of 8/Phases positions of a row; all its loads are under way together. It
 // divides only to find its row.
 template <class Word, int Phases>
-__global__ void __launch_bounds__(kPlanesThreads) planes_kernel(const __grid_constant__ PlanesParams p) {
-  wait_for_launch_before();
+__device__ inline void make_planes_of(const PlanesParams& p) {
   constexpr int kPositions = 8 / Phases;
   const int64_t place = divide(blockIdx.x, p.chunks), row_block = divide(place, p.tiles);
   const int first = static_cast<int>(blockIdx.x - place * p.chunks) * Phases;
@@ -45,6 +44,13 @@ __global__ void __launch_bounds__(kPlanesThreads) planes_kernel(const __grid_con
       if (first + a < p.phases) to[i * p.lanes + a * p.pitch] = values[i][a];
     }
   }
+}
+
+template <class Word, int Phases>
+__global__ void __launch_bounds__(kPlanesThreads) planes_kernel(const __grid_constant__ PlanesParams p) {
+  wait_for_launch_before(p.beside);
+  make_planes_of<Word, Phases>(p);
+  wait_for_launch_beside(p.beside);
 }
 
 }  // namespace tconv::cuda

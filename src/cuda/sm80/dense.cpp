@@ -59,7 +59,8 @@ class Sm80Dense final : public FormKernel<Sm80Plan> {
     Status status = launcher.check(operands);
     if (!status.ok()) return status;
     Sm80Params params = plan_.params;
-    status = form_input(form_, asked_, launcher, operands, context.workspace + planes_at(), params.x);
+    status = form_input(form_, asked_, launcher, operands, context.workspace + planes_at(),
+                        context.just_packed, params.x);
     if (!status.ok()) return status;
     params.packed = operands.weight;
     params.bias = problem_.has_bias ? operands.bias : nullptr;

@@ -47,7 +47,8 @@ class Sm90Blocked final : public plan::Kernel {
 
   Status pack(const void* weight, void* packed, const plan::RunContext& context) const override {
     const Launcher launcher(kSm90Blocked.name, asked_, device_, context);
-    return sm90_pack(launcher, plan_.main, plan_.form, device_, weight, packed, Sm90Packs::plain);
+    return sm90_pack(launcher, plan_.main, plan_.form, device_, weight, packed, Sm90Packs::plain,
+                     context.pack_once && !plan_.main.config.turned);
   }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
@@ -80,6 +81,7 @@ class Sm90Blocked final : public plan::Kernel {
     Sm90BlockingParams blocking = plan_.blocking;
     blocking.from = input(operands);
     blocking.to = first;
+    blocking.beside = context.just_packed;
     const auto log = static_cast<std::size_t>(blocked_words(blocking, size_of(asked_.dtype)));
     const Status status =
         launcher.run(functions_.blocking[log], {plan_.blocking_blocks, kSm90BlockingThreads}, blocking);

@@ -46,9 +46,7 @@ __device__ inline void load_phases(const Sm90BlockingParams& p, const Word* (&fr
 // A thread makes the units of some positions of a row (group, channel block, row), with all loads under way
 // together. Vector: how many phases of a channel one load brings, if they lie on such boundaries.
 template <class Mode, int Vector>
-__global__ void __launch_bounds__(kSm90BlockingThreads)
-    blocking_kernel(const __grid_constant__ Sm90BlockingParams p) {
-  wait_for_launch_before();
+__device__ inline void make_channel_blocks(const Sm90BlockingParams& p) {
   using Word = typename Mode::Word;
   constexpr int kPositions = 2;
   const int64_t row_block = divide(blockIdx.x, p.tiles);
@@ -106,6 +104,14 @@ __global__ void __launch_bounds__(kSm90BlockingThreads)
     Mode::operand(values[i], parts);
     if (first + i * p.lanes < p.pitch) to[i * p.lanes] = parts[0];
   }
+}
+
+template <class Mode, int Vector>
+__global__ void __launch_bounds__(kSm90BlockingThreads)
+    blocking_kernel(const __grid_constant__ Sm90BlockingParams p) {
+  wait_for_launch_before(p.beside);
+  make_channel_blocks<Mode, Vector>(p);
+  wait_for_launch_beside(p.beside);
 }
 
 }  // namespace tconv::cuda::sm90

@@ -80,7 +80,7 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
     const Launcher launcher(kSm90Dense.name, asked_, device_, context);
     const bool both = sm90_scales(plan_.mode) && (plan_.config.scaled || !context.pack_once);
     return sm90_pack(launcher, plan_, form_, device_, weight, packed,
-                     both ? Sm90Packs::both : Sm90Packs::plain);
+                     both ? Sm90Packs::both : Sm90Packs::plain, context.pack_once && form_.planes);
   }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
@@ -94,12 +94,14 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
     Status status = launcher.check(operands);
     if (!status.ok()) return status;
     status =
-        sm90_pack(launcher, plan_, form_, device_, operands.weight, context.workspace, Sm90Packs::scaled);
+        sm90_pack(launcher, plan_, form_, device_, operands.weight, context.workspace, Sm90Packs::scaled,
+                  form_.planes);
     if (!status.ok()) return status;
     plan::Operands packed = operands;
     packed.weight = context.workspace;
     plan::RunContext rest = context;
     rest.workspace += packed_size();
+    rest.just_packed = true;
     return run_packed(launcher, packed, operands.weight, rest);
   }
 
@@ -110,11 +112,12 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
   Status run_packed(const Launcher& launcher, const plan::Operands& operands, const void* raw,
                     const plan::RunContext& context) const {
     plan::Operands of_form = operands;
-    Status status = form_input(form_, asked_, launcher, operands, context.workspace + planes_at(), of_form.x);
+    Status status = form_input(form_, asked_, launcher, operands, context.workspace + planes_at(),
+                               context.just_packed, of_form.x);
     if (status.ok()) status = launch(launcher, plan_, of_form, context, false);
     if (status.ok() && raw != nullptr) {
       status = sm90_pack(launcher, plan_, form_, device_, raw, const_cast<void*>(operands.weight),
-                         Sm90Packs::plain, tile_marks(context), plan_.tile_marks_bytes / 4);
+                         Sm90Packs::plain, false, tile_marks(context), plan_.tile_marks_bytes / 4);
     }
     if (status.ok() && plan_.config.scaled) status = launch(launcher, second_, of_form, context, true);
     if (status.ok() && plan_.params.pass.partial) {
@@ -204,12 +207,14 @@ std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::Dev
 
 Status sm90_pack(const Launcher& launcher, const Sm90Plan& plan, const TransposedForm& form,
                  const core::DeviceInfo& device, const void* weight, void* packed, Sm90Packs what,
-                 const int* only_if, int64_t marks) {
+                 bool pass_beside, const int* only_if, int64_t marks) {
   const Sm90Packing plain = sm90_packing(form.product, plan.mode, false);
   unsigned char* const to = static_cast<unsigned char*>(packed);
   const Sm90PackLaunch launch = sm90_pack_launch(plan, form, device, what != Sm90Packs::plain);
+  const Sm90Functions functions = kernels_of(plan.mode).plain;
   Sm90PackParams k = launch.params;
   k.weight = weight;
+  k.pass_beside = pass_beside;
   k.only_if = only_if;
   k.marks_count = static_cast<int>(marks);
   if (what != Sm90Packs::scaled) {
@@ -221,9 +226,15 @@ Status sm90_pack(const Launcher& launcher, const Sm90Plan& plan, const Transpose
     k.scaled = to + plain.bytes;
     k.scaled_marks = to + plain.bytes + scaled.marks_at;
     k.scales = reinterpret_cast<float*>(to + plain.bytes + scaled.scales_at);
+    Sm90LookParams look = launch.look;
+    look.weight = weight;
+    look.looked = reinterpret_cast<Sm90Looked*>(to + plain.bytes + scaled.looked_at);
+    k.looked = look.looked;
+    const Status looked = launcher.run(functions.look, {launch.look_blocks, kSm90PackThreads}, look);
+    if (!looked.ok()) return looked;
   }
-  return launcher.run(kernels_of(plan.mode).plain.pack,
-                      {launch.blocks, kSm90PackThreads, launch.shared_bytes, k.cluster ? k.ranks : 1}, k);
+  return launcher.run(launch.stream ? functions.pack_stream : functions.pack,
+                      {launch.blocks, launch.threads, launch.shared_bytes}, k);
 }
 
 std::unique_ptr<const plan::Kernel> sm90_kernel(const Problem& problem, const core::DeviceInfo& device,

@@ -37,7 +37,7 @@
 //
 //   packed[group][row block][slab][tap][part][channel block 0..3][row 0..63][16 bytes]
 //
-// then 8 bytes for each row block: whether any of its weights is not finite (one byte for each part that was
+// then 64 bytes for each row block: whether any of its weights is not finite (one byte for each part that was
 // packed separately). Rows and channels that do not exist are zero, and so are weights of taps that a phase
 // does not have. Zero times infinity is NaN where there is no product at all. So if there are such zeros, or
 // a weight is not finite (x is surrounded by zeros), an output that became NaN is computed again by fused
@@ -72,7 +72,9 @@ extern const plan::KernelEntry kSm90Dense;
 struct Sm90Functions {
   void (*gather[kSm90GatherTiles])(Sm90GatherParams);   // null if the mode does not have it
   void (*tma[2][kSm90MaxTapGroup + 1])(Sm90TmaParams);  // of one row block or two, by tap_group
-  void (*pack)(Sm90PackParams);                         // null where operands are scaled: with tf32
+  // Null where operands are scaled: with tf32.
+  void (*pack)(Sm90PackParams), (*pack_stream)(Sm90PackParams);
+  void (*look)(Sm90LookParams);  // null for 16-bit types too
 };
 
 // A plan's own instantiations and, for float32 in float16, those of the first launch.

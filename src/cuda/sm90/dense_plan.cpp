@@ -44,7 +44,9 @@ Sm90Packing packing_of(const Problem& p, const Phases& f, Arithmetic mode, bool 
       ceil_div(p.cin_per_group(), layout.slab()) * f.taps * layout.parts * kSm90PartBytes;
   packing.scales_at = packing.row_block_bytes * row_blocks;
   packing.marks_at = packing.scales_at + (scaled ? round_up<int64_t>(4 * p.cout, kSm90RowMarks) : 0);
-  packing.bytes = round_up<int64_t>(packing.marks_at + kSm90RowMarks * row_blocks, 256);
+  packing.looked_at = packing.marks_at + kSm90RowMarks * row_blocks;
+  const int64_t looked = scaled ? p.cout * kSm90Shares * static_cast<int64_t>(sizeof(Sm90Looked)) : 0;
+  packing.bytes = round_up<int64_t>(packing.looked_at + looked, 256);
   return packing;
 }
 

@@ -11,8 +11,9 @@
 //                (blocks that share an SM), kRings (of x), kRowBlocks
 //   W::Params    what the host says: an aggregate of one struct for each stage
 //   arrivals()   how many arrive at the barriers of each ring
+//   prepare()    before the launch before is complete, by all threads: what rings need in shared memory. It reads
+//                nothing but the parameters
 //   idle()       true: there is nothing to do here
-//   prepare()    before the first barrier of the block, by all threads: what rings need in shared memory
 //   bring()      the part of one loading warp: from the first tile to the last
 //   prepare_rows()  the writer's table of rows, by the threads that multiply
 //   Product      next(): the next tile of this warpgroup, or -1. run(sums, tile): its sums, retired: no wgmma
@@ -92,16 +93,17 @@ concept Stages = TileShape<typename W::Shape> && TileProducts<typename W::Produc
 template <class W>
 __global__ void __launch_bounds__(W::Shape::kThreads, W::Shape::kBlocksOfSm)
     kernel(const __grid_constant__ typename W::Params p) {
-  wait_for_launch_before();
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   static_assert(Stages<W>);
   using S = typename W::Shape;
   extern __shared__ __align__(128) unsigned char shared[];
+  // Shared memory alone, while the launch before still works.
   const Block block(p);
-  if (W::idle(p, block)) return;
   const Rings<S> rings(p, shared);
   if (threadIdx.x == 0) rings.init(W::arrivals(p));
   W::prepare(p, shared);
+  wait_for_launch_before();
+  if (W::idle(p, block)) return;
   __syncthreads();
   if (threadIdx.x >= S::kConsumers) {
     if constexpr (S::kProducer > 0) ptx::fewer_registers<S::kProducer>();

@@ -18,54 +18,39 @@ int granule_of(const WeightSteps& steps) {
   return 8 / std::gcd(8, steps.phases);
 }
 
-struct Division {
-  int parts, couts, ranks;  // of a row block; of a part
-  bool cluster;
-};
-
 // Microseconds: as many waves of two blocks an SM as there are, each of which begins, and packs its share.
-double us_of(const Sm90PackParams& k, const Division& d, int64_t row_blocks, const core::DeviceInfo& device,
-             int64_t element, bool both) {
-  constexpr double kWave = 1.5, kCluster = 0.7, kBlock = 0.002, kBytes = 22e3;  // of a microsecond
-  constexpr double kClustered = 0.9;  // of the places for blocks: clusters of 8 have 30 of 33 on an H200
-  const auto bytes_of_weight = static_cast<double>(both ? 4 * element : 2 * element);  // read and written
-  const double blocks = static_cast<double>(row_blocks * d.parts * d.ranks);
-  const double slots = 2 * std::max(1, device.sm_count) * (d.cluster && d.ranks > 2 ? kClustered : 1.0);
-  const double waves = std::ceil(blocks / slots);
-  const double share = static_cast<double>(int64_t{k.channels} * k.steps.k * d.couts) / d.ranks;
-  const double line = static_cast<double>(int64_t{d.couts} * k.steps.k * element);
-  const double ends = k.stage.by_channel ? 1 + 48 / line : 1;  // lines end within sectors
-  const double shorter = 1 + 0.02 * (d.ranks - 1);  // lines of couts, or a pipeline that hardly fills
-  return waves * (kWave + ends * shorter * share * bytes_of_weight / kBytes) + kBlock * blocks +
-         (d.cluster ? kCluster : 0);
+double us_of(const Sm90PackParams& k, int64_t blocks, int couts, int ranks, const core::DeviceInfo& device,
+             int64_t bytes_of_weight) {
+  constexpr double kWave = 1.5, kBlock = 0.002, kBytes = 22e3;  // of a microsecond
+  const double waves = std::ceil(static_cast<double>(blocks) / (2 * std::max(1, device.sm_count)));
+  const double share = static_cast<double>(int64_t{k.channels} * k.steps.k * couts) / ranks;
+  const double shorter = 1 + 0.02 * (ranks - 1);  // lines of couts, or a pipeline that hardly fills
+  return waves * (kWave + shorter * share * static_cast<double>(bytes_of_weight) / kBytes) +
+         kBlock * static_cast<double>(blocks);
 }
 
 // Divides the work among blocks: a row block into parts, and a part along the channels. A part has whole runs
-// of 8 rows, and lines of 64 bytes or more; parts are of nearly the same size.
-void divide(Sm90PackParams& k, int64_t row_blocks, const core::DeviceInfo& device, int64_t element,
-            bool both) {
-  constexpr int64_t kLine = 64;
+// of 8 rows; parts are of nearly the same size.
+void divide(Sm90PackParams& k, int64_t row_blocks, const core::DeviceInfo& device, int64_t bytes_of_weight) {
+  constexpr int kParts = 8, kRanks[] = {1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 64};
   const int whole = 8 / std::gcd(8, k.phases);  // couts
   double least = 0;
-  for (int wanted = 1; wanted <= kSm90RowMarks; ++wanted) {
-    Division d{.parts = 1, .couts = k.block_couts, .ranks = 1, .cluster = false};
+  for (int wanted = 1; wanted <= kParts; ++wanted) {
+    int couts = k.block_couts, parts = 1;
     if (wanted > 1) {
-      d.couts = static_cast<int>(ceil_div(k.block_couts, wanted * whole)) * whole;
-      d.parts = static_cast<int>(ceil_div(k.block_couts, d.couts));
-      const bool uneven = 20 * d.parts * d.couts > 23 * k.block_couts;
-      if (d.parts != wanted || uneven ||
-          (k.stage.by_channel && int64_t{d.couts} * k.steps.k * element < kLine))
-        continue;
+      couts = static_cast<int>(ceil_div(k.block_couts, wanted * whole)) * whole;
+      parts = static_cast<int>(ceil_div(k.block_couts, couts));
+      const bool uneven = 20 * parts * couts > 23 * k.block_couts;
+      if (parts != wanted || uneven) continue;
     }
-    for (d.ranks = 1; d.ranks <= std::min(kSm90PackRanks, k.granules); ++d.ranks) {
-      d.cluster = d.ranks > 1 && (both || d.parts * d.ranks > kSm90RowMarks);
-      const double us = us_of(k, d, row_blocks, device, element, both);
+    for (const int ranks : kRanks) {
+      if (ranks > k.granules || parts * ranks > kSm90RowMarks) break;
+      const double us = us_of(k, row_blocks * parts * ranks, couts, ranks, device, bytes_of_weight);
       if (least > 0 && us >= least) continue;
       least = us;
-      k.parts = d.parts;
-      k.part_couts = d.couts;
-      k.ranks = d.ranks;
-      k.cluster = d.cluster;
+      k.parts = parts;
+      k.part_couts = couts;
+      k.ranks = ranks;
     }
   }
 }
@@ -82,9 +67,7 @@ void set_stage(Sm90PackParams& k, int64_t element) {
   constexpr int64_t kMostRoom = 70 * 1024;  // three, a table and what the blocks tell each other fit an SM
   const int64_t share = ceil_div(k.granules, k.ranks);  // granules
   auto bytes = [&](int64_t couts, int64_t granules) {
-    const int64_t channels = granules * s.granule, taps = k.steps.k;
-    const int64_t pitch = pitch_of((s.by_channel ? couts : channels) * taps, element);
-    return pitch * (s.by_channel ? channels : couts);
+    return pitch_of(granules * s.granule * k.steps.k, element) * couts;
   };
   constexpr int64_t kEntries = 2048;
   auto entries = [&](int64_t granules) { return granules * s.granule * k.steps.phases; };
@@ -104,13 +87,49 @@ void set_stage(Sm90PackParams& k, int64_t element) {
   s.blocks = s.channels * k.steps.phases / 8;
   if (s.direct) return;
   s.bytes = static_cast<int>(bytes(s.couts, granules));
-  const int lines = s.by_channel ? s.channels : s.couts, rows = s.couts * k.phases;
+  const int rows = s.couts * k.phases;
   s.log_warp_rows = s.couts == k.part_couts || rows > 4 ? 3 : rows > 2 ? 2 : rows > 1 ? 1 : 0;
-  s.pitch = s.bytes / lines;
+  s.pitch = s.bytes / s.couts;
   while (s.log_line_threads < 8 &&
-         (lines << s.log_line_threads < kSm90PackThreads || s.log_line_threads < 2) &&
+         (s.couts << s.log_line_threads < kSm90PackThreads || s.log_line_threads < 2) &&
          16 << s.log_line_threads < s.pitch)
     ++s.log_line_threads;
+}
+
+// Of a transposed product's weights: threads for up to 4 taps of 64 rows, and as many blocks as give a thread
+// up to 8 units of 8 channels while all SMs have threads.
+void set_stream(Sm90PackParams& k, int64_t row_blocks, const core::DeviceInfo& device) {
+  constexpr int kTaps = kSm90PackThreads / kSm90Rows, kMostUnits = 8, kThreads = 2048;  // of an SM
+  const int most = std::max(kTaps, static_cast<int>(ceil_div(k.taps, kSm90RowMarks)));
+  const int taps = static_cast<int>(ceil_div(k.taps, ceil_div(k.taps, most)));
+  k.parts = static_cast<int>(ceil_div(k.taps, taps));
+  k.part_couts = k.block_couts;
+  k.stream.tile = taps * kSm90Rows;
+  k.stream.items = std::min(taps, kTaps) * kSm90Rows;
+  const int subs = kSm90PackThreads / k.stream.items;
+  const int64_t units = row_blocks * kSm90Rows * k.taps * k.channel_blocks;
+  const int64_t each = std::clamp<int64_t>(units / (int64_t{kThreads} * std::max(1, device.sm_count)), 1, kMostUnits);
+  k.ranks = static_cast<int>(std::clamp<int64_t>(ceil_div(k.channel_blocks, subs * each), 1, kSm90RowMarks / k.parts));
+}
+
+// Of float32 weights: as many shares of the channels as leave a thread 16 weights, while the blocks that pack do
+// not have to read much of what was found.
+void set_look(Sm90PackLaunch& launch, int groups) {
+  constexpr int64_t kWeights = 16 * kSm90PackThreads, kRead = 1024;  // of a block that looks; by one that packs
+  Sm90PackParams& k = launch.params;
+  Sm90LookParams& look = launch.look;
+  look.steps = k.steps;
+  look.channels = k.channels;
+  look.cout_group = k.cout_group;
+  look.by_channel = launch.stream;
+  look.tile_couts = launch.stream ? std::max(1, kSm90PackThreads / k.steps.k) : kSm90PackThreads / 32;
+  look.tiles = static_cast<int>(ceil_div(k.cout_group, look.tile_couts));
+  const int64_t most = std::clamp<int64_t>(kRead / k.block_couts, 1, std::min(kSm90Shares, k.channels));
+  const int64_t weights = int64_t{look.tile_couts} * k.channels * k.steps.k;
+  look.share_channels = static_cast<int>(ceil_div(k.channels, std::clamp<int64_t>(weights / kWeights, 1, most)));
+  look.shares = k.shares = static_cast<int>(ceil_div(k.channels, look.share_channels));
+  k.shares_div = Divisor::of(static_cast<uint32_t>(k.shares));
+  launch.look_blocks = int64_t{groups} * look.tiles * look.shares;
 }
 
 }  // namespace
@@ -144,18 +163,26 @@ Sm90PackLaunch sm90_pack_launch(const Sm90Plan& plan, const TransposedForm& form
   k.phases_div = Divisor::of(static_cast<uint32_t>(k.phases));
   k.taps_div = Divisor::of(static_cast<uint32_t>(k.taps));
   k.stage.granule = granule_of(k.steps);
-  k.stage.by_channel = k.steps.cin > k.steps.cout;
   k.granules = static_cast<int>(ceil_div(k.channel_blocks * 8, k.stage.granule * k.steps.phases));
   const int64_t row_blocks = int64_t{sizes.groups} * k.row_blocks;
   const auto element = static_cast<int64_t>(core::size_of(form.product.dtype));
-  divide(k, row_blocks, device, element, both);
-  set_stage(k, element);
+  const bool stream = form.weights.step == 1;
+  if (stream) {
+    set_stream(k, row_blocks, device);
+  } else {
+    divide(k, row_blocks, device, 2 * element);
+    set_stage(k, element);
+  }
   k.ranks_div = Divisor::of(static_cast<uint32_t>(k.ranks));
   k.parts_div = Divisor::of(static_cast<uint32_t>(k.parts));
   k.row_blocks_div = Divisor::of(static_cast<uint32_t>(k.row_blocks));
-  const auto shared = static_cast<std::size_t>(k.stage.bytes) * kSm90PackBuffers +
-                      static_cast<std::size_t>(k.stage.direct ? 0 : 4 * 8 * k.stage.blocks);
-  return {k, row_blocks * k.parts * k.ranks, shared};
+  const int threads = stream ? k.stream.items * (kSm90PackThreads / k.stream.items) : kSm90PackThreads;
+  const auto shared = stream ? 0
+                             : static_cast<std::size_t>(k.stage.bytes) * kSm90PackBuffers +
+                                   static_cast<std::size_t>(k.stage.direct ? 0 : 4 * 8 * k.stage.blocks);
+  Sm90PackLaunch launch{k, stream, row_blocks * k.parts * k.ranks, threads, shared, {}, 0};
+  if (both) set_look(launch, sizes.groups);
+  return launch;
 }
 
 std::vector<plan::StageLine> sm90_with_packing(std::vector<plan::StageLine> lines, const Sm90Plan& plan,

@@ -11,8 +11,12 @@ namespace tconv::cuda {
 
 struct Sm90PackLaunch {
   Sm90PackParams params;  // without pointers
+  bool stream;            // pack_stream.cuh; otherwise pack.cuh
   int64_t blocks;
+  int threads;
   std::size_t shared_bytes;
+  Sm90LookParams look;  // a launch before, for the scaled layout
+  int64_t look_blocks;  // 0: there is none
 };
 
 // both: both layouts, for float32.

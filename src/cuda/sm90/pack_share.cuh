@@ -1,4 +1,4 @@
-// Which weights a block of threads packs, and what a cluster's blocks tell each other about them (pack.cuh).
+// Which weights a block of threads packs (pack.cuh).
 #pragma once
 
 #include "cuda/sm90/rings.cuh"
@@ -6,16 +6,6 @@
 namespace tconv::cuda::sm90 {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-
-inline constexpr uint32_t kNoWeight = 0xffffffffu;  // a least magnitude, less 1
-
-// What each of the cluster's blocks saw.
-struct Looked {
-  uint32_t most[kSm90PackRanks][kSm90Rows];   // of a cout's finite magnitudes the largest, as bits
-  uint32_t least[kSm90PackRanks][kSm90Rows];  // the least that is not zero, less 1; or kNoWeight
-  // Whether a weight is not finite, or too much for the mode: one exchange after the other.
-  uint32_t special[2][kSm90PackRanks];
-};
 
 struct PackShare {
   int64_t row_block, group;    // row blocks of all groups are counted
@@ -46,44 +36,6 @@ struct PackShare {
     end_block = min(static_cast<int>(p.ranks_div.divide(p.granules * (rank + 1))) * blocks, p.channel_blocks);
   }
 };
-
-// Whether any block of the cluster says yes; all of them have begun. What they stored to each other has
-// arrived then. Exchange: a different one for each call, as a block may begin one before another has read the
-// one before.
-template <int Exchange>
-__device__ inline bool any_of_cluster(const Sm90PackParams& p, const PackShare& share, Looked& looked,
-                                      bool mine) {
-  uint32_t(&special)[kSm90PackRanks] = looked.special[Exchange];
-  const int thread = static_cast<int>(threadIdx.x);
-  if (!p.cluster) return mine;
-  if (thread < p.ranks) ptx::store_cluster4(ptx::shared_address(&special[share.rank]), thread, mine);
-  __syncwarp();
-  ptx::cluster_arrive();
-  ptx::cluster_wait();
-  return __syncthreads_or(thread < p.ranks && special[thread] != 0) != 0;
-}
-
-// A mark for the cluster's part, or the block's own; the last one also clears the marks after it.
-__device__ inline void mark(const Sm90PackParams& p, const PackShare& share, unsigned char* marks,
-                            bool marked) {
-  const int thread = static_cast<int>(threadIdx.x),
-            place = p.cluster ? share.part : share.part * p.ranks + share.rank;
-  const bool last = share.last && (p.cluster || share.rank == p.ranks - 1);
-  if ((p.cluster && share.rank != 0) || thread < place || thread >= (last ? kSm90RowMarks : place + 1))
-    return;
-  marks[share.row_block * kSm90RowMarks + thread] = marked && thread == place;
-}
-
-// Tells the cluster's other blocks what this one saw.
-__device__ inline void tell(const Sm90PackParams& p, const PackShare& share, Looked& looked) {
-  for (int i = threadIdx.x; i < p.ranks * share.couts; i += kSm90PackThreads) {
-    const int rank = i / share.couts, cout = i - rank * share.couts;
-    if (rank == share.rank) continue;
-    uint32_t *most = &looked.most[share.rank][cout], *least = &looked.least[share.rank][cout];
-    ptx::store_cluster4(ptx::shared_address(most), rank, *most);
-    ptx::store_cluster4(ptx::shared_address(least), rank, *least);
-  }
-}
 
 #endif
 

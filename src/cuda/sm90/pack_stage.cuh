@@ -1,10 +1,9 @@
 // Stages of raw weights in shared memory, on their way to packed ones (pack.cuh).
 //
-// A stage is some couts by some channels with all their taps. The caller's weights are w[channel][cout][k],
-// or, in a strided product, whose channels change places, w[cout][channel][k]: a line of a stage is what
-// lies together in memory, one channel's couts or one cout's channels. Lines come by asynchronous copies of
-// 16 bytes from the 16-byte boundary at or before their beginning, so any address will do. Lines of couts lie
-// an odd number of 16 bytes apart, so that 8 couts of a warp read different banks.
+// A stage is some couts by some channels with all their taps. The caller's weights are w[cout][channel][k], in
+// the names of the transposed form: a line of a stage is what lies together in memory, a cout's channels. Lines
+// come by asynchronous copies of 16 bytes from the 16-byte boundary at or before their beginning, so any
+// address will do. They lie an odd number of 16 bytes apart, so that 8 couts of a warp read different banks.
 //
 // A weight of the product then lies at the sum of three offsets: its cout's, its tap's, and its channel's,
 // which a table holds for every channel of the product in a stage. To compute the last for each weight, whose
@@ -33,8 +32,8 @@ struct PackStages {
     int row, rows;               // of the share's
     int channel, channels;       // of the group
     int first_block, end_block;  // of 8 channels of the product
-    int64_t begin, step;         // elements of w before the first line; from line to line
-    int lines, length;           // elements of a line
+    int64_t begin;               // elements of w before the first line
+    int length;                  // of a line
     int buffer;                  // byte offset
   };
 
@@ -44,12 +43,7 @@ struct PackStages {
     count = chunks * ((p.part_couts + p.stage.couts - 1) / p.stage.couts);
   }
 
-  // All of them lie in shared memory at once, so that a second pass over them needs no copies.
-  __device__ bool kept() const { return count <= kSm90PackBuffers; }
-
-  // Stage `turn` of all passes.
-  __device__ Stage stage(int turn) const {
-    const int index = turn < count ? turn : turn - count;
+  __device__ Stage stage(int index) const {
     Stage s;
     s.part = index / chunks;
     s.cout = s.part * p.stage.couts;
@@ -62,17 +56,15 @@ struct PackStages {
     s.channels = max(0, min(p.stage.channels, p.channels - s.channel));
     const int64_t cout = share.cout + s.cout;
     s.begin = share.group * p.steps.group + s.channel * p.steps.cin + cout * p.steps.cout;
-    s.step = p.stage.by_channel ? p.steps.cin : p.steps.cout;
-    s.lines = p.stage.by_channel ? s.channels : s.couts;
-    s.length = (p.stage.by_channel ? s.couts : s.channels) * p.steps.k;
-    s.buffer = (kept() ? index : turn % kSm90PackBuffers) * p.stage.bytes;
+    s.length = s.channels * p.steps.k;
+    s.buffer = index % kSm90PackBuffers * p.stage.bytes;
     return s;
   }
 
   // How many bytes behind 16 a line begins.
   __device__ uint32_t lead(const Stage& s, int line) const {
     const auto address = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(p.weight));
-    return (address + static_cast<uint32_t>(s.begin + line * s.step) * kSize) & 15u;
+    return (address + static_cast<uint32_t>(s.begin + line * p.steps.cout) * kSize) & 15u;
   }
 
   // The thread's part of the copies of a stage. Loops are not unrolled, which keeps the kernel short.
@@ -82,9 +74,9 @@ struct PackStages {
     const int threads = 1 << p.stage.log_line_threads, thread = threadIdx.x & (threads - 1);
     const uint32_t stage = ptx::shared_address(shared) + s.buffer;
 #pragma unroll 1
-    for (int line = threadIdx.x >> p.stage.log_line_threads; line < s.lines;
+    for (int line = threadIdx.x >> p.stage.log_line_threads; line < s.couts;
          line += kSm90PackThreads >> p.stage.log_line_threads) {
-      const uintptr_t begin = weights + (s.begin + line * s.step) * kSize, end = begin + s.length * kSize;
+      const uintptr_t begin = weights + (s.begin + line * p.steps.cout) * kSize, end = begin + s.length * kSize;
       const uintptr_t from = begin & ~uintptr_t{15};
       const uint32_t to = stage + line * p.stage.pitch;
       const int first = from < weights ? 1 : 0;
@@ -103,9 +95,8 @@ struct PackStages {
   }
 
   // One entry for each channel of the product in a stage: what its weights' offset has beside the cout's and
-  // the tap's. Entries rise with the caller's channel. If lines are channels, an entry knows what the line
-  // begins with, which couts decide: a table serves the stages of the same couts.
-  __device__ void make_table(const Stage& s, uint32_t* table) const {
+  // the tap's. Entries rise with the caller's channel. All stages share the table.
+  __device__ void make_table(uint32_t* table) const {
     const WeightSteps& w = p.steps;
     const bool units = w.units.channels > 0;
 #pragma unroll 1
@@ -113,21 +104,18 @@ struct PackStages {
       const int unit = units ? i / 8 : i, quotient = static_cast<int>(w.phases_div.divide(unit));
       const int channel = units ? w.units.channel(quotient, i % 8) : quotient;
       const int phase = unit - quotient * w.phases;
-      table[i] = p.stage.by_channel ? channel * p.stage.pitch + lead(s, channel)
-                                    : (channel * w.k + phase) * static_cast<uint32_t>(kSize);
+      table[i] = (channel * w.k + phase) * static_cast<uint32_t>(kSize);
     }
   }
 
   // Entries from this on are of channels that do not exist.
   __device__ uint32_t table_end(const Stage& s) const {
-    return s.channels * static_cast<uint32_t>(p.stage.by_channel ? p.stage.pitch : p.steps.k * kSize);
+    return s.channels * static_cast<uint32_t>(p.steps.k * kSize);
   }
 
   // The shared address of a cout's weights, before the offsets of tap and channel.
   __device__ uint32_t cout_address(const Stage& s, int cout) const {
-    const uint32_t offset = p.stage.by_channel ? cout * p.steps.k * static_cast<uint32_t>(kSize)
-                                               : cout * p.stage.pitch + lead(s, cout);
-    return ptx::shared_address(shared) + s.buffer + offset;
+    return ptx::shared_address(shared) + s.buffer + cout * p.stage.pitch + lead(s, cout);
   }
 
   // The channels of a block at index k of the product's taps. table_end: 0 if there are none; zeros: the

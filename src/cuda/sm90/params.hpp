@@ -13,7 +13,7 @@ inline constexpr int kSm90Rows = 64;       // of a row block: wgmma's
 inline constexpr int kSm90Blocks = 4;      // 16-byte channel blocks of a slab: two steps of wgmma's depth
 inline constexpr int kSm90Unit = 32;       // channels: splits cut between them
 inline constexpr int kSm90MaxStages = 16;  // of a ring of x
-inline constexpr int kSm90RowMarks = 8;    // bytes of a packed row block that say what its weights hold
+inline constexpr int kSm90RowMarks = 64;   // bytes of a packed row block that say what its weights hold
 inline constexpr int kSm90PartBytes =
     kSm90Blocks * kSm90Rows * 16;  // of a tap's packed weights of a row block
 
@@ -24,7 +24,7 @@ inline constexpr int kSm90Gatherers = kSm90Producers / 32;
 inline constexpr int kSm90PassBytes = 256;  // of columns that a warpgroup stages at once on their way to y
 inline constexpr int kSm90RowBytes = 16;    // of the writers' table of rows
 inline constexpr int kSm90ScaleBytes = 4 * (16 + kSm90MaxStages);  // what the gathering warps agree on
-static_assert(kSm90Gatherers <= 8 && kSm90RowMarks == 8);  // a byte each of a stage's, of a row block's marks
+static_assert(kSm90Gatherers <= 8);  // a byte each of a stage's marks
 
 // If x comes by tensor copies.
 inline constexpr int kSm90MarkedColumns = 256;  // of the tiles that it marks for the second launch
@@ -209,20 +209,42 @@ struct Sm90TmaParams : Sm90CommonParams {
   int barriers;
 };
 
-inline constexpr int kSm90PackThreads = 256, kSm90PackRanks = 8;  // blocks of a part at most
-inline constexpr int kSm90PackBuffers = 3;                        // stages of raw weights: two are under way
+inline constexpr int kSm90PackThreads = 256;  // of a block, at most
+inline constexpr int kSm90PackBuffers = 3;    // stages of raw weights: two are under way
 
-// Raw weights on their way through shared memory (pack_stage.cuh).
+// Raw weights of a strided product on their way through shared memory (pack_stage.cuh).
 struct Sm90PackStage {
-  bool direct;  // no stages: 8 channels of one cout with all their taps do not fit
-  bool
-      by_channel;  // a line is a channel's run of couts and taps; otherwise a cout's run of channels and taps
-  int granule;     // channels of the caller's weights that make whole blocks of 8 channels of the product
+  bool direct;           // no stages: 8 channels of one cout with all their taps do not fit
+  int granule;           // channels of the caller's weights that make whole blocks of 8 channels of the product
   int couts, channels;   // of a stage; whole granules
   int blocks;            // of 8 channels of the product, in a stage
-  int pitch, bytes;      // from line to line; of a stage
+  int pitch, bytes;      // from line to line, which are couts; of a stage
   int log_line_threads;  // threads that copy one line
   int log_warp_rows;     // that a warp stores at once: 8, or fewer where a stage has fewer
+};
+
+// Weights of a transposed product on their way through registers (pack_stream.cuh). Of a row block's
+// (cout, tap, phase): those of a part, and those that the threads of a block take at once.
+struct Sm90PackStream {
+  int tile, items;
+};
+
+// What a look at float32 weights found of a cout in a share of its channels (look.cuh).
+inline constexpr uint32_t kSm90NotFinite = 0x80000000u;
+struct Sm90Looked {
+  uint32_t most;   // bits of the largest finite magnitude; with the highest bit if some weight is not finite
+  uint32_t least;  // of the least that is not zero, less 1
+};
+inline constexpr int kSm90Shares = 64;  // of a cout's channels, at most
+
+struct Sm90LookParams {
+  const void* weight;
+  Sm90Looked* looked;  // [group][cout][share]
+  WeightSteps steps;
+  int channels, cout_group;  // of a group
+  int shares, share_channels;
+  int tile_couts, tiles;  // couts of a block; blocks of a group's couts
+  bool by_channel;        // lines are channels': of all couts; otherwise couts': of all channels
 };
 
 struct Sm90PackParams {
@@ -231,17 +253,20 @@ struct Sm90PackParams {
   void *packed, *scaled;  // for float32 both layouts, or one of them is null
   unsigned char *marks, *scaled_marks;
   float* scales;
+  const Sm90Looked* looked;  // for the scaled layout
+  int shares;
   WeightSteps steps;
-  Sm90PackStage stage;
-  int channels;  // of the caller's weights, of a group: the product's are (channel, phase)
+  Sm90PackStage stage;    // of a strided product
+  Sm90PackStream stream;  // of a transposed one
+  int channels;           // of the caller's weights, of a group: the product's are (channel, phase)
   int cin_group, cout_group, k;
   int phases, taps, tap_stride, slabs, scaled_slabs, row_blocks, block_couts, cout_blocks;
   int channel_blocks;     // of 8, as many as the slabs have
   int granules;           // which hold them
   int parts, part_couts;  // of a row block: packed apart, by `ranks` blocks of threads each
   int ranks;              // which share the channels
-  bool cluster;           // a part's blocks: they tell each other what they saw
-  Divisor ranks_div, parts_div, row_blocks_div, phases_div, taps_div;
+  Divisor shares_div, ranks_div, parts_div, row_blocks_div, phases_div, taps_div;
+  bool pass_beside;    // the launch after is a pass over x, which may run beside this one
   const int* only_if;  // of `marks_count` marks of tiles one is set: else nothing is packed; null: always
   int marks_count;
 };

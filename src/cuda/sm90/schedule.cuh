@@ -34,12 +34,16 @@ struct Block {
 
 // The mark that packing gave a row block of the block's group; none if it does not exist.
 template <class Params>
-__device__ inline uint64_t weight_marks(const Params& p, const Block& block, int row_block) {
-  static_assert(kSm90RowMarks == sizeof(uint64_t));
+__device__ inline uint32_t weight_marks(const Params& p, const Block& block, int row_block) {
   if (row_block >= p.sizes.row_blocks) return 0;
   const auto* packed = static_cast<const unsigned char*>(p.operands.packed);
-  return reinterpret_cast<const uint64_t*>(
-      packed + p.weights.marks_at)[int64_t{block.group} * p.sizes.row_blocks + row_block];
+  const auto* marks =
+      reinterpret_cast<const uint4*>(packed + p.weights.marks_at +
+                                     (int64_t{block.group} * p.sizes.row_blocks + row_block) * kSm90RowMarks);
+  uint32_t any = 0;
+#pragma unroll
+  for (int i = 0; i < kSm90RowMarks / 16; ++i) any |= marks[i].x | marks[i].y | marks[i].z | marks[i].w;
+  return any;
 }
 
 // A block's tiles of columns: every walkers-th one; in a second launch, the marked ones of them.

@@ -122,7 +122,7 @@ class PackedSlabs {
 
 template <class S>
 __device__ inline bool weights_marked(const Sm90TmaParams& p, const Block& block) {
-  uint64_t any = 0;
+  uint32_t any = 0;
 #pragma unroll
   for (int r = 0; r < S::kRowBlocks; ++r) any |= weight_marks(p, block, block.run * S::kRowBlocks + r);
   return any != 0;

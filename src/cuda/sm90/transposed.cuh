@@ -3,6 +3,7 @@
 
 #include "cuda/sm90/gather_stages.cuh"
 #include "cuda/sm90/pack.cuh"
+#include "cuda/sm90/pack_stream.cuh"
 #include "cuda/sm90/tma_stages.cuh"
 
 namespace tconv::cuda::sm90 {
@@ -33,7 +34,11 @@ Sm90Functions functions_of() {
     set_tma<Mode, 1>(f);
     set_tma<Mode, 2>(f);
   }
-  if constexpr (!kIsScaled<Mode>) f.pack = pack_kernel<Mode>;
+  if constexpr (!kIsScaled<Mode>) {
+    f.pack = pack_kernel<Mode>;
+    f.pack_stream = pack_stream_kernel<Mode>;
+    if constexpr (kBothLayouts<Mode>) f.look = look_kernel<typename Mode::Word>;
+  }
   return f;
 }
 

@@ -87,7 +87,7 @@ class PassWriter : PassRows<S> {
     return thread_ / 32 * Registers::kRows + Registers::row(thread_ % 32, 2 * half);
   }
 
-  __device__ uint64_t marks() const { return weight_marks(p_, block_, row_block_); }
+  __device__ uint32_t marks() const { return weight_marks(p_, block_, row_block_); }
 
   // The passes are unrolled, because the sums of a pass are in registers.
   template <int Pass = 0>

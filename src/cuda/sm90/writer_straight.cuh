@@ -243,12 +243,7 @@ class StraightWriter {
     }
   }
 
-  __device__ uint64_t marks() const {
-    if (row_block_ >= p_.sizes.row_blocks) return 0;
-    const int64_t block = int64_t{block_.group} * p_.sizes.row_blocks + row_block_;
-    return reinterpret_cast<const uint64_t*>(static_cast<const unsigned char*>(p_.operands.packed) +
-                                             p_.weights.marks_at)[block];
-  }
+  __device__ uint32_t marks() const { return weight_marks(p_, block_, row_block_); }
   // The thread's own outputs that are NaN.
   __device__ void repair(const Sums& sums, const Place& first) const {
     for_each_nan(sums, false, [&](int i) {
