@@ -61,8 +61,11 @@ struct Sm90WeightRowsParams : Sm90WeightUnitsParams {
 };
 
 struct Sm90WeightRowsFunctions {
-  void (*shapes[std::size(kSm90WeightRowsShapeTable)])(Sm90WeightRowsParams);  // null: not in this mode
+  // Of a mode, without and with sums of dy; null: not in this mode. Kernels of their own, so that the sums
+  // take no registers from those that have none.
+  void (*shapes[2][std::size(kSm90WeightRowsShapeTable)])(Sm90WeightRowsParams);
   void (*sum)(Sm90WeightBlockedSumParams);
+  void (*bias)(Sm90WeightBiasParams);
 };
 Sm90WeightRowsFunctions sm90_weight_rows_tf32();
 Sm90WeightRowsFunctions sm90_weight_rows_ieee();

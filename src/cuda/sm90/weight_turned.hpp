@@ -74,8 +74,11 @@ struct Sm90WeightTurnedParams : Sm90WeightUnitsParams {
 };
 
 struct Sm90WeightTurnedFunctions {
-  void (*shapes[std::size(kSm90WeightBlockedShapeTable)])(Sm90WeightTurnedParams);  // null: not in this mode
+  // Of a mode, without and with sums of dy; null: not in this mode. Kernels of their own, so that the sums
+  // take no registers from those that have none.
+  void (*shapes[2][std::size(kSm90WeightBlockedShapeTable)])(Sm90WeightTurnedParams);
   void (*sum)(Sm90WeightBlockedSumParams);
+  void (*bias)(Sm90WeightBiasParams);
 };
 Sm90WeightTurnedFunctions sm90_weight_turned_f16();
 Sm90WeightTurnedFunctions sm90_weight_turned_bf16();
