@@ -49,15 +49,8 @@ class Kernel final : public WeightKernel<Sm90WeightRowsPlan> {
     params.output = operands.output;
     params.parts = context.workspace;
     if (params.sums_y) params.bias_parts = reinterpret_cast<double*>(context.workspace + plan_.part_bytes);
-    const bool rounds = plan_.mode == Arithmetic::tf32;
-    if (status.ok()) {
-      status = set_maps(params.x_raw, params.x, params.x_step, params.l, params.cin_group, rounds);
-    }
-    if (status.ok()) {
-      // dy is summed as it is; those who move it round it then.
-      status = set_maps(params.y_raw, params.y, params.y_step, params.lout, params.cout_group,
-                        rounds && !params.sums_y);
-    }
+    if (status.ok()) status = set_maps(params.x_raw, params.x, params.x_step, params.l, params.cin_group);
+    if (status.ok()) status = set_maps(params.y_raw, params.y, params.y_step, params.lout, params.cout_group);
     if (!status.ok()) return status;
     const Sm90WeightRowsFunctions functions = functions_of(plan_.mode);
     status = launcher.run(functions.shapes[params.sums_y][plan_.config.shape],
@@ -68,8 +61,9 @@ class Kernel final : public WeightKernel<Sm90WeightRowsPlan> {
 
  private:
   Status set_maps(Sm90WeightRowsRaw& raw, const void* from, const int64_t (&steps)[3], int64_t length,
-                  int64_t channels, bool rounds) const {
-    return set_unit_maps(raw, problem_, from, steps, length, channels, raw.box_rows, rounds);
+                  int64_t channels) const {
+    return set_unit_maps(raw, problem_, from, steps, length, channels, raw.box_rows,
+                         plan_.mode == Arithmetic::tf32);
   }
 };
 
@@ -109,7 +103,7 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
 
 bool grad_bias(const Problem& p, const core::DeviceInfo& device) {
   return weight_runs(p, no_wgmma(device)).ok &&
-         plan_sums_y(p, device, sm90_weight_rows_supports, sm90_weight_rows_plan);
+         plan_sums_y(p, device, sm90_weight_rows_supports, sm90_weight_rows_plan, weight_rows_sums);
 }
 
 std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,

@@ -241,7 +241,9 @@ void set_shapes(Sm90WeightRowsFunctions& f) {
   constexpr Sm90WeightBlockedShape kShape = kSm90WeightRowsShapeTable[I];
   if constexpr (weight_rows_has(Mode::kMode, I)) {
     f.shapes[0][I] = kernel<RowsShape<Mode, kShape.row_blocks, kShape.columns, false>>;
-    f.shapes[1][I] = kernel<RowsShape<Mode, kShape.row_blocks, kShape.columns, true>>;
+    if constexpr (weight_rows_sums(Mode::kMode, I)) {
+      f.shapes[1][I] = kernel<RowsShape<Mode, kShape.row_blocks, kShape.columns, true>>;
+    }
   }
   if constexpr (I + 1 < std::size(kSm90WeightRowsShapeTable)) set_shapes<Mode, I + 1>(f);
 }

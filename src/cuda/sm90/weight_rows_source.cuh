@@ -133,14 +133,6 @@ __device__ inline void make_plane_rows(const Sm90WeightRowsParams& p, const Tile
   table[i] = {unit < p.y_raw.blocks ? static_cast<int>(y.unit(unit)) + phase * 4 : -1, y.start + phase};
 }
 
-// What a tensor copy did to dy, where it is not summed.
-__device__ inline float rounded(const Tf32Mode*, float v) {
-  return Tf32Mode::operand(v);
-}
-__device__ inline float rounded(const IeeeMode*, float v) {
-  return v;
-}
-
 // Two positions of a lane's channel, 4 apart, to 8 positions of 8 planes at `to`.
 __device__ inline void store_planes(const Tf32Mode*, uint32_t to, int, float v, float w) {
   weight_blocked::store_shared4(to, v);
@@ -208,7 +200,6 @@ class Mover {
   }
 
  private:
-  using Mode = typename S::Mode;
   static constexpr int kAtOnce = 32;  // positions
   static constexpr int kInside = 1 << 30;
 
@@ -233,15 +224,11 @@ class Mover {
         if (clears && rows.start + raw.stride * (u + q + e % 2 * 4 + lane_ % 4) < 0) v[e] = 0;
       }
       float sum = 0;
-      if constexpr (S::kSumsY) {
-        sum = tree(v);
-#pragma unroll
-        for (float& each : v) each = rounded(static_cast<const Mode*>(nullptr), each);
-      }
+      if constexpr (S::kSumsY) sum = tree(v);
       const uint32_t lane_to = to + group * group_bytes + lane_ * 4;
 #pragma unroll
       for (int e = 0; e < kAtOnce / 4; e += 2) {
-        store_planes(static_cast<const Mode*>(nullptr),
+        store_planes(static_cast<const typename S::Mode*>(nullptr),
                      lane_to + (first + e * 4) / 8 * (S::kParts == 1 ? 256 : 128), p_.part_bytes, v[e],
                      v[e + 1]);
       }

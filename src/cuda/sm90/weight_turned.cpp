@@ -106,7 +106,7 @@ Support supports(const Problem& p, const core::DeviceInfo& device, const plan::P
 
 bool grad_bias(const Problem& p, const core::DeviceInfo& device) {
   return weight_runs(p, no_wgmma(device)).ok &&
-         plan_sums_y(p, device, sm90_weight_turned_supports, sm90_weight_turned_plan);
+         plan_sums_y(p, device, sm90_weight_turned_supports, sm90_weight_turned_plan, weight_turned_sums);
 }
 
 std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::DeviceInfo& device,

@@ -169,7 +169,9 @@ void set_shapes(Sm90WeightTurnedFunctions& f) {
   constexpr Sm90WeightBlockedShape kShape = kSm90WeightBlockedShapeTable[I];
   if constexpr (weight_turned_has(Mode::kMode, I)) {
     f.shapes[0][I] = kernel<TurnedShape<Mode, kShape.row_blocks, kShape.columns, false>>;
-    f.shapes[1][I] = kernel<TurnedShape<Mode, kShape.row_blocks, kShape.columns, true>>;
+    if constexpr (weight_turned_sums(Mode::kMode, I)) {
+      f.shapes[1][I] = kernel<TurnedShape<Mode, kShape.row_blocks, kShape.columns, true>>;
+    }
   }
   if constexpr (I + 1 < std::size(kSm90WeightBlockedShapeTable)) set_shapes<Mode, I + 1>(f);
 }

@@ -58,12 +58,16 @@ core::Status set_unit_maps(Sm90WeightUnitRows& rows, const core::Problem& proble
                            const int64_t (&steps)[3], int64_t length, int64_t channels, int box_rows,
                            bool rounded);
 
-// Whether the sums of dy are in a plan, for KernelEntry::grad_bias. supports: of the family.
+// Whether the sums of dy are in a plan, for KernelEntry::grad_bias. supports, plan_of, sums: of the family; the
+// last says which shapes have them.
 template <class Plan>
 bool plan_sums_y(const core::Problem& p, const core::DeviceInfo& device,
                  plan::Support (*supports)(const core::Problem&),
-                 Plan (*plan_of)(const core::Problem&, const core::DeviceInfo&)) {
-  return sums_y(p) && supports(p).ok && plan_of(p, device).blocks != 0;
+                 Plan (*plan_of)(const core::Problem&, const core::DeviceInfo&),
+                 bool (*sums)(Arithmetic, int)) {
+  if (!sums_y(p) || !supports(p).ok) return false;
+  const Plan plan = plan_of(p, device);
+  return plan.blocks != 0 && sums(plan.mode, plan.config.shape);
 }
 
 // Which part of the machine sums a channel of dy.
