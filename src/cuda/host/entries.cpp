@@ -35,11 +35,11 @@ namespace tconv::cuda {
 std::span<const plan::KernelEntry* const> entries() {
   // One line a family: its header src/cuda/<folder>/<family>.hpp declares the entry, its .cpp defines it.
   static const std::vector<const plan::KernelEntry*> list = {
-      &kSm80Pointwise,     &kSm80Window,       &kSimtStrided,    &kSm80Overlap, &kSimtLongk,
-      &kSimtDepthwise,     &kSimtNarrow,       &kSm90Blocked,    &kSm90Dense,   &kSm80Dense,
-      &kSimtGather,        &kSimtDense,        &kSimtOuter,      &kSimtWeight,  &kSimtWeightStaged,
-      &kSm90WeightBlocked, &kSm90WeightTurned, &kSm90WeightRows, &kSm90Weight,  &kSm80Weight,
-      &kSimtBias,          &kSimtPlain};
+      &kSm80Pointwise, &kSm80Window, &kSimtStrided, &kSm80Overlap, &kSimtLongk, &kSimtDepthwise, &kSimtNarrow,
+      &kSm90Blocked, &kSm90Dense, &kSm80Dense, &kSimtGather, &kSimtDense,
+      // Those that sum the gradient of the bias before those that do not (weight_choice.cpp).
+      &kSm90WeightTurned, &kSm90WeightRows, &kSimtOuter, &kSimtWeight, &kSimtWeightStaged,
+      &kSm90WeightBlocked, &kSm90Weight, &kSm80Weight, &kSimtBias, &kSimtPlain};
   return list;
 }
 

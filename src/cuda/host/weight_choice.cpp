@@ -3,6 +3,7 @@
 #include "cuda/host/choice.hpp"
 #include "cuda/plan/memo.hpp"
 #include "cuda/plan/tensor.hpp"
+#include "cuda/simt/bias.hpp"
 #include "cuda/simt/outer.hpp"
 #include "cuda/simt/weight_plan.hpp"
 #include "cuda/simt/weight_staged.hpp"
@@ -86,11 +87,38 @@ KernelChoice compare(const Problem& p, const DeviceInfo& d) {
   return best;
 }
 
-}  // namespace
-
-KernelChoice weight_choice(const Problem& problem, const DeviceInfo& device) {
+KernelChoice choice_alone(const Problem& problem, const DeviceInfo& device) {
   static thread_local Memo<KernelChoice> memo;
   return memo.get(problem, device, false, [&] { return compare(problem, device); });
+}
+
+// With the gradient of the bias, which takes a kernel of its own where the kernel of the weight does not sum
+// it.
+KernelChoice choice_with_bias(const Problem& p, const DeviceInfo& d) {
+  Problem alone = p;
+  alone.has_bias = alone.bias_of_x = false;
+  KernelChoice best = choice_alone(alone, d);
+  if (best.entry == nullptr || p.bias_of_x) return best;
+  const auto sums = [&](const KernelEntry& entry) {
+    return entry.grad_bias != nullptr && entry.grad_bias(p, d);
+  };
+  if (!sums(*best.entry)) best.ms += kSimtBias.make(grad_bias_of(p), d, {})->predicted_ms();
+  for (const KernelEntry* entry : {&kSm90WeightRows, &kSm90WeightTurned}) {
+    if (!sums(*entry)) continue;
+    const double ms = 1e3 * expected_seconds(*entry, p, d);
+    if (entry == best.entry || ms < best.ms) best = {entry, ms};
+  }
+  return best;
+}
+
+}  // namespace
+
+// An entry whose kernel leaves the bias to another asks without it. So both answers may differ, and the list
+// has entries that sum the bias before the others.
+KernelChoice weight_choice(const Problem& problem, const DeviceInfo& device) {
+  if (!problem.writes_grad_bias()) return choice_alone(problem, device);
+  static thread_local Memo<KernelChoice> memo;
+  return memo.get(problem, device, false, [&] { return choice_with_bias(problem, device); });
 }
 
 }  // namespace tconv::cuda

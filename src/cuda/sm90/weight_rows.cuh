@@ -218,7 +218,9 @@ __global__ void __launch_bounds__(S::kThreads, 1) kernel(const __grid_constant__
   if (threadIdx.x >= 256) {
     ptx::fewer_registers<S::kProducer>();
     if (threadIdx.x < 256 + 32 * S::kMovers) {
-      Mover<S>(p, units, table).run(barriers, slots, first, end);
+      const Mover<S> mover(p, at, units, table, slots);
+      mover.run(barriers, slots, first, end);
+      if constexpr (S::kSumsY) mover.finish(at, slots);
     } else if (threadIdx.x % 32 == 0) {
       copy_rows<S>(p, at, units, barriers, slots, first, end);
     }
@@ -238,7 +240,10 @@ template <class Mode, int I = 0>
 void set_shapes(Sm90WeightRowsFunctions& f) {
   constexpr Sm90WeightBlockedShape kShape = kSm90WeightRowsShapeTable[I];
   if constexpr (weight_rows_has(Mode::kMode, I)) {
-    f.shapes[I] = kernel<RowsShape<Mode, kShape.row_blocks, kShape.columns>>;
+    f.shapes[0][I] = kernel<RowsShape<Mode, kShape.row_blocks, kShape.columns, false>>;
+    if constexpr (weight_rows_sums(Mode::kMode, I)) {
+      f.shapes[1][I] = kernel<RowsShape<Mode, kShape.row_blocks, kShape.columns, true>>;
+    }
   }
   if constexpr (I + 1 < std::size(kSm90WeightRowsShapeTable)) set_shapes<Mode, I + 1>(f);
 }
@@ -248,6 +253,7 @@ Sm90WeightRowsFunctions functions_of() {
   Sm90WeightRowsFunctions f{};
   set_shapes<Mode>(f);
   f.sum = weight_blocked::sum_kernel<typename Mode::T, true>;
+  f.bias = weight_units::bias_kernel<typename Mode::T>;
   return f;
 }
 

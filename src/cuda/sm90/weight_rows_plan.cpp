@@ -20,12 +20,13 @@ constexpr int kEight = 8;           // channels of a unit
 constexpr int kMostElements = 252;  // of a row of a tensor copy, an odd number of 16 bytes
 constexpr int kMostRows = 256;      // of a tensor copy
 
-// Rows that have `columns` positions of a plane, of at most `units` units, in boxes.
-bool set_rows(Sm90WeightRowsRaw& raw, int columns, int boxes, int units) {
+// Rows that have `columns` positions of a plane, of at most `units` units, in boxes. last: elements that are
+// read from the last position on.
+bool set_rows(Sm90WeightRowsRaw& raw, int columns, int boxes, int units, int last) {
   constexpr int kAhead = 3;  // a copy begins on 16 bytes
   raw.columns = columns;
   raw.boxes = boxes, raw.box_columns = columns / boxes;
-  const int least = raw.stride * (raw.box_columns - 1) + raw.phases + kAhead;
+  const int least = raw.stride * (raw.box_columns - 1) + last + kAhead;
   raw.width = ((least + 3) / 4 | 1) * 4;
   const int there = std::min(units, raw.blocks), classes = 1 << raw.log_classes;
   // A tile's units may begin with any class.
@@ -48,9 +49,10 @@ bool set_operands(Sm90WeightRowsParams& k, const Sm90WeightBlockedShape& shape) 
   k.x_raw.stride = k.x_raw.phases = 1, k.x_raw.padding = 0;
   k.y_raw.stride = static_cast<int>(k.stride), k.y_raw.phases = k.y_planes;
   k.y_raw.padding = static_cast<int>(k.padding);
-  if (!set_rows(k.x_raw, static_cast<int>(x_columns), 1, k.x_blocks * kEight)) return false;
+  if (!set_rows(k.x_raw, static_cast<int>(x_columns), 1, k.x_blocks * kEight, 1)) return false;
+  const int last = k.sums_y ? k.y_raw.stride : k.y_planes;
   for (int boxes = 1; k.stage_positions / boxes >= kEight; boxes *= 2) {
-    if (set_rows(k.y_raw, k.stage_positions, boxes, tile_units(k, shape))) return true;
+    if (set_rows(k.y_raw, k.stage_positions, boxes, tile_units(k, shape), last)) return true;
   }
   return false;
 }
@@ -64,7 +66,8 @@ bool set_shared(Sm90WeightRowsPlan& plan, const core::DeviceInfo& device) {
   k.part_bytes = shape.columns * k.stage_positions * (parts ? 2 : 4);
   k.slot_bytes = k.y_at + k.part_bytes * (parts ? 3 : 1);
   k.place_bytes = k.y_raw.box_bytes * k.y_raw.boxes;
-  const int64_t room = device.shared_per_block - kSm90WeightRowsHead;
+  const int bias = k.sums_y ? weight_bias_bytes(shape.columns, weight_movers(plan.mode)) : 0;
+  const int64_t room = device.shared_per_block - kSm90WeightRowsHead - bias;
   // Raw places are free sooner than slots.
   k.slots =
       static_cast<int>(std::min<int64_t>(room / (k.slot_bytes + k.place_bytes), kSm90WeightRowsMostPlaces));
@@ -73,8 +76,8 @@ bool set_shared(Sm90WeightRowsPlan& plan, const core::DeviceInfo& device) {
   k.places = static_cast<int>(std::min<int64_t>(left / k.place_bytes, kSm90WeightRowsMostPlaces));
   const int64_t used = int64_t{k.slots} * k.slot_bytes + int64_t{k.places} * k.place_bytes;
   const int64_t staged = int64_t{shape.rows()} * (shape.columns + 8) * 4;
-  plan.shared_bytes =
-      static_cast<std::size_t>(kSm90WeightRowsHead) + static_cast<std::size_t>(std::max(used, staged));
+  k.bias_at = static_cast<int>(std::max(used, staged));  // warps may still read it while sums are staged
+  plan.shared_bytes = static_cast<std::size_t>(kSm90WeightRowsHead + k.bias_at + bias);
   return static_cast<int64_t>(plan.shared_bytes) <= device.shared_per_block;
 }
 
@@ -84,6 +87,9 @@ constexpr double kClock = 1.6e9, kL2BytesPerCycle = 40, kLaunch = 2.5e-6;
 // in one part and in three. 70 drawn problems of less than 60 MB (H200) take 1.13 times as long, rms 15%.
 constexpr double kTensorShare = 0.8, kPartsTensorShare = 0.55, kSharedShare = 0.8, kMoves = 110,
                  kPartsMoves = 790;
+// Cycles that the sums of dy add to 8 planes of 32 positions, and those of an output without a phase:
+// counted, not measured.
+constexpr double kSums = 80, kGap = 60;
 constexpr double kCopy = 100, kStage = 150, kBlock = 1.4e-6, kBlockSums = 0.086e-6, kSumBytes = 4e12;
 
 void set_cost(Sm90WeightRowsPlan& plan, const Problem& p, const core::DeviceInfo& device) {
@@ -105,7 +111,8 @@ void set_cost(Sm90WeightRowsPlan& plan, const Problem& p, const core::DeviceInfo
              (x_bytes + y_bytes + plane_bytes + moved * conflicts) / 128;
   const double lines =
       double(ceil_div(int64_t{shape.columns} / kEight * (k.stage_positions / 32), weight_movers(plan.mode)));
-  c.moves = lines * (parts ? kPartsMoves : kMoves);
+  const double gaps = k.sums_y ? double(k.stride - k.y_planes) / k.y_planes : 0;
+  c.moves = lines * ((parts ? kPartsMoves : kMoves) + (k.sums_y ? kSums : 0) + gaps * kGap);
   c.memory = x_bytes + y_bytes;
   c.copies = (1 << k.x_raw.log_classes) + (k.y_raw.boxes << k.y_raw.log_classes);
   const double stage =
@@ -118,11 +125,13 @@ void set_cost(Sm90WeightRowsPlan& plan, const Problem& p, const core::DeviceInfo
   const double dram = core::work_of(p).bytes / (device.copy_gbps * 1e9);
   const double wide = shape.row_blocks * shape.columns, part = double(plan.part_bytes);
   const double end = kBlock + wide * kBlockSums + part / 2.5e12;
-  c.total = kLaunch + std::max(main, dram) + turns * end + (k.direct ? 0 : kLaunch + part / kSumBytes);
+  c.total = kLaunch + std::max(main, dram) + turns * end + (k.direct ? 0 : kLaunch + part / kSumBytes) +
+            (k.sums_y ? kLaunch : 0);
 }
 
 void set_splits(Sm90WeightRowsPlan& plan, const Problem& p, const core::DeviceInfo& device) {
   set_unit_splits(plan);
+  plan.params.bias_each = plan.params.splits * plan.params.y_planes;
   set_cost(plan, p, device);
 }
 
@@ -130,7 +139,7 @@ Sm90WeightRowsPlan without_splits(const Problem& p, const core::DeviceInfo& devi
                                   const Sm90WeightRowsConfig& config) {
   Sm90WeightRowsPlan plan{arithmetic_of(p), config, {}, {}};
   Sm90WeightRowsParams& k = plan.params;
-  if (weight_rows_has(plan.mode, config.shape) && set_unit_sizes(k, p, config.positions, 8) &&
+  if (weight_rows_has(plan.mode, config.shape) && set_unit_sizes(k, p, config.positions, 8, 0) &&
       set_unit_tiles(k, k.x_raw, k.y_raw, p, plan.shape(), config.shifts_in_rows) &&
       set_shared(plan, device)) {
     plan.blocks = 1;

@@ -3,14 +3,15 @@
 #pragma once
 
 #include "cuda/device/ring.cuh"
+#include "cuda/sm90/weight_bias.cuh"
 #include "cuda/sm90/weight_rows.hpp"
 #include "cuda/sm90/weight_units.cuh"
 
 namespace tconv::cuda::sm90::weight_rows {
 
-template <class M, int RowBlocks, int N>
+template <class M, int RowBlocks, int N, bool SumsY>
 struct RowsShape : weight_blocked::Shape<M, RowBlocks, N> {
-  static constexpr bool kUnits = true;
+  static constexpr bool kUnits = true, kSumsY = SumsY;
   // Steps of 8 positions whose operands a lane holds at once (tf32). With 192 sums, more do not fit.
   static constexpr int kSteps = RowBlocks * N == 384 ? 1 : 2;
   // Registers of a thread that multiplies, and of one that moves.
@@ -144,12 +145,15 @@ __device__ inline void store_planes(const IeeeMode*, uint32_t to, int part_bytes
   for (int part = 0; part < 3; ++part) ptx::store_shared4(to + part * part_bytes, parts[part]);
 }
 
-// Moves dy to planes: the part of one warp. A lane has channel lane/4 of 8, and every fourth position.
+// Moves dy to planes, and sums it: the part of one warp. A lane has channel lane/4 of 8, and every fourth
+// position.
 template <class S>
 class Mover {
  public:
-  __device__ Mover(const Sm90WeightRowsParams& p, const TileUnits<S>& units, const PlaneRows* table)
+  __device__ Mover(const Sm90WeightRowsParams& p, const Place& at, const TileUnits<S>& units,
+                   const PlaneRows* table, uint32_t slots)
       : p_(p),
+        sums_(p, at, slots, threadIdx.x / 32 - 8, S::kN),
         x_(p, p.x_raw, units.x),
         table_(table),
         warp_(threadIdx.x / 32 - 8),
@@ -185,8 +189,19 @@ class Mover {
     }
   }
 
+  // A column is a phase of a channel, and each phase has a part of the channel's sum.
+  __device__ void finish(const Place& at, uint32_t slots) const {
+    sums_.finish(p_, slots, S::kN, S::kMovers, [&](int i) -> int64_t {
+      const weight_blocked::Column<true> column(p_, at.column + i);
+      if (at.column + i >= p_.columns || column.co >= p_.cout_group) return -1;
+      const int64_t channel = int64_t{at.group} * p_.cout_group + column.co;
+      return channel * p_.bias_each + at.split * p_.y_planes + column.a;
+    });
+  }
+
  private:
   static constexpr int kAtOnce = 32;  // positions
+  static constexpr int kInside = 1 << 30;
 
   __device__ void move(uint32_t from, uint32_t to, int u) const {
     const Sm90WeightRowsRaw& raw = p_.y_raw;
@@ -208,6 +223,8 @@ class Mover {
         // Before the first element of a row, a copy brings the row before.
         if (clears && rows.start + raw.stride * (u + q + e % 2 * 4 + lane_ % 4) < 0) v[e] = 0;
       }
+      float sum = 0;
+      if constexpr (S::kSumsY) sum = tree(v);
       const uint32_t lane_to = to + group * group_bytes + lane_ * 4;
 #pragma unroll
       for (int e = 0; e < kAtOnce / 4; e += 2) {
@@ -215,7 +232,35 @@ class Mover {
                      lane_to + (first + e * 4) / 8 * (S::kParts == 1 ? 256 : 128), p_.part_bytes, v[e],
                      v[e + 1]);
       }
+      if (S::kSumsY && sums_.on()) add(group, rows, sum, lane_from, first, clears ? u : kInside);
     }
+  }
+
+  __device__ static float tree(const float (&v)[8]) {
+    return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7]));
+  }
+
+  // Adds a lane's sum, and behind the last phase of a channel what lies between it and the next position.
+  // u: kInside, or the stage's position, in a stage that begins before rows.
+  __device__ void add(int group, const PlaneRows& rows, float sum, uint32_t lane_from, int first,
+                      int u) const {
+    const Sm90WeightRowsRaw& raw = p_.y_raw;
+    const bool last = rows.start + raw.padding == raw.phases - 1;
+    // Four at once: more take registers that the rest of the loop needs.
+#pragma unroll 1
+    for (int gap = 1; last && gap <= raw.stride - raw.phases; ++gap) {
+#pragma unroll 4
+      for (int q = first; q < first + kAtOnce; q += 4) {
+        const int box = q >> log_box_, in_box = q & raw.box_columns - 1;
+        const float w = __uint_as_float(
+            ptx::load_shared4(lane_from + rows.from + box * raw.box_bytes + (in_box * raw.stride + gap) * 4));
+        const bool before = u != kInside && rows.start + gap + raw.stride * (u + q + lane_ % 4) < 0;
+        sum += before ? 0.f : w;
+      }
+    }
+#pragma unroll
+    for (int apart = 1; apart < 4; apart *= 2) sum += __shfl_xor_sync(~0u, sum, apart);
+    if (lane_ % 4 == 0) sums_.add(group, lane_ / 4, sum);
   }
 
   // What a copy of x brought from before the first elements of rows.
@@ -237,6 +282,7 @@ class Mover {
   }
 
   const Sm90WeightRowsParams& p_;
+  const weight_units::BiasSums<S::kSumsY> sums_;
   const BoxRows x_;
   const PlaneRows* table_;
   int warp_, lane_, log_box_, log_turns_;

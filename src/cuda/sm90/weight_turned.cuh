@@ -147,7 +147,9 @@ __global__ void __launch_bounds__(S::kThreads, 1) kernel(const __grid_constant__
     const uint32_t ring = slots + p.slots * p.slot_bytes;
     const int warp = threadIdx.x / 32 - 8;
     if (warp < S::kTurners) {
-      Turner<S>(p, units.x.planes, pieces, ring, of_pieces, warp).run(of_slots, slots, first, end);
+      Turner<S> turner(p, at, units.x.planes, pieces, ring, of_pieces, slots, warp);
+      turner.run(of_slots, slots, first, end);
+      if constexpr (S::kSumsY) turner.finish(at, slots);
     } else if (threadIdx.x % 32 == 0) {
       copy_pieces<S>(p, at, pieces, ring, of_pieces, first, end);
     }
@@ -166,7 +168,10 @@ template <class Mode, int I = 0>
 void set_shapes(Sm90WeightTurnedFunctions& f) {
   constexpr Sm90WeightBlockedShape kShape = kSm90WeightBlockedShapeTable[I];
   if constexpr (weight_turned_has(Mode::kMode, I)) {
-    f.shapes[I] = kernel<TurnedShape<Mode, kShape.row_blocks, kShape.columns>>;
+    f.shapes[0][I] = kernel<TurnedShape<Mode, kShape.row_blocks, kShape.columns, false>>;
+    if constexpr (weight_turned_sums(Mode::kMode, I)) {
+      f.shapes[1][I] = kernel<TurnedShape<Mode, kShape.row_blocks, kShape.columns, true>>;
+    }
   }
   if constexpr (I + 1 < std::size(kSm90WeightBlockedShapeTable)) set_shapes<Mode, I + 1>(f);
 }
@@ -176,6 +181,7 @@ Sm90WeightTurnedFunctions functions_of() {
   Sm90WeightTurnedFunctions f{};
   set_shapes<Mode>(f);
   f.sum = weight_blocked::sum_kernel<typename Mode::T, true>;
+  f.bias = weight_units::bias_kernel<typename Mode::T>;
   return f;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
@@ -35,17 +36,20 @@ int row_width(int least, Arithmetic mode) {
   return width <= 232 ? width : 0;
 }
 
-// Pieces of rows that have `columns` positions of a plane.
-bool set_pieces(Sm90WeightRaw& raw, Arithmetic mode, int64_t columns, int stride, int phases,
-                int64_t padding) {
+// Pieces of rows that have `columns` positions of a plane. Summed pieces have whole runs of 16 elements.
+bool set_pieces(Sm90WeightRaw& raw, Arithmetic mode, int64_t columns, int stride, int phases, int64_t padding,
+                bool summed) {
   const int ahead = 16 / word_bytes(mode) - 1, most = mode == Arithmetic::ieee ? 232 : 248;
-  const int most_columns = (most - ahead - phases) / stride + 1;
+  const int each = summed ? 16 / std::gcd(stride, 16) : 1;
+  const int most_columns =
+      std::min((most - ahead - phases) / stride + 1, summed ? most / stride : most) / each * each;
   if (columns > 1024 || most_columns < 1) return false;
   raw.stride = stride, raw.phases = phases, raw.padding = static_cast<int>(padding);
   raw.columns = static_cast<int>(columns);
   raw.boxes = static_cast<int>(ceil_div(columns, most_columns));
-  raw.box_columns = static_cast<int>(ceil_div(columns, raw.boxes));
-  raw.width = row_width(stride * (raw.box_columns - 1) + phases + ahead, mode);
+  raw.box_columns = round_up(static_cast<int>(ceil_div(columns, raw.boxes)), each);
+  const int least = stride * (raw.box_columns - 1) + phases + ahead;
+  raw.width = row_width(summed ? std::max(least, stride * raw.box_columns) : least, mode);
   raw.by_stride = Divisor::of(static_cast<uint32_t>(stride));
   // Rows of a class that a tensor copy brings at once.
   constexpr int kPieceBytes = 10 << 10, kMostUnits = 4;
@@ -74,8 +78,9 @@ bool set_shared(Sm90WeightTurnedPlan& plan, const core::DeviceInfo& device) {
   const int tile_blocks = shape.rows() / 64;
   const int64_t span = int64_t{(k.x_blocks == 1 ? std::min(k.taps, tile_blocks) : k.taps) - 1} * k.shift;
   const int64_t x_columns = k.stage_positions + span + (k.x_planes - 1) * k.step;
-  if (!set_pieces(k.x_raw, plan.mode, x_columns, 1, 1, 0) ||
-      !set_pieces(k.y_raw, plan.mode, k.stage_positions, static_cast<int>(k.stride), k.y_planes, k.padding)) {
+  if (!set_pieces(k.x_raw, plan.mode, x_columns, 1, 1, 0, false) ||
+      !set_pieces(k.y_raw, plan.mode, k.stage_positions, static_cast<int>(k.stride), k.y_planes, k.padding,
+                  k.sums_y)) {
     return false;
   }
   if (stage_pieces(k, shape) > kSm90WeightStagePieces) return false;
@@ -90,7 +95,8 @@ bool set_shared(Sm90WeightTurnedPlan& plan, const core::DeviceInfo& device) {
                    word_bytes(plan.mode),
                128);
   const int turners = weight_turners(plan.mode, shape), nowhere = 16 * 32 * turners;
-  const int64_t room = device.shared_per_block - kSm90WeightTurnedHead - nowhere;
+  const int bias = k.sums_y ? weight_bias_bytes(shape.columns, turners) : 0;
+  const int64_t room = device.shared_per_block - kSm90WeightTurnedHead - nowhere - bias;
   for (k.slots = 3; k.slots >= 2; --k.slots) {
     const int64_t left = room - int64_t{k.slots} * k.slot_bytes;
     const int64_t most = left / k.piece_bytes;
@@ -100,8 +106,8 @@ bool set_shared(Sm90WeightTurnedPlan& plan, const core::DeviceInfo& device) {
   if (k.slots < 2) return false;
   const int64_t used = int64_t{k.slots} * k.slot_bytes + int64_t{k.pieces} * k.piece_bytes;
   const int64_t staged = int64_t{shape.rows()} * (shape.columns + 8) * 4;
-  plan.shared_bytes = static_cast<std::size_t>(kSm90WeightTurnedHead) +
-                      static_cast<std::size_t>(std::max(used + nowhere, staged));
+  k.bias_at = static_cast<int>(std::max(used + nowhere, staged));  // still read while sums are staged
+  plan.shared_bytes = static_cast<std::size_t>(kSm90WeightTurnedHead + k.bias_at + bias);
   return static_cast<int64_t>(plan.shared_bytes) <= device.shared_per_block;
 }
 
@@ -112,6 +118,8 @@ constexpr double kClock = 1.6e9, kL2BytesPerCycle = 40, kDramBytes = 4.2e12, kLa
 // weight gradients in bf16, drawn ones and convolutions of vocoders (H100, with its 2.85 TB/s), within 20%;
 // the share of shared memory and the lines in three parts were then set by 8 problems in ieee.
 constexpr double kTensorShare = 0.8, kSharedShare = 0.7, kLine = 130, kPartsLine = 220, kPiece = 220;
+// Cycles that the sums add to 512 bytes of dy: counted, not measured.
+constexpr double kSums = 50;
 constexpr double kCopy = 285, kStage = 130, kBlock = 1.4e-6, kBlockSums = 0.086e-6, kSumBytes = 4e12;
 
 void set_cost(Sm90WeightTurnedPlan& plan, const Problem& p, const core::DeviceInfo& device) {
@@ -134,10 +142,12 @@ void set_cost(Sm90WeightTurnedPlan& plan, const Problem& p, const core::DeviceIn
   c.memory = x_bytes + y_bytes;
   c.copies = x_pieces + y_pieces;
   c.lines = (x_bytes * k.x_planes + y_bytes) / (unit_bytes * 32) / weight_turners(plan.mode, shape);
+  if (k.sums_y) c.sums = y_bytes / (unit_bytes * 32) / weight_turners(plan.mode, shape);
   c.pieces = (x_pieces * k.x_planes + y_pieces) / weight_turners(plan.mode, shape);
   const double stage =
       std::max({c.tensor / kTensorShare, c.shared / kSharedShare, c.memory / kL2BytesPerCycle,
-                c.lines * (parts ? kPartsLine : kLine) + c.pieces * kPiece, c.copies * kCopy}) +
+                c.lines * (parts ? kPartsLine : kLine) + c.sums * kSums + c.pieces * kPiece,
+                c.copies * kCopy}) +
       kStage;
   const double sms = std::max(1, device.sm_count);
   const double turns = std::ceil(double(plan.blocks) / sms);
@@ -145,11 +155,13 @@ void set_cost(Sm90WeightTurnedPlan& plan, const Problem& p, const core::DeviceIn
   const double dram = core::work_of(p).bytes / kDramBytes;
   const double wide = shape.row_blocks * shape.columns, part = double(plan.part_bytes);
   const double end = kBlock + wide * kBlockSums + part / 2.5e12;
-  c.total = kLaunch + std::max(main, dram) + turns * end + (k.direct ? 0 : kLaunch + part / kSumBytes);
+  c.total = kLaunch + std::max(main, dram) + turns * end + (k.direct ? 0 : kLaunch + part / kSumBytes) +
+            (k.sums_y ? kLaunch : 0);
 }
 
 void set_splits(Sm90WeightTurnedPlan& plan, const Problem& p, const core::DeviceInfo& device) {
   set_unit_splits(plan);
+  plan.params.bias_each = plan.params.splits;
   set_cost(plan, p, device);
 }
 
@@ -158,7 +170,7 @@ Sm90WeightTurnedPlan without_splits(const Problem& p, const core::DeviceInfo& de
   Sm90WeightTurnedPlan plan{arithmetic_of(p), config, {}, {}};
   Sm90WeightTurnedParams& k = plan.params;
   if (weight_turned_has(plan.mode, config.shape) &&
-      set_unit_sizes(k, p, weight_turned_positions(plan.mode), 16) &&
+      set_unit_sizes(k, p, weight_turned_positions(plan.mode), 16, 16 / word_bytes(plan.mode) - 1) &&
       set_unit_tiles(k, k.x_raw, k.y_raw, p, plan.shape(), config.shifts_in_rows) &&
       set_shared(plan, device)) {
     plan.blocks = 1;

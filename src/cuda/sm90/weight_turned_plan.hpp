@@ -17,9 +17,10 @@ struct Sm90WeightTurnedConfig {
 };
 
 // What a stage takes: cycles of tensor cores and of shared memory, bytes, tensor copies; 512 bytes that a
-// warp turns (1024 in three parts), and in how many pieces. Predicted seconds of the whole.
+// warp turns (1024 in three parts), those that it sums, and in how many pieces. Predicted seconds of the
+// whole.
 struct Sm90WeightTurnedCost {
-  double tensor = 0, shared = 0, memory = 0, copies = 0, lines = 0, pieces = 0, total = 0;
+  double tensor = 0, shared = 0, memory = 0, copies = 0, lines = 0, sums = 0, pieces = 0, total = 0;
 };
 
 struct Sm90WeightTurnedPlan {

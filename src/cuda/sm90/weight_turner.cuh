@@ -2,17 +2,17 @@
 // and who turns them.
 #pragma once
 
-#include "cuda/device/ptx/sm90_operands.cuh"
-#include "cuda/device/ptx/stmatrix.cuh"
 #include "cuda/device/ring.cuh"
+#include "cuda/sm90/weight_bias.cuh"
+#include "cuda/sm90/weight_turn.cuh"
 #include "cuda/sm90/weight_turned.hpp"
 #include "cuda/sm90/weight_units.cuh"
 
 namespace tconv::cuda::sm90::weight_turned {
 
-template <class M, int RowBlocks, int N>
+template <class M, int RowBlocks, int N, bool SumsY>
 struct TurnedShape : weight_blocked::Shape<M, RowBlocks, N> {
-  static constexpr bool kUnits = true;
+  static constexpr bool kUnits = true, kSumsY = SumsY;
   static constexpr Sm90WeightBlockedShape kOf = {RowBlocks, N};
   static constexpr int kPositions = weight_turned_positions(M::kMode);
   static constexpr int kTurners = weight_turners(M::kMode, kOf),
@@ -125,53 +125,15 @@ __device__ inline void copy_pieces(const Sm90WeightTurnedParams& p, const Place&
   }
 }
 
-// 32 positions of 8 channels. load: from a unit's rows; `row` is lane_row() of the first position. store:
-// position `lane` to `to`, of the first part.
-template <class Mode>
-struct Turn;
-
-template <class Storage>
-struct Turn<weight_blocked::HalfMode<Storage>> {
-  static constexpr int kBytes = 64;  // of a row
-  uint4 v;
-  __device__ static uint32_t lane_row(int lane, int row_bytes) {
-    return lane % 8 * row_bytes + lane / 8 * 16;
-  }
-  __device__ void load(uint32_t row) { v = ptx::load_matrices(row); }
-  __device__ void store(uint32_t to, uint32_t) const { ptx::store_matrices_transposed(to, v); }
-};
-
-template <>
-struct Turn<weight_blocked::IeeeMode> {
-  using Mode = weight_blocked::IeeeMode;
-  static constexpr int kBytes = 128;
-  float2 v[4];
-  __device__ static uint32_t lane_row(int lane, int row_bytes) { return lane / 4 * row_bytes + lane % 4 * 8; }
-  __device__ void load(uint32_t row) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      asm volatile("ld.shared.v2.f32 {%0,%1}, [%2];\n" : "=f"(v[i].x), "=f"(v[i].y) : "r"(row + 32 * i));
-    }
-  }
-  __device__ void store(uint32_t to, uint32_t part_step) const {
-    uint32_t words[4][3];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) Mode::split(v[i].x, v[i].y, words[i]);
-#pragma unroll
-    for (int part = 0; part < 3; ++part) {
-      ptx::store_matrices_transposed(to + part * part_step,
-                                     {words[0][part], words[1][part], words[2][part], words[3][part]});
-    }
-  }
-};
-
-// Turns pieces into slots: the part of one warp. The warps that turn take pieces by turns.
+// Turns pieces into slots, and sums those of dy: the part of one warp. The warps that turn take pieces by
+// turns.
 template <class S>
 class Turner {
  public:
-  __device__ Turner(const Sm90WeightTurnedParams& p, int x_planes, const Pieces& pieces, uint32_t ring,
-                    const RingBarriers& barriers, int warp)
+  __device__ Turner(const Sm90WeightTurnedParams& p, const Place& at, int x_planes, const Pieces& pieces,
+                    uint32_t ring, const RingBarriers& barriers, uint32_t slots, int warp)
       : p_(p),
+        sums_(p, at, slots, warp, S::kN),
         x_planes_(x_planes),
         pieces_(pieces),
         ring_(ring),
@@ -190,15 +152,28 @@ class Turner {
       ptx::barrier_wait(slots_barriers.empty(slot.at), slot.parity ^ 1);
       const uint32_t to = slots + slot.at * p_.slot_bytes;
 #pragma unroll 1
-      for (; piece_ < pieces_.of_x; piece_ += S::kTurners) turn(p_.x_raw, x_planes_, u, to);
+      for (; piece_ < pieces_.of_x; piece_ += S::kTurners) {
+        turn(p_.x_raw, x_planes_, u, to, false);
+      }
 #pragma unroll 1
-      for (; piece_ < pieces_.all; piece_ += S::kTurners) turn(p_.y_raw, S::kN / 8, u, to + p_.y_at);
+      for (; piece_ < pieces_.all; piece_ += S::kTurners) {
+        turn(p_.y_raw, S::kN / 8, u, to + p_.y_at, S::kSumsY && sums_.on());
+      }
       piece_ -= pieces_.all;
       ptx::fence_async();
       __syncwarp();
       if (lane_ == 0) ptx::barrier_arrive(slots_barriers.full(slot.at));
       slot.advance(p_.slots);
     }
+  }
+
+  // The sums of a channel are those of its first phase.
+  __device__ void finish(const Place& at, uint32_t slots) const {
+    sums_.finish(p_, slots, S::kN, S::kTurners, [&](int i) -> int64_t {
+      const weight_blocked::Column<true> column(p_, at.column + i);
+      if (at.column + i >= p_.columns || column.co >= p_.cout_group || column.a != 0) return -1;
+      return (int64_t{at.group} * p_.cout_group + column.co) * p_.bias_each + at.split;
+    });
   }
 
  private:
@@ -220,25 +195,42 @@ class Turner {
     int unit, column;
   };
 
+  // What is summed of a piece: `count` elements of a row from where the copy begins, so that pieces of
+  // neighbouring boxes and stages meet; of these, `before` lie before the row. count 0: nothing.
+  struct Summed {
+    int count, before;
+    typename Turned::Sums sums;
+  };
+
   // The warp's next piece.
-  __device__ void turn(const Sm90WeightRaw& raw, int planes, int u, uint32_t to) {
+  __device__ void turn(const Sm90WeightRaw& raw, int planes, int u, uint32_t to, bool sums) {
     const Piece piece = pieces_.list[piece_];
     const int row_bytes = raw.width * static_cast<int>(sizeof(typename S::Mode::Word));
     const uint32_t from = ring_ + place_.at * p_.piece_bytes + Turned::lane_row(lane_, row_bytes);
     to += piece.unit * raw.pitch * 16;
     ptx::barrier_wait(barriers_.full(place_.at), place_.parity);
     const bool clears = piece.late > 0 && piece.start + raw.stride * u < 0;
+    Summed summed{sums ? raw.stride * piece.columns : 0,
+                  piece.late > 0 ? piece.before - piece.start - raw.stride * u : 0,
+                  {}};
 #pragma unroll 1
     for (int shift = 0; shift < raw.shifts; ++shift) {
       // The planes of later shifts begin with later positions of the row.
       const Shift at{to + (shift * raw.blocks * raw.pitch) * 16, piece.unit + shift * raw.blocks,
                      piece.column - (raw.shifts - 1 - shift) * raw.step};
       if (raw.stride == 1) {
-        turn_units<true>(raw, piece, at, planes, from, row_bytes);
+        turn_units<true>(raw, piece, at, planes, from, row_bytes, summed);
       } else {
-        turn_units<false>(raw, piece, at, planes, from, row_bytes);
+        turn_units<false>(raw, piece, at, planes, from, row_bytes, summed);
       }
       if (clears) clear(raw, piece, at, planes, u);
+    }
+    if (S::kSumsY && sums) {
+      const int unit_planes = raw.phases << raw.log_classes;
+      summed.sums.each(piece.units, [&](int unit, int channel, float sum) {
+        const int plane = piece.unit + unit * unit_planes;
+        if (in_range(plane, planes)) sums_.add(plane, channel, sum);
+      });
     }
     __syncwarp();
     if (lane_ == 0) ptx::barrier_arrive(barriers_.empty(place_.at));
@@ -251,10 +243,11 @@ class Turner {
 
   template <bool kOneStep>
   __device__ void turn_units(const Sm90WeightRaw& raw, const Piece& piece, const Shift& at, int planes,
-                             uint32_t from, int row_bytes) const {
+                             uint32_t from, int row_bytes, Summed& summed) const {
     const int unit_planes = raw.phases << raw.log_classes, unit_step = unit_planes * raw.pitch * 16;
+    const int elements = S::kSumsY ? max(piece.elements, summed.count) : piece.elements;
 #pragma unroll 1
-    for (int e = 0; e < piece.elements; e += 32 * kAtOnce, from += kAtOnce * Turned::kBytes) {
+    for (int e = 0; e < elements; e += 32 * kAtOnce, from += kAtOnce * Turned::kBytes) {
       Target targets[kAtOnce];
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
@@ -272,6 +265,11 @@ class Turner {
           const bool there = in_range(plane + targets[i].phase, planes);
           v[i].store(there ? targets[i].to : nowhere_, there ? p_.part_bytes : 0);
           targets[i].to += unit_step;
+        }
+        if (S::kSumsY && summed.count > e) {
+#pragma unroll
+          for (int i = 0; summed.before > e && i < kAtOnce; ++i) v[i].drop(summed.before - e - 32 * i);
+          summed.sums.add(v, summed.count - e, piece.units - left);
         }
       }
     }
@@ -316,6 +314,7 @@ class Turner {
   }
 
   const Sm90WeightTurnedParams& p_;
+  const weight_units::BiasSums<S::kSumsY> sums_;
   int x_planes_;
   const Pieces& pieces_;
   uint32_t ring_, nowhere_;

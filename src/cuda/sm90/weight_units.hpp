@@ -6,6 +6,9 @@
 //
 // Rows of the product are (v, unit, channel) for the shifts v of x that are planes, columns are (unit, phase,
 // channel). Stages are `stage_positions` positions of one sample.
+//
+// Where the problem has a bias that is y's, the warps that make dy's planes also sum dy, as it is before it
+// is rounded (weight_bias.cuh). Stages then reach all of dy, and rows of a box all that lies between phases.
 #pragma once
 
 #include "cuda/sm90/weight_blocked.hpp"
@@ -28,7 +31,24 @@ struct Sm90WeightUnitRows {
 struct Sm90WeightUnitsParams : Sm90WeightBlockedParams {
   int32_t sample_stages;
   Divisor by_sample_stages;
-  int32_t x_blocks;  // of 64 planes, of a tile
+  int32_t x_blocks;    // of 64 planes, of a tile
+  bool sums_y;         // dy is summed
+  int32_t bias_at;     // bytes behind the slots' begin, of the float64 sums of the warps that do so
+  int32_t bias_each;   // parts of a channel's sum
+  double* bias_parts;  // [channel of y][part]
 };
+
+// Adds the parts of the channels' sums.
+struct Sm90WeightBiasParams {
+  const double* parts;
+  void* output;
+  int64_t channels;
+  int32_t each;
+};
+inline constexpr int kSm90WeightBiasThreads = 128;  // a warp a channel
+// Bytes of shared memory for the sums of `columns` columns by `warps` warps.
+constexpr int weight_bias_bytes(int columns, int warps) {
+  return columns * warps * static_cast<int>(sizeof(double));
+}
 
 }  // namespace tconv::cuda

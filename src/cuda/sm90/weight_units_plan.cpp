@@ -9,6 +9,7 @@
 #include "cuda/plan/tensor.hpp"
 #include "cuda/sm80/weight_plan.hpp"
 #include "cuda/sm90/weight.hpp"
+#include "cuda/sm90/weight_blocked_plan.hpp"
 
 namespace tconv::cuda {
 
@@ -47,7 +48,8 @@ Support rows_support(const Problem& p, const char* name, const int64_t (&steps)[
 
 }  // namespace
 
-bool set_unit_sizes(Sm90WeightUnitsParams& k, const Problem& p, int positions_of_stage, int depth) {
+bool set_unit_sizes(Sm90WeightUnitsParams& k, const Problem& p, int positions_of_stage, int depth,
+                    int early) {
   const core::Polyphase form(p);
   set_steps(k, p);
   k.l = p.l, k.lout = p.lout(), k.stride = p.stride, k.dilation = p.dilation, k.padding = p.padding;
@@ -61,8 +63,13 @@ bool set_unit_sizes(Sm90WeightUnitsParams& k, const Problem& p, int positions_of
   const core::Size reach = core::Size(form.taps - 1) * form.step;
   if (reach >= kFar || p.l >= kFar || form.taps >= 1 << 20) return false;
   k.taps = static_cast<int>(form.taps);
-  const int64_t first = std::max<int64_t>(0, ceil_div(p.padding - (form.count - 1) * p.dilation, p.stride));
-  const int64_t end = std::min(p.l + reach.value(), core::floor_div(p.lout() - 1 + p.padding, p.stride) + 1);
+  k.sums_y = sums_y(p);
+  const int64_t first =
+      k.sums_y ? p.padding / p.stride
+               : std::max<int64_t>(0, ceil_div(p.padding - (form.count - 1) * p.dilation, p.stride));
+  const int64_t last = p.lout() - 1 + p.padding;
+  const int64_t end = k.sums_y ? (last + early) / p.stride + 1
+                               : std::min(p.l + reach.value(), core::floor_div(last, p.stride) + 1);
   const int64_t positions = p.lout() == 0 ? 0 : std::max<int64_t>(0, end - first);
   k.first_u = first;
   k.stage_positions = positions_of_stage;
@@ -167,6 +174,37 @@ core::Status set_unit_maps(Sm90WeightUnitRows& rows, const Problem& p, const voi
     if (const core::Status made = make_tensor_map(shape, rows.maps[i]); !made.ok()) return made;
   }
   return {};
+}
+
+std::string unit_bias_where(int64_t channel) {
+  constexpr int64_t kWarps = kSm90WeightBiasThreads / 32;
+  return "the sum of dy's channel " + std::to_string(channel) +
+         "; first row tile, all splits, warps that make dy's planes; then block " +
+         std::to_string(channel / kWarps) + ", warp " + std::to_string(channel % kWarps) +
+         " of the last kernel";
+}
+
+plan::StageLine unit_bias_line(const Sm90WeightUnitsParams& k, const char* verb) {
+  return {"bias", std::string("dy summed by the warps that ") + verb + " it; a last kernel adds " +
+                      std::to_string(k.bias_each) + (k.bias_each == 1 ? " part" : " parts") +
+                      " of a channel in float64"};
+}
+
+core::Status add_unit_parts(const Launcher& launcher, void (*sum)(Sm90WeightBlockedSumParams),
+                            void (*bias)(Sm90WeightBiasParams), const Sm90WeightUnitsParams& params,
+                            const Sm90WeightBlockedShape& shape, const Problem& problem,
+                            const plan::Operands& operands) {
+  core::Status status;
+  if (!params.direct) {
+    Sm90WeightBlockedSumParams of_dw = sm90_weight_blocked_sum(params, shape);
+    of_dw.parts = params.parts;
+    of_dw.output = operands.output;
+    status = launcher.run(
+        sum, {ceil_div(of_dw.units * of_dw.runs, kSm90WeightSumThreads), kSm90WeightSumThreads}, of_dw);
+  }
+  if (!params.sums_y || !status.ok()) return status;
+  return launcher.run(bias, {ceil_div(problem.cout, kSm90WeightBiasThreads / 32), kSm90WeightBiasThreads},
+                      {params.bias_parts, operands.grad_bias, problem.cout, params.bias_each});
 }
 
 }  // namespace tconv::cuda
