@@ -145,6 +145,12 @@ HWY_INLINE void Interleave(const Phases<A>& p, int64_t stride, int64_t columns, 
     for (int64_t i = 0; i < columns; i += lanes) hn::StoreU(Biased<T>(d, row, i, bias), d, to + i);
   } else if (stride == 2) {
     InterleaveTwo<T>(p, columns, bias, to);
+  } else if (stride == 3 && simd::HWY_NAMESPACE::kPermutes<decltype(d)>) {
+    const A *row0 = p.row(0), *row1 = p.row(1), *row2 = p.row(2);
+    for (int64_t i = 0; i < columns; i += lanes) {
+      simd::HWY_NAMESPACE::StoreTriples(d, Biased<T>(d, row0, i, bias), Biased<T>(d, row1, i, bias),
+                                        Biased<T>(d, row2, i, bias), to + 3 * i);
+    }
   } else if (stride == 4) {
     const A *row0 = p.row(0), *row1 = p.row(1), *row2 = p.row(2), *row3 = p.row(3);
     for (int64_t i = 0; i < columns; i += lanes) {
@@ -167,7 +173,8 @@ HWY_INLINE void EmitCout(const Geometry& g, const Phases<A>& p, const Segments& 
                          T* y_channel, int64_t y_sample, A* run) {
   const int64_t s = g.stride;
   if constexpr (std::is_same_v<T, A>) {
-    const bool no_spill = s % 4 == 0 || s <= 2 || !std::is_same_v<A, float>;
+    constexpr bool kTriples = simd::HWY_NAMESPACE::kPermutes<hn::ScalableTag<A>>;
+    const bool no_spill = s % 4 == 0 || s <= (kTriples ? 3 : 2) || !std::is_same_v<A, float>;
     if (segments.count == 1 && no_spill) {
       const Segment& first = segments.at[0];
       const int64_t begin = s * first.q - g.padding;

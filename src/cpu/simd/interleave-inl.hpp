@@ -1,4 +1,7 @@
 // Interleaves and stores rows of one vector each. Compiled once per SIMD target.
+#include <cstdint>
+#include <type_traits>
+
 #include "cpu/simd/targets.hpp"
 #include "hwy/highway.h"
 
@@ -50,6 +53,50 @@ HWY_INLINE void StorePairs(D d, hn::Vec<D> a, hn::Vec<D> b, Lane* out) {
   } else {
     hn::StoreInterleaved2(a, b, d, out);
   }
+}
+
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+// Where element i of the j-th of three vectors comes from: of a and b, then of that and c.
+template <class Lane>
+struct TripleIndices {
+  using Index = std::conditional_t<sizeof(Lane) == 4, int32_t, int64_t>;
+  static constexpr int kLanes = 64 / sizeof(Lane);
+  alignas(64) Index ab[3][kLanes], c[3][kLanes];
+  constexpr TripleIndices() : ab(), c() {
+    for (int e = 0; e < 3 * kLanes; ++e) {
+      const int j = e / kLanes, i = e % kLanes, from = e / 3;
+      ab[j][i] = static_cast<Index>(e % 3 == 1 ? kLanes + from : from);
+      c[j][i] = static_cast<Index>(e % 3 == 2 ? kLanes + from : i);
+    }
+  }
+};
+template <class Lane>
+inline constexpr TripleIndices<Lane> kTriples{};
+
+HWY_INLINE hn::Vec512<float> PermuteTwo(hn::Vec512<float> a, const int32_t* indices, hn::Vec512<float> b) {
+  return hn::Vec512<float>{_mm512_permutex2var_ps(a.raw, _mm512_load_si512(indices), b.raw)};
+}
+HWY_INLINE hn::Vec512<double> PermuteTwo(hn::Vec512<double> a, const int64_t* indices, hn::Vec512<double> b) {
+  return hn::Vec512<double>{_mm512_permutex2var_pd(a.raw, _mm512_load_si512(indices), b.raw)};
+}
+#endif
+
+// out[3*i], [3*i + 1], [3*i + 2] = lane i of a, b, c. By permutations of two vectors, cpu.dense at stride 3
+// is 1.17 times as fast (40 drawn layers, 0.92 to 2.09; a Zen 5) as by squares of four rows, which spill into
+// the next position and so take a copy.
+template <class D, class Lane = hn::TFromD<D>>
+HWY_INLINE void StoreTriples(D d, hn::Vec<D> a, hn::Vec<D> b, hn::Vec<D> c, Lane* out) {
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+  if constexpr (kPermutes<D> && std::is_floating_point_v<Lane>) {
+#pragma GCC unroll 3
+    for (int j = 0; j < 3; ++j) {
+      const auto ab = PermuteTwo(a, kTriples<Lane>.ab[j], b);
+      hn::StoreU(PermuteTwo(ab, kTriples<Lane>.c[j], c), d, out + j * TripleIndices<Lane>::kLanes);
+    }
+    return;
+  }
+#endif
+  hn::StoreInterleaved3(a, b, c, d, out);
 }
 
 #if HWY_TARGET != HWY_SCALAR
