@@ -35,6 +35,8 @@ TEST(CpuChoice, FewProducts) {
                   {"ci1 co384 l3048 k7 f32", "cpu.depthwise", "cpu.depthwise"},
                   {"ci1 co16 l120968 k9 p4 f32", "cpu.narrow", "cpu.depthwise"},
                   {"ci1 co24 l3326 k16 s8 f32", "cpu.depthwise", "cpu.dense"},
+                  {"ci1 co1 l255369 k33 s8 p12 f32", "cpu.dense", "cpu.dense"},
+                  {"ci1 co1 l3000 k20 s20 f32", "cpu.dense", "cpu.dense"},
                   {"ci2 co1 l27857 k5 s5 f32", "cpu.narrow", "cpu.narrow"}});
 }
 

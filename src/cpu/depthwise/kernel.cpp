@@ -5,6 +5,7 @@
 #include "cpu/common/last_cache.hpp"
 #include "cpu/common/make_kernel.hpp"
 #include "cpu/common/short_vectors.hpp"
+#include "cpu/common/storage.hpp"
 #include "cpu/common/supports_tiles.hpp"
 #include "cpu/common/workspace.hpp"
 #include "cpu/depthwise/contract.hpp"
@@ -48,9 +49,10 @@ class DepthwiseKernel final : public plan::Kernel {
 // 32 1.15 times.
 //
 // With AVX-512 on a Zen 5, time over that of cpu.dense: strides of 2 to 4, up to 4 products 0.20 to 0.71 (24
-// layers), 5 to 8 0.47 to 0.94 (5); 9 to 16 0.76 to 1.1 (11), where cpu.narrow takes less. One input channel
-// at strides from 5 on 0.22 to 0.35 (4), two and more 1.75 to 5.7 (21). At stride 1 cpu.narrow takes less
-// where it takes a layer; 1 -> 384, K7 L3048 0.69, 1 -> 398, K7 L257 0.79.
+// layers), 5 to 8 0.47 to 0.94 (5); 9 to 16 0.76 to 1.1 (11), where cpu.narrow takes less. At longer strides
+// one input channel with up to 3 taps, whose residues fit in a vector, goes by registers: 0.21 to 0.68 (26
+// layers); 4 to 8 taps take 1.7 to 6.5 times as long (40), and two channels and more 1.75 to 5.7 (21). At
+// stride 1 cpu.narrow takes less where it takes a layer; 1 -> 384, K7 L3048 0.69, 1 -> 398, K7 L257 0.79.
 bool few_products(const Problem& p, const core::DeviceInfo& device) {
   constexpr int64_t kNarrowRows = 64;  // of cpu.narrow at stride 1
   const int64_t products = p.cin_per_group() * core::Polyphase(p).taps;
@@ -60,7 +62,8 @@ bool few_products(const Problem& p, const core::DeviceInfo& device) {
   }
   if (products > 8) return false;
   if (p.stride == 1) return p.cout_per_group() > kNarrowRows;
-  return p.stride <= 4 || p.cin_per_group() == 1;
+  const int64_t lanes = device.vector_bytes / static_cast<int64_t>(accumulator_size(p.dtype));
+  return p.stride <= 4 || (p.cin_per_group() == 1 && products <= 3 && p.stride <= lanes && p.dilation == 1);
 }
 
 plan::Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
