@@ -48,7 +48,7 @@ TEST(CpuNarrow, LeavesMatrixProductsAloneWhateverTheBatch) {
     EXPECT_EQ(chosen(batch + "ci32 co64 l131072 k5 s1 d3 f32"), "cpu.dense");
     EXPECT_EQ(chosen(batch + "ci64 co64 l1000 k3 s1 f32"), "cpu.dense");
     EXPECT_EQ(chosen(batch + "ci128 co4 l159 k41 s1 f32"), "cpu.dense");
-    EXPECT_EQ(chosen(batch + "ci1 co1 l80000 k16 s8 f32"), "cpu.dense");
+    EXPECT_EQ(chosen(batch + "ci2 co1 l80000 k16 s8 f32"), "cpu.dense");
     EXPECT_EQ(chosen(batch + "ci32 co1 l48000 k7 s1 f32"), kKernel);
     EXPECT_EQ(chosen(batch + "ci16 co4 l100000 k4 s2 f32"), kKernel);
   }

@@ -30,6 +30,22 @@ TEST(CpuStrided, EndsBatchesAndGroups) {
                "gx n2 ci5 co2 l5 k6 s7 p11 op6", "gx ci9 co600 l30 k3 p1"});
 }
 
+// Tiles of few products, which go from registers to dx: any number of rows, tiles with a part of a vector,
+// NaN at the ends by the judge's special values.
+TEST(CpuStrided, FewProducts) {
+  judge_lines(kKernel, {"conv1d ci3 co15 l160 k3 p1 bias", "conv1d n2 ci2 co7 l301 k5 s2 bias",
+                        "conv1d n3 ci4 co22 l99 k4 s2 p1", "conv1d ci8 co6 l500 k16 s8 p4 bias",
+                        "conv1d n2 ci2 co3 l260 k7 p9 d3 bias", "gx n2 ci12 co6 g2 l130 k6 s3 p1"});
+}
+
+// Samples of a few vectors or less, at strides of 1 and 2, phase by phase and tap by tap.
+TEST(CpuStrided, ShortSamples) {
+  judge_lines(kKernel, {"conv1d n40 ci9 co18 l15 k9 p4 bias", "conv1d n20 ci16 co40 l14 k4 s2 p1 bias",
+                        "conv1d n20 ci6 co300 l14 k4 s2 p1 bias", "conv1d n9 ci5 co90 l34 k3 p9 d9",
+                        "gx n30 ci60 co3 l7 k3 s2 p1 op1", "conv1d n6 ci8 co12 l33 k5 s2 p2 d2 xs264,1,8",
+                        "conv1d n12 ci4 co9 l130 k2 s2", "conv1d n5 ci7 co70 l12 k7 s3 p2 bias"});
+}
+
 // Runs of columns in L1 and passes of row blocks; the other targets run plans made for the machine's vectors.
 TEST(CpuStrided, SeveralRunsAndPasses) {
   judge_lines(kKernel, {"conv1d ci300 co40 l130 k3 p1 bias", "conv1d n3 ci200 co12 l400 k16 s8 p4 bias",

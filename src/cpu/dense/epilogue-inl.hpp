@@ -134,6 +134,41 @@ HWY_INLINE void InterleaveTwo(const Phases<A>& p, int64_t columns, V bias, A* to
   }
 }
 
+// Strides whose phases whole vectors interleave, by permutations.
+template <class A>
+HWY_INLINE bool HasSteps(int64_t stride) {
+  return simd::HWY_NAMESPACE::kStoresSteps<hn::ScalableTag<A>> &&
+         (stride == 3 || stride == 5 || stride == 6 || stride == 10);
+}
+
+template <class T, int S, class V, class A>
+HWY_INLINE void InterleaveStep(const Phases<A>& p, int64_t columns, V bias, A* to) {
+  const hn::ScalableTag<A> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const A* rows[S];
+  for (int r = 0; r < S; ++r) rows[r] = p.row(r);
+  for (int64_t i = 0; i < columns; i += lanes) {
+    V v[S];
+#pragma GCC unroll 10
+    for (int r = 0; r < S; ++r) v[r] = Biased<T>(d, rows[r], i, bias);
+    if constexpr (S % 2 == 1) {
+      simd::HWY_NAMESPACE::StoreStep<S>(d, v, to + S * i);
+    } else {
+      simd::HWY_NAMESPACE::StoreTwoSteps<S / 2>(d, v, to + S * i);
+    }
+  }
+}
+
+template <class T, class V, class A>
+HWY_INLINE void InterleaveSteps(const Phases<A>& p, int64_t stride, int64_t columns, V bias, A* to) {
+  if constexpr (simd::HWY_NAMESPACE::kStoresSteps<hn::ScalableTag<A>>) {
+    if (stride == 3) return InterleaveStep<T, 3>(p, columns, bias, to);
+    if (stride == 5) return InterleaveStep<T, 5>(p, columns, bias, to);
+    if (stride == 6) return InterleaveStep<T, 6>(p, columns, bias, to);
+    InterleaveStep<T, 10>(p, columns, bias, to);
+  }
+}
+
 // to[column*stride + phase]; columns are whole vectors.
 template <class T, class A>
 HWY_INLINE void Interleave(const Phases<A>& p, int64_t stride, int64_t columns, A* to) {
@@ -145,6 +180,8 @@ HWY_INLINE void Interleave(const Phases<A>& p, int64_t stride, int64_t columns, 
     for (int64_t i = 0; i < columns; i += lanes) hn::StoreU(Biased<T>(d, row, i, bias), d, to + i);
   } else if (stride == 2) {
     InterleaveTwo<T>(p, columns, bias, to);
+  } else if (HasSteps<A>(stride)) {
+    InterleaveSteps<T>(p, stride, columns, bias, to);
   } else if (stride == 4) {
     const A *row0 = p.row(0), *row1 = p.row(1), *row2 = p.row(2), *row3 = p.row(3);
     for (int64_t i = 0; i < columns; i += lanes) {
@@ -167,7 +204,7 @@ HWY_INLINE void EmitCout(const Geometry& g, const Phases<A>& p, const Segments& 
                          T* y_channel, int64_t y_sample, A* run) {
   const int64_t s = g.stride;
   if constexpr (std::is_same_v<T, A>) {
-    const bool no_spill = s % 4 == 0 || s <= 2 || !std::is_same_v<A, float>;
+    const bool no_spill = s % 4 == 0 || s <= 2 || HasSteps<A>(s) || !std::is_same_v<A, float>;
     if (segments.count == 1 && no_spill) {
       const Segment& first = segments.at[0];
       const int64_t begin = s * first.q - g.padding;

@@ -5,6 +5,7 @@
 #include "cpu/common/last_cache.hpp"
 #include "cpu/common/make_kernel.hpp"
 #include "cpu/common/short_vectors.hpp"
+#include "cpu/common/storage.hpp"
 #include "cpu/common/supports_tiles.hpp"
 #include "cpu/common/workspace.hpp"
 #include "cpu/depthwise/contract.hpp"
@@ -45,11 +46,24 @@ class DepthwiseKernel final : public plan::Kernel {
 // L256, a batch of 32, 0.79, 1.28; 8 -> 32, K4 s2 L256 0.036, 0.042; 2 -> 16, K8 s4 L256 0.024, 0.034; 1 ->
 // 64, K7 L4000 0.10, 0.14; 2 -> 32, K6 s3 L4000 takes 0.34 of the time there. Beyond these limits 16 -> 64,
 // K8 s4 takes 1.35 times as long as there, 8 -> 8, K10 s5 7.3 times, and 4 -> 64, K6 s3 L16 in a batch of
-// 32 1.15 times. Vectors of 64 bytes were not measured.
+// 32 1.15 times.
+//
+// With AVX-512 on a Zen 5, time over that of cpu.dense: strides of 2 to 4, up to 4 products 0.20 to 0.71 (24
+// layers), 5 to 8 0.47 to 0.94 (5); 9 to 16 0.76 to 1.1 (11), where cpu.narrow takes less. At longer strides
+// one input channel with up to 3 taps, whose residues fit in a vector, goes by registers: 0.21 to 0.68 (26
+// layers); 4 to 8 taps take 1.7 to 6.5 times as long (40), and two channels and more 1.75 to 5.7 (21). At
+// stride 1 cpu.narrow takes less where it takes a layer; 1 -> 384, K7 L3048 0.69, 1 -> 398, K7 L257 0.79.
 bool few_products(const Problem& p, const core::DeviceInfo& device) {
+  constexpr int64_t kNarrowRows = 64;  // of cpu.narrow at stride 1
   const int64_t products = p.cin_per_group() * core::Polyphase(p).taps;
-  return short_vectors(device.vector_bytes) && p.l >= (products <= 4 ? 16 : 32) &&
-         ((p.stride <= 3 && products <= 16) || (p.stride == 4 && products <= 8));
+  if (p.l < (products <= 4 ? 16 : 32)) return false;
+  if (short_vectors(device.vector_bytes)) {
+    return (p.stride <= 3 && products <= 16) || (p.stride == 4 && products <= 8);
+  }
+  if (products > 8) return false;
+  if (p.stride == 1) return p.cout_per_group() > kNarrowRows;
+  const int64_t lanes = device.vector_bytes / static_cast<int64_t>(accumulator_size(p.dtype));
+  return p.stride <= 4 || (p.cin_per_group() == 1 && products <= 3 && p.stride <= lanes && p.dilation == 1);
 }
 
 plan::Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {

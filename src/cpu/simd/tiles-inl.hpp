@@ -90,7 +90,7 @@ HWY_INLINE void StoreInterleaved(D d, const hn::Vec<D> (&v)[S], T* out) {
   } else if constexpr (S == 2) {
     StorePairs(tag, bits(0), bits(1), p);
   } else if constexpr (S == 3) {
-    hn::StoreInterleaved3(bits(0), bits(1), bits(2), tag, p);
+    StoreTriples(tag, bits(0), bits(1), bits(2), p);
   } else {
     StoreQuads(tag, bits(0), bits(1), bits(2), bits(3), p);
   }

@@ -15,8 +15,7 @@
 //           C[8][tile] += A[8 ci x depth block] * panel         dense's microkernel
 //     round C, store rows of dx
 //
-// With vectors of up to 32 bytes and one depth block of few products, C begins at the bias in registers and
-// goes straight to dx.
+// With one depth block of few products, C begins at the bias in registers and goes straight to dx.
 //
 // With one tap and no padding, the panel holds a strip of a task's columns, and all row blocks of a strip are
 // done before the next one:

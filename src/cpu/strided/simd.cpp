@@ -81,8 +81,7 @@ HWY_INLINE bool DoBlock(const Worker<T, A>& w, const Depth& depth, int64_t block
   const int64_t tiles = core::ceil_div(run.end - run.begin, 3 * lanes);
   A* sums = w.sums + (one ? 0 : (block - w.task.block_begin) * kRows * w.sums_line);
   const bool fetch = kFetchOutputs<A> && last && depth.channels() * depth.taps() >= kFetchDepth;
-  const bool direct = kFetchOutputs<A> && one && depth.taps() == job.problem.k &&
-                      depth.channels() * depth.taps() <= kDirectDepth;
+  const bool direct = one && depth.taps() == job.problem.k && depth.channels() * depth.taps() <= kDirectDepth;
   bool nan = false;
   int64_t index = 0;
   for (int64_t column = run.begin; column < run.end; ++index) {

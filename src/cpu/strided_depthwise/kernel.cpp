@@ -52,11 +52,17 @@ plan::Support supports(const Problem& p, const core::DeviceInfo& device, const p
   if (options.force_kernel == kEntry.name) return plan::Support::yes();
   // ms on one core, here and in cpu.strided, 256 channels, K7, L 4000: 1 pair a group 0.43, 0.78; 4 0.66,
   // 0.98; 16 1.11, 0.85.
-  // With short vectors, sums of few products too, however many rows of dx share dy. Time over that of
-  // cpu.strided on a Zen 3, L 1000: dx of 1024 channels from one, K3 0.42, K4 s2 0.47, K7 0.74; of 64 from
-  // two, K4 s2 0.88; of 64 from four, K4 s2 1.25.
-  const bool few_products = short_vectors(device.vector_bytes) && p.cout_per_group() * p.k <= 8;
-  if (pairs > 4 && !few_products)
+  // Sums of few products too, however many rows of dx share dy. Time over that of cpu.strided on a Zen 3, L
+  // 1000: dx of 1024 channels from one, K3 0.42, K4 s2 0.47, K7 0.74; of 64 from two, K4 s2 0.88; of 64 from
+  // four, K4 s2 1.25. With AVX-512, whose registers hold the sums of 8 rows, on a Zen 5: 10 layers of
+  // up to 4 products and 256 positions or more 0.78, 25 of 3 to 77 positions 1.53; 15 of 5 to 8 products 1.24.
+  const int64_t products = p.cout_per_group() * p.k;
+  const bool few_products = short_vectors(device.vector_bytes) ? products <= 8 : products <= 4 && p.l >= 256;
+  // A single row of dx at stride 1 reads dy where it is; cpu.strided would copy it for that row alone. Time
+  // on the Zen 5 with AVX-512 and with AVX2: 32 -> 1, K3 L50098 0.49, 0.46; 32 -> 1, K7 L8914 0.76, 0.62; 64
+  // -> 1, K5 L100, a batch of 16, 1.22, 1.09.
+  const bool single_row = p.cin_per_group() == 1 && p.stride == 1 && p.l >= 128;
+  if (pairs > 4 && !few_products && !single_row)
     return plan::Support::no("more than 4 channel pairs in a group: a matrix product");
   return plan::Support::yes();
 }
