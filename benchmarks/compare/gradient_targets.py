@@ -4,8 +4,8 @@
     python benchmarks/compare/gradient_targets.py --table benchmarks/results/gradient_targets.json
 
 Three passes of each layer: the gradient of the input; that of the weights with that of the bias; and all three. PyTorch
-is convolution_backward, the faster of cudnn.benchmark on and off; tconv runs one plan after the other, with packing where
-one packs. Both in a CUDA graph, on rotating sets of tensors that exceed L2 together.
+is convolution_backward, the faster of cudnn.benchmark on and off; tconv runs a plan for the input, with packing where it
+packs, and one for the weights and the bias. Both in a CUDA graph, on rotating sets of tensors that exceed L2 together.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from markdown_table import table
 
 TARGETS = Path(__file__).resolve().parent / "gradient_targets.tsv"
 PASSES = ("input", "weight", "all")
-PRODUCTS = {"input": ("strided",), "weight": ("weight", "dbias"), "all": ("strided", "weight", "dbias")}
+PRODUCTS = {"input": ("strided",), "weight": ("weight",), "all": ("strided", "weight")}
 
 
 def targets(path=TARGETS):
@@ -33,9 +33,10 @@ def targets(path=TARGETS):
 
 
 def product_text(problem, product):
-    """`problem` as one of its gradients; these read no bias."""
+    """`problem` as one of its gradients: that of the weights with that of the bias."""
     p = problem_floor.parse(problem)
-    return f"{product} {replace(draw.read(problem), bias=False).text('tf32' if p.mode == 'tf32' else '')}"
+    layer = replace(draw.read(problem), bias=product == "weight")
+    return f"{product} {layer.text('tf32' if p.mode == 'tf32' else '')}"
 
 
 def measure(problem, names):
@@ -81,7 +82,7 @@ class Tensors:
         self.x, self.y = ([make(shapes[key]) for _ in range(self.sets)] for key in "xy")
         self.w = make((p.cin, p.cout // p.groups, p.k))
         self.out = {"strided": torch.empty(shapes["x"], device="cuda", dtype=type_), "weight": torch.empty_like(self.w),
-                    "dbias": torch.empty(p.cout, device="cuda", dtype=type_)}
+                    "bias": torch.empty(p.cout, device="cuda", dtype=type_)}
 
     def next(self):
         self.at = (self.at + 1) % self.sets
@@ -108,12 +109,12 @@ class Product:
     def __call__(self, at):
         import torch
 
-        t = self.tensors
+        t, of_weight = self.tensors, self.product == "weight"
         self.plan.run(self.plan.arguments(
-            t.x[at].data_ptr() if self.product == "weight" else None, t.out[self.product].data_ptr(),
-            weight=t.w.data_ptr() if self.product == "strided" else None, workspace=self.workspace.data_ptr(),
+            t.x[at].data_ptr() if of_weight else None, t.out[self.product].data_ptr(),
+            weight=None if of_weight else t.w.data_ptr(), workspace=self.workspace.data_ptr(),
             workspace_bytes=self.size, stream=torch.cuda.current_stream().cuda_stream,
-            grad_output=t.y[at].data_ptr()))
+            grad_output=t.y[at].data_ptr(), grad_bias=t.out["bias"].data_ptr() if of_weight else None))
 
 
 class Torch:

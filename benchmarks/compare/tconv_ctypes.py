@@ -68,10 +68,10 @@ class Plan(capi.Plan):
         check(LIB.tconv_pack(self.handle, weight, packed, self.packed_bytes, stream))
 
     def arguments(self, x, output, weight=None, packed=None, bias=None, workspace=None, workspace_bytes=0,
-                  stream=None, grad_output=None):
+                  stream=None, grad_output=None, grad_bias=None):
         return capi.Arguments(struct_size=sizeof(capi.Arguments), x=x, output=output, weight=weight,
                               packed_weight=packed, bias=bias, grad_output=grad_output, workspace=workspace,
-                              workspace_bytes=workspace_bytes, stream=stream)
+                              workspace_bytes=workspace_bytes, stream=stream, grad_bias=grad_bias)
 
     def run(self, arguments):
         check(LIB.tconv_run(self.handle, bytes(arguments)))

@@ -112,12 +112,14 @@ class Gradients(unittest.TestCase):
     def row(self, problem, **passes):
         return {"problem": problem, "passes": {name: {"ms": ways(**times)} for name, times in passes.items()}}
 
-    def test_products_read_no_bias(self):
-        text = gradient_targets.product_text("n2 ci4 co6 l10 k3 s2 p1 op1 d2 g2 bias f32 tf32", "weight")
-        self.assertEqual(text, "weight n2 ci4 co6 l10 k3 s2 p1 op1 d2 g2 f32 tf32")
+    def test_the_bias_goes_with_the_weights(self):
+        problem = "n2 ci4 co6 l10 k3 s2 p1 op1 d2 g2 bias f32 tf32"
+        for product, bias in (("weight", " bias"), ("strided", "")):
+            self.assertEqual(gradient_targets.product_text(problem, product),
+                             f"{product} n2 ci4 co6 l10 k3 s2 p1 op1 d2 g2{bias} f32 tf32")
         for _, problem, wanted in gradient_targets.targets():
             self.assertIn("all", wanted)
-            self.assertEqual(gradient_targets.product_text(problem, "dbias"), f"dbias {problem}")
+            self.assertEqual(gradient_targets.product_text(problem, "strided"), f"strided {problem}")
 
     def test_met_missed_and_not_measured(self):
         row = self.row("n64 ci128 co128 l65536 k3 s1 p0 bf16", input=dict(tconv=0.7, torch=2.6, torch_search=2.5),
