@@ -91,10 +91,4 @@ Status Launcher::run_erased(const void* function, const Grid& grid, void** argum
   return error == cudaSuccess ? Status() : status_of(error, what());
 }
 
-Status Launcher::zero(void* output, std::size_t bytes) const {
-  if (Status status = ready(); !status.ok()) return status;
-  const cudaError_t error = cudaMemsetAsync(output, 0, bytes, stream_);
-  return error == cudaSuccess ? Status() : status_of(error, what());
-}
-
 }  // namespace tconv::cuda

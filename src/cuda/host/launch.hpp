@@ -46,9 +46,6 @@ class Launcher {
     return run_erased(reinterpret_cast<const void*>(function), grid, pointers);
   }
 
-  // Sets `bytes` bytes to 0, as a memset on the stream.
-  core::Status zero(void* output, std::size_t bytes) const;
-
  private:
   std::string what() const;
   core::Status ready() const;

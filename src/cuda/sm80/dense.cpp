@@ -4,6 +4,7 @@
 #include "cuda/host/bias_alone.hpp"
 #include "cuda/host/choice.hpp"
 #include "cuda/host/ordered_sum.hpp"
+#include "cuda/host/zero.hpp"
 #include "cuda/plan/form_kernel.hpp"
 #include "cuda/sm80/dense_plan.hpp"
 
@@ -33,7 +34,7 @@ class Sm80Dense final : public FormKernel<Sm80Plan> {
     const int64_t units = int64_t{k.groups} * k.row_tiles * k.slabs * k.taps * kSm80Steps * kSm80RowTileUnits;
     unsigned char* marks = static_cast<unsigned char*>(packed) + plan_.marks_at;
     if (plan_.mode == Arithmetic::ieee) {
-      Status status = launcher.zero(marks, static_cast<std::size_t>(plan_.packed_bytes - plan_.marks_at));
+      Status status = zero(launcher, marks, static_cast<std::size_t>(plan_.packed_bytes - plan_.marks_at));
       if (!status.ok()) return status;
     }
     Sm80PackParams params{};

@@ -19,7 +19,7 @@ constexpr double kL2BytesPerCycle = 26;  // for one SM
 constexpr double kStartCycles = 5000;    // of a block: launch, barriers, the first loads
 constexpr double kLaunchMs = 0.003;
 constexpr double kSecondMs = 0.003;  // for the second launch, if it has nothing to do
-constexpr double kZeroMs = 0.002;    // for the memset before it
+constexpr double kZeroMs = 0.002;    // for the launch before it that sets them to 0
 // For weights that stay in shared memory: nothing is multiplied before all of them are there. From 126 pairs
 // of plans that differ only in this.
 constexpr double kResidentMs = 0.003;

@@ -5,6 +5,7 @@
 #include "cuda/host/choice.hpp"
 #include "cuda/host/ordered_sum.hpp"
 #include "cuda/host/tensor_map.hpp"
+#include "cuda/host/zero.hpp"
 #include "cuda/plan/form_kernel.hpp"
 #include "cuda/plan/geometry.hpp"
 #include "cuda/sm90/cost.hpp"
@@ -80,7 +81,7 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
     const Launcher launcher(kSm90Dense.name, asked_, device_, context);
     const bool both = sm90_scales(plan_.mode) && (plan_.config.scaled || !context.pack_once);
     return sm90_pack(launcher, plan_, form_, device_, weight, packed,
-                     both ? Sm90Packs::both : Sm90Packs::plain, context.pack_once && form_.planes);
+                     both ? Sm90Packs::both : Sm90Packs::plain, context.pack_once && begins_beside());
   }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
@@ -95,7 +96,7 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
     if (!status.ok()) return status;
     status =
         sm90_pack(launcher, plan_, form_, device_, operands.weight, context.workspace, Sm90Packs::scaled,
-                  form_.planes);
+                  begins_beside());
     if (!status.ok()) return status;
     plan::Operands packed = operands;
     packed.weight = context.workspace;
@@ -127,6 +128,11 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
     return status.ok() ? store_bias_alone(launcher, asked_, operands, BiasStored::none) : status;
   }
 
+  // Whether a run's first launch may run beside the packing: planes of x, or the zeros of marks and counters.
+  bool begins_beside() const {
+    return form_.planes || (sm90_tile(plan_.config).tma && plan_.tile_marks_bytes + plan_.counter_bytes > 0);
+  }
+
   int* tile_marks(const plan::RunContext& context) const {
     return reinterpret_cast<int*>(context.workspace + plan_.partial_bytes);
   }
@@ -150,7 +156,7 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
                                  plan.params.pass.partial ? context.workspace : operands.output};
     const Sm90TileMarks marks = {tile_marks(context), marked};
     const Sm90Functions& functions = plan.config.scaled ? kernels_.scaled : kernels_.plain;
-    if (sm90_tile(plan.config).tma) return launch_tma(launcher, plan, of_run, marks, functions);
+    if (sm90_tile(plan.config).tma) return launch_tma(launcher, plan, of_run, marks, functions, context.just_packed && !form_.planes);
     Sm90GatherParams params = gather_params(plan.params);
     params.operands = of_run;
     params.marks = marks;
@@ -158,7 +164,7 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
                         {plan.blocks, kSm90Threads, plan.shared_bytes}, params);
   }
   Status launch_tma(const Launcher& launcher, const Sm90Plan& plan, const Sm90Operands& operands,
-                    const Sm90TileMarks& marks, const Sm90Functions& functions) const {
+                    const Sm90TileMarks& marks, const Sm90Functions& functions, bool beside) const {
     Sm90TmaParams params = tma_params(plan.params);
     params.operands = operands;
     params.marks = marks;
@@ -173,7 +179,7 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
     if (plan.counter_bytes > 0)
       params.tiles.counters = reinterpret_cast<int*>(to_zero + plan.tile_marks_bytes);
     const auto bytes = static_cast<std::size_t>(plan.tile_marks_bytes + plan.counter_bytes);
-    const Status zeroed = bytes > 0 ? launcher.zero(to_zero, bytes) : Status();
+    const Status zeroed = bytes > 0 ? zero(launcher, to_zero, bytes, beside) : Status();
     if (!zeroed.ok()) return zeroed;
     return launcher.run(functions.tma[tile.row_blocks - 1][params.source.tap_group],
                         {plan.blocks, 128 * (warpgroup_tile.warpgroups + 1), plan.shared_bytes}, params);
@@ -207,14 +213,14 @@ std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::Dev
 
 Status sm90_pack(const Launcher& launcher, const Sm90Plan& plan, const TransposedForm& form,
                  const core::DeviceInfo& device, const void* weight, void* packed, Sm90Packs what,
-                 bool pass_beside, const int* only_if, int64_t marks) {
+                 bool others_beside, const int* only_if, int64_t marks) {
   const Sm90Packing plain = sm90_packing(form.product, plan.mode, false);
   unsigned char* const to = static_cast<unsigned char*>(packed);
   const Sm90PackLaunch launch = sm90_pack_launch(plan, form, device, what != Sm90Packs::plain);
   const Sm90Functions functions = kernels_of(plan.mode).plain;
   Sm90PackParams k = launch.params;
   k.weight = weight;
-  k.pass_beside = pass_beside;
+  k.others_beside = others_beside;
   k.only_if = only_if;
   k.marks_count = static_cast<int>(marks);
   if (what != Sm90Packs::scaled) {

@@ -88,12 +88,13 @@ Sm90Plan sm90_second(const Sm90Plan&, const core::Problem&, const core::DeviceIn
 PhaseSumParams sm90_sum_params(const Sm90Plan&, const core::Problem&);
 
 // Packs the weights of a problem's form for a plan with these rows and depth: one layout or, for float32, the
-// scaled one too, or alone. pass_beside: the next launch is a pass over x. only_if: where one of so many marks of tiles is set; null: in any case.
+// scaled one too, or alone. others_beside: the next launch may run beside. only_if: where one of so many marks of
+// tiles is set; null: in any case.
 enum class Sm90Packs { plain, both, scaled };
 class Launcher;
 struct TransposedForm;
 core::Status sm90_pack(const Launcher&, const Sm90Plan&, const TransposedForm&, const core::DeviceInfo&,
-                       const void* weight, void* packed, Sm90Packs what, bool pass_beside,
+                       const void* weight, void* packed, Sm90Packs what, bool others_beside,
                        const int* only_if = nullptr, int64_t marks = 0);
 
 // A kernel of a given configuration, which must fit: for tests and for the search of constants. kernels:

@@ -105,7 +105,7 @@ __device__ inline bool wanted(const Sm90PackParams& p) {
 // How each way of packing begins.
 __device__ inline void wait_to_pack(const Sm90PackParams& p) {
   wait_for_launch_before();
-  if (p.pass_beside) let_launch_after_begin();
+  if (p.others_beside) let_launch_after_begin();
 }
 
 }  // namespace tconv::cuda::sm90

@@ -266,7 +266,7 @@ struct Sm90PackParams {
   int parts, part_couts;  // of a row block: packed apart, by `ranks` blocks of threads each
   int ranks;              // which share the channels
   Divisor shares_div, ranks_div, parts_div, row_blocks_div, phases_div, taps_div;
-  bool pass_beside;    // the launch after is a pass over x, which may run beside this one
+  bool others_beside;    // the launch after may run beside this one
   const int* only_if;  // of `marks_count` marks of tiles one is set: else nothing is packed; null: always
   int marks_count;
 };
