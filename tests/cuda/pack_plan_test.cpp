@@ -27,7 +27,8 @@ void expect_stream(const Sm90PackParams& k, int threads, const std::string& what
   EXPECT_LE(k.ranks, k.channel_blocks) << what;
 }
 
-// Every channel and cout has a block that looks at it, and a block that packs reads little of what they found.
+// Every channel and cout has a block that looks at it, and a block that packs reads little of what they
+// found.
 void expect_look(const Sm90PackLaunch& launch, int64_t groups, const std::string& what) {
   const Sm90LookParams& look = launch.look;
   EXPECT_EQ(launch.look_blocks, groups * look.tiles * look.shares) << what;

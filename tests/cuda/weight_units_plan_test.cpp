@@ -223,7 +223,8 @@ TEST(WeightUnitsPlan, SumsDyBesideTheWeight) {
     for (const char* mode : {" bf16", " f32"}) {
       const std::string alone = planned(weight + mode);
       EXPECT_TRUE(alone == "cuda.sm90.weight_rows" || alone == "cuda.sm90.weight_turned") << alone;
-      const bool wide = std::string(problem).starts_with("n64") && mode == std::string(" bf16");  // 128 columns
+      const bool wide =
+          std::string(problem).starts_with("n64") && mode == std::string(" bf16");  // 128 columns
       EXPECT_EQ(planned(weight + " bias" + mode), alone + (wide ? " + cuda.simt.bias" : ""));
     }
     EXPECT_EQ(planned(weight + " bias f32 tf32"), "cuda.sm90.weight_rows + cuda.simt.bias");

@@ -1,12 +1,13 @@
-// Calls that feed each other without a pause. On compute capability 9.0 a kernel may begin before the one before
-// is complete (cuda/device/launch_order.cuh): whoever reads a result too early gets other bits than after a wait.
+// Calls that feed each other without a pause. On compute capability 9.0 a kernel may begin before the one
+// before is complete (cuda/device/launch_order.cuh): whoever reads a result too early gets other bits than
+// after a wait.
 #include "gpu/device.hpp"
 
 namespace tconv::gpu_test {
 namespace {
 
-// y -> dx by a strided product, dw of both, and y again by a transposed product whose weights are dw; all with
-// raw weights, in one workspace that every call writes anew.
+// y -> dx by a strided product, dw of both, and y again by a transposed product whose weights are dw; all
+// with raw weights, in one workspace that every call writes anew.
 class Chain {
  public:
   Chain(const std::string& text, const char* strided, const char* transposed)
@@ -20,8 +21,7 @@ class Chain {
                              tconv_plan_workspace_bytes(weight_.get(), 0),
                              tconv_plan_workspace_bytes(transposed_.get(), 0)})) {
     for (uint64_t i = 0; i < kLinks; ++i) {
-      given_.emplace_back(
-          DeviceOperands::random(operands_.problem, operands_.problem.y_elements(), 10 + i));
+      given_.emplace_back(DeviceOperands::random(operands_.problem, operands_.problem.y_elements(), 10 + i));
       made_.emplace_back(operands_.output_bytes());
     }
   }
@@ -67,8 +67,8 @@ class Chain {
   std::vector<Buffer> given_, made_;
 };
 
-// Passes of their own over x (planes, channel blocks) that run beside the packing of weights, and none; weights
-// of a few blocks and of many.
+// Passes of their own over x (planes, channel blocks) that run beside the packing of weights, and none;
+// weights of a few blocks and of many.
 class Chains : public Gpu, public ::testing::WithParamInterface<std::string> {};
 
 TEST_P(Chains, TheSameBitsWithAndWithoutWaiting) {
@@ -92,10 +92,11 @@ TEST_P(Chains, WithEveryKernel) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, Chains,
-                         ::testing::Values("n1 ci64 co96 l3000 k8 s4 p2 f32 tf32", "n2 ci96 co64 l800 k10 s5 f32",
-                                           "n1 ci256 co192 l500 k16 s8 p4 bf16", "n1 ci512 co384 l64 k4 s2 p1 f32",
-                                           "n4 ci130 co70 l333 k7 s1 p3 f16", "n1 ci24 co40 l200 k3 s2 p1 f64"));
+INSTANTIATE_TEST_SUITE_P(
+    Of, Chains,
+    ::testing::Values("n1 ci64 co96 l3000 k8 s4 p2 f32 tf32", "n2 ci96 co64 l800 k10 s5 f32",
+                      "n1 ci256 co192 l500 k16 s8 p4 bf16", "n1 ci512 co384 l64 k4 s2 p1 f32",
+                      "n4 ci130 co70 l333 k7 s1 p3 f16", "n1 ci24 co40 l200 k3 s2 p1 f64"));
 
 }  // namespace
 }  // namespace tconv::gpu_test

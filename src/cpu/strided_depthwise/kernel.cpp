@@ -55,7 +55,8 @@ plan::Support supports(const Problem& p, const core::DeviceInfo& device, const p
   // Sums of few products too, however many rows of dx share dy. Time over that of cpu.strided on a Zen 3, L
   // 1000: dx of 1024 channels from one, K3 0.42, K4 s2 0.47, K7 0.74; of 64 from two, K4 s2 0.88; of 64 from
   // four, K4 s2 1.25. With AVX-512, whose registers hold the sums of 8 rows, on a Zen 5: 10 layers of
-  // up to 4 products and 256 positions or more 0.78, 25 of 3 to 77 positions 1.53; 15 of 5 to 8 products 1.24.
+  // up to 4 products and 256 positions or more 0.78, 25 of 3 to 77 positions 1.53; 15 of 5 to 8
+  // products 1.24.
   const int64_t products = p.cout_per_group() * p.k;
   const bool few_products = short_vectors(device.vector_bytes) ? products <= 8 : products <= 4 && p.l >= 256;
   // A single row of dx at stride 1 reads dy where it is; cpu.strided would copy it for that row alone. Time

@@ -29,7 +29,8 @@ __global__ void __launch_bounds__(kThreads) zero_kernel(const __grid_constant__ 
 core::Status zero(const Launcher& launcher, void* to, std::size_t bytes, bool beside) {
   const ZeroParams params{static_cast<unsigned char*>(to), static_cast<int64_t>(bytes), beside};
   constexpr int64_t kMostBlocks = 1024;
-  const int64_t blocks = std::clamp<int64_t>(core::ceil_div(params.bytes, int64_t{4} * kThreads), 1, kMostBlocks);
+  const int64_t blocks =
+      std::clamp<int64_t>(core::ceil_div(params.bytes, int64_t{4} * kThreads), 1, kMostBlocks);
   return launcher.run(zero_kernel, {blocks, kThreads}, params);
 }
 

@@ -94,9 +94,8 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
     const Launcher launcher(kSm90Dense.name, asked_, device_, context);
     Status status = launcher.check(operands);
     if (!status.ok()) return status;
-    status =
-        sm90_pack(launcher, plan_, form_, device_, operands.weight, context.workspace, Sm90Packs::scaled,
-                  begins_beside());
+    status = sm90_pack(launcher, plan_, form_, device_, operands.weight, context.workspace, Sm90Packs::scaled,
+                       begins_beside());
     if (!status.ok()) return status;
     plan::Operands packed = operands;
     packed.weight = context.workspace;
@@ -156,7 +155,8 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
                                  plan.params.pass.partial ? context.workspace : operands.output};
     const Sm90TileMarks marks = {tile_marks(context), marked};
     const Sm90Functions& functions = plan.config.scaled ? kernels_.scaled : kernels_.plain;
-    if (sm90_tile(plan.config).tma) return launch_tma(launcher, plan, of_run, marks, functions, context.just_packed && !form_.planes);
+    if (sm90_tile(plan.config).tma)
+      return launch_tma(launcher, plan, of_run, marks, functions, context.just_packed && !form_.planes);
     Sm90GatherParams params = gather_params(plan.params);
     params.operands = of_run;
     params.marks = marks;

@@ -88,8 +88,8 @@ Sm90Plan sm90_second(const Sm90Plan&, const core::Problem&, const core::DeviceIn
 PhaseSumParams sm90_sum_params(const Sm90Plan&, const core::Problem&);
 
 // Packs the weights of a problem's form for a plan with these rows and depth: one layout or, for float32, the
-// scaled one too, or alone. others_beside: the next launch may run beside. only_if: where one of so many marks of
-// tiles is set; null: in any case.
+// scaled one too, or alone. others_beside: the next launch may run beside. only_if: where one of so many
+// marks of tiles is set; null: in any case.
 enum class Sm90Packs { plain, both, scaled };
 class Launcher;
 struct TransposedForm;

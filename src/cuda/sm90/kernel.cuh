@@ -11,7 +11,8 @@
 //                (blocks that share an SM), kRings (of x), kRowBlocks
 //   W::Params    what the host says: an aggregate of one struct for each stage
 //   arrivals()   how many arrive at the barriers of each ring
-//   prepare()    before the launch before is complete, by all threads: what rings need in shared memory. It reads
+//   prepare()    before the launch before is complete, by all threads: what rings need in shared memory. It
+//   reads
 //                nothing but the parameters
 //   idle()       true: there is nothing to do here
 //   bring()      the part of one loading warp: from the first tile to the last

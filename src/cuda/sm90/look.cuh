@@ -84,7 +84,8 @@ __global__ void __launch_bounds__(kSm90PackThreads) look_kernel(const __grid_con
   __shared__ uint32_t most[kSm90PackThreads], least[kSm90PackThreads], infinite[kSm90PackThreads];
   const int thread = static_cast<int>(threadIdx.x);
   most[thread] = infinite[thread] = 0, least[thread] = kNoWeight;
-  const int place = static_cast<int>(blockIdx.x) / p.shares, share = static_cast<int>(blockIdx.x) - place * p.shares;
+  const int place = static_cast<int>(blockIdx.x) / p.shares,
+            share = static_cast<int>(blockIdx.x) - place * p.shares;
   const int group = place / p.tiles, cout = (place - group * p.tiles) * p.tile_couts;
   const int couts = min(p.tile_couts, p.cout_group - cout), channel = share * p.share_channels;
   const int channels = min(p.share_channels, p.channels - channel);
@@ -101,7 +102,8 @@ __global__ void __launch_bounds__(kSm90PackThreads) look_kernel(const __grid_con
     const int length = couts * p.steps.k, turns = max(1, kSm90PackThreads / length), turn = thread / length;
     for (int i = thread - turn * length; turn < turns && i < length; i += kSm90PackThreads) {
       SeenOfCout seen;
-      look_at(weight + turn * p.steps.cin + i, turns * p.steps.cin, (channels - turn + turns - 1) / turns, seen);
+      look_at(weight + turn * p.steps.cin + i, turns * p.steps.cin, (channels - turn + turns - 1) / turns,
+              seen);
       tell(i / p.steps.k, seen);
     }
   } else if (const int warp = thread / 32, lane = thread % 32; warp < couts) {
@@ -111,7 +113,8 @@ __global__ void __launch_bounds__(kSm90PackThreads) look_kernel(const __grid_con
   }
   __syncthreads();
   if (thread >= couts) return;
-  p.looked[(int64_t{group} * p.cout_group + cout + thread) * p.shares + share] = {most[thread] | infinite[thread], least[thread]};
+  p.looked[(int64_t{group} * p.cout_group + cout + thread) * p.shares + share] = {
+      most[thread] | infinite[thread], least[thread]};
 #endif
 }
 

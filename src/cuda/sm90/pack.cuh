@@ -1,5 +1,5 @@
-// Packing of the weights w[cout][channel][k] of a strided product, in the names of its transposed form, into the
-// layouts that dense.hpp describes.
+// Packing of the weights w[cout][channel][k] of a strided product, in the names of its transposed form, into
+// the layouts that dense.hpp describes.
 //
 //   for each part of a row block, some of its couts, and share of the channels:                one block
 //     for each stage:                                      a piece of the couts' lines, to shared memory
@@ -94,7 +94,8 @@ __global__ void __launch_bounds__(kSm90PackThreads, 3) pack_kernel(const __grid_
         mark(share.row_block, place, last, p.scaled_marks, out);
       }
     }
-    if (turn >= 0) store_stage<Mode>(stages, stages.stage(turn), table, ptx::shared_address(&zero), scales, seen);
+    if (turn >= 0)
+      store_stage<Mode>(stages, stages.stage(turn), table, ptx::shared_address(&zero), scales, seen);
   }
   if (p.packed != nullptr) mark(share.row_block, place, last, p.marks, __syncthreads_or(seen.special()) != 0);
 #endif

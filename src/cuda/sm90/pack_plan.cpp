@@ -97,8 +97,8 @@ void set_stage(Sm90PackParams& k, int64_t element) {
 }
 
 // Of a transposed product's weights: threads for up to 4 taps of 64 rows, and as many blocks as give a thread
-// up to 16 units of 8 channels while all SMs have threads (2048 -> 2048 channels, K8 s4 in ieee: 133 us with 2,
-// 95 with 4, 85 with 8, 79 with 16; others the same with all of them; H200).
+// up to 16 units of 8 channels while all SMs have threads (2048 -> 2048 channels, K8 s4 in ieee: 133 us with
+// 2, 95 with 4, 85 with 8, 79 with 16; others the same with all of them; H200).
 void set_stream(Sm90PackParams& k, int64_t row_blocks, const core::DeviceInfo& device) {
   constexpr int kTaps = kSm90PackThreads / kSm90Rows, kMostUnits = 16, kThreads = 2048;  // of an SM
   const int most = std::max(kTaps, static_cast<int>(ceil_div(k.taps, kSm90RowMarks)));
@@ -109,15 +109,18 @@ void set_stream(Sm90PackParams& k, int64_t row_blocks, const core::DeviceInfo& d
   k.stream.items = std::min(taps, kTaps) * kSm90Rows;
   const int subs = kSm90PackThreads / k.stream.items;
   const int64_t units = row_blocks * kSm90Rows * k.taps * k.channel_blocks;
-  const int64_t each = std::clamp<int64_t>(units / (int64_t{kThreads} * std::max(1, device.sm_count)), 1, kMostUnits);
-  k.ranks = static_cast<int>(std::clamp<int64_t>(ceil_div(k.channel_blocks, subs * each), 1, kSm90RowMarks / k.parts));
+  const int64_t each =
+      std::clamp<int64_t>(units / (int64_t{kThreads} * std::max(1, device.sm_count)), 1, kMostUnits);
+  k.ranks = static_cast<int>(
+      std::clamp<int64_t>(ceil_div(k.channel_blocks, subs * each), 1, kSm90RowMarks / k.parts));
 }
 
-// Of float32 weights: as many shares of the channels as leave a thread 16 weights, while the blocks that pack do
-// not have to read much of what was found. (32 weights: 14.2 us instead of 15.3 for 27 MB, but 4.2 instead of 3.4
-// for 3 MB; H200.)
+// Of float32 weights: as many shares of the channels as leave a thread 16 weights, while the blocks that pack
+// do not have to read much of what was found. (32 weights: 14.2 us instead of 15.3 for 27 MB, but 4.2 instead
+// of 3.4 for 3 MB; H200.)
 void set_look(Sm90PackLaunch& launch, int groups) {
-  constexpr int64_t kWeights = 16 * kSm90PackThreads, kRead = 1024;  // of a block that looks; by one that packs
+  constexpr int64_t kWeights = 16 * kSm90PackThreads,
+                    kRead = 1024;  // of a block that looks; by one that packs
   Sm90PackParams& k = launch.params;
   Sm90LookParams& look = launch.look;
   look.steps = k.steps;
@@ -128,7 +131,8 @@ void set_look(Sm90PackLaunch& launch, int groups) {
   look.tiles = static_cast<int>(ceil_div(k.cout_group, look.tile_couts));
   const int64_t most = std::clamp<int64_t>(kRead / k.block_couts, 1, std::min(kSm90Shares, k.channels));
   const int64_t weights = int64_t{look.tile_couts} * k.channels * k.steps.k;
-  look.share_channels = static_cast<int>(ceil_div(k.channels, std::clamp<int64_t>(weights / kWeights, 1, most)));
+  look.share_channels =
+      static_cast<int>(ceil_div(k.channels, std::clamp<int64_t>(weights / kWeights, 1, most)));
   look.shares = k.shares = static_cast<int>(ceil_div(k.channels, look.share_channels));
   k.shares_div = Divisor::of(static_cast<uint32_t>(k.shares));
   launch.look_blocks = int64_t{groups} * look.tiles * look.shares;

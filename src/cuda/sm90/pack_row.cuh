@@ -75,8 +75,8 @@ struct PackedRow {
       for (int q = 0; q < Mode::kParts; ++q) to[q * kBlockUnits] = parts[q];
     }
   }
-  __device__ void store_scaled(const Sm90PackParams& p, int block, int tap,
-                               const typename Mode::Word (&v)[8], float scale) const {
+  __device__ void store_scaled(const Sm90PackParams& p, int block, int tap, const typename Mode::Word (&v)[8],
+                               float scale) const {
     uint4* to = scaled + int64_t{block / kSm90Blocks * p.taps + tap} * Mode::kParts * kBlockUnits +
                 block % kSm90Blocks * kSm90Rows;
     const uint4 unit = scaled_unit(v, scale);

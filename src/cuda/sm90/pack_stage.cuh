@@ -1,9 +1,10 @@
 // Stages of raw weights in shared memory, on their way to packed ones (pack.cuh).
 //
-// A stage is some couts by some channels with all their taps. The caller's weights are w[cout][channel][k], in
-// the names of the transposed form: a line of a stage is what lies together in memory, a cout's channels. Lines
-// come by asynchronous copies of 16 bytes from the 16-byte boundary at or before their beginning, so any
-// address will do. They lie an odd number of 16 bytes apart, so that 8 couts of a warp read different banks.
+// A stage is some couts by some channels with all their taps. The caller's weights are w[cout][channel][k],
+// in the names of the transposed form: a line of a stage is what lies together in memory, a cout's channels.
+// Lines come by asynchronous copies of 16 bytes from the 16-byte boundary at or before their beginning, so
+// any address will do. They lie an odd number of 16 bytes apart, so that 8 couts of a warp read different
+// banks.
 //
 // A weight of the product then lies at the sum of three offsets: its cout's, its tap's, and its channel's,
 // which a table holds for every channel of the product in a stage. To compute the last for each weight, whose
@@ -76,7 +77,8 @@ struct PackStages {
 #pragma unroll 1
     for (int line = threadIdx.x >> p.stage.log_line_threads; line < s.couts;
          line += kSm90PackThreads >> p.stage.log_line_threads) {
-      const uintptr_t begin = weights + (s.begin + line * p.steps.cout) * kSize, end = begin + s.length * kSize;
+      const uintptr_t begin = weights + (s.begin + line * p.steps.cout) * kSize,
+                      end = begin + s.length * kSize;
       const uintptr_t from = begin & ~uintptr_t{15};
       const uint32_t to = stage + line * p.stage.pitch;
       const int first = from < weights ? 1 : 0;

@@ -5,10 +5,10 @@
 //     for each 8 rows (cout, phase), tap, row:                                                 one thread
 //       for each 8 channels of the share:  8 loads; to units of the layouts; stores
 //
-// A warp has 8 rows (cout, phase) and 4 taps at once: it stores runs of 128 bytes, and what it loads lies side by
-// side in memory, or in the lines that the block's other warps load (in the order of memory, with runs of a
-// single row, n64 ci1024 co512 k9 took 1.5 times as long as through shared memory). The lines of a strided
-// product are a cout's, along which loads and stores would not go together: pack.cuh.
+// A warp has 8 rows (cout, phase) and 4 taps at once: it stores runs of 128 bytes, and what it loads lies
+// side by side in memory, or in the lines that the block's other warps load (in the order of memory, with
+// runs of a single row, n64 ci1024 co512 k9 took 1.5 times as long as through shared memory). The lines of a
+// strided product are a cout's, along which loads and stores would not go together: pack.cuh.
 #pragma once
 
 #include "cuda/sm90/pack_row.cuh"
@@ -64,7 +64,8 @@ __device__ inline void stream_weights(const Sm90PackParams& p, const Word* from,
                                       Word (&v)[8]) {
   const UnitOrder& units = p.steps.units;
   const bool in_units = units.channels > 0;
-  const int first = in_units ? units.channel(block, 0) : block * 8, step = in_units ? 1 << units.log_classes : 1;
+  const int first = in_units ? units.channel(block, 0) : block * 8,
+            step = in_units ? 1 << units.log_classes : 1;
   const Word* at = from + first * p.steps.cin;
 #pragma unroll
   for (int e = 0; e < 8; ++e) {
@@ -76,7 +77,8 @@ __device__ inline void stream_weights(const Sm90PackParams& p, const Word* from,
 #endif
 
 template <class Mode>
-__global__ void __launch_bounds__(kSm90PackThreads) pack_stream_kernel(const __grid_constant__ Sm90PackParams p) {
+__global__ void __launch_bounds__(kSm90PackThreads)
+    pack_stream_kernel(const __grid_constant__ Sm90PackParams p) {
   wait_to_pack(p);
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Word = typename Mode::Word;
@@ -87,16 +89,18 @@ __global__ void __launch_bounds__(kSm90PackThreads) pack_stream_kernel(const __g
   const bool last = share.tile == p.parts - 1 && share.rank == p.ranks - 1;
   if constexpr (kBothLayouts<Mode>) {
     if (p.scaled != nullptr) {
-      const bool out = set_scales(p, share.group, share.cout, share.couts, place == 0 && share.first_phase == 0, scales);
+      const bool out =
+          set_scales(p, share.group, share.cout, share.couts, place == 0 && share.first_phase == 0, scales);
       mark(share.row_block, place, last, p.scaled_marks, out);
     }
   }
-  const int sub = static_cast<int>(threadIdx.x) / p.stream.items, subs = static_cast<int>(blockDim.x) / p.stream.items;
+  const int sub = static_cast<int>(threadIdx.x) / p.stream.items,
+            subs = static_cast<int>(blockDim.x) / p.stream.items;
   const int end = min((share.tile + 1) * p.stream.tile, kSm90Rows * p.taps);
   Extremes<Mode> seen;
 #pragma unroll 1
-  for (int item = share.tile * p.stream.tile + static_cast<int>(threadIdx.x) - sub * p.stream.items; item < end;
-       item += p.stream.items) {
+  for (int item = share.tile * p.stream.tile + static_cast<int>(threadIdx.x) - sub * p.stream.items;
+       item < end; item += p.stream.items) {
     const StreamPlace at(p, item, share.first_phase, share.couts);
     const PackedRow<Mode> to(p, share.row_block, at.row);
     const float scale = kBothLayouts<Mode> && p.scaled != nullptr && at.there ? scales[at.cout] : 1;

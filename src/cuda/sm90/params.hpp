@@ -24,7 +24,7 @@ inline constexpr int kSm90Gatherers = kSm90Producers / 32;
 inline constexpr int kSm90PassBytes = 256;  // of columns that a warpgroup stages at once on their way to y
 inline constexpr int kSm90RowBytes = 16;    // of the writers' table of rows
 inline constexpr int kSm90ScaleBytes = 4 * (16 + kSm90MaxStages);  // what the gathering warps agree on
-static_assert(kSm90Gatherers <= 8);  // a byte each of a stage's marks
+static_assert(kSm90Gatherers <= 8);                                // a byte each of a stage's marks
 
 // If x comes by tensor copies.
 inline constexpr int kSm90MarkedColumns = 256;  // of the tiles that it marks for the second launch
@@ -214,8 +214,8 @@ inline constexpr int kSm90PackBuffers = 3;    // stages of raw weights: two are 
 
 // Raw weights of a strided product on their way through shared memory (pack_stage.cuh).
 struct Sm90PackStage {
-  bool direct;           // no stages: 8 channels of one cout with all their taps do not fit
-  int granule;           // channels of the caller's weights that make whole blocks of 8 channels of the product
+  bool direct;  // no stages: 8 channels of one cout with all their taps do not fit
+  int granule;  // channels of the caller's weights that make whole blocks of 8 channels of the product
   int couts, channels;   // of a stage; whole granules
   int blocks;            // of 8 channels of the product, in a stage
   int pitch, bytes;      // from line to line, which are couts; of a stage
@@ -266,7 +266,7 @@ struct Sm90PackParams {
   int parts, part_couts;  // of a row block: packed apart, by `ranks` blocks of threads each
   int ranks;              // which share the channels
   Divisor shares_div, ranks_div, parts_div, row_blocks_div, phases_div, taps_div;
-  bool others_beside;    // the launch after may run beside this one
+  bool others_beside;  // the launch after may run beside this one
   const int* only_if;  // of `marks_count` marks of tiles one is set: else nothing is packed; null: always
   int marks_count;
 };

@@ -37,9 +37,8 @@ template <class Params>
 __device__ inline uint32_t weight_marks(const Params& p, const Block& block, int row_block) {
   if (row_block >= p.sizes.row_blocks) return 0;
   const auto* packed = static_cast<const unsigned char*>(p.operands.packed);
-  const auto* marks =
-      reinterpret_cast<const uint4*>(packed + p.weights.marks_at +
-                                     (int64_t{block.group} * p.sizes.row_blocks + row_block) * kSm90RowMarks);
+  const auto* marks = reinterpret_cast<const uint4*>(
+      packed + p.weights.marks_at + (int64_t{block.group} * p.sizes.row_blocks + row_block) * kSm90RowMarks);
   uint32_t any = 0;
 #pragma unroll
   for (int i = 0; i < kSm90RowMarks / 16; ++i) any |= marks[i].x | marks[i].y | marks[i].z | marks[i].w;

@@ -77,8 +77,8 @@ constexpr bool weight_rows_has(Arithmetic mode, int shape) {
   return mode == Arithmetic::tf32;
 }
 
-// Which of them also sum dy. In tf32 dy comes rounded; movers that rounded it after they had summed it took 1.04
-// to 1.5 times as long as a kernel of the bias behind this one (H100; 9 of 10 layers).
+// Which of them also sum dy. In tf32 dy comes rounded; movers that rounded it after they had summed it
+// took 1.04 to 1.5 times as long as a kernel of the bias behind this one (H100; 9 of 10 layers).
 constexpr bool weight_rows_sums(Arithmetic mode, int shape) {
   return weight_rows_has(mode, shape) && mode == Arithmetic::ieee;
 }

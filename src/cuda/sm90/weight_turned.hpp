@@ -92,9 +92,9 @@ constexpr bool weight_turned_has(Arithmetic mode, int shape) {
   return (mode == Arithmetic::f16 || mode == Arithmetic::bf16) && s.columns != 192 && sums <= 384;
 }
 
-// Which of them also sum dy. In 16-bit types, beside 128 columns, that takes registers that the turning needs,
-// and longer than a kernel of the bias behind this one (H100: 1.04 to 1.27 times on three layers in bf16; beside
-// 64 columns 0.64 to 0.93 times, on four).
+// Which of them also sum dy. In 16-bit types, beside 128 columns, that takes registers that the turning
+// needs, and longer than a kernel of the bias behind this one (H100: 1.04 to 1.27 times on three layers in
+// bf16; beside 64 columns 0.64 to 0.93 times, on four).
 constexpr bool weight_turned_sums(Arithmetic mode, int shape) {
   return weight_turned_has(mode, shape) &&
          (mode == Arithmetic::ieee || kSm90WeightBlockedShapeTable[shape].columns <= 64);

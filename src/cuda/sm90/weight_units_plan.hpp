@@ -58,8 +58,8 @@ core::Status set_unit_maps(Sm90WeightUnitRows& rows, const core::Problem& proble
                            const int64_t (&steps)[3], int64_t length, int64_t channels, int box_rows,
                            bool rounded);
 
-// Whether the sums of dy are in a plan, for KernelEntry::grad_bias. supports, plan_of, sums: of the family; the
-// last says which shapes have them.
+// Whether the sums of dy are in a plan, for KernelEntry::grad_bias. supports, plan_of, sums: of the family;
+// the last says which shapes have them.
 template <class Plan>
 bool plan_sums_y(const core::Problem& p, const core::DeviceInfo& device,
                  plan::Support (*supports)(const core::Problem&),

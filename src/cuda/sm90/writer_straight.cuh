@@ -243,7 +243,9 @@ class StraightWriter {
     }
   }
 
-  __device__ uint32_t marks() const { return weight_marks(p_, block_, row_block_); }
+  __device__ uint32_t marks() const {
+    return weight_marks(p_, block_, row_block_);
+  }
   // The thread's own outputs that are NaN.
   __device__ void repair(const Sums& sums, const Place& first) const {
     for_each_nan(sums, false, [&](int i) {
