@@ -11,9 +11,8 @@
 //                (blocks that share an SM), kRings (of x), kRowBlocks
 //   W::Params    what the host says: an aggregate of one struct for each stage
 //   arrivals()   how many arrive at the barriers of each ring
-//   prepare()    before the launch before is complete, by all threads: what rings need in shared memory. It
-//   reads
-//                nothing but the parameters
+//   prepare()    what rings need in shared memory, by all threads; it may run before the launch before is
+//                complete, so it reads nothing but the parameters
 //   idle()       true: there is nothing to do here
 //   bring()      the part of one loading warp: from the first tile to the last
 //   prepare_rows()  the writer's table of rows, by the threads that multiply
