@@ -53,7 +53,10 @@ TEST(SimtStridedPlan, SoundOverRandomProblems) {
         ++addressed;
       }
     }
-    EXPECT_GE(c.unit_words, c.channels * (c.pitch + p.k * c.rows)) << what;
+    EXPECT_LE(c.tiles, c.turns) << what;
+    EXPECT_GE(c.weights_at, c.channels * c.pitch) << what;
+    EXPECT_GE(c.unit_words, c.weights_at + c.tiles * c.channels * p.k * c.rows) << what;
+    EXPECT_TRUE(c.weights_at % 4 == 0 && c.unit_words % 4 == 0) << what;  // loads of vectors
     const int64_t element = p.dtype == core::DType::f64 ? 8 : 4;
     EXPECT_EQ(c.shared_bytes, c.unit_words * c.units_a_block() * element) << what;
     EXPECT_LE(c.shared_bytes, d.shared_per_block) << what;

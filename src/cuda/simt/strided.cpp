@@ -7,6 +7,7 @@
 #include "core/polyphase.hpp"
 #include "core/reach.hpp"
 #include "cuda/host/choice.hpp"
+#include "cuda/plan/geometry.hpp"
 #include "cuda/plan/tensor.hpp"
 #include "cuda/simt/strided_way.hpp"
 
@@ -34,8 +35,9 @@ std::string StridedConfig::text() const {
   if (staged) return staged->text();
   return "a thread " + std::to_string(rows) + " ci x " + std::to_string(positions) + " positions, " +
          (direct ? "dy where it lies, " : "") + std::to_string(lanes) + " threads a piece of a row, " +
-         std::to_string(turns) + " turns, " + std::to_string(channels) + " channels at once, " +
-         std::to_string(shared_bytes) + " bytes of shared memory";
+         std::to_string(turns) + " turns, weights of " + std::to_string(tiles) + " staged, " +
+         std::to_string(channels) + " channels at once, " + std::to_string(shared_bytes) +
+         " bytes of shared memory";
 }
 
 Holder holder_of(const StridedConfig& c, const Problem& p, int64_t element) {
@@ -116,6 +118,19 @@ StridedConfig plan_strided(const Problem& p, const DeviceInfo& device, bool batc
   return c.staged && c.staged->warps_s > 1 ? c : fastest(p, device, true);
 }
 
+namespace {
+
+// Where a unit's weights begin, behind its window, and where the next unit begins.
+void set_places(StridedConfig& c, const Problem& p, int64_t tiles) {
+  constexpr int64_t kVector = 4;  // elements of 4 bytes, on whose boundaries weights are loaded
+  c.tiles = tiles;
+  c.weights_at = round_up(c.channels * c.pitch, kVector);
+  c.unit_words = round_up(c.weights_at + tiles * c.channels * p.k * c.rows, kVector);
+  c.shared_bytes = c.unit_words * c.units_a_block() * sum_bytes(p);
+}
+
+}  // namespace
+
 StridedConfig plan_strided_windows(const Problem& p) {
   StridedConfig c;
   set_rows(c, p);
@@ -127,8 +142,7 @@ StridedConfig plan_strided_windows(const Problem& p) {
     const int64_t channel = c.pitch + p.k * c.rows;
     c.channels = std::clamp<int64_t>(
         kStagedBytes / element / std::max<int64_t>(1, channel * c.units_a_block()), 1, p.cout_per_group());
-    c.unit_words = c.channels * channel;
-    c.shared_bytes = c.unit_words * c.units_a_block() * element;
+    set_places(c, p, 1);
   };
   int64_t lanes = kStridedThreads;
   while (lanes > 8 && lanes * kStridedPositions / 2 >= p.l) lanes /= 2;
@@ -143,6 +157,8 @@ StridedConfig plan_strided_windows(const Problem& p) {
   if (c.channels == p.cout_per_group()) {
     const int64_t blocks = ceil_div(p.n * p.groups * c.row_tiles, c.units_a_block()) * c.parts;
     c.turns = std::clamp<int64_t>(blocks / kBlocks, 1, c.row_tiles);
+    const int64_t left = kStagedBytes / element / c.units_a_block() - c.weights_at;
+    set_places(c, p, std::clamp<int64_t>(left / (c.channels * p.k * c.rows), 1, c.turns));
   }
   return c;
 }
@@ -194,6 +210,8 @@ class StridedKernel final : public StridedWay<StridedConfig> {
     a.blocks = ceil_div(a.units, config_.units_a_block()) * a.parts;
     a.lanes = static_cast<int32_t>(config_.lanes), a.channels = static_cast<int32_t>(config_.channels);
     a.window = static_cast<int32_t>(config_.window), a.pitch = static_cast<int32_t>(config_.pitch);
+    a.tiles = static_cast<int32_t>(config_.tiles);
+    a.weights_at = static_cast<int32_t>(config_.weights_at);
     a.unit_words = static_cast<int32_t>(config_.unit_words);
     return a;
   }

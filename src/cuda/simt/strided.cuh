@@ -3,13 +3,16 @@
 //   dy (N, Cout, Lout)   w (Cin, Cout/groups, K)   dx (N, Cin, L)   o = stride*i - padding + dilation*k
 //   for each (n, group, tiles of R ci), piece of positions     some threads of a block
 //     for co in the group, `channels` at once                  staged: their window of dy, their weights
-//       for k                                                  registers: R ci x 4 positions
-//         dx[ci, i] += dy[co, stride*i - padding + dilation*k] * w[ci, co, k]
+//       for each tile of R ci whose weights are staged         more than one if all channels are staged
+//         for k                                                registers: R ci x 4 positions
+//           dx[ci, i] += dy[co, stride*i - padding + dilation*k] * w[ci, co, k]
 //
-// Bound: memory if K and R are small. Every dy is read once (except for the window's halo) and every dx
-// written once. A window lies in shared memory as numbers of the sums' type, with the gaps of strided_place.
-// Where it reaches beyond dy it holds zeros, which add nothing to a sum. With a weight that is not finite
-// they would: then products are left out one by one.
+// Bound: memory if K and R are small, then instructions: of a tile, R*K*4 multiply-adds, K*(4 + R/4) loads
+// from shared memory and some 5 for each of R*4 outputs. So whatever depends on positions alone is found once
+// a block, and nothing is waited for between tiles whose weights are staged. Every dy is read once (except
+// for the window's halo) and every dx written once. A window lies in shared memory as numbers of the sums'
+// type, with the gaps of strided_place. Where it reaches beyond dy it holds zeros, which add nothing to a
+// sum. With a weight that is not finite they would: then products are left out one by one.
 #pragma once
 
 #include "cuda/device/divide.cuh"
@@ -36,19 +39,51 @@ struct StridedWindow {
   __device__ bool has(int e) const { return static_cast<unsigned>(e - begin) < static_cast<unsigned>(count); }
 };
 
-// Weights of `count` channels of R rows, as [channel][k][row]. Returns whether the lane's are finite.
+// Elements of 16 bits are loaded as integers: with a condition, those of their own types become branches,
+// which wait for each other.
+template <class T>
+using Bits = std::conditional_t<sizeof(T) == 2, unsigned short, T>;
+template <class T>
+__device__ __forceinline__ Bits<T> load_bits(const T* from) {
+  return __ldg(reinterpret_cast<const Bits<T>*>(from));
+}
+template <class T>
+__device__ __forceinline__ T of_bits(Bits<T> bits) {
+  if constexpr (std::is_same_v<T, __half>) {
+    return __ushort_as_half(bits);
+  } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    return __ushort_as_bfloat16(bits);
+  } else {
+    return bits;
+  }
+}
+
+// What the R rows of a tile multiply an element of dy by.
+template <class Sum, int R>
+struct alignas(R * sizeof(Sum) < 16 ? R * sizeof(Sum) : 16) StridedWeights {
+  Sum row[R];
+};
+
+// Weights of `count` channels of `rows` rows, as [tile][channel][k]. Returns whether the lane's are finite.
 template <class T, int R>
-__device__ __forceinline__ bool stage_weights(const StridedParams& p, Accumulator<T>* weights,
-                                              const T* weight, int rows, int count, int lane) {
+__device__ __forceinline__ bool stage_weights(const StridedParams& p,
+                                              StridedWeights<Accumulator<T>, R>* weights, const T* weight,
+                                              int rows, int count, int lane) {
   const int run = count * static_cast<int>(p.k);
+  const int64_t step = p.cout_group * p.k;
   bool finite = true;
-#pragma unroll
-  for (int r = 0; r < R; ++r) {
-    const T* from = weight + r * p.cout_group * p.k;
+  for (int row = 0; row < rows; row += R, weight += R * step, weights += run) {
     for (int e = lane; e < run; e += p.lanes) {
-      const auto value = r < rows ? widen(__ldg(from + e)) : Accumulator<T>(0);
-      finite &= value - value == Accumulator<T>(0);
-      weights[e * R + r] = value;
+      Bits<T> bits[R];
+#pragma unroll
+      for (int r = 0; r < R; ++r) bits[r] = row + r < rows ? load_bits(weight + r * step + e) : Bits<T>(0);
+      StridedWeights<Accumulator<T>, R> values;
+#pragma unroll
+      for (int r = 0; r < R; ++r) {
+        const auto value = values.row[r] = widen(of_bits<T>(bits[r]));
+        finite &= value - value == Accumulator<T>(0);
+      }
+      weights[e] = values;
     }
   }
   return finite;
@@ -64,144 +99,164 @@ __device__ __forceinline__ void stage_window(const StridedParams& p, const Strid
     const T* from = dy + c * p.dy_step[1] + (part.first + lane) * p.dy_step[2];
     Accumulator<T>* to = window + c * p.pitch;
     for (int first = lane; first < p.window; first += kLoads * p.lanes, from += kLoads * step) {
-      T values[kLoads];
+      Bits<T> values[kLoads];
 #pragma unroll
       for (int i = 0; i < kLoads; ++i) {
-        values[i] = part.has(first + i * p.lanes) ? __ldg(from + i * step) : T(0.f);
+        values[i] = part.has(first + i * p.lanes) ? load_bits(from + i * step) : Bits<T>(0);
       }
 #pragma unroll
       for (int i = 0; i < kLoads; ++i) {
         const int e = first + i * p.lanes;
-        if (e < p.window) to[place(e)] = widen(values[i]);
+        if (e < p.window) to[place(e)] = widen(of_bits<T>(values[i]));
       }
     }
   }
 }
+
+// A thread's 4 positions, `lanes` apart: the same for every tile of rows.
+struct StridedPositions {
+  static constexpr int kP = kStridedPositions;
+  bool exists[kP];   // in dx
+  bool reached[kP];  // by a tap that lies in dy
+  bool plain;        // every position exists and is reached
+
+  // at: the first position.
+  __device__ void find(const StridedParams& p, const StridedWindow& of_dy, int64_t at, int lane) {
+    plain = true;
+#pragma unroll
+    for (int i = 0; i < kP; ++i) {
+      exists[i] = at + i * p.lanes < p.l;
+      reached[i] = has_tap(p, of_dy, (lane + i * p.lanes) * static_cast<int>(p.stride));
+      plain &= exists[i] && reached[i];
+    }
+  }
+
+ private:
+  __device__ static bool has_tap(const StridedParams& p, const StridedWindow& of_dy, int e) {
+    const int dilation = static_cast<int>(p.dilation);
+    const int before = of_dy.begin - e;
+    if (before <= 0) return of_dy.has(e);
+    const int skipped = (before + dilation - 1) / dilation;
+    return skipped < static_cast<int>(p.k) && of_dy.has(e + skipped * dilation);
+  }
+};
 
 // A thread's R rows x 4 positions.
 template <class T, int R>
 class StridedSums {
  public:
   using Sum = Accumulator<T>;
+  using Weights = StridedWeights<Sum, R>;
   static constexpr int kP = kStridedPositions;
 
-  __device__ __forceinline__ void add(const StridedParams& p, const StridedWindow& of_dy, const Sum* window,
-                                      const Sum* weights, bool finite, int count, int lane) {
-    // A step of a multiple of 32 crosses the same number of gaps from anywhere: one address serves all
-    // positions of a thread.
-    if ((finite || of_dy.count == p.window) && p.lanes * static_cast<int>(p.stride) % 32 == 0) {
-      add_all(p, of_dy, window, weights, count, lane);
-    } else {
-      add_any(p, of_dy, window, weights, count, lane);
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+#pragma unroll
+      for (int i = 0; i < kP; ++i) sums_[r][i] = 0;
     }
   }
 
-  // to: the first row's output of the thread's first position, which is `at`.
-  __device__ __forceinline__ void store(const StridedParams& p, T* to, int64_t ci, int rows,
-                                        int64_t at) const {
+  __device__ __forceinline__ void add(const StridedParams& p, const StridedWindow& of_dy, const Sum* window,
+                                      const Weights* weights, bool finite, int count, int lane) {
+    // A step of a multiple of 32 crosses the same number of gaps from anywhere: one address serves all
+    // positions of a thread.
+    const bool every = finite || of_dy.count == p.window;
+    if (every && p.lanes * static_cast<int>(p.stride) % 32 == 0) {
+      add_all(p, window, weights, count, lane);
+    } else {
+      add_any(p, of_dy, every, window, weights, count, lane);
+    }
+  }
+
+  // to: the first row's output of the thread's first position.
+  __device__ __forceinline__ void store(const StridedParams& p, const StridedPositions& positions, T* to,
+                                        int64_t ci, int rows) const {
 #pragma unroll
-    for (int r = 0; r < R; ++r) {
+    for (int r = 0; r < R; ++r, to += p.l) {
       if (r >= rows) break;
       const Epilogue<T> epilogue = epilogue_of<T>(p.bias, ci + r);
+      if (positions.plain) {
 #pragma unroll
-      for (int i = 0; i < kP; ++i) {
-        if (at + i * p.lanes >= p.l) break;
-        to[r * p.l + i * p.lanes] = any_[i] ? epilogue(sums_[r][i] + Sum(0)) : epilogue.alone();
+        for (int i = 0; i < kP; ++i) to[i * p.lanes] = epilogue(sums_[r][i] + Sum(0));
+      } else {
+#pragma unroll
+        for (int i = 0; i < kP; ++i) {
+          if (!positions.exists[i]) break;
+          to[i * p.lanes] = positions.reached[i] ? epilogue(sums_[r][i] + Sum(0)) : epilogue.alone();
+        }
       }
     }
   }
 
  private:
-  // Whether any tap of the position whose first is e lies in dy.
-  __device__ __forceinline__ static bool has_tap(const StridedParams& p, const StridedWindow& of_dy, int e) {
-    const int dilation = static_cast<int>(p.dilation);
-    const int before = max(of_dy.begin - e, 0), skipped = (before + dilation - 1) / dilation;
-    return skipped < static_cast<int>(p.k) && of_dy.has(e + skipped * dilation);
+  __device__ __forceinline__ void multiply(const Sum (&x)[kP], const Weights& by) {
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+#pragma unroll
+      for (int i = 0; i < kP; ++i) sums_[r][i] = fma(x[i], by.row[r], sums_[r][i]);
+    }
   }
 
   // Every product, including those with the zeros around dy.
-  __device__ __forceinline__ void add_all(const StridedParams& p, const StridedWindow& of_dy,
-                                          const Sum* window, const Sum* weights, int count, int lane) {
-    const int dilation = static_cast<int>(p.dilation);
+  __device__ __forceinline__ void add_all(const StridedParams& p, const Sum* window, const Weights* weights,
+                                          int count, int lane) {
+    const int dilation = static_cast<int>(p.dilation), k = static_cast<int>(p.k);
     const int step = place(p.lanes * static_cast<int>(p.stride));
-    for (int c = 0; c < count; ++c) {
-      const Sum* from = window + c * p.pitch;
-      const Sum* w = weights + c * static_cast<int>(p.k) * R;
+    for (int c = 0; c < count; ++c, window += p.pitch) {
       int e = lane * static_cast<int>(p.stride);
 #pragma unroll 4
-      for (int k = 0; k < static_cast<int>(p.k); ++k, e += dilation, w += R) {
-        const Sum* at = from + place(e);
+      for (int tap = 0; tap < k; ++tap, e += dilation, ++weights) {
+        const Sum* at = window + place(e);
         Sum x[kP];
 #pragma unroll
         for (int i = 0; i < kP; ++i) x[i] = at[i * step];
-#pragma unroll
-        for (int r = 0; r < R; ++r) {
-          const Sum by = w[r];
-#pragma unroll
-          for (int i = 0; i < kP; ++i) sums_[r][i] = fma(x[i], by, sums_[r][i]);
-        }
+        multiply(x, *weights);
       }
-    }
-#pragma unroll
-    for (int i = 0; i < kP; ++i) {
-      any_[i] = has_tap(p, of_dy, (lane + i * p.lanes) * static_cast<int>(p.stride));
     }
   }
 
-  __device__ __forceinline__ void add_any(const StridedParams& p, const StridedWindow& of_dy,
-                                          const Sum* window, const Sum* weights, int count, int lane) {
+  // With an address for each position; every: those with the zeros around dy too.
+  __device__ __forceinline__ void add_any(const StridedParams& p, const StridedWindow& of_dy, bool every,
+                                          const Sum* window, const Weights* weights, int count, int lane) {
     const int stride = static_cast<int>(p.stride), dilation = static_cast<int>(p.dilation);
-    const bool inside = of_dy.count == p.window;
-    for (int c = 0; c < count; ++c) {
-      const Sum* from = window + c * p.pitch;
-      const Sum* w = weights + c * static_cast<int>(p.k) * R;
+    for (int c = 0; c < count; ++c, window += p.pitch) {
       int e = lane * stride;
 #pragma unroll 2
-      for (int k = 0; k < static_cast<int>(p.k); ++k, e += dilation, w += R) {
+      for (int k = 0; k < static_cast<int>(p.k); ++k, e += dilation, ++weights) {
         Sum x[kP];
 #pragma unroll
-        for (int i = 0; i < kP; ++i) {
-          const int at = e + i * p.lanes * stride;
-          x[i] = from[place(at)];
+        for (int i = 0; i < kP; ++i) x[i] = window[place(e + i * p.lanes * stride)];
+        if (every) {
+          multiply(x, *weights);
+          continue;
         }
-        if (inside) {
 #pragma unroll
-          for (int r = 0; r < R; ++r) {
-            const Sum by = w[r];
+        for (int i = 0; i < kP; ++i) {
+          if (!of_dy.has(e + i * p.lanes * stride)) continue;
 #pragma unroll
-            for (int i = 0; i < kP; ++i) sums_[r][i] = fma(x[i], by, sums_[r][i]);
-          }
-        } else {
-#pragma unroll
-          for (int i = 0; i < kP; ++i) {
-            if (!of_dy.has(e + i * p.lanes * stride)) continue;
-            any_[i] = true;
-#pragma unroll
-            for (int r = 0; r < R; ++r) sums_[r][i] = fma(x[i], w[r], sums_[r][i]);
-          }
+          for (int r = 0; r < R; ++r) sums_[r][i] = fma(x[i], weights->row[r], sums_[r][i]);
         }
       }
     }
-    if (inside) {
-#pragma unroll
-      for (int i = 0; i < kP; ++i) any_[i] = true;
-    }
   }
 
-  Sum sums_[R][kP] = {};
-  bool any_[kP] = {};
+  Sum sums_[R][kP];
 };
 
 template <class T, int R>
-__global__ void __launch_bounds__(kStridedThreads, R == 8 || sizeof(T) == 8 ? 4 : 6)
+__global__ void __launch_bounds__(kStridedThreads, sizeof(T) == 8 ? 3
+                                                   : R == 8       ? 4
+                                                                  : 6)
     strided_kernel(const __grid_constant__ StridedParams p) {
   wait_for_launch_before();
   using Sum = Accumulator<T>;
+  using Weights = StridedWeights<Sum, R>;
   extern __shared__ __align__(16) unsigned char shared[];
   const int unit_of_block = static_cast<int>(threadIdx.x) / p.lanes;
   const int lane = static_cast<int>(threadIdx.x) - unit_of_block * p.lanes;
   Sum* const window = reinterpret_cast<Sum*>(shared) + unit_of_block * p.unit_words;
-  Sum* const weights = window + p.channels * p.pitch;
+  Weights* const weights = reinterpret_cast<Weights*>(window + p.weights_at);
   const int64_t block = divide(blockIdx.x, p.parts), part = blockIdx.x - block * p.parts;
   const int64_t unit = block * (kStridedThreads / p.lanes) + unit_of_block;
   const bool there = unit < p.units;
@@ -210,27 +265,33 @@ __global__ void __launch_bounds__(kStridedThreads, R == 8 || sizeof(T) == 8 ? 4 
   const T* dy = static_cast<const T*>(p.dy) + n * p.dy_step[0] + group * p.cout_group * p.dy_step[1];
   const int64_t begin = part * p.lanes * kStridedPositions;
   const StridedWindow of_dy(p, begin * p.stride - p.padding);
+  StridedPositions positions;
 
   // There are several tiles of rows only if all channels are staged at once, and stay.
-  for (int turn = 0; turn < p.turns; ++turn) {
-    const int64_t row = ((unit - row_group * p.tile_runs) * p.turns + turn) * R;
-    const int rows = static_cast<int>(max(min(int64_t{R}, p.cin_group - row), int64_t{0}));
+  const int64_t first_row = (unit - row_group * p.tile_runs) * p.turns * R;
+  for (int turn = 0; turn < p.turns; turn += p.tiles) {
+    const int64_t row = first_row + turn * R;
+    const int tiles = min(p.tiles, p.turns - turn);
+    const int rows = static_cast<int>(max(min(int64_t{tiles} * R, p.cin_group - row), int64_t{0}));
     const int64_t ci = group * p.cin_group + row;
     const T* weight = static_cast<const T*>(p.weight) + ci * p.cout_group * p.k;
+    T* to = static_cast<T*>(p.dx) + (n * p.cin + ci) * p.l + begin + lane;
     StridedSums<T, R> sums;
     for (int64_t co = 0; co < p.cout_group; co += p.channels) {
       const int count = static_cast<int>(min(int64_t{p.channels}, p.cout_group - co));
       __syncthreads();
       bool finite = true;
-      if (there && rows > 0) {
-        finite = stage_weights<T, R>(p, weights, weight + co * p.k, rows, count, lane);
-      }
+      if (there && rows > 0) finite = stage_weights<T, R>(p, weights, weight + co * p.k, rows, count, lane);
       if (there && turn == 0) stage_window<T>(p, of_dy, window, dy + co * p.dy_step[1], count, lane);
       finite = __syncthreads_and(finite);
-      if (there && rows > 0) sums.add(p, of_dy, window, weights, finite, count, lane);
+      if (!there) continue;
+      if (turn == 0 && co == 0) positions.find(p, of_dy, begin + lane, lane);
+      for (int r = 0; r < rows; r += R) {
+        if (co == 0) sums.clear();
+        sums.add(p, of_dy, window, weights + r / R * count * static_cast<int>(p.k), finite, count, lane);
+        if (co + count == p.cout_group) sums.store(p, positions, to + r * p.l, ci + r, rows - r);
+      }
     }
-    T* to = static_cast<T*>(p.dx) + (n * p.cin + ci) * p.l + begin + lane;
-    if (there) sums.store(p, to, ci, rows, begin + lane);
   }
 }
 

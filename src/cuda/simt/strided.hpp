@@ -33,9 +33,10 @@ struct StridedParams : StridedOperands {
   int64_t blocks;
   int32_t lanes;     // threads of a unit
   int32_t turns;     // tiles of rows, one after the other
+  int32_t tiles;     // of them, whose weights are staged at once
   int32_t channels;  // staged at once
   int32_t window, pitch;
-  int32_t unit_words;  // of shared memory, in elements of sums
+  int32_t weights_at, unit_words;  // of a unit's shared memory, in elements of sums
 };
 
 using StridedFunction = void (*)(StridedParams);
@@ -46,9 +47,9 @@ StridedFunction strided_direct_function(core::DType dtype, int rows, int positio
 struct StridedConfig {
   bool direct = false;  // without shared memory
   int rows = 1, positions = kStridedPositions;
-  int64_t lanes = kStridedThreads, parts = 1, row_tiles = 1, turns = 1;
+  int64_t lanes = kStridedThreads, parts = 1, row_tiles = 1, turns = 1, tiles = 1;
   int64_t channels = 1, window = 1, pitch = 1;
-  int64_t unit_words = 0, shared_bytes = 0;
+  int64_t weights_at = 0, unit_words = 0, shared_bytes = 0;
   std::optional<StridedStagedConfig> staged;  // if set, the other fields are unused
   bool operator==(const StridedConfig&) const = default;
   int64_t units_a_block() const { return kStridedThreads / lanes; }
