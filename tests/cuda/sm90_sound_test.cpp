@@ -79,7 +79,6 @@ void expect_tma_sound(const Sm90Plan& plan, const core::Problem& p, const Sm90Ti
   EXPECT_GE(k.writer.staged_bytes, (k.writer.pass_couts + 1) * k.writer.row_pitch * element) << what;
   EXPECT_EQ(k.writer.row_pitch % vector, 0) << what;
   EXPECT_EQ(k.writer.pass_rows % k.sizes.phases == 0 || k.writer.pass_rows == kSm90Rows, true) << what;
-  EXPECT_EQ(plan.counter_bytes > 0, k.weights.resident) << what;
   // Windows leave no output out: a warpgroup tile's is at most 7 outputs late.
   const int64_t step = int64_t{k.tiles.step} * p.stride, all = int64_t{direct.positions()} * p.stride;
   EXPECT_LE(step + (k.writer.windows ? 7 : 0), all) << what;

@@ -127,9 +127,9 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
     return status.ok() ? store_bias_alone(launcher, asked_, operands, BiasStored::none) : status;
   }
 
-  // Whether a run's first launch may run beside the packing: planes of x, or the zeros of marks and counters.
+  // Whether a run's first launch may run beside the packing: planes of x, or the zeros of marks.
   bool begins_beside() const {
-    return form_.planes || (sm90_tile(plan_.config).tma && plan_.tile_marks_bytes + plan_.counter_bytes > 0);
+    return form_.planes || (sm90_tile(plan_.config).tma && plan_.tile_marks_bytes > 0);
   }
 
   int* tile_marks(const plan::RunContext& context) const {
@@ -141,10 +141,8 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
     plan.params.sizes.ragged = plan.params.sizes.ragged || form_.deep.ragged;
   }
 
-  // The workspace holds partial sums, then tile marks, then counters, then planes.
-  int64_t planes_at() const {
-    return round_up<int64_t>(plan_.partial_bytes + plan_.tile_marks_bytes + plan_.counter_bytes, 256);
-  }
+  // The workspace holds partial sums, then tile marks, then planes.
+  int64_t planes_at() const { return round_up<int64_t>(plan_.partial_bytes + plan_.tile_marks_bytes, 256); }
 
   // marked: only what the first launch marked.
   Status launch(const Launcher& launcher, const Sm90Plan& plan, const plan::Operands& operands,
@@ -175,11 +173,8 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
     const Status made =
         params.source.by_elements ? Status() : set_x_maps(params, problem_, warpgroup_tile.channels);
     if (!made.ok()) return made;
-    const auto to_zero = reinterpret_cast<std::byte*>(marks.tiles);
-    if (plan.counter_bytes > 0)
-      params.tiles.counters = reinterpret_cast<int*>(to_zero + plan.tile_marks_bytes);
-    const auto bytes = static_cast<std::size_t>(plan.tile_marks_bytes + plan.counter_bytes);
-    const Status zeroed = bytes > 0 ? zero(launcher, to_zero, bytes, beside) : Status();
+    const auto bytes = static_cast<std::size_t>(plan.tile_marks_bytes);
+    const Status zeroed = bytes > 0 ? zero(launcher, marks.tiles, bytes, beside) : Status();
     if (!zeroed.ok()) return zeroed;
     return launcher.run(functions.tma[tile.row_blocks - 1][params.source.tap_group],
                         {plan.blocks, 128 * (warpgroup_tile.warpgroups + 1), plan.shared_bytes}, params);

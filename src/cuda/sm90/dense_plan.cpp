@@ -122,7 +122,6 @@ Sm90Plan laid_out(const Problem& p, const core::DeviceInfo& d, const Sm90Config&
   if (config.walkers == 0)
     plan.config.walkers = walkers_of(k, d, std::max(1, tile.tma ? k.tiles.rounds : k.columns.column_tiles));
   k.grid.walkers = plan.config.walkers;
-  if (k.weights.resident) plan.counter_bytes = 4LL * k.sizes.groups * k.grid.row_runs;
   if (config.scaled)
     plan.tile_marks_bytes = 8LL * k.grid.splits * k.sizes.groups * k.grid.row_runs * k.columns.column_tiles;
   plan.config.stages = tile.tma ? k.tma.stages : k.gather.stages;

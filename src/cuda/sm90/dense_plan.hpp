@@ -56,7 +56,7 @@ struct Sm90Plan {
   std::size_t shared_bytes = 0;
   int64_t blocks = 0;                       // 0: does not fit
   int64_t packed_bytes = 0, packed_at = 0;  // of all layouts of the mode; where this one begins
-  int64_t partial_bytes = 0, tile_marks_bytes = 0, counter_bytes = 0;
+  int64_t partial_bytes = 0, tile_marks_bytes = 0;
 };
 
 // Whether a mode also has a layout of scaled float16.
@@ -112,8 +112,7 @@ bool sm90_tma_takes(const Sm90Plan& plan, const core::Problem& problem);
 void sm90_set_tma(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit);
 Sm90WarpgroupTile sm90_warpgroup_tile(const Sm90Plan& plan, const Sm90Tile& tile);
 
-// report.cpp: the plan in words, and who holds an output that has a phase. If tiles are drawn from a counter,
-// as if the first warpgroup of the first block had drawn all of them.
+// report.cpp: the plan in words, and who holds an output that has a phase.
 Holder holder_of(const Sm90Plan& plan, const OutputPlace& place);
 std::string where(const Sm90Plan& plan, const core::Problem& problem, int64_t element);
 std::vector<plan::StageLine> stages(const Sm90Plan& plan, const core::Problem& problem);

@@ -152,7 +152,6 @@ struct Sm90TmaSource {
 
 // The tiles of warpgroups along the columns.
 struct Sm90WarpgroupTiles {
-  int* counters;       // tiles taken so far, for each group and run of row blocks; null: by turns
   int step;            // positions from a tile to the next
   int rounds;          // tiles, divided by the number of warpgroups that multiply
   Divisor per_sample;  // tiles
