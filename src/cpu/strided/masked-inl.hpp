@@ -95,22 +95,26 @@ HWY_INLINE void LoadShortPair(D d, const A* row, int64_t at, int64_t end, int64_
   }
 }
 
+// Whether LoadWholeSamples loads samples of `period` columns at stride 1.
+template <class T, class A>
+HWY_INLINE bool MasksSamples(int64_t period) {
+  return std::is_same_v<T, A> &&
+         period <= kMaskedVectors * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<A>()));
+}
+
 // Whole samples at stride 1, `lines` lines of each from `sample` on, as many of `count` columns as they take;
-// returns how many columns it loaded. dy: the channel in sample 0.
+// returns how many samples it loaded. dy: the channel in sample 0.
 template <class T, class A>
 HWY_INLINE int64_t LoadWholeSamples(const SplitPanel& s, const T* dy, int64_t first, int64_t lines,
                                     int64_t sample, int64_t count, A* to) {
   if constexpr (std::is_same_v<T, A>) {
-    const hn::ScalableTag<A> d;
-    const bool few = s.period <= kMaskedVectors * static_cast<int64_t>(hn::Lanes(d));
-    if (!few || s.stride * s.place_step != 1) return 0;
     const int64_t samples = std::max<int64_t>(0, std::min(count / s.period, s.n - sample));
     for (int64_t line = 0; line < lines && samples > 0; ++line) {
       const TapPlace& tap = s.taps[static_cast<std::size_t>(first + line)];
-      LoadShortSamples(d, dy + sample * s.sample_step + tap.shift, s.sample_step, tap.shift, tap.end,
-                       s.period, samples, to + line * s.line);
+      LoadShortSamples(hn::ScalableTag<A>(), dy + sample * s.sample_step + tap.shift, s.sample_step,
+                       tap.shift, tap.end, s.period, samples, to + line * s.line);
     }
-    return samples * s.period;
+    return samples;
   } else {
     return 0;
   }
@@ -118,6 +122,10 @@ HWY_INLINE int64_t LoadWholeSamples(const SplitPanel& s, const T* dy, int64_t fi
 
 #else  // a fill, whole vectors and single elements are quicker there
 
+template <class T, class A>
+HWY_INLINE bool MasksSamples(int64_t) {
+  return false;
+}
 template <class T, class A>
 HWY_INLINE int64_t LoadWholeSamples(const SplitPanel&, const T*, int64_t, int64_t, int64_t, int64_t, A*) {
   return 0;
