@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include "core/polyphase.hpp"
@@ -16,6 +17,24 @@ inline double run_cycles(double task, int64_t tasks, int threads) {
   if (tasks <= 1 || threads <= 1) return task * static_cast<double>(tasks);
   const auto rounds = static_cast<double>(core::ceil_div(tasks, threads));
   return task * (rounds + 0.05) + std::min(task / 2, kWakeCycles) + kHandOver;
+}
+
+// The same for tasks of unequal cycles, task(index), the first of which is among the longest. Threads take
+// them in order. Of many threads or tasks all are taken for as long as the first: planning takes
+// microseconds, and many even out.
+template <class Task>
+double run_cycles_of(int64_t tasks, int threads, const Task& task) {
+  constexpr int kMostThreads = 8;
+  constexpr int64_t kMostRounds = 4;
+  const double first = task(0);
+  if (tasks <= 1 || threads <= 1 || threads > kMostThreads || tasks > kMostRounds * threads) {
+    return run_cycles(first, tasks, threads);
+  }
+  std::array<double, kMostThreads> busy{};
+  for (int64_t i = 0; i < tasks; ++i) *std::min_element(busy.begin(), busy.begin() + threads) += task(i);
+  const double rounds = *std::max_element(busy.begin(), busy.end()) / first;
+  const auto all = static_cast<double>(core::ceil_div(tasks, threads));
+  return run_cycles(first, tasks, threads) - first * (all - rounds);
 }
 
 }  // namespace tconv::cpu

@@ -78,7 +78,12 @@ void choose_tasks(Job& job, int threads) {
       const int64_t rows = round_up(ceil_div(job.cin, ceil_div(job.cin, most_rows) * down), kRows);
       const int64_t tasks =
           job.config.slabs * job.problem.groups * ceil_div(job.columns, columns) * ceil_div(job.cin, rows);
-      const double cycles = run_cycles(task_cycles(job, columns, rows), tasks, threads);
+      const auto task = [&](int64_t index) {
+        const int64_t ranges = ceil_div(job.cin, rows), row = index % ranges * rows;
+        const int64_t column = index / ranges % ceil_div(job.columns, columns) * columns;
+        return task_cycles(job, std::min(columns, job.columns - column), std::min(rows, job.cin - row));
+      };
+      const double cycles = run_cycles_of(tasks, threads, task);
       if (cycles < best) best = cycles, c.panel_columns = columns, c.task_rows = rows;
       if (rows <= kRows) break;
     }

@@ -19,7 +19,6 @@
 #include "cpu/outer/y_padded-inl.hpp"
 #include "cpu/outer/y_panel-inl.hpp"
 #include "cpu/simd/tiles-inl.hpp"
-#include "hwy/cache_control.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::outer {
@@ -78,11 +77,6 @@ HWY_INLINE bool LoadRows(const Worker<T, A>& w, int64_t row, int64_t rows, A* pa
         finite && (simd::HWY_NAMESPACE::AllFinite(d, to, round_up(w.depth, lanes)) || FiniteAtEnds(w, to));
   }
   return finite;
-}
-
-template <class E>
-HWY_INLINE void FetchLines(const E* from, int64_t count) {
-  for (int64_t i = 0; i < count; i += 64 / static_cast<int64_t>(sizeof(E))) hwy::Prefetch(from + i);
 }
 
 // Row `row` of x in the chunk.

@@ -11,6 +11,7 @@
 #include <array>
 
 #include "cpu/outer/contract.hpp"
+#include "cpu/outer/y_ahead-inl.hpp"
 #include "cpu/simd/convert-inl.hpp"
 #include "cpu/simd/interleave-inl.hpp"
 #include "cpu/simd/tiles-inl.hpp"
@@ -66,6 +67,13 @@ HWY_INLINE void SpreadVectors(const Taps<A>& t, const Piece& piece, int64_t stri
   const hn::CappedTag<A, kLanes> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const A* row = t.row + piece.padded;
+  if (t.count <= lanes) {  // without an inner loop
+#pragma GCC unroll 4
+    for (int64_t i = piece.positions; i > 0; --i, row += stride, to += kTile) {
+      hn::StoreU(hn::LoadU(d, row), d, to);
+    }
+    return;
+  }
   for (int64_t i = 0; i < piece.positions; ++i, row += stride, to += kTile) {
     for (int64_t c = 0; c < t.count; c += lanes) hn::StoreU(hn::LoadU(d, row + c), d, to + c);
   }
@@ -143,10 +151,12 @@ HWY_NOINLINE void LoadPadded(const Job& job, const Task& task, const T* dy, int6
   Pieces pieces;
   FindPieces(job, begin, end, pieces);
   std::fill(row, row + pieces.elements + kSlack, A(0));  // channels overwrite what exists, always the same
+  const YAhead<T> ahead(job, task, dy, begin, end);
   int64_t loaded = -1;
   for (int64_t column = 0; column < columns;) {
     const int64_t at = task.column_begin + column, co = at / p.k, k = at % p.k, place = column % kTile;
     const int64_t count = std::min({p.k - k, kTile - place, columns - column});
+    if (loaded != co) ahead.fetch(co);
     for (int64_t j = 0; j < pieces.count && loaded != co; ++j) {
       const Piece& piece = pieces.at[static_cast<std::size_t>(j)];
       simd::HWY_NAMESPACE::CopyShort(dy + co * steps[1] + piece.from, steps[2], piece.count, row + piece.to);

@@ -10,6 +10,7 @@
 
 #include "core/polyphase.hpp"
 #include "cpu/outer/contract.hpp"
+#include "cpu/outer/y_ahead-inl.hpp"
 #include "cpu/outer/y_padded-inl.hpp"
 #include "cpu/simd/convert-inl.hpp"
 #include "cpu/simd/targets.hpp"
@@ -61,6 +62,14 @@ HWY_INLINE void LoadVectors(const Segment<T, A>& s, int64_t begin, int64_t end, 
   const hn::CappedTag<A, kLanes> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const T* row = s.row + begin * s.jump;
+  if (s.count <= lanes) {  // without an inner loop
+    const int64_t jump = s.jump;
+#pragma GCC unroll 4
+    for (int64_t i = end - begin; i > 0; --i, row += jump, to += kTile) {
+      hn::StoreU(simd::HWY_NAMESPACE::LoadAs(d, row), d, to);
+    }
+    return;
+  }
   for (int64_t i = begin; i < end; ++i, row += s.jump, to += kTile) {
     for (int64_t c = 0; c < s.count; c += lanes) {
       hn::StoreU(simd::HWY_NAMESPACE::LoadAs(d, row + c), d, to + c);
@@ -133,7 +142,9 @@ HWY_INLINE void LoadPointwise(const Job& job, const Task& task, const T* dy, int
   const core::Problem& p = job.problem;
   const auto steps = p.y_steps();
   const int64_t depth = end - begin, columns = task.column_end - task.column_begin;
+  const YAhead<T> ahead(job, task, dy, begin, end);
   for (int64_t column = 0; column < columns; column += 4) {
+    for (int64_t c = 0; c < 4; ++c) ahead.fetch(task.column_begin + column + c);
     A* to = y + column / kTile * kTile * depth + column % kTile;
     int64_t n = begin / p.l, i = begin % p.l;
     for (int64_t d = begin; d < end; ++n, i = 0) {
@@ -161,9 +172,11 @@ HWY_INLINE void LoadY(const Job& job, const Task& task, const T* dy, int64_t beg
     return LoadPointwise(job, task, dy, begin, end, y);
   }
   if (job.config.padded_row > 0) return LoadPadded(job, task, dy, begin, end, y, padded);
-  for (int64_t column = 0; column < columns;) {
+  const YAhead<T> ahead(job, task, dy, begin, end);
+  for (int64_t column = 0, fetched = -1; column < columns;) {
     const int64_t at = task.column_begin + column, co = at / p.k, k = at % p.k, place = column % kTile;
     const int64_t count = std::min({p.k - k, kTile - place, columns - column});
+    if (co != fetched) ahead.fetch(co), fetched = co;
     const int64_t first = k * p.dilation - p.padding;  // output of position 0
     const Range in = Inside(p, job.lout, k, count);
     A* to = y + column / kTile * kTile * depth + place;

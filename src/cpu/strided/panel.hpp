@@ -58,7 +58,8 @@ struct SplitPanel {
 };
 
 // rows: how many share the loads of a column; the samples of a batch are expanded if rows*gap is costly.
-// Above kMaxTapBlock taps the panel is always expanded: the packed layout must not depend on n or l.
-SplitPanel split_panel(const core::Problem& problem, int64_t rows);
+// masks: the target loads parts of vectors by masks. Above kMaxTapBlock taps the panel is always expanded:
+// the packed layout must not depend on n or l.
+SplitPanel split_panel(const core::Problem& problem, int64_t rows, bool masks = false);
 
 }  // namespace tconv::cpu::strided

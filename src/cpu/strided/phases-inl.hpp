@@ -1,5 +1,6 @@
 // Splits rows of dy by phase: every stride-th element, widened, zeros outside the row.
 #include "cpu/simd/convert-inl.hpp"
+#include "cpu/strided/masked-inl.hpp"
 #include "cpu/strided/panel.hpp"
 #include "cpu/strided/squares-inl.hpp"
 
@@ -81,60 +82,6 @@ HWY_INLINE int64_t WidenEverySecond(D d, const T* from, int64_t count, float* to
   return i;
 }
 
-#if HWY_TARGET <= HWY_AVX3
-// Rows of up to this many vectors go by masked loads and stores, ends and all: a fill, whole vectors and
-// single elements take longer. On a Zen 5, 9 -> 18, K9 L15, 147 samples: 0.133 ms, and 0.077 with them; 1 ->
-// 512, K7 L19, 32 samples 0.156, 0.114; rows of 50 positions and more 0.98 to 1.03 of the time without.
-inline constexpr int64_t kMaskedVectors = 8;
-
-// Elements [at, at + lanes) of a row of `end`; zeros outside it.
-template <class D, class A = hn::TFromD<D>>
-HWY_INLINE hn::Vec<D> LoadInside(D d, const A* row, int64_t at, int64_t end) {
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t low = std::clamp<int64_t>(-at, 0, lanes), high = std::clamp(end - at, low, lanes);
-  const auto inside =
-      hn::AndNot(hn::FirstN(d, static_cast<std::size_t>(low)), hn::FirstN(d, static_cast<std::size_t>(high)));
-  return hn::MaskedLoad(inside, d, row + at);
-}
-
-// Stores the first `count` lanes.
-template <class D, class A = hn::TFromD<D>>
-HWY_INLINE void StoreFirst(D d, hn::Vec<D> v, int64_t count, A* to) {
-  if (count >= static_cast<int64_t>(hn::Lanes(d))) return hn::StoreU(v, d, to);
-  hn::BlendedStore(v, hn::FirstN(d, static_cast<std::size_t>(count)), d, to);
-}
-
-template <class D, class A = hn::TFromD<D>>
-HWY_INLINE void LoadShort(D d, const A* row, int64_t at, int64_t end, int64_t count, A* to) {
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t i = 0; i < count; i += lanes) {
-    StoreFirst(d, LoadInside(d, row, at + i, end), count - i, to + i);
-  }
-}
-
-// Every second element.
-template <class D, class A = hn::TFromD<D>>
-HWY_INLINE void LoadShortSecond(D d, const A* row, int64_t at, int64_t end, int64_t count, A* to) {
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t i = 0; i < count; i += lanes) {
-    const auto low = LoadInside(d, row, at + 2 * i, end), high = LoadInside(d, row, at + 2 * i + lanes, end);
-    StoreFirst(d, hn::ConcatEven(d, high, low), count - i, to + i);
-  }
-}
-
-// Two adjacent lines at stride 2, the first one from element `at` on.
-template <class D, class A = hn::TFromD<D>>
-HWY_INLINE void LoadShortPair(D d, const A* row, int64_t at, int64_t end, int64_t count, A* even_to,
-                              A* odd_to) {
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t i = 0; i < count; i += lanes) {
-    const auto low = LoadInside(d, row, at + 2 * i, end), high = LoadInside(d, row, at + 2 * i + lanes, end);
-    StoreFirst(d, hn::ConcatEven(d, high, low), count - i, even_to + i);
-    StoreFirst(d, hn::ConcatOdd(d, high, low), count - i, odd_to + i);
-  }
-}
-#endif
-
 // to[i] = row[(stride*(place + shift + i) + phase) * step].
 template <class T, class A>
 HWY_INLINE void LoadPhase(const T* row, int64_t stride, int64_t step, const TapPlace& phase, int64_t place,
@@ -205,8 +152,8 @@ HWY_INLINE void LoadEnd(const SplitPanel& s, const T* row, int64_t from, int64_t
 
 // LoadLines for adjacent lines: squares of them where all elements of a square exist.
 template <class T, class A>
-HWY_INLINE void LoadAdjacent(const SplitPanel& s, const T* row, int64_t first, int64_t lines, int64_t place,
-                             int64_t count, A* to) {
+HWY_INLINE void LoadSome(const SplitPanel& s, const T* row, int64_t first, int64_t lines, int64_t place,
+                         int64_t count, A* to) {
   const hn::ScalableTag<A> d;
   const hn::CappedTag<A, kSquareLines<A>> narrow;
   for (int64_t done = 0; done < lines; done += kSquareLines<A>) {
@@ -224,6 +171,26 @@ HWY_INLINE void LoadAdjacent(const SplitPanel& s, const T* row, int64_t first, i
     LoadEnd(s, row, s.stride * place + at, some, begin - place, out);
     const int64_t next = begin + taken;
     LoadEnd(s, row, s.stride * next + at, some, place + count - next, out + (next - place));
+  }
+}
+
+// The same, some positions at a time where each lies in cache lines of its own: the squares of other lines
+// read them too, and find them in L1 then. On a Zen 5 with AVX-512, 9 -> 4, K13 s16 takes 0.77 of the time
+// from L2 and 0.93 from memory; with AVX2 1.00 and 1.05.
+inline constexpr int64_t kAdjacentBytes = 8 * 1024;
+
+template <class T, class A>
+HWY_INLINE void LoadAdjacent(const SplitPanel& s, const T* row, int64_t first, int64_t lines, int64_t place,
+                             int64_t count, A* to) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<A>()));
+  const int64_t apart = s.stride * static_cast<int64_t>(sizeof(T));
+  const bool some_at_a_time =
+      lanes * static_cast<int64_t>(sizeof(A)) >= 64 && apart >= 64 && lines > kSquareLines<A>;
+  const int64_t most = some_at_a_time ? std::max<int64_t>(2, kAdjacentBytes / apart / lanes) * lanes : count;
+  for (int64_t done = 0; done < count;) {
+    const int64_t left = count - done, some = left < most + lanes ? left : most;  // no part of a vector alone
+    LoadSome(s, row, first, lines, place + done, some, to + done);
+    done += some;
   }
 }
 
@@ -257,8 +224,14 @@ HWY_NOINLINE void LoadChannel(const SplitPanel& s, int64_t begin, int64_t end, i
   constexpr bool kPairs = std::is_same_v<T, A> && sizeof(A) > 2;
   const bool squares = sizeof(A) > 2 && s.adjacent && s.stride > 2 && lines > 1;
   const bool pairs = kPairs && s.adjacent && s.stride == 2 && lines == 2 && !s.expanded;
+  const bool by_masks = s.stride * s.place_step == 1 && MasksSamples<T, A>(s.period);
   int64_t sample = begin / s.period, place = begin % s.period;
   for (int64_t done = 0; done < count; ++sample, place = 0) {
+    if (by_masks && place == 0) {
+      const int64_t samples = LoadWholeSamples(s, dy, first, lines, sample, count - done, panel + done);
+      done += samples * s.period, sample += samples;
+      if (done == count) break;
+    }
     const int64_t run = std::min(count - done, s.period - place);
     if (sample >= s.n) {
       for (int64_t line = 0; line < lines; ++line) std::fill_n(panel + line * s.line + done, run, A(0));

@@ -64,6 +64,28 @@ HWY_INLINE void FetchOutputs(const Job& job, const Task& task, int64_t block, in
   }
 }
 
+// Stores `count` elements of each row.
+template <class D, class T, class A = hn::TFromD<D>>
+HWY_INLINE void StoreRows(D d, const A* from, int64_t from_line, int64_t rows, int64_t count, T* to,
+                          int64_t to_line) {
+#if HWY_TARGET <= HWY_AVX3
+  // All rows of a short sample have the same mask: 2 -> 1024, K3 s2, 128 samples of 7 positions, takes
+  // 0.67 of the time on a Zen 5.
+  if constexpr (std::is_same_v<T, A>) {
+    if (count <= static_cast<int64_t>(hn::Lanes(d))) {
+      const auto mask = hn::FirstN(d, static_cast<std::size_t>(count));
+      for (; rows > 0; --rows, from += from_line, to += to_line) {
+        hn::BlendedStore(simd::HWY_NAMESPACE::Canonical(d, hn::MaskedLoad(mask, d, from)), mask, d, to);
+      }
+      return;
+    }
+  }
+#endif
+  for (; rows > 0; --rows, from += from_line, to += to_line) {
+    simd::HWY_NAMESPACE::NarrowRow(d, from, count, to);
+  }
+}
+
 // Stores rows of C in dx, without the columns between samples. Returns whether a sum at an end of dy is NaN.
 template <class T, class A>
 HWY_INLINE bool StoreBlock(const Job& job, const Task& task, const Inside& inside, int64_t block,
@@ -79,10 +101,9 @@ HWY_INLINE bool StoreBlock(const Job& job, const Task& task, const Inside& insid
   for (int64_t done = 0; done < columns; ++sample, place = 0) {
     const int64_t run = std::min(columns - done, period - place), count = std::min(run, p.l - place);
     T* to = dx + (sample * p.cin + task.group * job.cin + block * kRows) * p.l + place;
-    for (int64_t row = 0; count > 0 && row < rows; ++row, to += p.l) {
-      const A* from = sums + row * sums_line + done;
-      simd::HWY_NAMESPACE::NarrowRow(d, from, count, to);
-      nan = nan || (ends && NanAtEnds(inside, from, place, count));
+    if (count > 0) StoreRows(d, sums + done, sums_line, rows, count, to, p.l);
+    for (int64_t row = 0; ends && count > 0 && row < rows; ++row) {
+      nan = nan || NanAtEnds(inside, sums + row * sums_line + done, place, count);
     }
     done += run;
   }

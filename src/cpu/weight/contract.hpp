@@ -9,7 +9,8 @@
 //
 //   for each task: a slab of depth, a group, a range of ci, a range of co, a block of taps     threads
 //     for each chunk of the slab's depth
-//       rows of x, widened, zeros between samples, or in place with copies of their ends; dy split by phase
+//       rows of x, widened, zeros between samples, or in place with copies of their ends
+//       dy split by phase, or in place at stride 1 with few rows of x
 //       for each tile of 4 ci x 6 (co, k)
 //         24 vectors of sums over the chunk; added across lanes, all at once, then to totals in float64
 //     round the totals to dw; with several slabs, keep them and add the slabs in order afterwards
