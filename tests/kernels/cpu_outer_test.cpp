@@ -38,6 +38,16 @@ TEST(CpuOuter, ChunksAndSlabs) {
                         "weight n2 ci9 co5 l300 k50 s20 p7 xs2700,1,9 ys31000,1,5"});
 }
 
+// Sums of several chunks that are infinite: Highway's conversion from float64 stops at the largest float32 in
+// its scalar target.
+TEST(CpuOuter, InfiniteTotals) {
+  const core::Problem problem = problem_of("weight n5 ci40 co40 l121 k1 g40 f32");
+  for (const std::string& simd : SimdTarget::all()) {
+    const SimdTarget only(simd);
+    for (uint64_t seed = 1; seed <= 30; ++seed) judge_problem(problem, kKernel, seed, {judge::Fill::special});
+  }
+}
+
 TEST(CpuOuter, Random) {
   judge_random(kKernel, 1500, 34, [](judge::Rng& rng, core::Problem& p) {
     p.operation = core::Operation::weight;

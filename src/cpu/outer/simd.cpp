@@ -129,7 +129,8 @@ HWY_INLINE void AddTotals(const float* sums, int64_t count, bool first, double* 
 template <class A, class T>
 HWY_INLINE void StoreTotals(const A* sums, int64_t count, const double* totals, T* out) {
   int64_t i = 0;
-  if constexpr (std::is_same_v<A, float> && std::is_same_v<T, float>) {
+  // Highway's DemoteTo makes an infinity the largest float32 in the scalar target.
+  if constexpr (std::is_same_v<A, float> && std::is_same_v<T, float> && HWY_TARGET != HWY_SCALAR) {
     const hn::ScalableTag<double> d;
     const hn::Rebind<float, decltype(d)> narrow;
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
