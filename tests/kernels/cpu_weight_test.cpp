@@ -20,6 +20,12 @@ TEST(CpuWeight, ManyChunksAndSlabs) {
               {"gw n2 ci2 co1 l5000 k3 s1", "gw ci5 co3 l3100 k4 s2 p1 op1", "gw n300 ci3 co2 l9 k3 p1"});
 }
 
+// A row of x a group: chunks are longer there, and dy is read where it lies.
+TEST(CpuWeight, LongRows) {
+  judge_lines("cpu.weight", {"gw ci1 co13 l9001 k1", "gw ci3 co9 g3 l12500 k7 p6 d2",
+                             "gw ci2 co2 g2 l8190 k3", "gw n2 ci1 co3 l33000 k2 p1"});
+}
+
 TEST(CpuWeight, EndsBatchesAndGroups) {
   judge_lines(
       "cpu.weight",

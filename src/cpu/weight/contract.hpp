@@ -62,7 +62,7 @@ struct Task {
   int64_t slab, group, ci_begin, ci_end, co_begin, co_end, tap_begin, tap_end;
 };
 
-Job make_job(const core::Problem& problem);
+Job make_job(const core::Problem& problem, int vector_bytes);
 int64_t task_count(const Job& job);
 Task task_at(const Job& job, int64_t index);
 std::string text(const Job& job);

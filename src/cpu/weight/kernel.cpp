@@ -10,7 +10,8 @@ namespace {
 
 class WeightKernel final : public SlabKernel<Job> {
  public:
-  WeightKernel(const core::Problem& problem, int threads) : SlabKernel(make_job(problem), threads) {}
+  WeightKernel(const core::Problem& problem, const core::DeviceInfo& device, int threads)
+      : SlabKernel(make_job(problem, device.vector_bytes), threads) {}
 
   std::size_t table_bytes() const override { return job_.split.table_bytes(); }
 
