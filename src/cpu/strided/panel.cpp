@@ -19,7 +19,7 @@ constexpr int64_t kMinColumns = 192;  // that a shared line must have room for, 
 // 1.15 times as fast with it, from 0.8 (L1, strides from 3 on) to 1.56; their weight gradients by cpu.weight
 // 1.27 times.
 constexpr int64_t kLeastGap = 256;
-// The same where masks copy whole samples (phases-inl.hpp). On the Zen 5, 16 layers of batches of 4 to 91
+// The same where masks copy whole samples (masked-inl.hpp). On the Zen 5, 16 layers of batches of 4 to 91
 // positions 1.07 times as fast as with the limit above, from 0.98 to 1.27; with AVX2 0.97.
 constexpr int64_t kLeastGapByMasks = 96;
 }  // namespace
@@ -52,8 +52,7 @@ SplitPanel split_panel(const core::Problem& p, int64_t rows, bool masks) {
   const int64_t halo = (form.taps - 1) * form.step, phases = form.count;
   const int64_t gap = p.n > 1 ? halo : 0;  // unused columns between samples
   const bool far = halo > 2 * kPanelElements / phases - kMinColumns;
-  const bool by_masks =
-      masks && p.stride * s.place_step == 1 && accumulator_size(p.dtype) == core::size_of(p.dtype);
+  const bool by_masks = masks && s.contiguous() && accumulator_size(p.dtype) == core::size_of(p.dtype);
   const int64_t least = by_masks ? kLeastGapByMasks : kLeastGap;
   s.expanded = p.k > kMaxTapBlock || far || gap > 8 * p.l || gap * rows > std::max(8 * p.l, least);
   s.tiled = p.k == 1 && p.padding == 0;

@@ -51,6 +51,8 @@ struct SplitPanel {
   std::vector<int64_t> offsets;  // of each tap: from a channel's first line to its column 0
 
   int64_t channel() const { return lines * line; }  // elements of a channel
+  // Whether neighbours in a line are neighbours in dy.
+  bool contiguous() const { return stride * place_step == 1; }
   std::size_t table_bytes() const {
     return taps.capacity() * sizeof(TapPlace) + offsets.capacity() * sizeof(int64_t);
   }

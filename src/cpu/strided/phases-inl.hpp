@@ -224,7 +224,7 @@ HWY_NOINLINE void LoadChannel(const SplitPanel& s, int64_t begin, int64_t end, i
   constexpr bool kPairs = std::is_same_v<T, A> && sizeof(A) > 2;
   const bool squares = sizeof(A) > 2 && s.adjacent && s.stride > 2 && lines > 1;
   const bool pairs = kPairs && s.adjacent && s.stride == 2 && lines == 2 && !s.expanded;
-  const bool by_masks = s.stride * s.place_step == 1 && MasksSamples<T, A>(s.period);
+  const bool by_masks = s.contiguous() && MasksSamples<T, A>(s.period);
   int64_t sample = begin / s.period, place = begin % s.period;
   for (int64_t done = 0; done < count; ++sample, place = 0) {
     if (by_masks && place == 0) {

@@ -84,8 +84,7 @@ Unit<A> Prepare(const Job& job, const T* dy, int64_t first, int64_t count, A* li
   if constexpr (std::is_same_v<T, A>) {
     const int64_t begin = first + s.taps.front().shift;
     const bool inside = begin >= 0 && begin + count + s.halo + kSlack <= s.lout;
-    if (p.stride == 1 && s.place_step == 1 && inside)
-      return {dy + begin, s.channel_step, nullptr, count, false};
+    if (s.contiguous() && inside) return {dy + begin, s.channel_step, nullptr, count, false};
   }
   for (int64_t co = 0; co < p.cout_per_group(); ++co) {
     LoadChannel(s, first, first + count, 0, p.k, dy + co * s.channel_step, lines + co * s.channel());

@@ -15,9 +15,10 @@
 //         24 vectors of sums over the chunk; added across lanes, all at once, then to totals in float64
 //     round the totals to dw; with several slabs, keep them and add the slabs in order afterwards
 //
-// A lane's float32 sum has at most 1024/lanes products and a chunk's at most 1024; chunks are added in
-// float64. So the error is that of a short sum however long the depth is, and the order depends only on the
-// problem: chunks and slabs are chosen without regard to the number of threads.
+// A chunk's float32 sum has at most 1024 products, or 4096 where a group has one row of x, and a lane's as
+// many divided by the lanes; chunks are added in float64. So the error is that of a short sum however long
+// the depth is, and the order depends only on the problem and the vectors: chunks and slabs are chosen
+// without regard to the number of threads.
 //
 // The tile of 4 x 6 takes 24 accumulators, 6 vectors of dy and one of x, out of 32 registers; with 16
 // registers it is 2 x 6. Considered instead: vectors along (co, k) with x broadcast, which needs dy

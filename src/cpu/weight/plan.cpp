@@ -4,6 +4,7 @@
 #include "core/polyphase.hpp"
 #include "cpu/common/round_up.hpp"
 #include "cpu/common/short_vectors.hpp"
+#include "cpu/common/storage.hpp"
 #include "cpu/dense/contract.hpp"
 #include "cpu/weight/contract.hpp"
 
@@ -36,8 +37,10 @@ int64_t tasks_of_a_slab(const Job& job) {
 int64_t most_of_chunk(const Job& job, int vector_bytes) {
   const core::Problem& p = job.problem;
   const bool long_samples = p.n == 1 || p.l >= 8 * kChunkOfRow;
-  const bool in_place = p.stride == 1 && !job.split.expanded && (p.k == 1 || !short_vectors(vector_bytes));
-  return job.cin == 1 && in_place && long_samples ? kChunkOfRow : kChunk;
+  const bool in_place =
+      job.split.contiguous() && !job.split.expanded && accumulator_size(p.dtype) == core::size_of(p.dtype);
+  const bool pays = p.k == 1 || !short_vectors(vector_bytes);
+  return job.cin == 1 && in_place && long_samples && pays ? kChunkOfRow : kChunk;
 }
 
 }  // namespace

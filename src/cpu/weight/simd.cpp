@@ -163,7 +163,7 @@ HWY_NOINLINE LinesOfDy<A> LoadDy(const Worker<T, A>& w) {
     const int64_t first = place + s.taps.front().shift, last = place + s.taps.back().shift;
     const bool inside = place + count <= s.l && first >= 0 && last + core::ceil_div(count, 16) * 16 <= s.lout;
     const bool pays = t.ci_end - t.ci_begin <= kRowsInPlace && w.width() > kTileColumns;
-    if (s.stride * s.place_step == 1 && !s.expanded && inside && pays) {
+    if (s.contiguous() && !s.expanded && inside && pays) {
       return {w.dy + sample * s.sample_step + t.co_begin * s.channel_step + first, s.channel_step};
     }
   }
