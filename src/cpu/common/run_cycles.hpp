@@ -20,8 +20,8 @@ inline double run_cycles(double task, int64_t tasks, int threads) {
 }
 
 // The same for tasks of unequal cycles, task(index), the first of which is among the longest. Threads take
-// them in order. Of many threads or tasks all are taken for as long as the first: planning takes
-// microseconds, and many even out.
+// them in order. If there are many threads or tasks, every task counts as much as the first: a plan has to be
+// made in microseconds, and the differences even out.
 template <class Task>
 double run_cycles_of(int64_t tasks, int threads, const Task& task) {
   constexpr int kMostThreads = 8;

@@ -66,8 +66,8 @@ struct NarrowWeights {
   double clock = 1.7e9;
 } constexpr kNarrow;
 // What packing takes: milliseconds, and a byte of weights. cuda.sm90.dense packs float32 in two layouts.
-// Fitted to the difference between raw and packed weights on 341 drawn layers of both products (H100, in a
-// graph).
+// Fitted to the difference between raw and packed weights on some 340 drawn layers of both products (H100, in
+// a graph).
 struct PackWeights {
   double start, byte;
 };

@@ -1,4 +1,4 @@
-// Sets memory of the workspace to 0 before a kernel that counts in it.
+// Sets memory to 0 before a kernel that sets marks in it.
 #pragma once
 
 #include <cstddef>

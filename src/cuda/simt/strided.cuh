@@ -7,12 +7,13 @@
 //         for k                                                registers: R ci x 4 positions
 //           dx[ci, i] += dy[co, stride*i - padding + dilation*k] * w[ci, co, k]
 //
-// Bound: memory if K and R are small, then instructions: of a tile, R*K*4 multiply-adds, K*(4 + R/4) loads
-// from shared memory and some 5 for each of R*4 outputs. So whatever depends on positions alone is found once
-// a block, and nothing is waited for between tiles whose weights are staged. Every dy is read once (except
-// for the window's halo) and every dx written once. A window lies in shared memory as numbers of the sums'
-// type, with the gaps of strided_place. Where it reaches beyond dy it holds zeros, which add nothing to a
-// sum. With a weight that is not finite they would: then products are left out one by one.
+// Bound: memory if K and R are small, then instructions. A thread's tile takes R*K*4 multiply-adds, K*(4 +
+// R/4) loads from shared memory, and some 5 instructions for each of its R*4 outputs. So whatever depends on
+// positions alone is found once a block, and nothing is waited for between tiles whose weights are staged.
+// Every dy is read once (except for the window's halo) and every dx written once. A window lies in shared
+// memory as numbers of the sums' type, with the gaps of strided_place. Where it reaches beyond dy it holds
+// zeros, which add nothing to a sum. With a weight that is not finite they would: then products are left out
+// one by one.
 #pragma once
 
 #include "cuda/device/divide.cuh"
@@ -39,8 +40,8 @@ struct StridedWindow {
   __device__ bool has(int e) const { return static_cast<unsigned>(e - begin) < static_cast<unsigned>(count); }
 };
 
-// Elements of 16 bits are loaded as integers: with a condition, those of their own types become branches,
-// which wait for each other.
+// Elements of 16 bits are loaded as integers. Conditional loads of __half and __nv_bfloat16 become branches,
+// so that each waits for the one before.
 template <class T>
 using Bits = std::conditional_t<sizeof(T) == 2, unsigned short, T>;
 template <class T>
@@ -244,10 +245,14 @@ class StridedSums {
   Sum sums_[R][kP];
 };
 
+// Blocks that an SM must have room for; with a fourth one float64 has too few registers.
 template <class T, int R>
-__global__ void __launch_bounds__(kStridedThreads, sizeof(T) == 8 ? 3
-                                                   : R == 8       ? 4
-                                                                  : 6)
+constexpr int kStridedBlocksOfSm = sizeof(T) == 8 ? 3
+                                   : R == 8       ? 4
+                                                  : 6;
+
+template <class T, int R>
+__global__ void __launch_bounds__(kStridedThreads, kStridedBlocksOfSm<T, R>)
     strided_kernel(const __grid_constant__ StridedParams p) {
   wait_for_launch_before();
   using Sum = Accumulator<T>;

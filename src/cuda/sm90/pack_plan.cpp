@@ -98,7 +98,7 @@ void set_stage(Sm90PackParams& k, int64_t element) {
 
 // Of a transposed product's weights: threads for up to 4 taps of 64 rows, and as many blocks as give a thread
 // up to 16 units of 8 channels while all SMs have threads (2048 -> 2048 channels, K8 s4 in ieee: 133 us with
-// 2, 95 with 4, 85 with 8, 79 with 16; others the same with all of them; H200).
+// 2, 95 with 4, 85 with 8, 79 with 16; H200. Smaller weights take as long with any of them).
 void set_stream(Sm90PackParams& k, int64_t row_blocks, const core::DeviceInfo& device) {
   constexpr int kTaps = kSm90PackThreads / kSm90Rows, kMostUnits = 16, kThreads = 2048;  // of an SM
   const int most = std::max(kTaps, static_cast<int>(ceil_div(k.taps, kSm90RowMarks)));
@@ -119,8 +119,8 @@ void set_stream(Sm90PackParams& k, int64_t row_blocks, const core::DeviceInfo& d
 // do not have to read much of what was found. (32 weights: 14.2 us instead of 15.3 for 27 MB, but 4.2 instead
 // of 3.4 for 3 MB; H200.)
 void set_look(Sm90PackLaunch& launch, int groups) {
-  constexpr int64_t kWeights = 16 * kSm90PackThreads,
-                    kRead = 1024;  // of a block that looks; by one that packs
+  constexpr int64_t kWeights = 16 * kSm90PackThreads;  // of a block that looks
+  constexpr int64_t kRead = 1024;                      // by one that packs
   Sm90PackParams& k = launch.params;
   Sm90LookParams& look = launch.look;
   look.steps = k.steps;
