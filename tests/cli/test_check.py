@@ -41,6 +41,20 @@ class Usage(Check):
         self.assertEqual({row["problem"] for row in json.loads(rows.stdout)}, {PROBLEM, SMALL})
 
 
+class Drawn(Check):
+    def test_problems_of_one_operation(self):
+        # One MiB suffices for none, so that each problem is told. The gradient of a bias is "dbias" in a problem's text.
+        words = {"strided": "strided ", "weight": "weight ", "bias": "dbias ", "transposed": "n"}
+        for operation, word in words.items():
+            failures = self.json("--random", 30, "--op", operation, "--memory", 1, "--kernel", "reference",
+                                 status=1)["failures"]
+            self.assertGreater(len(failures), 3)
+            for failure in failures:
+                self.assertTrue(failure["problem"].startswith(word), failure["problem"])
+        self.refused("check", "--random", 5, "--op", "zebra", says="--op")
+        self.refused("check", PROBLEM, "--op", "weight", says="--op is the operation of --random's problems")
+
+
 class Data(Check):
     def test_kinds(self):
         for kinds in ("integers", "uniform", "positive", "spread", "special", "uniform,special"):

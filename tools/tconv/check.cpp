@@ -25,12 +25,13 @@ constexpr const char* kExamples =
     "  tconv check \"n1 ci8 co8 l100 k4 s2 p1 f32\" --kernel reference --threads 2\n"
     "  tconv check --file tests/shapes/smoke.txt --kernel cpu.dense,cpu.short --where-supported\n"
     "  tconv check --random 1000 --seed 7 --first 5000 --data special,integers --kernel all --stop\n"
+    "  tconv check --random 20000 --op weight --kernel all\n"
     "  tconv bench --random-large 20 --list | tconv check --file - --device cuda --memory 4096\n"
     "  tconv check \"n1 ci64 co64 l100 k4 s2 p1 f16\" --device cuda --kernel cuda.sm80.dense --where\n"
     "  tconv check --random 50 --simd SSE4 --json";
 
 struct CheckArguments {
-  std::string problem, file, device = "cpu", kernel, simd;
+  std::string problem, file, op, device = "cpu", kernel, simd;
   std::vector<std::string> data;
   int64_t random = 0, first = 0;
   uint64_t seed = 1;
@@ -69,6 +70,26 @@ std::vector<Fill> fills_of(const std::vector<std::string>& words) {
     }
   }
   return fills;
+}
+
+// The words of --op.
+constexpr std::pair<const char*, core::Operation> kOperations[] = {
+    {"transposed", core::Operation::transposed},
+    {"strided", core::Operation::strided},
+    {"weight", core::Operation::weight},
+    {"bias", core::Operation::bias}};
+
+std::vector<std::string> operation_words() {
+  std::vector<std::string> words;
+  for (const auto& [word, operation] : kOperations) words.push_back(word);
+  return words;
+}
+
+std::optional<core::Operation> operation_of(const std::string& wanted) {
+  for (const auto& [word, operation] : kOperations) {
+    if (word == wanted) return operation;
+  }
+  return {};
 }
 
 std::string environment(const char* name) {
@@ -111,7 +132,9 @@ std::vector<std::string> kernels_for(const core::Problem& problem, const CheckAr
 // The problems, drawn or read, in order.
 class Source {
  public:
-  explicit Source(const CheckArguments& a) : seed_(a.seed), first_(a.first) {
+  explicit Source(const CheckArguments& a)
+      : seed_(a.seed), first_(a.first), drawn_{.operation = operation_of(a.op), .far = true} {
+    if (!a.op.empty() && a.random == 0) throw UsageError("--op is the operation of --random's problems");
     const int given = (a.problem.empty() ? 0 : 1) + (a.file.empty() ? 0 : 1) + (a.random > 0 ? 1 : 0);
     if (given != 1) throw UsageError("check takes one of these: a problem, --file or --random");
     if (!a.problem.empty()) listed_ = {{read_problem(a.problem), ""}};
@@ -122,7 +145,7 @@ class Source {
   core::Problem at(int64_t i) const {
     if (!listed_.empty()) return listed_[static_cast<std::size_t>(i)].problem;
     judge::Rng rng(seed_, static_cast<uint64_t>(first_ + i));
-    return judge::draw_valid(rng, {.far = true});
+    return judge::draw_valid(rng, drawn_);
   }
   // The data depend on the seed and the problem's number alone.
   uint64_t seed_of(int64_t i) const { return judge::mix(seed_) + static_cast<uint64_t>(first_ + i); }
@@ -130,6 +153,7 @@ class Source {
  private:
   uint64_t seed_;
   int64_t first_, count_;
+  judge::DrawOptions drawn_;
   std::vector<NamedProblem> listed_;
 };
 
@@ -254,6 +278,12 @@ Command check_command(CLI::App& app) {
   sub->add_option("problem", a->problem, "One problem, in quotes, e.g. \"n1 ci8 co8 l100 k4 s2 p1 f32\"");
   add_file(*sub, "--file", a->file, "Problem lines, or a table of layers; - for standard input");
   add_whole(*sub, "--random", a->random, 1, kMostProblems, "This many random problems with all features");
+  sub->add_option(
+         "--op", a->op,
+         "All random problems are of this operation: transposed, strided, weight or bias. The default is "
+         "a mixture, most of it transposed")
+      ->type_name("NAME")
+      ->check(one_of(operation_words()));
   add_whole(*sub, "--seed", a->seed, 0, UINT64_MAX, "Seed of the random problems and of all data")
       ->capture_default_str();
   add_whole(*sub, "--first", a->first, 0, kMostProblems,
