@@ -24,6 +24,10 @@ TEST(Sm80Plan, RefusesInWords) {
             std::string::npos);
   EXPECT_EQ(refusal("n1 ci64 co64 l100 k4 s2 p1 f32", "a100", true), "");
   EXPECT_NE(refusal("n1 ci64 co64 l100 k4 s2 p1 f32", "t4").find("capability"), std::string::npos);
+  // Taps are channels of a strided product, but those that meet no position make no terms.
+  EXPECT_NE(refusal("strided n1 ci18 co2 l1 k15 s1 p7 f32", "a100", true).find("fewer than 16 terms"),
+            std::string::npos);
+  EXPECT_EQ(refusal("strided n1 ci18 co2 l20 k15 s1 p7 f32", "a100", true), "");
   EXPECT_NE(refusal("gx n1 ci64 co64 l100 k4 s2 p1 f32", "h200").find("cuda.sm80.window is expected"),
             std::string::npos);
   EXPECT_EQ(refusal("gx n1 ci64 co64 l100 k4 s2 p1 f32", "h200", true), "");

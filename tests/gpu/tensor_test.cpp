@@ -156,6 +156,38 @@ TEST_P(TensorCores, SilenceBesideAClick) {
       plain);
 }
 
+// Below float16's normal range in a tile whose other numbers are not: first where sums are large beside them.
+TEST_P(TensorCores, FewTinyAmongOthers) {
+  expect_right(
+      GetParam(),
+      [](int64_t c, int64_t at, double r) {
+        return static_cast<float>((3 * c + at) % 61 == 0 ? r * 1e-9 : r);
+      },
+      plain);
+}
+
+TEST_P(TensorCores, FewTinyThatAnOutputSeesAlone) {
+  expect_right(
+      GetParam(),
+      [](int64_t c, int64_t at, double r) {
+        if (c == 2 && at == 17) return 3e4f;
+        return c == 3 && at % 16 == 8 ? static_cast<float>(r * 1e-5) : 0.0f;
+      },
+      plain);
+}
+
+// What rounds to the same number in float16 adds up to zero there.
+TEST_P(TensorCores, TinyThatNearlyCancel) {
+  expect_right(
+      GetParam(),
+      [](int64_t c, int64_t at, double) {
+        if (c == 2 && at == 17) return 0x1p15f;
+        if (at != 30) return 0.0f;
+        return c == 3 ? 0x1.02p-16f : c == 4 ? -0x1.04p-16f : 0.0f;
+      },
+      [](int64_t, int64_t, double) { return 1.0f; });
+}
+
 TEST_P(TensorCores, SubnormalInput) {
   expect_right(
       GetParam(),

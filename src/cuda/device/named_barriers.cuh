@@ -19,6 +19,10 @@ __device__ inline void sync_warps(NamedBarrier barrier, int threads) {
 __device__ inline void sync_warpgroup(int warpgroup) {
   ptx::named_barrier(static_cast<int>(NamedBarrier::warpgroup) + warpgroup, 128);
 }
+// The same; whether `own` is true in any thread.
+__device__ inline bool any_of_warpgroup(int warpgroup, bool own) {
+  return ptx::named_barrier_any(static_cast<int>(NamedBarrier::warpgroup) + warpgroup, 128, own);
+}
 #endif
 
 }  // namespace tconv::cuda

@@ -64,6 +64,16 @@ const char* name_of(Arithmetic arithmetic) {
   return kNames[static_cast<int>(arithmetic)];
 }
 
+std::string too_few_terms(const Problem& p, int64_t at_most) {
+  constexpr int64_t kTerms = 16;
+  // Taps that meet no position of a short sample make no terms.
+  const bool strided = p.operation == core::Operation::strided;
+  const int64_t terms = strided ? p.cout_per_group() * std::min(p.k, p.lout())
+                                : p.cin_per_group() * std::min(core::Polyphase(p).taps, p.l);
+  if (arithmetic_of(p) != Arithmetic::ieee || std::min(terms, at_most) >= kTerms) return "";
+  return "ieee float32 with sums of fewer than 16 terms: too few to hide the error of split products";
+}
+
 Support tensor_supports(const Problem& p) {
   if (!p.positions_contiguous()) return Support::no("x's positions are not contiguous");
   // hi*hi + hi*lo + lo*hi differs from a product by a few units of 2^-24: within the promise for a sum of 16

@@ -29,13 +29,6 @@ inline std::string no_mma(const core::Problem& p, const core::DeviceInfo& d) {
   return "";
 }
 
-// Three products of halves are a few units of 2^-24 off a product: within the promise of longer sums.
-inline std::string too_few_terms(const core::Problem& p, int64_t terms) {
-  constexpr int64_t kTerms = 16;
-  if (arithmetic_of(p) != Arithmetic::ieee || terms >= kTerms) return "";
-  return "ieee float32 with sums of fewer than 16 terms: too few to hide the error of split products";
-}
-
 // The cheapest plan_of(problem, {tile, splits}) over all tiles and splits. If samples must not depend on
 // their batch, one sample alone says how the depth is split. Remembers its last result.
 template <class PlanOf>

@@ -151,7 +151,7 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
                                  static_cast<const unsigned char*>(operands.weight) + plan.packed_at,
                                  problem_.has_bias ? operands.bias : nullptr,
                                  plan.params.pass.partial ? context.workspace : operands.output};
-    const Sm90TileMarks marks = {tile_marks(context), marked};
+    const Sm90TileMarks marks = {tile_marks(context), marked, sm90_least_sum(plan)};
     const Sm90Functions& functions = plan.config.scaled ? kernels_.scaled : kernels_.plain;
     if (sm90_tile(plan.config).tma)
       return launch_tma(launcher, plan, of_run, marks, functions, context.just_packed && !form_.planes);
@@ -191,6 +191,7 @@ Support supports(const Problem& asked, const core::DeviceInfo& device, const pla
   if (p.dtype == core::DType::f64) return Support::no("dtype f64: wgmma has no float64");
   const Support takes = tensor_supports(p);
   if (!takes.ok) return takes;
+  if (std::string few = too_few_terms(asked); !few.empty()) return Support::no(std::move(few));
   if (!sm90_fits(p, device, options.batch_invariant)) {
     return Support::no("its stages do not fit in shared memory: many outputs without taps");
   }

@@ -225,6 +225,15 @@ Sm90Packing sm90_packing(const Problem& p, Arithmetic mode, bool scaled) {
   return packing_of(p, phases_of(p), mode, scaled);
 }
 
+float sm90_least_sum(const Sm90Plan& plan) {
+  // What an operand below the normal range adds to a sum's error, in two parts and in one (fp16_scale.cuh),
+  // and what may be added, as a share of the sum: with one part an eighth or less of what the additions of so
+  // many products may be off by (tools/judge/bound.hpp).
+  if (plan.mode == Arithmetic::ieee) return 0x1p-19f / 0x1p-26f;
+  const int products = std::min(1024, plan.params.sizes.cin_group * plan.params.sizes.taps);
+  return 0x1p-9f / (0x1p-27f * static_cast<float>(products));
+}
+
 PhaseSumParams sm90_sum_params(const Sm90Plan& plan, const Problem& p) {
   const Sm90StageParams& k = plan.params;
   PhaseSumParams s = phase_sum_params(p, plan.phases);

@@ -84,6 +84,8 @@ bool sm90_partials_fit(const Sm90Plan&, bool forced);
 bool sm90_fits(const core::Problem&, const core::DeviceInfo&, bool batch_invariant);
 // For a plan with scaled float16: the same tiles with operands in tf32, x gathered.
 Sm90Plan sm90_second(const Sm90Plan&, const core::Problem&, const core::DeviceInfo&);
+// For a plan with scaled float16: Sm90TileMarks::least_sum.
+float sm90_least_sum(const Sm90Plan&);
 // For a plan with partial sums; without pointers.
 PhaseSumParams sm90_sum_params(const Sm90Plan&, const core::Problem&);
 

@@ -1,6 +1,15 @@
 // What the makers of operands know of a tile: its power of two, and whether float16 could hold everything.
+//
+// A magnitude that is too large becomes infinite, and marks the tile: it is computed again. One below the
+// normal range is rounded to a multiple of 2^-24, so it is off by up to 2^-25; in two parts, by up to 2^-35
+// with what its product leaves out. Scaled weights are below 2^16. So if `tiny` operands of a tile are that
+// small, its sums are off by up to tiny * 2^-9, or tiny * 2^-19, which is nothing beside a large sum: the
+// host says how large it must be for each such operand (Sm90TileMarks::least_sum). A tile is marked if one of
+// its outputs has a smaller sum. Of normally distributed numbers one in 10^7 is tiny, and among their sums
+// hardly any is small.
 #pragma once
 
+#include "cuda/sm90/each_sum.cuh"
 #include "cuda/sm90/rings.cuh"
 
 namespace tconv::cuda::sm90 {
@@ -30,8 +39,9 @@ class Fp16Scale {
 // For 16-bit types: nothing.
 class PlainTile {
  public:
-  template <class Sums>
-  __device__ void end_tile(const Sums&) {}
+  __device__ uint32_t take_tiny() { return 0; }
+  template <class Sums, class Exists>
+  __device__ void end_tile(const Sums&, uint32_t /*tiny*/, float /*least_sum*/, const Exists&) {}
   __device__ bool marked() const { return false; }
   __device__ float unscale() const { return 1; }
 };
@@ -39,9 +49,16 @@ class PlainTile {
 // For float32 in float16: its scale, and whether anything cannot be held.
 class ScaledTile {
  public:
-  // An infinite operand shows in every sum that contains it.
-  template <class Sums>
-  __device__ void end_tile(const Sums& sums) {
+  // How many operands were tiny since the last call, of all lanes.
+  __device__ uint32_t take_tiny() {
+    const uint32_t all = __reduce_add_sync(0xffffffffu, tiny_);
+    tiny_ = 0;
+    return all;
+  }
+  // An infinite operand shows in every sum that contains it. exists(i): whether sum i is one of an output.
+  template <class Sums, class Exists>
+  __device__ void end_tile(const Sums& sums, uint32_t tiny, float least_sum, const Exists& exists) {
+    marked_ = false;
 #pragma unroll
     for (const auto& some : sums) {
 #pragma unroll
@@ -49,6 +66,10 @@ class ScaledTile {
         marked_ = marked_ | !(fabsf(some[i]) < __uint_as_float(kInfBits));
       }
     }
+    if (!__any_sync(0xffffffffu, tiny != 0)) return;  // a vote: the compiler then knows that lanes agree
+    const float least = static_cast<float>(tiny) * least_sum;
+    const bool small = sums_that(sums, [least](float sum) { return fabsf(sum) < least; }).any(exists);
+    marked_ = marked_ || small;
   }
   __device__ bool marked() const {
     return marked_;
@@ -62,9 +83,9 @@ class ScaledTile {
 
   __device__ void start(uint32_t most) {
     scale_ = Fp16Scale(most);
-    marked_ = false;
+    tiny_ = 0;
   }
-  // For magnitudes. One that is too large becomes infinite, which end_tile sees.
+  // For magnitudes.
   __device__ static uint32_t least(uint32_t both, uint32_t before) {
     const __half2 less = __hmin2(__habs2(*reinterpret_cast<const __half2*>(&both)),
                                  *reinterpret_cast<const __half2*>(&before));
@@ -74,12 +95,13 @@ class ScaledTile {
   __device__ static bool suspect(uint32_t least) {
     return least < 0x04000000u || (least & 0xffffu) < 0x0400u;
   }
-  // Whatever is not zero must be 2^-14 or more after scaling.
+  // Counts what is not zero, and less than 2^-14 after scaling.
   __device__ void review(uint32_t bits) {
-    marked_ = marked_ | (2u * bits - 1u < scale_.twice_least() - 1u);
+    tiny_ += 2u * bits - 1u < scale_.twice_least() - 1u ? 1 : 0;
   }
 
   bool marked_ = false;
+  uint32_t tiny_ = 0;
   Fp16Scale scale_;
 };
 

@@ -6,10 +6,21 @@
 #include "cuda/sm90/operand_shared.cuh"
 #include "cuda/sm90/product_promoted.cuh"
 #include "cuda/sm90/product_single.cuh"
+#include "cuda/sm90/row_place.cuh"
 
 namespace tconv::cuda::sm90 {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+// Whether a lane's sum i is one of an output.
+template <class S>
+__device__ inline bool is_output(const Sm90TmaParams& p, int tile, int i) {
+  const TilePlace at = TileRegisters<S>::place({static_cast<int>(threadIdx.x % 32), i});
+  const int position = static_cast<int>(threadIdx.x / 32 % 4) * S::kWarpPositions + at.row;
+  const auto [n, of_sample, column] = place_of(p, tile);
+  return n < p.sizes.samples && has_output(p, Block(p).run * S::kRowBlocks + at.column / kSm90Rows,
+                                           at.column % kSm90Rows, p.columns.first_u + column + position);
+}
 
 template <class S>
 using TileProduct = std::conditional_t<S::kSplit, PromotedProduct<S>, SingleProduct<S>>;
@@ -40,13 +51,15 @@ class RegisterLoop {
   __device__ void finish() const { weights_.finish(); }
   __device__ TileSeen seen() const { return {reader_.marked(), reader_.unscale(), weights_marked_}; }
 
-  __device__ void run(Sums& sums, int /*tile*/) {
+  __device__ void run(Sums& sums, int tile) {
     Product product(sums);
     if constexpr (Product::kPending) {
-      run_pending(sums, product);
+      run_pending(product);
     } else {
-      run_in_turn(sums, product);
+      run_in_turn(product);
     }
+    reader_.end_tile(sums, reader_.take_tiny(), p_.marks.least_sum,
+                     [&](int i) { return is_output<S>(p_, tile, i); });
   }
 
  private:
@@ -54,7 +67,7 @@ class RegisterLoop {
 
   // Two fragments alternate: one is converted while the wgmma of the other are under way. The loads of its
   // raw words were issued before those wgmma.
-  __device__ void run_pending(Sums& sums, Product& product) {
+  __device__ void run_pending(Product& product) {
     RawWords raw;
     Fragment<S::kGroup> even, odd;
     raw.load(x_.address(), p_.source.pitch);
@@ -95,10 +108,9 @@ class RegisterLoop {
     product.wait();
     weights_.release(before);
     weights_.end_tile();
-    reader_.end_tile(sums);
   }
 
-  __device__ void run_in_turn(Sums& sums, Product& product) {
+  __device__ void run_in_turn(Product& product) {
     RawWords raw;
     SplitFragment<S::kGroup> f;
     raw.load(x_.address(), p_.source.pitch);
@@ -128,7 +140,6 @@ class RegisterLoop {
     x_.advance();
     weights_.end_tile();
     product.finish();
-    reader_.end_tile(sums);
   }
 
   // Applies the prologue to 16 channels; each call takes the next 16.
@@ -200,7 +211,7 @@ class SharedLoop {
     }
     weights_.end_tile();
     product.finish();
-    x_.end_tile(sums);
+    x_.end_tile(sums, [&](int i) { return is_output<S>(p_, tile, i); });
   }
 
  private:

@@ -108,7 +108,8 @@ class SharedOperand {
     block_ = warp_ * positions * 16;
     find_channels(0);
     agreed_ = reinterpret_cast<volatile uint32_t*>(shared + p.source.shared_tiles) + 3 * kSm90MaxStages +
-              4 * warpgroup_;
+              kAgreed * warpgroup_;
+    if (kIsScaled<Mode> && warp_ == 0 && lane_ == 0) agreed_[kTiny] = 0;
   }
 
   __device__ void sync() const { sync_warpgroup(warpgroup_); }
@@ -153,6 +154,10 @@ class SharedOperand {
       for (int j = 0; j < 8; ++j) now[j] = next[j];
     }
     maker_.put(to + position * 16, 64 * (last + 1), now);
+    if constexpr (kIsScaled<Mode>) {
+      const uint32_t tiny = maker_.take_tiny();
+      if (tiny > 0 && lane_ == 0) atomicAdd(const_cast<uint32_t*>(agreed_ + kTiny), tiny);
+    }
     ptx::fence_async();
     stages_.release(stages_.full());
     stages_.advance();
@@ -176,9 +181,16 @@ class SharedOperand {
     return descriptor(128, low);
   }
 
-  template <class Sums>
-  __device__ void end_tile(const Sums& sums) {
-    maker_.end_tile(sums);
+  // exists(i): whether sum i is one of an output. A sync() came after the tile's last fill().
+  template <class Sums, class Exists>
+  __device__ void end_tile(const Sums& sums, const Exists& exists) {
+    if constexpr (kIsScaled<Mode>) {
+      const uint32_t tiny = agreed_[kTiny];
+      maker_.end_tile(sums, tiny, p_.marks.least_sum, exists);
+      if (!__any_sync(0xffffffffu, tiny != 0)) return;
+      sync();
+      if (warp_ == 0 && lane_ == 0) agreed_[kTiny] = 0;  // others add to it after start_tile's sync()
+    }
   }
   __device__ int next_tile() const {
     return stages_.next_tile();
@@ -192,6 +204,8 @@ class SharedOperand {
 
  private:
   static constexpr int kSize = sizeof(typename Mode::T);
+  static constexpr int kAgreed = kSm90AgreedBytes / 4,
+                       kTiny = 4;       // of what warps agree on: its words; tiny operands
   static constexpr int kAll = 1 << 30;  // channels: stages are zero after those of the group
   // Bytes. Rows 8 apart in wgmma are positions 16 apart, so that a warp has 32 neighbouring positions in both
   // wgmma.
@@ -234,8 +248,8 @@ class SharedOperand {
   int channel_ = 0;                      // of the group, the warp's next ones
   uint32_t operands_, block_;            // shared address; the warp's channel block in a buffer
   uint32_t channels_[8];                 // bytes from the stage's first row to the warp's channels
-  volatile uint32_t* agreed_;
-  bool foreign_ = false;  // stages begin with what is not of the sample
+  volatile uint32_t* agreed_;  // the largest magnitudes of four warps; how many operands of the tile are tiny
+  bool foreign_ = false;       // stages begin with what is not of the sample
   // Channels of the group from the warp's next one on: after them stages have other rows.
   int channels_left_ = kAll;
   UnitMaker<Mode> maker_;

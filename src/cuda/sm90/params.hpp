@@ -25,12 +25,15 @@ inline constexpr int kSm90PassBytes = 256;  // of columns that a warpgroup stage
 inline constexpr int kSm90RowBytes = 16;    // of the writers' table of rows
 inline constexpr int kSm90ScaleBytes = 4 * (16 + kSm90MaxStages);  // what the gathering warps agree on
 static_assert(kSm90Gatherers <= 8);                                // a byte each of a stage's marks
+inline constexpr uint32_t kSm90Beyond =
+    255;  // such a mark: some operand is too large for float16, or many too small
 
 // If x comes by tensor copies.
-inline constexpr int kSm90MarkedColumns = 256;  // of the tiles that it marks for the second launch
-inline constexpr int kSm90MaxTapGroup = 4;      // taps that share a lane's registers
-inline constexpr int kSm90MaxSplitGroup = 3;    // of split operands
-inline constexpr int kSm90MaxRowClasses = 8;    // of rows of x, by how far behind 16 bytes they begin
+inline constexpr int kSm90AgreedBytes = 4 * (4 + 2);  // what the warps of a warpgroup agree on
+inline constexpr int kSm90MarkedColumns = 256;        // of the tiles that it marks for the second launch
+inline constexpr int kSm90MaxTapGroup = 4;            // taps that share a lane's registers
+inline constexpr int kSm90MaxSplitGroup = 3;          // of split operands
+inline constexpr int kSm90MaxRowClasses = 8;          // of rows of x, by how far behind 16 bytes they begin
 
 // A block's tile: row blocks side by side, and columns. If x is gathered, each of two warpgroups has one row
 // block and n columns.
@@ -108,6 +111,9 @@ struct Sm90Grid {
 struct Sm90TileMarks {
   int* tiles;  // null: none can be
   bool only;   // the second launch: only marked tiles
+  // Of the absolute value of a sum, before scales are undone, for each operand of its tile that lies below
+  // float16's normal range: if it is less, the sum may be wrong (fp16_scale.cuh).
+  float least_sum;
 };
 
 // Packed weights, and their ring in shared memory.

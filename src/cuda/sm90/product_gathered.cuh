@@ -3,13 +3,15 @@
 #pragma once
 
 #include "cuda/device/wgmma_accumulator.hpp"
-#include "cuda/sm90/rings.cuh"
+#include "cuda/sm90/each_sum.cuh"
+#include "cuda/sm90/row_place.cuh"
 
 namespace tconv::cuda::sm90 {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// For a tile: whether an operand was too small to split, or out of float16's range; what undoes x's scale.
+// For a tile: whether an operand was too small to split, or sums may be wrong in float16; what undoes x's
+// scale.
 struct Seen {
   bool marked = false;
   float unscale = 1;
@@ -27,7 +29,7 @@ class GatheredProduct {
         block_(block),
         rings_(rings),
         tiles_(p, block),
-        marks_(reinterpret_cast<const unsigned long long*>(shared + p.source.shared_marks)),
+        marks_(reinterpret_cast<const uint2*>(shared + p.source.shared_marks)),
         unscales_(reinterpret_cast<const float*>(shared + p.source.shared_scale) + 16) {
     // The same in all lanes, which the compiler then knows: descriptors stay in uniform registers.
     const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
@@ -44,7 +46,13 @@ class GatheredProduct {
     return tiles_.there(p_) ? tiles_.tile : -1;
   }
   __device__ void finish() const {}
-  __device__ void run(Sums& sums, int /*tile*/) { seen_ = sums_of_tile(sums); }
+  __device__ void run(Sums& sums, int tile) {
+    seen_ = sums_of_tile(sums);
+    if constexpr (kIsScaled<Mode>) {
+      const uint32_t told = __shfl_sync(0xffffffffu, told_, 0);
+      seen_ = {wrong(sums, told & kTiny, tile), __uint_as_float(told & ~kTiny)};
+    }
+  }
   __device__ const Seen& seen() const { return seen_; }
 
  private:
@@ -67,15 +75,11 @@ class GatheredProduct {
   __device__ Seen sums_of_tile(Sums& sums) {
     if constexpr (std::is_same_v<Mode, Fp16Split>) return promoted_scaled(sums);
     if constexpr (Mode::kParts == 2) return promoted(sums);
-    Seen seen;
-    unsigned long long marked = 0;
+    told_ = 0;
     int accumulate = 0, used_stage = -1, used_slot = -1;
     for_stages([&](int taps) {
       if constexpr (std::is_same_v<Mode, Fp16Scaled>) {
-        if (leader_) {
-          marked |= marks_[stage_.at];
-          seen.unscale = unscales_[stage_.at];
-        }
+        see();
       }
       uint64_t b = x_ + static_cast<uint32_t>((stage_.at * p_.source.stage_bytes >> 4) + p_.source.halo);
       for (int i = 0; i < taps; ++i) {
@@ -100,13 +104,50 @@ class GatheredProduct {
     });
     ptx::wgmma_wait<0>(sums);
     release(used_stage, used_slot);
-    if constexpr (std::is_same_v<Mode, Fp16Scaled>) {
-      seen.unscale = __shfl_sync(0xffffffffu, seen.unscale, 0);
-      seen.marked = __shfl_sync(0xffffffffu, marked != 0, 0);
-    }
-    return seen;
+    return {};
   }
 
+  // What the loading warps reported with the stage. Both numbers share a register, of which there are few;
+  // and no branch, in which the warp would wait for them before it multiplies.
+  __device__ void see() {
+    const uint2 tiny = leader_ ? marks_[stage_.at] : uint2{0, 0};
+    const float unscale = leader_ ? unscales_[stage_.at] : 0;
+    const uint32_t all = __dp4a(tiny.x, 0x01010101u, __dp4a(tiny.y, 0x01010101u, told_ & kTiny));
+    told_ = min(all, kSm90Beyond) | __float_as_uint(unscale);
+  }
+
+  // Whether some output of the tile may be wrong (fp16_scale.cuh); the same in all threads of the warpgroup.
+  __device__ bool wrong(const Sums& sums, uint32_t tiny, int tile) const {
+    if (!__any_sync(0xffffffffu, tiny != 0))
+      return false;  // a vote: the compiler then knows that lanes agree
+    const float least = static_cast<float>(tiny) * p_.marks.least_sum;
+    const bool small = sums_that(sums, [least](float sum) { return fabsf(sum) < least; }).any([&](int i) {
+      return is_output(tile, i);
+    });
+    return any_of_warpgroup(threadIdx.x / 128, small || tiny >= kSm90Beyond);
+  }
+  // Whether this lane's sum i is one of an output.
+  __device__ bool is_output(int tile, int i) const {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, warpgroup = threadIdx.x / 128;
+    const int column = (S::kRowBlocks == 2 ? 0 : warpgroup * S::kN) + Registers::column(lane, i);
+    const Sm90Columns& columns = p_.columns;
+    int64_t u = columns.first_u + column;
+    if (columns.folded) {
+      const int64_t c = int64_t{tile} * S::kColumns + column;
+      const int64_t n = columns.sample_pitch.divide(static_cast<uint32_t>(c));
+      if (n >= p_.sizes.samples) return false;
+      u = columns.first_u + c - n * columns.sample_columns;
+    } else {
+      const int n = static_cast<int>(columns.sample_tiles.divide(tile));
+      u += int64_t{tile - n * static_cast<int>(columns.sample_tiles.value)} * S::kColumns;
+    }
+    const int row_block = block_.run * S::kRowBlocks + (S::kRowBlocks == 2 ? warpgroup : 0);
+    return has_output(p_, row_block, warp * Registers::kRows + Registers::row(lane, i), u);
+  }
+
+  using Registers = WgmmaAccumulator<S::kN>;
+  static constexpr uint32_t kTiny = 0xff;
+  static_assert(kSm90Beyond <= kTiny);
   static constexpr int kWide = S::kWide;
   static constexpr int kStepA = 2 * kSm90Rows;  // 16-byte units from a step's weights to the next step's
 
@@ -118,12 +159,12 @@ class GatheredProduct {
 
   // Split operands: a tap's products in fresh sums, the small ones first, which are then added up in float32.
   __device__ Seen promoted(Sums& total) {
-    unsigned long long marked = 0;
+    uint32_t marked = 0;
 #pragma unroll
     for (int i = 0; i < S::kN / 2; ++i) total[i] = 0;
     Sums sums;
     for_stages([&](int taps) {
-      if (leader_) marked |= marks_[stage_.at];
+      if (leader_) marked |= marks_[stage_.at].x | marks_[stage_.at].y;
       for (int i = 0; i < taps; ++i) {
         ptx::barrier_wait(rings_.weights_full(slot_.at), slot_.parity);
         const uint64_t a = weights_ + (slot_.at * S::kSlotBytes >> 4);
@@ -153,16 +194,12 @@ class GatheredProduct {
   // while as many slots are on their way.
   __device__ Seen promoted_scaled(Sums& total) {
     const int together = min(4, p_.weights.slots / 2);
-    Seen seen;
-    unsigned long long marked = 0;
+    told_ = 0;
 #pragma unroll
     for (int i = 0; i < S::kN / 2; ++i) total[i] = 0;
     Sums sums;
     for_stages([&](int taps) {
-      if (leader_) {
-        marked |= marks_[stage_.at];
-        seen.unscale = unscales_[stage_.at];
-      }
+      see();
       for (int i = 0; i < taps;) {
         const int end = min(taps, i + together);
         RingPlace slot = slot_;
@@ -195,9 +232,7 @@ class GatheredProduct {
         for (int k = 0; k < S::kN / 2; ++k) total[k] += sums[k];
       }
     });
-    seen.unscale = __shfl_sync(0xffffffffu, seen.unscale, 0);
-    seen.marked = __shfl_sync(0xffffffffu, marked != 0, 0);
-    return seen;
+    return {};
   }
   // 32 channels of a tap, from descriptors of both operands' first parts.
   __device__ void multiply_small(Sums& sums, uint64_t a, uint64_t b, int accumulate) const {
@@ -222,9 +257,12 @@ class GatheredProduct {
   ColumnTiles tiles_;
   bool first_ = true;
   Seen seen_;
+  // In the leader: what undoes the tile's scale, a power of two, and how many of its operands are tiny, in
+  // the bits of the mantissa that are zero.
+  uint32_t told_ = 0;
   uint64_t weights_, x_;
-  const unsigned long long* marks_;  // of each stage, a byte a warp that loads
-  const float* unscales_;            // of each stage: what undoes its tile's scale
+  const uint2* marks_;     // of each stage, a byte a warp that loads
+  const float* unscales_;  // of each stage: what undoes its tile's scale
   RingPlace stage_, slot_;
   // In each warp: the lane that releases a stage, and so also reads what is stored beside it.
   const bool leader_ = threadIdx.x % 32 == 0;

@@ -3,6 +3,7 @@
 // marks). A sum ends as soon as it is NaN: with data that are NaN throughout, nearly every sum at once.
 #pragma once
 
+#include "cuda/sm90/each_sum.cuh"
 #include "cuda/sm90/row_place.cuh"
 
 namespace tconv::cuda::sm90 {
@@ -12,27 +13,9 @@ namespace tconv::cuda::sm90 {
 // Calls again(i) for each of some sums that is NaN, or for all of them, row after row. It serves the repair
 // of outputs, and reads none of them back: a column that nobody stores may be NaN in every tile, because its
 // operands are whatever was in memory.
-template <int Rows, int Count, class Again>
-__device__ inline void for_each_nan(const float (&sums)[Rows][Count], bool all, const Again& again) {
-  constexpr int kWords = (Rows * Count + 31) / 32;
-  uint32_t words[kWords] = {};
-#pragma unroll
-  for (int i = 0; i < Rows * Count; ++i) {
-    const float sum = sums[i / Count][i % Count];
-    words[i / 32] |= uint32_t{all || sum != sum} << i % 32;
-  }
-#pragma unroll 1
-  for (int first = 0; first < Rows * Count; first += 32) {
-    uint32_t word = words[0];
-#pragma unroll
-    for (int w = 0; w + 1 < kWords; ++w) words[w] = words[w + 1];  // a variable index would take local memory
-#pragma unroll 1
-    for (; word != 0; word &= word - 1) again(first + __ffs(static_cast<int>(word)) - 1);
-  }
-}
-template <int Count, class Again>
-__device__ inline void for_each_nan(const float (&sums)[Count], bool all, const Again& again) {
-  for_each_nan(reinterpret_cast<const float(&)[1][Count]>(sums), all, again);
+template <class Sums, class Again>
+__device__ inline void for_each_nan(const Sums& sums, bool all, const Again& again) {
+  sums_that(sums, [all](float sum) { return all || sum != sum; }).for_each(again);
 }
 
 // Whether x lies in channel blocks (blocked.hpp), rounded.

@@ -27,6 +27,14 @@ struct RowPlace {
   }
 };
 
+// Whether a packed row has an output at column u of a sample.
+template <class Params>
+__device__ inline bool has_output(const Params& p, int row_block, int row, int64_t u) {
+  const RowPlace at(p.sizes, row_block, row);
+  const int64_t o = u * p.sizes.stride - p.sizes.padding + int64_t{at.phase} * p.sizes.dilation;
+  return row_block < p.sizes.row_blocks && at.there(p.sizes) && o >= 0 && o < p.sizes.lout;
+}
+
 #endif
 
 }  // namespace tconv::cuda::sm90

@@ -156,7 +156,8 @@ void sm90_set_tma(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit) {
     staged = std::max(staged, operands / (k.writer.windows ? 1 : 4));
   }
   const int64_t slab = int64_t{tile.row_blocks} * k.sizes.taps * layout.parts * kSm90PartBytes;
-  const int64_t table = kSm90RowBytes * kSm90Rows * tile.row_blocks, small = 3 * 4 * (kSm90MaxStages + 4);
+  const int64_t table = kSm90RowBytes * kSm90Rows * tile.row_blocks,
+                small = 3 * (4 * kSm90MaxStages + kSm90AgreedBytes);
   const int64_t groups = warpgroup_tile.warpgroups, all_staged = staged * groups * (k.writer.windows ? 1 : 4);
   const int64_t rest = limit - all_staged - table - small - 128;
   auto stages_with = [&](int64_t slots) {

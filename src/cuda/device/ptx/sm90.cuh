@@ -111,6 +111,21 @@ __device__ inline void store_cluster4(uint32_t address, int rank, uint32_t v) {
 __device__ inline void named_barrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;\n" ::"r"(id), "r"(threads) : "memory");
 }
+// The same; whether `own` is true in any thread.
+__device__ inline bool named_barrier_any(int id, int threads, bool own) {
+  uint32_t any;
+  asm volatile(
+      "{\n"
+      ".reg .pred mine, any;\n"
+      "setp.ne.u32 mine, %3, 0;\n"
+      "bar.red.or.pred any, %1, %2, mine;\n"
+      "selp.u32 %0, 1, 0, any;\n"
+      "}\n"
+      : "=r"(any)
+      : "r"(id), "r"(threads), "r"(uint32_t{own})
+      : "memory");
+  return any != 0;
+}
 
 template <int Registers>
 __device__ inline void more_registers() {
