@@ -12,7 +12,7 @@ import drawn_table
 from plot_axes import plt
 
 COLORS = {"tf32": "#c7641a", "bf16": "#3a8a3a", "f16": "#7a4fb0", "ieee": "#1f5fa8"}
-STYLES = ("-", "--", ":", "-.")
+STYLES = ("-", "--", ":", "-.", (0, (1, 4)), (0, (6, 3, 1, 1, 1, 3)))
 WORDS = {"transposed": "transposed (ConvTranspose1d)", "strided": "strided (Conv1d)", "weight": "weight gradient"}
 
 
@@ -25,7 +25,7 @@ def draw_product(axis, product, result):
             if not values:
                 continue
             share = [100 * (at + 0.5) / len(values) for at in range(len(values))]
-            axis.plot(share, values, STYLES[place % len(STYLES)], color=COLORS[mode], linewidth=1.4,
+            axis.plot(share, values, linestyle=STYLES[place % len(STYLES)], color=COLORS[mode], linewidth=1.4,
                       label=f"{mode}, seed {seed}: {geometric_mean(values):.2f}x")
     axis.axhline(1, color="black", linewidth=0.8)
     axis.set_yscale("log")
