@@ -54,8 +54,7 @@ class SumSet {
     for (int first = 0; first < Rows * Count; first += 32) {
       each(first, words_[0]);
 #pragma unroll
-      for (int w = 0; w + 1 < kWords; ++w)
-        words_[w] = words_[w + 1];  // a variable index would take local memory
+      for (int w = 0; w + 1 < kWords; ++w) words_[w] = words_[w + 1];  // an index would take local memory
     }
   }
 

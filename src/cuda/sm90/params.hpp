@@ -25,8 +25,8 @@ inline constexpr int kSm90PassBytes = 256;  // of columns that a warpgroup stage
 inline constexpr int kSm90RowBytes = 16;    // of the writers' table of rows
 inline constexpr int kSm90ScaleBytes = 4 * (16 + kSm90MaxStages);  // what the gathering warps agree on
 static_assert(kSm90Gatherers <= 8);                                // a byte each of a stage's marks
-inline constexpr uint32_t kSm90Beyond =
-    255;  // such a mark: some operand is too large for float16, or many too small
+// Such a mark: some operand is too large for float16, or so many are too small.
+inline constexpr uint32_t kSm90Beyond = 255;
 
 // If x comes by tensor copies.
 inline constexpr int kSm90AgreedBytes = 4 * (4 + 2);  // what the warps of a warpgroup agree on

@@ -118,8 +118,8 @@ class GatheredProduct {
 
   // Whether some output of the tile may be wrong (fp16_scale.cuh); the same in all threads of the warpgroup.
   __device__ bool wrong(const Sums& sums, uint32_t tiny, int tile) const {
-    if (!__any_sync(0xffffffffu, tiny != 0))
-      return false;  // a vote: the compiler then knows that lanes agree
+    // A vote, though all lanes have the same number: the compiler then knows that they agree.
+    if (!__any_sync(0xffffffffu, tiny != 0)) return false;
     const float least = static_cast<float>(tiny) * p_.marks.least_sum;
     const bool small = sums_that(sums, [least](float sum) { return fabsf(sum) < least; }).any([&](int i) {
       return is_output(tile, i);
