@@ -43,7 +43,7 @@ class Usage(Check):
 
 class Drawn(Check):
     def test_problems_of_one_operation(self):
-        # One MiB suffices for none, so that each problem is told. The gradient of a bias is "dbias" in a problem's text.
+        # One MiB is too little for most of them, and what fails is printed. The gradient of a bias is "dbias" in a problem's text.
         words = {"strided": "strided ", "weight": "weight ", "bias": "dbias ", "transposed": "n"}
         for operation, word in words.items():
             failures = self.json("--random", 30, "--op", operation, "--memory", 1, "--kernel", "reference",

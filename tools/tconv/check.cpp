@@ -49,9 +49,11 @@ constexpr std::pair<const char*, Fill> kData[] = {{"integers", Fill::integers},
                                                   {"spread", Fill::spread},
                                                   {"special", Fill::special}};
 
-std::vector<std::string> data_words() {
+// The words of such a table.
+template <class Meaning, std::size_t Count>
+std::vector<std::string> words_of(const std::pair<const char*, Meaning> (&table)[Count]) {
   std::vector<std::string> words;
-  for (const auto& [word, fill] : kData) words.push_back(word);
+  for (const auto& [word, meaning] : table) words.push_back(word);
   return words;
 }
 
@@ -78,12 +80,6 @@ constexpr std::pair<const char*, core::Operation> kOperations[] = {
     {"strided", core::Operation::strided},
     {"weight", core::Operation::weight},
     {"bias", core::Operation::bias}};
-
-std::vector<std::string> operation_words() {
-  std::vector<std::string> words;
-  for (const auto& [word, operation] : kOperations) words.push_back(word);
-  return words;
-}
 
 std::optional<core::Operation> operation_of(const std::string& wanted) {
   for (const auto& [word, operation] : kOperations) {
@@ -283,7 +279,7 @@ Command check_command(CLI::App& app) {
          "All random problems are of this operation: transposed, strided, weight or bias. The default is "
          "a mixture, most of it transposed")
       ->type_name("NAME")
-      ->check(one_of(operation_words()));
+      ->check(one_of(words_of(kOperations)));
   add_whole(*sub, "--seed", a->seed, 0, UINT64_MAX, "Seed of the random problems and of all data")
       ->capture_default_str();
   add_whole(*sub, "--first", a->first, 0, kMostProblems,
@@ -296,7 +292,7 @@ Command check_command(CLI::App& app) {
       ->type_name("KINDS")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(one_of(data_words()));
+      ->check(one_of(words_of(kData)));
   add_device(*sub, a->device);
   sub->add_option("--kernel", a->kernel, "A kernel's name, or all: every one that supports the problem")
       ->type_name("NAME")

@@ -32,9 +32,8 @@ inline std::string no_mma(const core::DeviceInfo& device) {
   return device.sm < 80 ? "compute capability below 8.0: no tf32 or bfloat16 tensor cores" : "";
 }
 
-// Products of split operands are a few units of 2^-24 off: within the promise for sums of more terms. The
-// words of a refusal where the longest sum of the problem has fewer, of which a kernel may count `at_most`;
-// or "".
+// Why the sums of an ieee problem are too short for split operands, whose products are a few units of 2^-24
+// off, or "". What counts is the problem's longest sum, or `at_most` terms of it.
 std::string too_few_terms(const core::Problem& problem, int64_t at_most = INT64_MAX);
 
 // Whether x, the arithmetic and every count that the kernels keep in 32 bits are suitable.

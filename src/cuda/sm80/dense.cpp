@@ -87,9 +87,10 @@ Support supports(const Problem& asked, const core::DeviceInfo& device, const pla
   if (std::string words = no_transposed_form(asked); !words.empty()) return Support::no(std::move(words));
   const Problem p = transposed_form(asked).product;
   if (std::string words = no_mma(device); !words.empty()) return Support::no(std::move(words));
-  Support takes = tensor_supports(p);
-  if (std::string few = too_few_terms(asked); takes.ok && !few.empty()) return Support::no(std::move(few));
-  if (!takes.ok || options.force_kernel == kSm80Dense.name) return takes;
+  const Support takes = tensor_supports(p);
+  if (!takes.ok) return takes;
+  if (std::string few = too_few_terms(asked); !few.empty()) return Support::no(std::move(few));
+  if (options.force_kernel == kSm80Dense.name) return Support::yes();
   return supports_choice(kSm80Dense, asked, device, options);
 }
 

@@ -106,8 +106,7 @@ std::string pointwise_refusal(const Problem& p, const DeviceInfo& d) {
   if (core::Size(p.n) * p.l >= kCount || p.cin >= kCount || p.cout >= kCount) {
     return "positions or channels reach 2^30";
   }
-  const int64_t depth = is_strided(p) ? p.cout_per_group() : p.cin_per_group();
-  if (std::string few = too_few_terms(p, depth); !few.empty()) return few;
+  if (std::string few = too_few_terms(p); !few.empty()) return few;
   for (int tile = 0; tile < kPointwiseTileCount; ++tile) {
     if (pointwise_plan_of(p, d, {tile, 1}).blocks > 0) return "";
   }

@@ -1,4 +1,4 @@
-// Loops over some of a thread's sums; there are hardly ever any.
+// Picks a few of a thread's sums, hardly ever any, and loops over them.
 #pragma once
 
 #include <cstdint>

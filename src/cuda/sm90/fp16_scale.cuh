@@ -17,7 +17,7 @@ namespace tconv::cuda::sm90 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
 // A power of two for some numbers of x. It puts the largest finite magnitude into [2^11, 2^12), which leaves
-// leaves a factor of 16 above it and 2^25 below.
+// a factor of 16 above it and 2^25 below.
 class Fp16Scale {
  public:
   Fp16Scale() = default;

@@ -204,7 +204,8 @@ class SharedOperand {
 
  private:
   static constexpr int kSize = sizeof(typename Mode::T);
-  // Words of what the warps of a warpgroup agree on; which of them counts tiny operands.
+  // Words of what the warps of a warpgroup agree on, an even number, since barriers lie behind them on 8
+  // bytes; which of them counts tiny operands.
   static constexpr int kAgreed = kSm90AgreedBytes / 4, kTiny = 4;
   static constexpr int kAll = 1 << 30;  // channels: stages are zero after those of the group
   // Bytes. Rows 8 apart in wgmma are positions 16 apart, so that a warp has 32 neighbouring positions in both
