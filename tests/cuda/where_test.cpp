@@ -9,6 +9,7 @@
 #include "cuda/plan/report.hpp"
 #include "cuda/refusal.hpp"
 #include "cuda/simt/dense_plan.hpp"
+#include "cuda/simt/depthwise_plan.hpp"
 #include "cuda/simt/narrow_plan.hpp"
 #include "cuda/simt/outer.hpp"
 #include "cuda/simt/plain.hpp"
@@ -80,6 +81,30 @@ TEST(Where, NarrowHoldersAreDistinct) {
     expect_own_holders(p, simt::grid_blocks(c, p), c.threads(), [&](const OutputPlace& at) {
       return std::pair(simt::holder_of(c, p, at), int64_t{0});
     });
+  }
+}
+
+// Every way, and outputs without taps too.
+TEST(Where, DepthwiseHoldersAreDistinct) {
+  for (const char* line : {"n3 ci6 co6 l300 k4 s2 p1 g6 f32", "n2 ci6 co12 l9 k2 s3 g6 bias op2 bf16",
+                           "n5 ci8 co4 l1 k5 s4 p2 g4 f16", "n2 ci4 co4 l700 k5 s1 p2 g4 f16",
+                           "n4 ci3 co3 l1 k3 s2 p1 g3 f16", "n3 ci5 co5 l41 k2 s7 p3 g5 f32"}) {
+    const Problem p = core::parse(line).value();
+    std::vector<simt::DepthwiseConfig> ways = {simt::depthwise_flat(p)};
+    if (simt::depthwise_rows_refusal(p, device("h200")).empty()) {
+      ways.push_back(simt::depthwise_rows(p, device("h200"), false));
+      if (p.cin_per_group() == 1) ways.push_back(simt::depthwise_rows(p, device("h200"), true));
+    }
+    for (const simt::DepthwiseConfig& c : ways) {
+      std::map<Holder, int64_t> seen;
+      for (int64_t e = 0; e < p.y_elements(); ++e) {
+        const Holder held = holder_of(c, p, output_place(p, phases_of(p), e));
+        EXPECT_LT(held.block, c.blocks) << line;
+        EXPECT_LT(held.thread, c.threads) << line;
+        const auto [it, fresh] = seen.try_emplace(held, e);
+        ASSERT_TRUE(fresh) << line << ": elements " << it->second << " and " << e << " at " << text(held);
+      }
+    }
   }
 }
 

@@ -105,7 +105,8 @@ TEST_F(Addresses, EveryKernel) {
   const core::DeviceInfo device = cuda::device_info(0).value();
   for (const char* shape : {"n2 ci64 co72 l520 k3 s1 p1 bias ", "n2 ci48 co40 l301 k4 s2 p1 bias ",
                             "n2 ci32 co40 l264 k8 s4 p2 ", "n1 ci64 co64 l511 k3 s1 p0 d2 bias ",
-                            "n2 ci24 co24 l701 k4 s2 p1 g24 bias ", "n1 ci70 co1 l900 k8 s4 p2 bias ",
+                            "n2 ci24 co24 l701 k4 s2 p1 g24 bias ", "n3 ci24 co48 l17 k5 s3 p1 g24 bias ",
+                            "n3 ci5 co5 l2 k3 s1 p1 g5 ", "n1 ci70 co1 l900 k8 s4 p2 bias ",
                             "n2 ci130 co1 l24 k64 s16 p0 ", "n2 ci6 co6 l301 k5 s1 p2 d3 g6 bias "}) {
     for (const char* mode : {"f32", "f32 tf32", "f16", "bf16", "f64"}) {
       const DeviceOperands o(std::string(shape) + mode);

@@ -112,14 +112,14 @@ TEST_F(Faults, EarlierErrorThatIsNotSticky) {
 
 TEST_F(Faults, ForcedKernelThatRefuses) {
   tconv_problem problem;
-  ASSERT_EQ(tconv_problem_parse("n1 ci8 co8 l50 k5 s3 p0 f32", &problem), TCONV_OK);
+  ASSERT_EQ(tconv_problem_parse("n1 ci8 co8 l50 k5 s3 p0 d2 f32", &problem), TCONV_OK);
   tconv_plan_options options;
   tconv_plan_options_init(&options);
   options.device = TCONV_CUDA;
   options.force_kernel = "cuda.simt.depthwise";
   tconv_plan* plan = nullptr;
   EXPECT_EQ(tconv_plan_create(&problem, &options, &plan), TCONV_UNSUPPORTED);
-  EXPECT_NE(std::strstr(tconv_last_error(), "stride 3"), nullptr) << tconv_last_error();
+  EXPECT_NE(std::strstr(tconv_last_error(), "dilation 2"), nullptr) << tconv_last_error();
 }
 
 TEST_F(Faults, OutOfMemoryHasWords) {

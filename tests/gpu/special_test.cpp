@@ -45,7 +45,9 @@ TEST_F(Special, ProblemsWithInfiniteWeightsAtTheEnds) {
 TEST_F(Special, Depthwise) {
   expect_right({"n2 ci6 co6 g6 l700 k7 s1 p3 bias f32", "n2 ci6 co6 g6 l901 k12 s2 p5 bias f16",
                 "n1 ci8 co8 g4 l333 k5 s4 p0 op3 bf16", "n1 ci3 co3 g3 l5 k40 s8 p0 bias f32",
-                "n1 ci4 co4 g4 l6000 k9 s2 p4 bias bf16"},
+                "n1 ci4 co4 g4 l6000 k9 s2 p4 bias bf16", "n2 ci3 co3 g3 l300 k40 s8 p0 bias f32",
+                "n3 ci4 co4 g4 l17 k5 s3 p2 bias f32", "n5 ci6 co9 g3 l6 k23 s1 p6 bias bf16",
+                "n4 ci5 co5 g5 l1 k3 s1 p0 f16", "n3 ci8 co4 g4 l9 k3 s7 p4 op5 bias f16"},
                12);
 }
 
@@ -108,7 +110,8 @@ const std::vector<const char*>& gapped() {
   // Residues without taps, outputs beyond the last product, taps further apart than x is long.
   static const std::vector<const char*> list = {
       "n2 ci32 co40 l60 k2 s4 p0 op3 bias ",     "n2 ci24 co24 g24 l300 k2 s4 p0 op3 bias ",
-      "n1 ci24 co24 g24 l40 k1 s2 p0 op1 bias ", "n2 ci48 co33 l33 k3 s2 p0 d2 op1 bias ",
+      "n1 ci24 co24 g24 l40 k1 s2 p0 op1 bias ", "n1 ci24 co24 g24 l900 k1 s2 p0 op1 bias ",
+      "n2 ci12 co24 g12 l5 k3 s5 p1 op4 bias ",  "n2 ci48 co33 l33 k3 s2 p0 d2 op1 bias ",
       "n2 ci16 co18 l5 k4 s3 p1 d8 bias ",       "n1 ci20 co2 l90 k3 s5 p1 op4 bias ",
       "n1 ci600 co1 l20 k3 s5 p0 op4 bias ",     "n3 ci64 co64 l9 k3 s1 p0 d12 bias ",
       "n1 ci3 co4 l10 k3 s2 p0 d3 bias ",        "n2 ci32 co64 l512 k3 s2 p1 d2 op1 bias "};

@@ -9,6 +9,7 @@
 #include "cuda/plan/tensor.hpp"
 #include "cuda/simt/dense_plan.hpp"
 #include "cuda/simt/depthwise.hpp"
+#include "cuda/simt/depthwise_plan.hpp"
 #include "cuda/simt/gather.hpp"
 #include "cuda/simt/longk.hpp"
 #include "cuda/simt/narrow_plan.hpp"
@@ -76,11 +77,17 @@ constexpr PackWeights kPackBlocked[2] = {{3.3e-3, 0.75e-9}, {2.8e-3, 0.8e-9}};
 constexpr PackWeights kPackSm80[3] = {{2.4e-3, 0.9e-9}, {2.5e-3, 1.2e-9}, {4.0e-3, 1.1e-9}};
 constexpr PackWeights kPackSimt[2] = {{2.3e-3, 0.9e-9}, {2.1e-3, 1.7e-9}};
 
-// Of cuda.simt.depthwise: every output channel reads its group's inputs again, from the L2 cache; a
-// multiply-add, an output and a row of y. Fitted to 122 drawn problems: half are within 14%.
+// Of cuda.simt.depthwise, rows in windows: every output channel reads its group's inputs again, from the L2
+// cache; a multiply-add, an output and a row of y. Fitted to 122 drawn problems: half are within 14%.
 struct DepthwiseWeights {
   double start = 3.1e-3, memory = 1.0, again = 0.77, product = 0.127e-9, output = 0.12e-9, row = 0.68e-6;
 } constexpr kDepthwise;
+// Run flat: a multiply-add with its two loads from L1, an output's place in its row, a term of a thread's
+// chain. Not fitted: 12 and 45 instructions of a warp on an H100, the latency of L1, and half of the memory's
+// time behind them.
+struct DepthwiseFlatWeights {
+  double start = 3.0e-3, memory = 0.5, product = 0.42e-9, output = 1.6e-9, term = 0.08e-3;
+} constexpr kDepthwiseFlat;
 
 // Of cuda.simt.gather: seconds of a warp, of each of its loads and outputs; milliseconds of a term of a
 // thread's chain. Fitted to 184 drawn problems, within 5% on half of them.
@@ -184,7 +191,15 @@ double gather_ms(const Problem& p, const DeviceInfo& d) {
          kGather.term * terms;
 }
 
+double depthwise_flat_ms(const Problem& p, const DeviceInfo& d) {
+  const auto outputs = static_cast<double>(p.y_elements()),
+             terms = static_cast<double>(simt::depthwise_products(p));
+  return kDepthwiseFlat.start + kDepthwiseFlat.memory * memory_ms(p, d) + kDepthwiseFlat.term * terms +
+         slower(d) * outputs * (kDepthwiseFlat.product * terms + kDepthwiseFlat.output);
+}
+
 double depthwise_ms(const Problem& p, const DeviceInfo& d) {
+  if (simt::plan_depthwise(p, d).way == simt::DepthwiseWay::flat) return depthwise_flat_ms(p, d);
   const auto outputs = static_cast<double>(p.y_elements()), rows = static_cast<double>(p.n * p.cout);
   const double products = outputs * static_cast<double>(p.cin_per_group() * ceil_div(p.k, p.stride));
   const double again = static_cast<double>(p.x_elements() * (p.cout_per_group() - 1)) *

@@ -1,4 +1,5 @@
-// cuda.simt.depthwise: few channels in a group, so memory binds.
+// cuda.simt.depthwise: few channels in a group, so memory binds. Two of its three ways, which give a row of y
+// one block or more; depthwise_flat.cuh has the one for short rows.
 //
 //   x (N, Cin, L)   w (Cin, Cout/groups, K)   y (N, Cout, Lout)   dilation 1, stride S of 1, 2, 4 or 8
 //   for each row (n, co) of y                                     grid: rows x windows of the row
@@ -19,11 +20,13 @@
 // loads aligned words of 4 bytes, which hold two elements of a 16-bit type; if they are shifted by one
 // element, the shift disappears when they become floats. A block walks over neighbouring windows of a row,
 // and the words of the next window are in flight, in registers, while this one is multiplied and stored. The
-// other kernel, for several channels, any strides of x and short rows, loads element by element.
+// other kernel, for several channels, any strides of x and rows that are short, though too long to run flat,
+// loads element by element.
 #pragma once
 
 #include "cuda/device/launch_order.cuh"
 #include "cuda/simt/depthwise_part.cuh"
+#include "cuda/simt/depthwise_store.cuh"
 
 namespace tconv::cuda::simt {
 
@@ -32,21 +35,7 @@ template <class T, int R>
 __device__ __forceinline__ void store_run(T* to, int64_t o, const float (&sum)[R], bool whole,
                                           const Epilogue<T>& finish, const DepthwiseParams& a) {
   if (whole || (o >= 0 && o + R <= a.lout)) {
-    constexpr int kPack = 4 / sizeof(T), kWords = R / kPack;
-    uint32_t word[kWords];
-#pragma unroll
-    for (int i = 0; i < kWords; ++i) {
-      if constexpr (sizeof(T) == 4) {
-        word[i] = __float_as_uint(finish.begun(sum[i]));
-      } else {
-        word[i] = pack(finish.value_begun(sum[2 * i]), finish.value_begun(sum[2 * i + 1]), T());
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < kWords; i += 4) {
-      const uint4 vector = make_uint4(word[i], word[i + 1], word[i + 2], word[i + 3]);
-      *reinterpret_cast<uint4*>(to + i * kPack) = vector;
-    }
+    store_vectors(to, sum, finish);
   } else {
 #pragma unroll
     for (int m = 0; m < R; ++m) {

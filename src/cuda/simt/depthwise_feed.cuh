@@ -6,20 +6,12 @@
 
 namespace tconv::cuda::simt {
 
-// A word's elements as floats, lower address first, and back with one rounding and the canonical NaN.
+// A word's elements as floats, lower address first.
 __device__ __forceinline__ float2 unpack(uint32_t word, __half) {
   return __half22float2(*reinterpret_cast<const __half2*>(&word));
 }
 __device__ __forceinline__ float2 unpack(uint32_t word, __nv_bfloat16) {
   return {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)};
-}
-__device__ __forceinline__ uint32_t pack(float low, float high, __half) {
-  const __half2 both = __floats2half2_rn(low, high);
-  return canonical_pair<__half>(*reinterpret_cast<const uint32_t*>(&both));
-}
-__device__ __forceinline__ uint32_t pack(float low, float high, __nv_bfloat16) {
-  const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
-  return canonical_pair<__nv_bfloat16>(*reinterpret_cast<const uint32_t*>(&both));
 }
 
 // Elements from the word that holds *p to p.
