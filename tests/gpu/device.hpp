@@ -222,7 +222,8 @@ inline tconv_arguments arguments_of(const DeviceOperands& o, Buffer& y, Buffer& 
   return a;
 }
 
-// A kernel's run of its own, with weights packed for it; memory that it must write begins as NaN.
+// A kernel's run of its own, with weights packed for it, if it packs them; memory that it must write begins
+// as NaN.
 inline std::vector<std::byte> run_once(const plan::Kernel& kernel, const DeviceOperands& o) {
   Buffer packed(kernel.packed_bytes()), workspace(kernel.workspace_bytes()), y(o.output_bytes());
   plan::RunContext context;
@@ -230,8 +231,11 @@ inline std::vector<std::byte> run_once(const plan::Kernel& kernel, const DeviceO
   y.fill(0xff);
   workspace.fill(0xff);
   packed.fill(0xff);
-  EXPECT_TRUE(kernel.pack(o.weight_device.get(), packed.get(), context).ok());
-  const plan::Operands operands{o.x_device.get(), packed.get(),
+  const bool raw = kernel.packed_bytes() == 0;
+  if (!raw) {
+    EXPECT_TRUE(kernel.pack(o.weight_device.get(), packed.get(), context).ok());
+  }
+  const plan::Operands operands{o.x_device.get(), raw ? o.weight_device.get() : packed.get(),
                                 o.problem.has_bias ? o.bias_device.get() : nullptr, nullptr, y.get()};
   EXPECT_TRUE(kernel.run(operands, context).ok());
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);

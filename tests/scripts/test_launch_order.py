@@ -7,9 +7,10 @@ import unittest
 SOURCES = pathlib.Path(__file__).resolve().parents[2] / "src" / "cuda"
 KERNEL = re.compile(r"^\s*__global__\b", re.MULTILINE)
 WAIT = re.compile(
-    r"\s*(wait_for_launch_before\(\);|wait_to_pack\(p\);"
-    r"|wait_for_launch_before\(p\.beside\);[^{}]*wait_for_launch_beside\(p\.beside\);\s*}"
-    r"|#ifdef [^{}]*?// Shared memory alone[^{}*]*?W::prepare\(p, shared\);\s*wait_for_launch_before\(\);)"
+    r"\s*(wait_for_launch_before\((\{\.lets_begin = true\})?\);|wait_to_pack\(p\);"
+    r"|wait_for_launch_before\(p\.order\);[^{}]*wait_for_launch_beside\(p\.order\);\s*}"
+    r"|#ifdef [^{}]*?// Shared memory alone[^{}*]*?W::prepare\(p, shared\);\s*wait_for_launch_before\(p\.order\);"
+    r"(?=[^*]*wait_for_launch_beside\(p\.order\);\s*W::prepare_rows))"
 )
 
 
@@ -29,8 +30,8 @@ class LaunchOrder(unittest.TestCase):
         kernel = "__global__ void __launch_bounds__(f(S{}), 1)\n    kernel(const P p) {\n  %s\n}\n"
         for first, waits in (
             ("wait_for_launch_before();\n  run();", True),
-            ("wait_for_launch_before(p.beside);\n  run();\n  wait_for_launch_beside(p.beside);", True),
-            ("wait_for_launch_before(p.beside);\n  run();", False),
+            ("wait_for_launch_before(p.order);\n  run();\n  wait_for_launch_beside(p.order);", True),
+            ("wait_for_launch_before(p.order);\n  run();", False),
             ("run();\n  wait_for_launch_before();", False),
         ):
             self.assertEqual([bool(WAIT.match(body)) for body in bodies(kernel % first)], [waits])

@@ -48,9 +48,9 @@ __device__ inline void make_planes_of(const PlanesParams& p) {
 
 template <class Word, int Phases>
 __global__ void __launch_bounds__(kPlanesThreads) planes_kernel(const __grid_constant__ PlanesParams p) {
-  wait_for_launch_before(p.beside);
+  wait_for_launch_before(p.order);
   make_planes_of<Word, Phases>(p);
-  wait_for_launch_beside(p.beside);
+  wait_for_launch_beside(p.order);
 }
 
 }  // namespace tconv::cuda

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "cuda/device/launch_order.hpp"
+
 namespace tconv::cuda {
 
 inline constexpr int kPlanesThreads = 256;
@@ -17,7 +19,7 @@ struct PlanesParams {
   int64_t rows, pitch;     // n * channels; elements of a plane, all of which are written
   int32_t phases, chunks;  // blocks that share them
   int32_t lanes, tiles;    // threads of a row, a power of two; blocks of its positions
-  bool beside;             // the launch before does not write `from` (cuda/device/launch_order.cuh)
+  LaunchOrder order;
 };
 
 }  // namespace tconv::cuda

@@ -40,12 +40,12 @@ void (*planes_function(int phases))(PlanesParams) {
 }
 
 Status make_planes(const TransposedForm& form, const Problem& p, const Launcher& launcher, const void* from,
-                   void* to, bool beside) {
+                   void* to, LaunchOrder order) {
   const int64_t length = p.lout();
   PlanesParams k{};
   k.from = from;
   k.to = to;
-  k.beside = beside;
+  k.order = order;
   std::ranges::copy(p.y_steps(), k.from_step);
   k.channels = p.cout, k.length = length;
   k.stride = p.stride, k.dilation = p.dilation, k.padding = p.padding;
@@ -226,10 +226,10 @@ std::string words_of(const TransposedForm& form) {
 }
 
 Status form_input(const TransposedForm& form, const Problem& p, const Launcher& launcher,
-                  const plan::Operands& operands, void* planes, bool just_packed, const void*& x) {
+                  const plan::Operands& operands, void* planes, LaunchOrder order, const void*& x) {
   x = p.operation == Operation::transposed ? operands.x : operands.grad_output;
   if (!form.planes) return {};
-  const Status made = make_planes(form, p, launcher, x, planes, just_packed);
+  const Status made = make_planes(form, p, launcher, x, planes, order);
   x = planes;
   return made;
 }

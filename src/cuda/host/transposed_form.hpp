@@ -17,6 +17,7 @@
 #pragma once
 
 #include "core/problem.hpp"
+#include "cuda/device/launch_order.hpp"
 #include "cuda/device/planes.hpp"
 #include "cuda/device/weight_steps.hpp"
 #include "cuda/host/launch.hpp"
@@ -51,9 +52,8 @@ std::string key_of(const TransposedForm& form);
 // ", x in planes of 8 phases (12 MB)", or nothing.
 std::string words_of(const TransposedForm& form);
 
-// The x of the form; made in `planes` if necessary, beside the launch before if that packs weights for this
-// run. `x` is null if that fails.
+// The x of the form; made in `planes` if necessary. `x` is null if that fails.
 core::Status form_input(const TransposedForm& form, const core::Problem& problem, const Launcher& launcher,
-                        const plan::Operands& operands, void* planes, bool just_packed, const void*& x);
+                        const plan::Operands& operands, void* planes, LaunchOrder order, const void*& x);
 
 }  // namespace tconv::cuda

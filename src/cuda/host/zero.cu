@@ -19,15 +19,15 @@ __device__ inline void store_zeros(const ZeroParams& p) {
 }
 
 __global__ void __launch_bounds__(kThreads) zero_kernel(const __grid_constant__ ZeroParams p) {
-  wait_for_launch_before(p.beside);
+  wait_for_launch_before(p.order);
   store_zeros(p);
-  wait_for_launch_beside(p.beside);
+  wait_for_launch_beside(p.order);
 }
 
 }  // namespace
 
-core::Status zero(const Launcher& launcher, void* to, std::size_t bytes, bool beside) {
-  const ZeroParams params{static_cast<unsigned char*>(to), static_cast<int64_t>(bytes), beside};
+core::Status zero(const Launcher& launcher, void* to, std::size_t bytes, const LaunchOrder& order) {
+  const ZeroParams params{static_cast<unsigned char*>(to), static_cast<int64_t>(bytes), order};
   constexpr int64_t kMostBlocks = 1024;
   const int64_t blocks =
       std::clamp<int64_t>(core::ceil_div(params.bytes, int64_t{4} * kThreads), 1, kMostBlocks);

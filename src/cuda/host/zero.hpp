@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "cuda/device/launch_order.hpp"
 #include "cuda/host/launch.hpp"
 
 namespace tconv::cuda {
@@ -10,11 +11,11 @@ namespace tconv::cuda {
 struct ZeroParams {
   unsigned char* to;
   int64_t bytes;
-  bool beside;  // the launch before does not use the memory (cuda/device/launch_order.cuh)
+  LaunchOrder order;
 };
 
 // A kernel, not a memset: a memset between two kernels waits for the whole of the one, and the other for it,
 // without programmatic dependent launch. `to` begins on 4 bytes.
-core::Status zero(const Launcher& launcher, void* to, std::size_t bytes, bool beside = false);
+core::Status zero(const Launcher& launcher, void* to, std::size_t bytes, const LaunchOrder& order = {});
 
 }  // namespace tconv::cuda

@@ -17,9 +17,10 @@ constexpr int64_t kBlocksPerSm = 128;  // about eight at once, in 16 turns, so t
 
 // A row runs flat if its outputs come to this many products or fewer, each output with four more for finding
 // its place in the row. In windows a row takes a block's time however short it is; flat it takes what its
-// products take, each with two loads from L1. An estimate: by host/expected_ms.cpp a row in windows takes
-// 0.68 ns, a product that runs flat 0.42 ps.
-constexpr int64_t kFlatRow = 1536;
+// products take, each with two loads from L1. On 85 problems with both ways forced (H100, in a graph), flat
+// took 0.44 to 1.06 times as long where this number was from 1500 to 2100, 0.77 to 1.33 times from 2500 to
+// 3200, and 1.0 to 2.2 times above.
+constexpr int64_t kFlatRow = 2304;
 
 bool is_short(const Problem& p) {
   return p.lout() <= kFlatRow && p.lout() * (depthwise_products(p) + 4) <= kFlatRow;

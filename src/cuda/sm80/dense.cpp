@@ -61,7 +61,7 @@ class Sm80Dense final : public FormKernel<Sm80Plan> {
     if (!status.ok()) return status;
     Sm80Params params = plan_.params;
     status = form_input(form_, asked_, launcher, operands, context.workspace + planes_at(),
-                        context.just_packed, params.x);
+                        {context.just_packed, false}, params.x);
     if (!status.ok()) return status;
     params.packed = operands.weight;
     params.bias = problem_.has_bias ? operands.bias : nullptr;

@@ -48,7 +48,7 @@ class Sm90Blocked final : public plan::Kernel {
   Status pack(const void* weight, void* packed, const plan::RunContext& context) const override {
     const Launcher launcher(kSm90Blocked.name, asked_, device_, context);
     return sm90_pack(launcher, plan_.main, plan_.form, device_, weight, packed, Sm90Packs::plain,
-                     context.pack_once && !plan_.main.config.turned);
+                     context.pack_once);
   }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
@@ -81,7 +81,7 @@ class Sm90Blocked final : public plan::Kernel {
     Sm90BlockingParams blocking = plan_.blocking;
     blocking.from = input(operands);
     blocking.to = first;
-    blocking.beside = context.just_packed;
+    blocking.order = {context.just_packed, true};
     const auto log = static_cast<std::size_t>(blocked_words(blocking, size_of(asked_.dtype)));
     const Status status =
         launcher.run(functions_.blocking[log], {plan_.blocking_blocks, kSm90BlockingThreads}, blocking);
@@ -99,6 +99,7 @@ class Sm90Blocked final : public plan::Kernel {
                     const plan::RunContext& context) const {
     Sm90TurnedParams params{{gather_params(plan_.main.params), plan_.straight}, plan_.raw};
     params.operands = main_operands(input(operands), operands, context);
+    params.order.beside = context.just_packed;
     if (const Status made = make_maps(params); !made.ok()) return made;
     const Sm90TurnedFunctions functions =
         by_arithmetic(plan_.main.mode, sm90_turned_tf32, sm90_turned_f16, sm90_turned_bf16)();

@@ -47,7 +47,7 @@ struct Sm90BlockingParams {
   int32_t phases, samples, row_samples, blocks, front;
   int32_t sample_columns;  // where a row has several samples
   int32_t lanes, tiles;    // threads of a row, a power of two; blocks of threads of its units
-  bool beside;             // the launch before does not write `from` (cuda/device/launch_order.cuh)
+  LaunchOrder order;
 };
 
 // straight: outputs go from registers to y (StraightWriter), else by PassWriter.

@@ -204,8 +204,8 @@ Sm90BlockedPlan plan_with(const TransposedForm& form, const Problem& asked, cons
     plan.main.blocks = 0;
     return plan;
   }
-  plan.main.cost = sm90_blocked_cost(plan, d);
   plan.blocking_ms = sm90_blocking_ms(plan, asked, d);
+  plan.main.cost = sm90_blocked_cost(plan, d);
   return plan;
 }
 

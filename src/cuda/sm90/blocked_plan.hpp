@@ -25,7 +25,7 @@ struct Sm90BlockedPlan {
   bool straight = false;  // outputs go from registers to y
   int blocks_of_sm = 1;   // that share its shared memory
 
-  double total_ms() const { return main.cost.total + blocking_ms; }
+  double total_ms() const { return main.cost.total; }  // with the pass
 };
 
 // The cheapest plan, or that of a given tile, split and fold.
@@ -33,17 +33,10 @@ Sm90BlockedPlan sm90_blocked_plan(const core::Problem& problem, const core::Devi
 Sm90BlockedPlan sm90_blocked_plan_of(const core::Problem& problem, const core::DeviceInfo& device,
                                      const Sm90Config& config);
 
-// The predicted time of the main kernel, and the milliseconds of the pass (blocked_cost.cpp).
+// The predicted time of all launches, and the milliseconds of the pass alone (blocked_cost.cpp).
 Sm90Cost sm90_blocked_cost(const Sm90BlockedPlan& plan, const core::DeviceInfo& device);
 double sm90_blocking_ms(const Sm90BlockedPlan& plan, const core::Problem& asked,
                         const core::DeviceInfo& device);
-
-// Milliseconds as a weighted sum of a cost's parts, the launch beyond a single one. load: of what turns, or
-// the milliseconds of the pass.
-struct Sm90BlockedWeights {
-  double start, launch, tensor, l2, store, dram, load;
-};
-double sm90_weighted_ms(const Sm90BlockedWeights& weights, const Sm90Cost& cost, double load);
 
 // turned_plan.cpp. Units of 8 channels in a slab.
 int sm90_slab_units(const Sm90BlockedPlan& plan);

@@ -109,9 +109,9 @@ __device__ inline void make_channel_blocks(const Sm90BlockingParams& p) {
 template <class Mode, int Vector>
 __global__ void __launch_bounds__(kSm90BlockingThreads)
     blocking_kernel(const __grid_constant__ Sm90BlockingParams p) {
-  wait_for_launch_before(p.beside);
+  wait_for_launch_before(p.order);
   make_channel_blocks<Mode, Vector>(p);
-  wait_for_launch_beside(p.beside);
+  wait_for_launch_beside(p.order);
 }
 
 }  // namespace tconv::cuda::sm90

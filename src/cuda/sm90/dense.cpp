@@ -81,7 +81,7 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
     const Launcher launcher(kSm90Dense.name, asked_, device_, context);
     const bool both = sm90_scales(plan_.mode) && (plan_.config.scaled || !context.pack_once);
     return sm90_pack(launcher, plan_, form_, device_, weight, packed,
-                     both ? Sm90Packs::both : Sm90Packs::plain, context.pack_once && begins_beside());
+                     both ? Sm90Packs::both : Sm90Packs::plain, context.pack_once);
   }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
@@ -95,7 +95,7 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
     Status status = launcher.check(operands);
     if (!status.ok()) return status;
     status = sm90_pack(launcher, plan_, form_, device_, operands.weight, context.workspace, Sm90Packs::scaled,
-                       begins_beside());
+                       true);
     if (!status.ok()) return status;
     plan::Operands packed = operands;
     packed.weight = context.workspace;
@@ -113,7 +113,7 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
                     const plan::RunContext& context) const {
     plan::Operands of_form = operands;
     Status status = form_input(form_, asked_, launcher, operands, context.workspace + planes_at(),
-                               context.just_packed, of_form.x);
+                               {context.just_packed, true}, of_form.x);
     if (status.ok()) status = launch(launcher, plan_, of_form, context, false);
     if (status.ok() && raw != nullptr) {
       status = sm90_pack(launcher, plan_, form_, device_, raw, const_cast<void*>(operands.weight),
@@ -127,9 +127,10 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
     return status.ok() ? store_bias_alone(launcher, asked_, operands, BiasStored::none) : status;
   }
 
-  // Whether a run's first launch may run beside the packing: planes of x, or the zeros of marks.
-  bool begins_beside() const {
-    return form_.planes || (sm90_tile(plan_.config).tma && plan_.tile_marks_bytes > 0);
+  // A run's first launch may run beside the packing: planes of x, zeros of marks, or the main kernel.
+  LaunchOrder main_order(bool just_packed) const {
+    const bool first = !form_.planes && !(sm90_tile(plan_.config).tma && plan_.tile_marks_bytes > 0);
+    return {just_packed && first, plan_.config.scaled};
   }
 
   int* tile_marks(const plan::RunContext& context) const {
@@ -154,15 +155,16 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
     const Sm90TileMarks marks = {tile_marks(context), marked, sm90_least_sum(plan)};
     const Sm90Functions& functions = plan.config.scaled ? kernels_.scaled : kernels_.plain;
     if (sm90_tile(plan.config).tma)
-      return launch_tma(launcher, plan, of_run, marks, functions, context.just_packed && !form_.planes);
+      return launch_tma(launcher, plan, of_run, marks, functions, context.just_packed);
     Sm90GatherParams params = gather_params(plan.params);
     params.operands = of_run;
     params.marks = marks;
+    if (!marked) params.order = main_order(context.just_packed);
     return launcher.run(functions.gather[static_cast<std::size_t>(plan.config.tile)],
                         {plan.blocks, kSm90Threads, plan.shared_bytes}, params);
   }
   Status launch_tma(const Launcher& launcher, const Sm90Plan& plan, const Sm90Operands& operands,
-                    const Sm90TileMarks& marks, const Sm90Functions& functions, bool beside) const {
+                    const Sm90TileMarks& marks, const Sm90Functions& functions, bool just_packed) const {
     Sm90TmaParams params = tma_params(plan.params);
     params.operands = operands;
     params.marks = marks;
@@ -173,8 +175,10 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
     const Status made =
         params.source.by_elements ? Status() : set_x_maps(params, problem_, warpgroup_tile.channels);
     if (!made.ok()) return made;
+    params.order = main_order(just_packed);
     const auto bytes = static_cast<std::size_t>(plan.tile_marks_bytes);
-    const Status zeroed = bytes > 0 ? zero(launcher, marks.tiles, bytes, beside) : Status();
+    const Status zeroed =
+        bytes > 0 ? zero(launcher, marks.tiles, bytes, {just_packed && !form_.planes, true}) : Status();
     if (!zeroed.ok()) return zeroed;
     return launcher.run(functions.tma[tile.row_blocks - 1][params.source.tap_group],
                         {plan.blocks, 128 * (warpgroup_tile.warpgroups + 1), plan.shared_bytes}, params);

@@ -198,11 +198,11 @@ Sm90Plan cheapest(const Problem& p, const core::DeviceInfo& d, int forced_splits
 }  // namespace
 
 Sm90GatherParams gather_params(const Sm90StageParams& k) {
-  return {{{}, k.sizes, k.columns, k.grid, {}, k.weights}, k.gather, k.pass, k.barriers};
+  return {{{}, k.sizes, k.columns, k.grid, {}, k.weights, {}}, k.gather, k.pass, k.barriers};
 }
 
 Sm90TmaParams tma_params(const Sm90StageParams& k) {
-  return {{{}, k.sizes, k.columns, k.grid, {}, k.weights}, k.tma, k.tiles, k.writer, k.barriers};
+  return {{{}, k.sizes, k.columns, k.grid, {}, k.weights, {}}, k.tma, k.tiles, k.writer, k.barriers};
 }
 
 std::span<const Sm90Tile> sm90_tiles() {

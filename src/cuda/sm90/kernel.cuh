@@ -14,7 +14,9 @@
 //   prepare()    what rings need in shared memory, by all threads; it may run before the launch before is
 //                complete, so it reads nothing but the parameters
 //   idle()       true: there is nothing to do here
-//   bring()      the part of one loading warp: from the first tile to the last
+//   bring()      the part of one loading warp: from the first tile to the last. Only what reads weights waits
+//   for
+//                a launch that runs beside this one
 //   prepare_rows()  the writer's table of rows, by the threads that multiply
 //   Product      next(): the next tile of this warpgroup, or -1. run(sums, tile): its sums, retired: no wgmma
 //                is under way, and every stage and slot that was read is released. seen(): what the writer
@@ -102,7 +104,7 @@ __global__ void __launch_bounds__(W::Shape::kThreads, W::Shape::kBlocksOfSm)
   const Rings<S> rings(p, shared);
   if (threadIdx.x == 0) rings.init(W::arrivals(p));
   W::prepare(p, shared);
-  wait_for_launch_before();
+  wait_for_launch_before(p.order);
   if (W::idle(p, block)) return;
   __syncthreads();
   if (threadIdx.x >= S::kConsumers) {
@@ -111,6 +113,7 @@ __global__ void __launch_bounds__(W::Shape::kThreads, W::Shape::kBlocksOfSm)
     return;
   }
   if constexpr (S::kConsumer > 0) ptx::more_registers<S::kConsumer>();
+  wait_for_launch_beside(p.order);
   W::prepare_rows(p, block, shared);
   sync_warps(NamedBarrier::rows, S::kConsumers);
   // The same in all lanes, which the compiler then knows: descriptors stay in uniform registers.

@@ -78,7 +78,7 @@ __device__ inline bool set_scales(const Sm90PackParams& p, int64_t group, int co
 // A template, so that only sources that use it have it.
 template <class Word>
 __global__ void __launch_bounds__(kSm90PackThreads) look_kernel(const __grid_constant__ Sm90LookParams p) {
-  wait_for_launch_before();
+  wait_for_launch_before({.lets_begin = true});
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   static_assert(sizeof(Word) == 4);
   __shared__ uint32_t most[kSm90PackThreads], least[kSm90PackThreads], infinite[kSm90PackThreads];

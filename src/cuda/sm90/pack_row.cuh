@@ -104,8 +104,7 @@ __device__ inline bool wanted(const Sm90PackParams& p) {
 
 // How each way of packing begins.
 __device__ inline void wait_to_pack(const Sm90PackParams& p) {
-  wait_for_launch_before();
-  if (p.others_beside) let_launch_after_begin();
+  wait_for_launch_before({.lets_begin = p.others_beside});
 }
 
 }  // namespace tconv::cuda::sm90

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "cuda/device/divisor.hpp"
+#include "cuda/device/launch_order.hpp"
 #include "cuda/device/weight_steps.hpp"
 
 namespace tconv::cuda {
@@ -199,6 +200,7 @@ struct Sm90CommonParams {
   Sm90Grid grid;
   Sm90TileMarks marks;
   Sm90Weights weights;
+  LaunchOrder order;  // beside the launch that packs the weights: what brings x does not wait for it
 };
 
 struct Sm90GatherParams : Sm90CommonParams {

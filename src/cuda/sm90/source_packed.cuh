@@ -1,6 +1,7 @@
 // PackedSource: loads packed weights into the ring of slots.
 #pragma once
 
+#include "cuda/device/launch_order.cuh"
 #include "cuda/sm90/rings.cuh"
 
 namespace tconv::cuda::sm90 {
@@ -32,6 +33,7 @@ class PackedSource {
 
   template <class Walk>
   __device__ void run(const Rings<S>& rings) const {
+    wait_for_launch_beside(p_.order);
     const int slots =
         kWhole ? (block_.end_slab - block_.first_slab) * p_.sizes.taps : p_.grid.slabs;  // of a tile
     const int slot_bytes = pieces_ * piece_bytes_;
