@@ -81,7 +81,9 @@ class Sm90Blocked final : public plan::Kernel {
     Sm90BlockingParams blocking = plan_.blocking;
     blocking.from = input(operands);
     blocking.to = first;
-    blocking.order = {context.just_packed, true};
+    // What waits for a long pass takes its L1 cache.
+    constexpr int64_t kShort = 16'000'000;  // bytes
+    blocking.order = {context.just_packed, plan_.bytes < kShort};
     const auto log = static_cast<std::size_t>(blocked_words(blocking, size_of(asked_.dtype)));
     const Status status =
         launcher.run(functions_.blocking[log], {plan_.blocking_blocks, kSm90BlockingThreads}, blocking);

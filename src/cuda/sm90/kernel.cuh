@@ -14,9 +14,8 @@
 //   prepare()    what rings need in shared memory, by all threads; it may run before the launch before is
 //                complete, so it reads nothing but the parameters
 //   idle()       true: there is nothing to do here
-//   bring()      the part of one loading warp: from the first tile to the last. Only what reads weights waits
-//   for
-//                a launch that runs beside this one
+//   bring()      the part of one loading warp: from the first tile to the last. What reads weights waits for
+//                the launch that packs them, if this one runs beside it
 //   prepare_rows()  the writer's table of rows, by the threads that multiply
 //   Product      next(): the next tile of this warpgroup, or -1. run(sums, tile): its sums, retired: no wgmma
 //                is under way, and every stage and slot that was read is released. seen(): what the writer
