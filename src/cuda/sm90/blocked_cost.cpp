@@ -25,6 +25,7 @@ struct BlockedRates {
   // Bytes a cycle of a block, by passes and from registers.
   double store[2] = {11.8, 7.7}, straight[2] = {23.5, 18.5}, shifted[2] = {16, 12};
   double element = 1.3;  // outputs a cycle, one by one from registers
+  double start = 5000;   // of a block
   double launch_ms = 0.003;
   // For the warps that turn, at stride 1: a slab; with phases: a chunk, and the set-up of 4 matrices a period
   // of a share, where there are more; for both: 8 channels x 32 positions.
@@ -63,17 +64,30 @@ double turning(const Sm90BlockedPlan& plan, double slabs, int tile_columns) {
          piece[1] * pieces * blocks;
 }
 
-// The whole time as a weighted sum of its parts: seven of them, milliseconds to begin and for each tile of a
-// block, and twice the partial sums at the rate of L2. With a pass, and where the kernel turns rows itself.
-// Fitted to 10,100 times of 614 drawn products (tf32 and bf16, both operations, 12 to 1500 us), every tile,
-// split and way forced (H100, packed weights, in a graph). By 5 folds of layers the choice takes 1.044 times
-// as long as the best, and 86% of the choices are within 10% of it; with sums in which the largest part hides
-// others, fitted to large problems, it was 1.061 and 78%.
-struct BlockedWeights {
+// The whole time, by which a configuration is chosen, as a weighted sum of its parts: milliseconds to begin
+// and for each tile of a block, the others relative; `partial` is twice the partial sums at the rate of L2.
+// With a pass, and turned at stride 1 and with phases. Fitted to 10,100 times of 614 drawn products (tf32 and
+// bf16, both operations, 12 to 1500 us), every tile, split and way forced (H100, packed weights, in a graph).
+// By 5 folds of layers the choice takes 1.041 times as long as the best, and 86% of the choices are within
+// 10% of it; by sums in which the largest part hides others, fitted to large problems, it was 1.061 and 78%.
+struct ChoiceWeights {
   double start, tile, tensor, load, l2, store, dram, blocking, partial, sums;
 };
-constexpr BlockedWeights kWeights[2] = {{2.1e-3, 2.3e-3, 0.74, 0, 0.46, 0.23, 0.62, 0.73, 1.12, 0.67},
-                                        {7.4e-3, 0.57e-3, 0.83, 0.70, 0, 0.33, 0.60, 0, 0.98, 0}};
+constexpr ChoiceWeights kChoice[3] = {{2.0e-3, 2.2e-3, 0.71, 0, 0.44, 0.22, 0.60, 0.70, 1.08, 0.64},
+                                      {7.2e-3, 3.0e-3, 0.77, 0.64, 0, 0.05, 0.34, 0, 0.90, 0},
+                                      {7.2e-3, 0, 0.92, 0.61, 0, 0.32, 0.68, 0, 1.05, 0}};
+
+double whole_ms(const Sm90BlockedPlan& plan, const Sm90Cost& c, double tiles, double partial) {
+  const bool turned = plan.main.config.turned, phases = turned && plan.raw.stride > 1;
+  const ChoiceWeights& w = kChoice[phases ? 2 : turned ? 1 : 0];
+  const double sum = w.start + w.tile * tiles + w.tensor * c.tensor + w.load * c.load + w.l2 * c.l2 +
+                     w.store * c.store + w.dram * c.dram + w.blocking * plan.blocking_ms +
+                     w.partial * partial + w.sums * c.sums;
+  // In long sums with phases, products and turning hide each other hardly at all: raw rows leave room for few
+  // turned stages.
+  constexpr double kRest = 0.3;
+  return phases ? std::max(sum, c.tensor + c.load + kRest * (c.store + c.dram)) : sum;
+}
 
 }  // namespace
 
@@ -113,11 +127,16 @@ Sm90Cost sm90_blocked_cost(const Sm90BlockedPlan& blocked, const DeviceInfo& d) 
   const double partial = k.pass.partial ? 2 * static_cast<double>(plan.partial_bytes) /
                                               (kRates.l2[1] * std::max(1, d.sm_count)) * ms
                                         : 0;
-  const BlockedWeights& w = kWeights[plan.config.turned ? 1 : 0];
-  c.launch = w.start + w.tile * waves * tiles + w.partial * partial;
-  c.total = w.tensor * c.tensor + w.load * c.load + w.l2 * c.l2 + w.store * c.store + w.dram * c.dram +
-            w.blocking * blocked.blocking_ms + w.sums * c.sums + c.launch;
+  c.launch = kRates.launch_ms + waves * kRates.start * ms;
+  if (k.pass.partial) c.launch += kRates.launch_ms + partial;
+  c.total = whole_ms(blocked, c, waves * tiles, partial);
   return c;
+}
+
+double sm90_weighted_ms(const Sm90BlockedWeights& w, const Sm90Cost& c, double load) {
+  constexpr double kOneLaunch = 3.0e-3;
+  return w.start + w.launch * std::max(0.0, c.launch - kOneLaunch) + w.tensor * c.tensor + w.l2 * c.l2 +
+         w.store * c.store + w.dram * c.dram + w.load * load;
 }
 
 double sm90_blocking_ms(const Sm90BlockedPlan& plan, const Problem& asked, const DeviceInfo& d) {
