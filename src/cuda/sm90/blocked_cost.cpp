@@ -66,20 +66,19 @@ double turning(const Sm90BlockedPlan& plan, double slabs, int tile_columns) {
 
 // The whole time, by which a configuration is chosen, as a weighted sum of its parts: milliseconds to begin
 // and for each tile of a block, the others relative; `partial` is twice the partial sums at the rate of L2.
-// With a pass, and turned at stride 1 and with phases. Fitted to 10,100 times of 614 drawn products (tf32 and
-// bf16, both operations, 12 to 1500 us), every tile, split and way forced (H100, packed weights, in a graph).
-// By 5 folds of layers the choice takes 1.041 times as long as the best, and 86% of the choices are within
-// 10% of it; by sums in which the largest part hides others, fitted to large problems, it was 1.061 and 78%.
+// With a pass, and turned. Fitted to 10,100 times of 614 drawn products (tf32 and bf16, both operations, 12
+// to 1500 us), every tile, split and way forced (H100, packed weights, in a graph). The choice takes 1.040
+// times as long as the best, and 87% of the choices are within 10% of it; by sums in which the largest part
+// hides others, fitted to large problems, it was 1.061 and 78%.
 struct ChoiceWeights {
   double start, tile, tensor, load, l2, store, dram, blocking, partial, sums;
 };
-constexpr ChoiceWeights kChoice[3] = {{2.0e-3, 2.2e-3, 0.71, 0, 0.44, 0.22, 0.60, 0.70, 1.08, 0.64},
-                                      {7.2e-3, 3.0e-3, 0.77, 0.64, 0, 0.05, 0.34, 0, 0.90, 0},
-                                      {7.2e-3, 0, 0.92, 0.61, 0, 0.32, 0.68, 0, 1.05, 0}};
+constexpr ChoiceWeights kChoice[2] = {{2.0e-3, 2.2e-3, 0.71, 0, 0.44, 0.22, 0.60, 0.70, 1.08, 0.64},
+                                      {7.1e-3, 0.55e-3, 0.80, 0.67, 0, 0.32, 0.58, 0, 0.93, 0}};
 
 double whole_ms(const Sm90BlockedPlan& plan, const Sm90Cost& c, double tiles, double partial) {
   const bool turned = plan.main.config.turned, phases = turned && plan.raw.stride > 1;
-  const ChoiceWeights& w = kChoice[phases ? 2 : turned ? 1 : 0];
+  const ChoiceWeights& w = kChoice[turned ? 1 : 0];
   const double sum = w.start + w.tile * tiles + w.tensor * c.tensor + w.load * c.load + w.l2 * c.l2 +
                      w.store * c.store + w.dram * c.dram + w.blocking * plan.blocking_ms +
                      w.partial * partial + w.sums * c.sums;
