@@ -10,13 +10,13 @@
 // cuda.sm90 that bring x, while those that read packed weights wait for the kernel that packs them.
 //
 // A kernel lets the next one begin early if that one runs beside it, or has one block on each SM, whose
-// blocks wait where they will work: short passes and zeros before a main kernel of cuda.sm90, and that before
-// its second launch. With both, 148 drawn products of 12 to 250 us on raw weights take 0.965 times as long
-// (H100, in a graph; geometric mean, from 0.85 to 1.03). Others must not. Blocks of the next kernel would
-// take places as they become free, not evenly: depthwise layers of several blocks an SM took up to 1.5 times
-// as long, cuda.sm80.window 1.05 to 1.15 times, ordered sums behind main kernels of cuda.sm90 1.01 to 1.02
-// times. Or their shared memory takes the L1 cache of a pass that needs it: that of cuda.sm90.blocked over
-// more than 64 MB in several phases made calls take 1.15 times as long, up to 1.46; cuda.sm90.weight_blocked
+// blocks wait where they will work: passes and zeros before a main kernel of cuda.sm90, and that before its
+// second launch. With both, 148 drawn products of 12 to 250 us on raw weights take 0.965 times as long (H100,
+// in a graph; geometric mean, from 0.85 to 1.03). Others must not. Blocks of the next kernel would take
+// places as they become free, not evenly: depthwise layers of several blocks an SM took up to 1.5 times as
+// long, cuda.sm80.window 1.05 to 1.15 times, ordered sums behind main kernels of cuda.sm90 1.01 to 1.02
+// times. Or they hinder a pass, perhaps because their shared memory is taken from its L1 cache: behind passes
+// of cuda.sm90.blocked over more than 64 MB calls took 1.01 times as long, those of cuda.sm90.weight_blocked
 // in tf32 1.03 times, up to 1.17.
 #pragma once
 

@@ -81,8 +81,7 @@ class Sm90Blocked final : public plan::Kernel {
     Sm90BlockingParams blocking = plan_.blocking;
     blocking.from = input(operands);
     blocking.to = first;
-    // What waits for a long pass takes its L1 cache.
-    constexpr int64_t kShort = 16'000'000;  // bytes
+    constexpr int64_t kShort = 64'000'000;  // bytes; what waits for a longer pass hinders it
     blocking.order = {context.just_packed, plan_.bytes < kShort};
     const auto log = static_cast<std::size_t>(blocked_words(blocking, size_of(asked_.dtype)));
     const Status status =
