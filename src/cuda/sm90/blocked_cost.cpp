@@ -1,6 +1,5 @@
 // The cost model of cuda.sm90.blocked.
 #include <algorithm>
-#include <cmath>
 
 #include "core/polyphase.hpp"
 #include "cuda/plan/geometry.hpp"

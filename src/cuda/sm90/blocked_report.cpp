@@ -13,7 +13,7 @@ std::string describe(const Sm90BlockedPlan& plan) {
     return "x turned into channel blocks in shared memory; " + describe(plan.main, plan.form.product);
   }
   char text[160];
-  std::snprintf(text, sizeof text, "x in channel blocks of %.1f MB, predicted %.4f ms; then ",
+  std::snprintf(text, sizeof text, "x in channel blocks of %.1f MB, by a pass of %.4f ms; ",
                 static_cast<double>(plan.bytes) * 1e-6, plan.blocking_ms);
   return text + describe(plan.main, plan.form.product);
 }
