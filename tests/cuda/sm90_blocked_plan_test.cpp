@@ -71,8 +71,8 @@ void expect_reads(const Sm90BlockedPlan& plan, const std::string& what) {
   }
 }
 
-// Turned: periods keep a lane in its phase and cover what a tile's taps read; copies and units are large
-// enough for them; what lies in shared memory lies apart.
+// Turned: whole pieces cover what a tile's taps read; copies and units are large enough for them; what lies
+// in shared memory lies apart.
 void expect_copies(const Sm90BlockedPlan& plan, const std::string& what) {
   const Sm90StageParams& k = plan.main.params;
   const Sm90RawSource& raw = plan.raw;
@@ -80,10 +80,9 @@ void expect_copies(const Sm90BlockedPlan& plan, const std::string& what) {
   const Sm90Layout layout = sm90_layout(plan.main.mode, false);
   const int64_t slab = layout.slab() / 8, most_late = 16 / layout.element - 1;
   EXPECT_EQ(plan.main.config.folded, false) << what;
-  EXPECT_EQ(raw.period % raw.stride, 0) << what;
-  EXPECT_EQ(raw.step, 8 * raw.period * raw.turns) << what;
-  EXPECT_EQ(raw.box_columns * raw.stride, raw.step) << what;
-  EXPECT_EQ(raw.period_columns * raw.stride, 8 * raw.period) << what;
+  EXPECT_EQ(raw.step % 32, 0) << what;
+  EXPECT_EQ(raw.columns * raw.stride + raw.phases_over, 32) << what;
+  EXPECT_LT(raw.phases_over, raw.stride) << what;
   EXPECT_EQ(raw.box % 8, 0) << what;
   EXPECT_TRUE(layout.element == 4 || raw.box % 16 == 8) << what;  // for ldmatrix, rows in other banks each
   EXPECT_EQ(raw.box_bytes, 8 * raw.box * layout.element) << what;
@@ -92,7 +91,7 @@ void expect_copies(const Sm90BlockedPlan& plan, const std::string& what) {
   // From up to 7 positions (float32: 3) before column 0 to the last phase of the last column.
   EXPECT_GE(raw.boxes * raw.step, most_late + raw.stride * (k.gather.width - 1) + raw.phases) << what;
   EXPECT_GE(raw.front * raw.stride, most_late) << what;
-  EXPECT_GE(k.gather.pitch, raw.front + raw.boxes * raw.box_columns) << what;
+  EXPECT_GE((k.gather.pitch - raw.front) * raw.stride, raw.boxes * raw.step) << what;
   // A unit is one block of 16 bytes a column or two, and a step of wgmma two blocks.
   EXPECT_GE(raw.unit_pitch, 4 / slab * k.gather.pitch) << what;
   EXPECT_EQ(k.gather.step_pitch, slab / 2 * raw.unit_pitch) << what;

@@ -8,7 +8,7 @@
 //   int64_t partial(uint32_t e)       where its first partial sum is; -1: it has no products
 //   int64_t channel(uint32_t e)       the channel whose bias it has
 //   int64_t first()                   where the block's first output is in y
-//   static constexpr int kAhead       how many loads of one output are under way together
+//   static constexpr int kAhead       how many loads of each of a thread's outputs are under way together
 #pragma once
 
 #include <concepts>
@@ -30,20 +30,32 @@ concept SumPlace = requires(const P place, uint32_t e) {
   { P::kAhead } -> std::convertible_to<int>;
 };
 
-// at[0] + at[split_size] + ..., kAhead loads under way. Total: float64 if many parts are added.
-template <int kAhead, class Total, class Part>
-__device__ __forceinline__ Total sum_in_order(const Part* at, int64_t split_size, int splits) {
-  Total sum = 0;
-  int split = 0;
-  for (; split + kAhead <= splits; split += kAhead) {
-    Part parts[kAhead];
+// sums[i] = the partial sums of output i, in the order of the splits; at[i]: where the first one is, -1:
+// there are none. Total: float64 if many parts are added. kAhead parts of each output are loaded together: a
+// load takes as long as hundreds of additions. A part that does not exist adds +0, which changes no bits: a
+// sum that began with +0 is never -0.
+template <int kAhead, int kCount, class Total, class Part>
+__device__ __forceinline__ void sum_in_order(Total (&sums)[kCount], const Part* parts,
+                                             const int64_t (&at)[kCount], int64_t split_size, int splits) {
 #pragma unroll
-    for (int i = 0; i < kAhead; ++i) parts[i] = at[(split + i) * split_size];
+  for (int i = 0; i < kCount; ++i) sums[i] = 0;
+#pragma unroll 1
+  for (int split = 0; split < splits; split += kAhead) {
+    Part loaded[kCount][kAhead];
 #pragma unroll
-    for (int i = 0; i < kAhead; ++i) sum += parts[i];
+    for (int i = 0; i < kCount; ++i) {
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k) {
+        const bool there = at[i] >= 0 && split + k < splits;
+        loaded[i][k] = there ? parts[at[i] + (split + k) * split_size] : Part(0);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k) sums[i] += loaded[i][k];
+    }
   }
-  for (; split < splits; ++split) sum += at[split * split_size];
-  return sum;
 }
 
 class FlatPlace {
@@ -81,39 +93,55 @@ class PhasePlace {
     const uint32_t rows = min(p.rows - first_row_, p.chunk_rows);
     begin_ = chunk * p.chunk;
     end_ = min(rows * static_cast<uint32_t>(p.lout), begin_ + p.chunk);
+    row_ = row_at(first_row_);
   }
   __device__ bool there(uint32_t e) const { return begin_ + e < end_; }
   __device__ int64_t partial(uint32_t e) const {
-    const uint32_t row = this->row(e), n = p_.cout_div.divide(row), cout = row - n * p_.cout;
-    return of_output(n, cout, begin_ + e - (row - first_row_) * static_cast<uint32_t>(p_.lout));
-  }
-  __device__ int64_t channel(uint32_t e) const {
     const uint32_t row = this->row(e);
-    return row - p_.cout_div.divide(row) * p_.cout;
+    return of_output(row == 0 ? row_ : row_at(first_row_ + row),
+                     begin_ + e - row * static_cast<uint32_t>(p_.lout));
   }
+  __device__ int64_t channel(uint32_t e) const { return cout(first_row_ + row(e)); }
   __device__ int64_t first() const { return int64_t{first_row_} * p_.lout + begin_; }
 
  private:
-  __device__ uint32_t row(uint32_t e) const { return first_row_ + p_.lout_div.divide(begin_ + e); }
+  // Of the block's rows, the one of output e: the same in all threads if there is one.
+  __device__ uint32_t row(uint32_t e) const {
+    return p_.chunk_rows == 1 ? 0 : p_.lout_div.divide(begin_ + e);
+  }
+  __device__ uint32_t cout(uint32_t row) const { return row - p_.cout_div.divide(row) * p_.cout; }
 
-  __device__ int64_t of_output(int64_t n, uint32_t cout, uint32_t o) const {
+  // Where u = 0 of a row of y is in the partial sums of its first phase.
+  __device__ int64_t row_at(uint32_t row) const {
+    const uint32_t n = p_.cout_div.divide(row), cout = row - n * p_.cout;
+    const uint32_t group = p_.cout_group_div.divide(cout), inner = cout - group * p_.cout_group;
+    const uint32_t block = p_.block_couts_div.divide(inner);
+    const int64_t of_sums = group * p_.group_rows + int64_t{block} * p_.block_rows +
+                            int64_t{inner - block * p_.block_couts} * p_.cout_rows;
+    return of_sums * p_.partial_columns + int64_t{n} * p_.sample_columns - p_.first_u;
+  }
+
+  __device__ int64_t of_output(int64_t row_at, uint32_t o) const {
     const uint32_t q = o + p_.padding;
+    if (p_.stride == 1) return row_at + static_cast<int32_t>(q);  // the padding may be below 0
     const uint32_t turn = p_.stride_div.divide(q), slot = q - turn * p_.stride;
+    if (p_.dilation == 1) {
+      return slot < static_cast<uint32_t>(p_.phases)
+                 ? row_at + slot * p_.phase_rows * p_.partial_columns + turn
+                 : -1;
+    }
     // The phase a with a*dilation = slot modulo the stride.
     const uint32_t turns = p_.gcd_div.divide(slot);
     const uint32_t product = turns * p_.inverse;
     const int a = static_cast<int>(product - p_.tap_stride_div.divide(product) * p_.tap_stride);
     if (turns * p_.gcd_div.value != slot || a >= p_.phases) return -1;
     const int u = static_cast<int>(turn) - static_cast<int>(p_.stride_div.divide(a * p_.dilation - slot));
-    const uint32_t group = p_.cout_group_div.divide(cout), inner = cout - group * p_.cout_group;
-    const uint32_t block = p_.block_couts_div.divide(inner);
-    const int64_t row = group * p_.group_rows + int64_t{block} * p_.block_rows +
-                        (inner - block * p_.block_couts) * p_.cout_rows + a * p_.phase_rows;
-    return row * p_.partial_columns + n * p_.sample_columns + (u - p_.first_u);
+    return row_at + a * p_.phase_rows * p_.partial_columns + u;
   }
 
   const Params& p_;
   uint32_t first_row_, begin_, end_;
+  int64_t row_;  // row_at of the first one
 };
 
 template <class T, class Part, class Total, SumPlace Place>
@@ -122,25 +150,21 @@ __global__ void __launch_bounds__(kSumThreads)
   wait_for_launch_before();
   using Finish = epilogue::Epilogue<DeviceRounding<T, Total>>;
   const Place place(p);
-  T values[kSumEach];
+  int64_t at[kSumEach];
 #pragma unroll
   for (int i = 0; i < kSumEach; ++i) {
     const uint32_t e = threadIdx.x + i * kSumThreads;
-    if (!place.there(e)) break;
-    const int64_t at = place.partial(e);
-    const Finish finish{p.bias == nullptr ? Total(0) : Total(load_bias_to_add<T>(p.bias, place.channel(e)))};
-    Total sum = 0;
-    if (at >= 0) {
-      sum = sum_in_order<Place::kAhead, Total>(static_cast<const Part*>(p.partial) + at, p.split_size,
-                                               p.splits);
-    }
-    values[i] = finish(sum);
+    at[i] = place.there(e) ? place.partial(e) : -1;
   }
+  Total sums[kSumEach];
+  sum_in_order<Place::kAhead>(sums, static_cast<const Part*>(p.partial), at, p.split_size, p.splits);
   T* y = static_cast<T*>(p.output) + place.first();
 #pragma unroll
   for (int i = 0; i < kSumEach; ++i) {
     const uint32_t e = threadIdx.x + i * kSumThreads;
-    if (place.there(e)) y[e] = values[i];
+    if (!place.there(e)) break;
+    const Finish finish{p.bias == nullptr ? Total(0) : Total(load_bias_to_add<T>(p.bias, place.channel(e)))};
+    y[e] = finish(sums[i]);
   }
 }
 

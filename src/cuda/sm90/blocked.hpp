@@ -66,12 +66,12 @@ struct Sm90RawSource {
   Divisor stride_div;
   int blocks, chunk_units;  // blocks of 8 channels in a chunk; its units, a phase of a block each
   int unit_pitch;           // of a stage: from a unit to the next, in 16 bytes
-  // A warp turns four matrices of 8 channels x 8 positions at once, out of a period of matrices: a multiple
-  // of the stride, after which a lane has the same phase again. Columns of a period; periods of a box.
-  int period, period_columns, turns;
-  // Boxes of a channel block, also rounded up to whole shares; a box's positions, their columns, and those of
+  // A warp turns a piece of 8 channels x 32 positions at once. From a piece to the next, and from the last
+  // one of a box to where the next box begins: columns, and phases beyond them.
+  int columns, phases_over;
+  // Boxes of a channel block, also rounded up to whole shares; a box's positions, whole pieces, and those of
   // a copy: for ldmatrix an odd number of 8, so that rows lie in other banks each; bytes of its 8 channels.
-  int boxes, block_boxes, step, box_columns, box, box_bytes;
+  int boxes, block_boxes, step, box, box_bytes;
   int share;                // boxes that one warp turns at once
   int places, place_bytes;  // of the ring
   int front;  // columns of a turned unit before its first: a copy begins up to 7 positions before (tf32: 3)

@@ -23,12 +23,11 @@ struct BlockedRates {
   double tile = 4500;                     // for a tile, in addition to its sums and outputs
   // Bytes a cycle of a block, by passes and from registers.
   double store[2] = {11.8, 7.7}, straight[2] = {23.5, 18.5}, shifted[2] = {16, 12};
-  double element = 1.3;  // outputs a cycle, one by one from registers
-  double start = 5000;   // of a block
+  double folded = 2;    // outputs a cycle, by passes over several samples
+  double start = 5000;  // of a block
   double launch_ms = 0.003;
-  // For the warps that turn, at stride 1: a slab; with phases: a chunk, and the set-up of 4 matrices a period
-  // of a share, where there are more; for both: 8 channels x 32 positions.
-  double turn_slab = 400, turn_chunk = 760, turn_set_up = 230, turn_piece[2] = {40, 31};
+  // For the warps that turn, at stride 1: a slab; with phases: a chunk; for both: 8 channels x 32 positions.
+  double turn_slab = 400, turn_chunk = 760, turn_piece[2] = {40, 31};
   double turn_words[2] = {64, 56};  // the same of float32
   // The share of the copy rate: with loads of 2, 4, 8 and 16 bytes if a unit has phases of channels; plain if
   // it has where it has none.
@@ -39,9 +38,12 @@ constexpr BlockedRates kRates;
 // Bytes a cycle.
 double store_rate(const Sm90BlockedPlan& blocked, const Problem& p, int element) {
   const int shared = blocked.blocks_of_sm - 1;
-  if (!blocked.straight) return kRates.store[shared];
-  if (p.lout() * element % 8 == 0) return kRates.straight[shared];
-  return blocked.main.config.folded ? kRates.element * element : kRates.shifted[shared];
+  if (!blocked.straight) {
+    const bool alone = blocked.main.config.folded && !blocked.main.params.pass.partial;
+    return alone ? kRates.folded * element : kRates.store[shared];
+  }
+  const bool vectors = blocked.main.config.folded || p.lout() * element % 16 == 0;
+  return vectors ? kRates.straight[shared] : kRates.shifted[shared];
 }
 
 // Cycles of a block's warps that turn, for a tile.
@@ -50,17 +52,14 @@ double turning(const Sm90BlockedPlan& plan, double slabs, int tile_columns) {
   const bool words = sm90_layout(plan.main.mode, false).element == 4;
   const double(&piece)[2] = words ? kRates.turn_words : kRates.turn_piece;
   const double chunks = slabs * sm90_slab_units(plan) / raw.chunk_units * plan.main.params.gather.tap_groups;
-  const auto quads = static_cast<double>(ceil_div(raw.period, 4));
-  const double pieces = quads * raw.boxes * raw.turns;
+  const double pieces = raw.boxes * raw.step / 32.0;
   if (raw.stride == 1) {
     // Of 4 blocks, one of 3 warps has two, and of 2 blocks one.
     const double most = raw.blocks * (sm90_turners(tile_columns) == 1 ? 1.0 : 0.5);
     return chunks * (kRates.turn_slab + piece[0] * pieces * most);
   }
   const double blocks = chunks * raw.blocks / sm90_turners(tile_columns);
-  const auto shares = static_cast<double>(ceil_div(raw.boxes, raw.share));
-  return kRates.turn_chunk * chunks + (quads > 1 ? kRates.turn_set_up * quads * shares * blocks : 0) +
-         piece[1] * pieces * blocks;
+  return kRates.turn_chunk * chunks + piece[1] * pieces * blocks;
 }
 
 // The whole time, by which a configuration is chosen, as a weighted sum of its parts: milliseconds to begin

@@ -17,7 +17,9 @@ using core::ceil_div;
 using core::DeviceInfo;
 using core::Problem;
 
-// Its own columns: an output lies at a multiple of 8 columns, whatever its place in y.
+// Its own columns: a sample's first output lies at a multiple of 8 columns, whatever its place in y, so that
+// outputs of stride 1 may go to y as vectors. Unless samples are folded and so short that they would leave
+// more than an eighth of the columns empty: then they lie close to each other.
 void set_columns(Sm90StageParams& k, const Problem& f, const Phases& phases, int tile_columns, bool folded) {
   constexpr int64_t kUnit = 8;
   const int64_t reach = (phases.count - 1) * phases.dilation;
@@ -28,11 +30,15 @@ void set_columns(Sm90StageParams& k, const Problem& f, const Phases& phases, int
   k.columns.folded = folded;
   int64_t tiles = 0;
   if (folded) {
-    // A tap that reaches back over a sample's beginning must meet the zeros after the sample before it.
-    k.columns.first_u = first - (first > 0 ? round_up(first, kUnit) : 0);
-    const int64_t columns = round_up(
-        std::max(last - k.columns.first_u + 1, f.l + (phases.taps - 1) * phases.step - k.columns.first_u),
-        kUnit);
+    // Where a tap reaches back over a sample's beginning, it must meet the zeros after the sample before it.
+    const int64_t reaches = f.l + (phases.taps - 1) * phases.step - first;
+    const auto columns_from = [&](int64_t u) { return std::max({last - u + 1, f.l - u, reaches}); };
+    const int64_t close_u = std::min<int64_t>(first, 0),
+                  apart_u = first - (first > 0 ? round_up(first, kUnit) : 0);
+    const int64_t apart = round_up(columns_from(apart_u), kUnit);
+    k.columns.close = kUnit * apart > (kUnit + 1) * columns_from(close_u);
+    k.columns.first_u = k.columns.close ? close_u : apart_u;
+    const int64_t columns = k.columns.close ? columns_from(close_u) : apart;
     k.columns.sample_columns = static_cast<int>(columns);
     k.columns.sample_pitch = Divisor::of(static_cast<uint32_t>(columns));
     tiles = ceil_div(f.n * columns, int64_t{tile_columns});
@@ -103,9 +109,11 @@ void set_main(Sm90BlockedPlan& plan, const DeviceInfo& d) {
   Sm90StageParams& k = main.params;
   const Sm90Tile& tile = sm90_tile(main.config);
   set_columns(k, f, main.phases, tile.columns(), main.config.folded);
-  plan.straight = f.stride == 1 && main.config.splits == 1;
-  k.pass.partial =
-      !plan.straight && (main.config.folded || main.config.splits > 1 || k.sizes.cout_blocks > 1);
+  // Of samples that share tiles, only where lanes store much of a sector of L2 at once.
+  const int64_t aligned = sm90_layout(main.mode, false).element == 4 ? 2 : 8;
+  const bool whole = !main.config.folded || (!k.columns.close && f.lout() % aligned == 0);
+  plan.straight = f.stride == 1 && main.config.splits == 1 && whole;
+  k.pass.partial = main.config.splits > 1 || k.sizes.cout_blocks > 1;
   if (main.config.turned) sm90_set_raw(plan);
   // An SM's shared memory is what one block may have and kReserved bytes of each block.
   constexpr int64_t kReserved = 1024;

@@ -43,7 +43,10 @@ std::vector<plan::StageLine> stages(const Sm90BlockedPlan& plan, const Problem& 
     if (line.stage == std::string("operand"))
       line.words = plan.main.config.turned ? "turned, in shared memory" : "by the pass, in shared memory";
     if (line.stage == std::string("writer") && plan.straight) {
-      line.words = "straight from registers (where rows of y begin on 16 or 8 bytes, else by elements)";
+      line.words =
+          plan.main.config.folded
+              ? "straight from registers, by vectors or pairs"
+              : "straight from registers, by vectors, shifted where rows of y do not begin on 16 bytes";
     }
   }
   return lines;

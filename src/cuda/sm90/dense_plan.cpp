@@ -85,7 +85,7 @@ void set_columns(Sm90Plan& plan, const Problem& p, const Sm90Tile& tile) {
   const int64_t multiple = plan.config.aligned ? 16 : 2;  // 16-bit types load pairs
   k.columns.first_u = core::floor_div(k.columns.first_u, multiple) * multiple;
   set_columns(k.columns, p, f, tile.columns(), plan.config.folded);
-  k.pass.partial = k.columns.folded || k.grid.splits > 1 || k.sizes.cout_blocks > 1;
+  k.pass.partial = k.grid.splits > 1 || k.sizes.cout_blocks > 1;
   k.sizes.skewed = reach >= p.stride;
 }
 

@@ -25,7 +25,9 @@ void set_writer(Sm90Plan& plan, const Sm90Tile& tile) {
   k.pass.row_rest = 128 % k.pass.row_vectors;
   k.pass.vectors_div = Divisor::of(static_cast<uint32_t>(k.pass.row_vectors));
   k.pass.span_div = Divisor::of(static_cast<uint32_t>(k.pass.span));
-  k.pass.by_elements = k.sizes.skewed && reach + 2 * vector > pass * k.sizes.stride / 2;
+  k.pass.window = static_cast<int>(std::min<int64_t>(k.sizes.lout, k.pass.span));
+  while (k.pass.log_lanes < 7 && 1 << k.pass.log_lanes < k.pass.window) ++k.pass.log_lanes;
+  k.pass.by_elements = k.columns.folded || (k.sizes.skewed && reach + 2 * vector > pass * k.sizes.stride / 2);
   k.pass.carried = k.sizes.skewed && !k.pass.by_elements ? reach : 0;
   // 8 words modulo 32 from row to row, if there is one phase for each cout: 4 lanes in a row, two columns
   // each.

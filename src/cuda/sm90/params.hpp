@@ -94,6 +94,7 @@ struct Sm90Columns {
   int64_t first_u;
   int sample_columns;  // columns from one sample to the next: whole tiles or, if folded, a sample and its gap
   bool folded;
+  bool close;  // samples begin at any column, not only at multiples of 8
   int column_tiles;
   Divisor sample_tiles;  // column tiles of one sample, if not folded
   Divisor sample_pitch;  // sample_columns, if folded
@@ -172,6 +173,9 @@ struct Sm90PassWriter {
   Divisor vectors_div;
   int span;  // elements of a staged row, where skewed
   Divisor span_div;
+  // If samples are folded: outputs of a window of a row, in which all outputs of a pass lie; threads that store
+  // neighbours, a power of two.
+  int window, log_lanes;
   // If phases are skewed, some outputs after a pass's vectors have only some of their phases in this pass.
   // The next pass has the others, and begins with these outputs.
   int carried;

@@ -188,6 +188,52 @@ class PassRows {
     }
   }
 
+  // Folded samples: the outputs of a pass from column `first` on. Of each sample's rows a window that has all
+  // of them, the whole row if it is short; neighbouring threads store neighbouring outputs, of several couts
+  // if the window is small. y: sample 0's. (From registers, a warp would store pieces of sectors, which L2
+  // takes four times as slowly.)
+  __device__ void store_samples(T* y, int first) const {
+    const int pitch = p_.columns.sample_columns, window = p_.writer.window;
+    const int begin = static_cast<int>(p_.columns.sample_pitch.divide(first));
+    const int end =
+        min(p_.sizes.samples, static_cast<int>(p_.columns.sample_pitch.divide(first + kPass - 1)) + 1);
+    const int lanes = 1 << p_.writer.log_lanes, cout_lanes = 128 >> p_.writer.log_lanes;
+    const int cout_lane = thread_ >> p_.writer.log_lanes;
+#pragma unroll 1
+    for (int at = thread_ & (lanes - 1); at < window; at += lanes) {
+#pragma unroll 1
+      for (int n = begin; n < end; ++n) {
+        const int column = first - n * pitch;  // among those of the sample
+        const int64_t o = window_at(column) + at;
+        const int from = place_of_output(o, column);
+        if (from < 0) continue;
+        T* to = y + (int64_t{n} * p_.sizes.cout + cout_lane) * p_.sizes.lout + o;
+        const T* staged = staged_ + cout_lane * p_.writer.row_pitch + from;
+#pragma unroll 4
+        for (int cout = cout_lane; cout < couts_; cout += cout_lanes) {
+          *to = *staged;
+          to += cout_lanes * p_.sizes.lout;
+          staged += cout_lanes * p_.writer.row_pitch;
+        }
+      }
+    }
+  }
+  // The first output of the window of a pass that begins at this column of a sample.
+  __device__ int64_t window_at(int column) const {
+    const int64_t o = (p_.columns.first_u + max(column, 0)) * p_.sizes.stride - p_.sizes.padding;
+    return min(max(o, int64_t{0}), p_.sizes.lout - p_.writer.window);
+  }
+  // Where an output is in a staged row; -1: it is of another pass.
+  __device__ int place_of_output(int64_t o, int first_column) const {
+    const auto q = static_cast<uint32_t>(o + p_.sizes.padding);
+    const auto turn = static_cast<int>(p_.sizes.stride_div.divide(q));
+    const int slot = static_cast<int>(q) - turn * p_.sizes.stride;
+    const int lead = p_.sizes.skewed ? leads_[slot] : slot;
+    const int back = p_.sizes.skewed ? static_cast<int>(p_.sizes.stride_div.divide(lead - slot)) : 0;
+    const int64_t column = turn - back - p_.columns.first_u - first_column;
+    return column >= 0 && column < kPass ? static_cast<int>(column) * p_.sizes.stride + lead : -1;
+  }
+
   const Sm90GatherParams& p_;
   int thread_, warpgroup_, couts_;
   T* staged_;

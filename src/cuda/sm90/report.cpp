@@ -73,7 +73,9 @@ std::string writer_words(const Sm90Plan& plan) {
     const int splits = plan.params.grid.splits;
     return "partial sums [split][row][column], then the ordered sum of " + count(splits, "split", "splits");
   }
-  return "by passes: rows of " + to_string(w.row_vectors) + " vectors, pitch " + to_string(w.row_pitch);
+  const std::string pitch = ", pitch " + to_string(w.row_pitch);
+  if (plan.params.columns.folded) return "by passes over several samples, each output by itself" + pitch;
+  return "by passes: rows of " + to_string(w.row_vectors) + " vectors" + pitch;
 }
 std::string words(const Sm90TileWriter& w) {
   const std::string staged = (w.windows ? "windows of a warpgroup on " + to_string(w.window_bytes) + " bytes"

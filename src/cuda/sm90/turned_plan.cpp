@@ -13,19 +13,9 @@ namespace {
 using core::ceil_div;
 using core::Problem;
 
-constexpr int kEight = 8;          // channels of a unit
-constexpr int kMostMatrices = 31;  // of 8 positions, of a tensor copy: an odd number below 256 positions
-
-// Matrices of 8 positions after which a lane has the same phase again, so few that a copy can bring them: the
-// multiple of the stride that leaves the fewest of 4 matrices at once without use.
-int period_of(int stride) {
-  int best = stride;
-  for (const int times : {2, 4}) {
-    const int period = stride * times;
-    if (period <= kMostMatrices && round_up(period, 4) * best < round_up(best, 4) * period) best = period;
-  }
-  return best;
-}
+constexpr int kEight = 8;       // channels of a unit
+constexpr int kPiece = 32;      // positions that a warp turns at once
+constexpr int kMostPieces = 7;  // of a tensor copy, which brings at most 256 positions
 
 }  // namespace
 
@@ -67,23 +57,21 @@ void sm90_set_raw(Sm90BlockedPlan& plan) {
   raw.stride_div = Divisor::of(static_cast<uint32_t>(raw.stride));
   raw.blocks = raw.phases < slab && slab % raw.phases == 0 ? slab / raw.phases : 1;
   raw.chunk_units = raw.blocks * raw.phases;
-  raw.period = period_of(raw.stride);
-  raw.period_columns = kEight * raw.period / raw.stride;
+  raw.columns = kPiece / raw.stride;
+  raw.phases_over = kPiece % raw.stride;
   // A copy begins less than 16 bytes before the first column.
   const int positions = raw.stride * (k.gather.width - 1) + raw.phases + vector - 1;
-  const auto periods = static_cast<int>(ceil_div(positions, kEight * raw.period));
-  raw.boxes = static_cast<int>(ceil_div(periods, kMostMatrices / raw.period));
-  raw.turns = static_cast<int>(ceil_div(periods, raw.boxes));
-  raw.step = raw.turns * raw.period * kEight;
-  raw.box_columns = raw.step / raw.stride;
-  raw.box = (raw.turns * raw.period | (element == 2 ? 1 : 0)) * kEight;
+  const auto pieces = static_cast<int>(ceil_div(positions, kPiece));
+  raw.boxes = static_cast<int>(ceil_div(pieces, kMostPieces));
+  raw.step = static_cast<int>(ceil_div(pieces, raw.boxes)) * kPiece;
+  raw.box = raw.step + (element == 2 ? kEight : 0);
   raw.box_bytes = raw.box * element * kEight;
   const auto shares = static_cast<int>(ceil_div(raw.boxes, std::max(1, kShareBytes / raw.box_bytes)));
   raw.share = static_cast<int>(ceil_div(raw.boxes, shares));
   raw.block_boxes = round_up(raw.boxes, raw.share);
   raw.front = static_cast<int>(ceil_div(vector - 1, raw.stride));
   k.gather.halo += raw.front;
-  const int columns = raw.front + raw.boxes * raw.box_columns;
+  const int columns = raw.front + static_cast<int>(ceil_div(raw.boxes * raw.step, raw.stride));
   if (element == 2) {
     k.gather.pitch = raw.unit_pitch = turned_pitch(columns, raw.stride);
     k.gather.step_pitch = 2 * k.gather.pitch;

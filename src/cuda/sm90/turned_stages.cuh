@@ -12,9 +12,9 @@
 // A turned stage is what a pass over x and a bulk copy would bring, but x does not go to memory and back. A
 // channel block has units of all phases, so that it may end inside a slab. A copy begins on 16 bytes, so the
 // rows of a block must begin equally far behind 16 bytes: it has every first, second, fourth or eighth row
-// (UnitOrder). The tensor cores bind or, with one or two taps, the warps that turn: they have no other warp
-// to hide their latencies, so that the loop must not compute where a position goes. It steps by a multiple of
-// 8 columns, which leaves a lane in its phase.
+// (UnitOrder). The tensor cores bind or, with one or two taps, the warps that turn. Those have no other warp
+// to hide their latencies, and much of their code runs once a share, as fast as instructions are fetched: so
+// there is little of it, and a lane steps from where one position goes to the next by additions.
 #pragma once
 
 #include "cuda/device/ptx/stmatrix.cuh"
@@ -75,6 +75,7 @@ class Turner {
  private:
   static constexpr int kSize = sizeof(typename S::Mode::T);
   static constexpr bool kWords = kSize == 4;
+  static constexpr int kPiecePositions = 32, kPieceBytes = kPiecePositions * kSize;  // of a row
 
   // A channel block, and where its units go. Places are counted from the first slab's first unit.
   struct Rows {
@@ -116,35 +117,17 @@ class Turner {
     if (lane_ == 0) ptx::barrier_arrive(ring_.empty(at));
   }
 
-  // Some boxes of a channel block. Of four matrices of 8 channels x 8 positions, lane i stores position i;
-  // for ldmatrix it has row i%8, a channel. Of each `period` matrices it has every fourth one; from one
-  // period to the next, its phase stays.
+  // Some boxes of a channel block. Of a piece's four matrices of 8 channels x 8 positions, lane i stores
+  // position i; for ldmatrix it has row i%8, a channel.
   __device__ void turn_share(Rows& rows, int block, uint32_t from, int first, int boxes) {
     const Sm90RawSource& raw = p_.raw;
-    const int period = 8 * raw.period, column = first * raw.box_columns;
-    // With one period in a box, periods are boxes apart.
-    const bool one = raw.turns == 1;
-    const Lines lines{raw.box_bytes, one ? raw.box_bytes : kSize * period, 16 * raw.period_columns,
-                      one ? 1 : boxes, one ? boxes : raw.turns};
-    from += kWords ? 4 * lane_ : lane_ % 8 * raw.box * 2 + lane_ / 8 * 16;
     rows.late = raw.late[block & ((1 << raw.log_classes) - 1)];
     const int before = before_copy<S>(rows.start, rows.late);
-    if (before != before_) {
-      before_ = before;
-      place_of_lane_ = place_of(lane_ - before);
-    }
-    if (period <= 32) {
-      const uint32_t unit = lane_ < period ? unit_address(rows, place_of_lane_.phase) : 0;
-      turn_lines(lines, from, unit, place_of_lane_.column + column);
-    } else {
-      const uint32_t unit = unit_address(rows, lane_);  // of phase `lane_`
+    const uint32_t unit = unit_address(rows, lane_);  // of phase `lane_`
+    Place at = place_of(first * raw.step + lane_ - before);
+    from += kWords ? 4 * lane_ : lane_ % 8 * raw.box * 2 + lane_ / 8 * 16;
 #pragma unroll 1
-      for (int p = 0; p < period; p += 32) {
-        const Place place = place_of(p + lane_ - before);
-        const uint32_t of_phase = __shfl_sync(0xffffffffu, unit, place.phase);
-        turn_lines(lines, from + kSize * p, p + lane_ < period ? of_phase : 0, place.column + column);
-      }
-    }
+    for (int b = 0; b < boxes; ++b, from += raw.box_bytes) turn_box(from, unit, at);
     if (rows.start < 0 && rows.late > 0) clear(rows, first, boxes);
   }
 
@@ -174,31 +157,43 @@ class Turner {
     }
   }
 
-  static constexpr int kAtOnce = kWords ? 2 : 4;  // pieces
-  // Bytes of a box, and of a period in it and in a unit; how many of them.
-  struct Lines {
-    int box, period, turned, boxes, turns;
+  // Where a lane stores its position of a piece, its whole unit or, of float32, the halves.
+  struct Target {
+    uint32_t to, half;
   };
-  __device__ void turn_lines(const Lines& lines, uint32_t from, uint32_t unit, int column) const {
-    uint32_t to = unit != 0 ? unit + 16 * column : nowhere_;
-    const uint32_t step = unit != 0 ? lines.turned : 0, half = unit != 0 ? p_.source.pitch * 16 : 0;
-#pragma unroll 1
-    for (int b = 0; b < lines.boxes; ++b, from += lines.box) {
-      uint32_t row = from;
-      int left = lines.turns;
-#pragma unroll 1
-      for (; left >= kAtOnce; left -= kAtOnce, row += kAtOnce * lines.period) {
-        Piece v[kAtOnce];
-#pragma unroll
-        for (int q = 0; q < kAtOnce; ++q) v[q] = load(row + q * lines.period);
-#pragma unroll
-        for (int q = 0; q < kAtOnce; ++q, to += step) store(to, half, v[q]);
-      }
-#pragma unroll 1
-      for (; left > 0; --left, row += lines.period, to += step) {
-        store(to, half, load(row));
-      }
+  // unit: in lane i, of phase i. Then the place of the next piece.
+  __device__ Target next_target(uint32_t unit, Place& at) const {
+    const uint32_t of_phase = __shfl_sync(0xffffffffu, unit, at.phase);
+    const Target target =
+        of_phase != 0 ? Target{of_phase + 16 * at.column, p_.source.pitch * 16u} : Target{nowhere_, 0};
+    at.phase += p_.raw.phases_over;
+    at.column += p_.raw.columns;
+    if (at.phase >= p_.raw.stride) {
+      at.phase -= p_.raw.stride;
+      ++at.column;
     }
+    return target;
+  }
+
+  template <int kCount>
+  __device__ void turn_pieces(uint32_t row, uint32_t unit, Place& at) const {
+    Piece pieces[kCount];
+    Target targets[kCount];
+#pragma unroll
+    for (int q = 0; q < kCount; ++q) pieces[q] = load(row + q * kPieceBytes);
+#pragma unroll
+    for (int q = 0; q < kCount; ++q) targets[q] = next_target(unit, at);
+#pragma unroll
+    for (int q = 0; q < kCount; ++q) store(targets[q].to, targets[q].half, pieces[q]);
+  }
+  __device__ void turn_box(uint32_t row, uint32_t unit, Place& at) const {
+    constexpr int kAtOnce = kWords ? 2 : 4;
+    int left = p_.raw.step / kPiecePositions;
+#pragma unroll 1
+    for (; left >= kAtOnce; left -= kAtOnce, row += kAtOnce * kPieceBytes)
+      turn_pieces<kAtOnce>(row, unit, at);
+#pragma unroll 1
+    for (; left > 0; --left, row += kPieceBytes) turn_pieces<1>(row, unit, at);
   }
 
   // Before the first element of a row of x, a copy brings the row before.
@@ -214,7 +209,7 @@ class Turner {
     if constexpr (kWords) ptx::store_shared16(unit + 16 * (at.column + p_.source.pitch), {0, 0, 0, 0});
   }
 
-  // Of a position from rows.start on, at most 7 before it.
+  // Of a position from rows.start on, at most 7 before it. Its phase is below 32, if x has it.
   __device__ Place place_of(int position) const {
     const int stride = p_.raw.stride;
     const int column =
@@ -239,8 +234,6 @@ class Turner {
   int warp_, lane_;
   int next_;         // the warp's next box, from the channel block's first one on
   RingPlace place_;  // of all places or of the warp's own
-  int before_ = -1;  // of place_of_lane_
-  Place place_of_lane_;
 };
 
 #endif

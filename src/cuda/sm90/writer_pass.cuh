@@ -55,24 +55,12 @@ class PassWriter : PassRows<S> {
       store_partial(sums, tile, seen.marked);
       return;
     }
-    const int n = static_cast<int>(p_.columns.sample_tiles.divide(tile));
-    const int64_t u = p_.columns.first_u +
-                      int64_t{tile - n * static_cast<int>(p_.columns.sample_tiles.value)} * S::kColumns +
-                      first_column_;
-    // y at the sample's and the row block's first cout, and the output of the first column's phase 0.
-    T* y = static_cast<T*>(p_.operands.output) + (int64_t{n} * p_.sizes.cout + channel_) * p_.sizes.lout;
-    const int64_t first = u * p_.sizes.stride - p_.sizes.padding;
-    // Elements from the last 16-byte boundary to the first cout's first output.
-    const int shift = p_.writer.by_elements
-                          ? 0
-                          : static_cast<int>(reinterpret_cast<uintptr_t>(y + first) / sizeof(T) % kVector);
-    uint4 carry{};
-    store_passes(sums, y, first, shift, carry, this->lane_at(y + first));
+    store_passes(sums, tile);
     if constexpr (kScaled) return;
     const bool again = Mode::kParts == 2 && (seen.marked || marks() != 0);
     if (!p_.sizes.ragged && !again && marks() == 0) return;
     sync();  // others store this thread's sums
-    if (again || any_nan(sums)) repair(sums, y, n, u, again);
+    if (again || any_nan(sums)) repair(sums, tile, again);
   }
 
  private:
@@ -89,11 +77,49 @@ class PassWriter : PassRows<S> {
 
   __device__ uint32_t marks() const { return weight_marks(p_, block_, row_block_); }
 
+  // A column of a tile, `at` columns after the warpgroup's first one.
+  struct Place {
+    int n;      // if folded, a sample that may not exist
+    int64_t u;  // of the sample
+  };
+  __device__ Place place_of_column(int tile, int at) const {
+    if (p_.columns.folded) {
+      const uint32_t column = tile * S::kColumns + first_column_ + at;
+      const uint32_t n = p_.columns.sample_pitch.divide(column);
+      return {static_cast<int>(n), p_.columns.first_u + column - n * p_.columns.sample_columns};
+    }
+    const int n = static_cast<int>(p_.columns.sample_tiles.divide(tile));
+    return {n, p_.columns.first_u +
+                   int64_t{tile - n * static_cast<int>(p_.columns.sample_tiles.value)} * S::kColumns +
+                   first_column_ + at};
+  }
+  // y at the sample's and the row block's first cout.
+  __device__ T* first_row(int n) const {
+    return static_cast<T*>(p_.operands.output) + (int64_t{n} * p_.sizes.cout + channel_) * p_.sizes.lout;
+  }
+
+  __device__ void store_passes(Sums& sums, int tile) const {
+    // If samples are folded, a pass begins at a column, not at an output, and finds its samples itself.
+    const bool folded = p_.columns.folded;
+    const Place at =
+        folded ? Place{0, int64_t{tile} * S::kColumns + first_column_} : place_of_column(tile, 0);
+    T* const y = first_row(at.n);
+    // The output of the first column's phase 0.
+    const int64_t first = folded ? at.u : at.u * p_.sizes.stride - p_.sizes.padding;
+    // Elements from the last 16-byte boundary to the first cout's first output.
+    const int shift = p_.writer.by_elements
+                          ? 0
+                          : static_cast<int>(reinterpret_cast<uintptr_t>(y + first) / sizeof(T) % kVector);
+    uint4 carry{};
+    store_passes(sums, y, first, shift, carry, this->lane_at(y + first));
+  }
+
   // The passes are unrolled, because the sums of a pass are in registers.
   template <int Pass = 0>
   __device__ void store_passes(Sums& sums, T* y, int64_t first, int shift, uint4& carry, Lane lane) const {
     constexpr bool kFirst = Pass == 0, kLast = Pass == S::kN / kPass - 1;
-    const int64_t o = first + int64_t{Pass} * kPass * p_.sizes.stride;
+    const bool folded = p_.columns.folded;
+    const int64_t o = first + int64_t{Pass} * kPass * (folded ? 1 : p_.sizes.stride);
     sync();
     if constexpr (!kFirst) {
       if (p_.writer.carried > 0) {
@@ -106,7 +132,9 @@ class PassWriter : PassRows<S> {
     stage<Pass>(sums, 0, shift);
     stage<Pass>(sums, 1, shift);
     sync();
-    if (p_.writer.by_elements) {
+    if (folded) {
+      this->store_samples(y, static_cast<int>(o));
+    } else if (p_.writer.by_elements) {
       this->store_elements(y, o);
     } else {
       if constexpr (!kLast) this->take_carry(carry);
@@ -215,16 +243,16 @@ class PassWriter : PassRows<S> {
     return {thread_ / 32 * Registers::kRows + of_warp.row, of_warp.column};
   }
   // The thread's own outputs: those that are NaN, or all.
-  __device__ void repair(const Sums& sums, T* y, int n, int64_t u, bool all) const {
+  __device__ void repair(const Sums& sums, int tile, bool all) const {
     for_each_nan(sums, all, [&](int i) {
-      const auto [row, at] = place_of_register(i);
+      const auto [row, column] = place_of_register(i);
+      const Place at = place_of_column(tile, column);
       const int cout = row / p_.sizes.phases;
-      const int64_t column = u + at;
       const int64_t o =
-          column * p_.sizes.stride + int64_t{row % p_.sizes.phases} * p_.sizes.dilation - p_.sizes.padding;
-      if (cout >= couts_ || o < 0 || o >= p_.sizes.lout) return;
-      y[cout * p_.sizes.lout + o] =
-          epilogue_of<S>(rows_[row], 1)(sum_again<S>(p_, block_, row_block_, row, n, column));
+          at.u * p_.sizes.stride + int64_t{row % p_.sizes.phases} * p_.sizes.dilation - p_.sizes.padding;
+      if (cout >= couts_ || at.n >= p_.sizes.samples || o < 0 || o >= p_.sizes.lout) return;
+      first_row(at.n)[cout * p_.sizes.lout + o] =
+          epilogue_of<S>(rows_[row], 1)(sum_again<S>(p_, block_, row_block_, row, at.n, at.u));
     });
   }
   __device__ void repair_partial(const Sums& sums, int64_t first_row, int64_t first_column, bool all) const {

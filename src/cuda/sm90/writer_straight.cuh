@@ -1,6 +1,6 @@
 // StraightWriter: sums of stride 1 from registers to y, where packed rows are the rows of wgmma. The lanes of
-// a row exchange sums, so that each stores 16 contiguous bytes. Samples may share tiles; then elements are
-// stored one by one if rows of y do not begin on 8 bytes.
+// a row exchange sums, so that each stores 16 contiguous bytes, shifted if rows of y do not begin on 16
+// bytes. Samples may share tiles; then lanes store their own neighbours instead.
 #pragma once
 
 #include "cuda/device/wgmma_accumulator.hpp"
@@ -29,8 +29,8 @@ class StraightWriter {
             (S::kRowBlocks == 2 ? warpgroup : 0) * kSm90Rows;
     channel_ = int64_t{block.group} * p.sizes.cout_group + int64_t{row_block_} * kSm90Rows;
     const uintptr_t late = reinterpret_cast<uintptr_t>(p.operands.output) | p.sizes.lout * sizeof(T);
-    whole_ = late % 16 == 0;
-    vectors_ = late % 8 == 0;
+    vectors_ = late % 16 == 0;
+    pairs_ = late % (2 * sizeof(T)) == 0;
   }
 
   __device__ void store(const Sums& sums, int tile) const {
@@ -42,10 +42,10 @@ class StraightWriter {
       const auto epilogue = epilogue_of<S>(row, 1);
       if (vectors_) {
         store_vectors(sums, half, first, y, row.at >= 0, epilogue);
-      } else if (p_.columns.folded) {
-        if (row.at >= 0) store_elements(sums, half, first, y, epilogue);
-      } else {
+      } else if (!p_.columns.folded) {
         store_shifted(sums, half, first, y, row.at >= 0, epilogue);
+      } else if (row.at >= 0) {
+        store_pairs(sums, half, first, y, epilogue);
       }
     }
     if (!p_.sizes.ragged && marks() == 0) return;
@@ -145,14 +145,10 @@ class StraightWriter {
       const uint4 v = vector_of(sums, j, half, epilogue);
       const Outputs at = outputs_at(first, 8 * (j + chunk));
       if (!there || !at.there) continue;
-      const uintptr_t to = reinterpret_cast<uintptr_t>(y + at.at + inner);
       const int o = at.o + inner;
-      if (whole_) {
-        if (o >= 0 && o < p_.sizes.lout) ptx::store_global16(to, v);
-        continue;
+      if (o >= 0 && o < p_.sizes.lout) {
+        ptx::store_global16(reinterpret_cast<uintptr_t>(y + at.at + inner), v);
       }
-      if (o >= 0 && o < p_.sizes.lout) ptx::store_global8(to, {v.x, v.y});
-      if (o >= 0 && o + kVector / 2 < p_.sizes.lout) ptx::store_global8(to + 8, {v.z, v.w});
     }
   }
 
@@ -228,17 +224,28 @@ class StraightWriter {
     }
   }
 
-  __device__ void store_elements(const Sums& sums, int half, const Place& first, T* y,
-                                 const RowEpilogue<S>& epilogue) const {
+  // Samples share tiles: the lanes of a row store their own neighbours, 32 bytes of float32. Where y begins
+  // between pairs they store elements, which L2 takes a quarter as fast; plans whose rows are not pairs do
+  // not come here.
+  __device__ void store_pairs(const Sums& sums, int half, const Place& first, T* y,
+                              const RowEpilogue<S>& epilogue) const {
+    struct alignas(2 * sizeof(T)) Pair {
+      T left, right;
+    };
+    const int inner = Registers::column(lane_, 0);
 #pragma unroll
     for (int j = 0; j < S::kN / 8; ++j) {
       const Outputs at = outputs_at(first, 8 * j);
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int inner = Registers::column(lane_, i);
-        if (at.there && at.o + inner >= 0 && at.o + inner < p_.sizes.lout) {
-          y[at.at + inner] = value(sums, 4 * j + i, half, epilogue);
-        }
+      const int o = at.o + inner;
+      const Pair pair{value(sums, 4 * j, half, epilogue), value(sums, 4 * j + 1, half, epilogue)};
+      const bool left = at.there && o >= 0 && o < p_.sizes.lout,
+                 right = at.there && o + 1 >= 0 && o + 1 < p_.sizes.lout;
+      T* const to = y + at.at + inner;
+      if (left && right && pairs_) {
+        *reinterpret_cast<Pair*>(to) = pair;
+      } else {
+        if (left) to[0] = pair.left;
+        if (right) to[1] = pair.right;
       }
     }
   }
@@ -266,7 +273,7 @@ class StraightWriter {
   int lane_, warp_, row_block_, first_column_;
   const Row* rows_;
   int64_t channel_;       // of y, of the row block's first row
-  bool whole_, vectors_;  // rows of y begin on 16 bytes, or on 8
+  bool vectors_, pairs_;  // rows of y begin on 16 bytes, or on pairs
 };
 
 #endif
