@@ -163,14 +163,14 @@ TEST(Sm90BlockedPlan, TurnsRowsThatTensorCopiesBring) {
     EXPECT_GT(plan.main.blocks, 0) << words;
     return plan.main.config.turned;
   };
-  EXPECT_TRUE(turned("strided n16 ci64 co64 l4000 k3 s1 p1 bias bf16"));
-  EXPECT_TRUE(turned("n16 ci64 co64 l4000 k7 s1 p9 d3 f16"));
-  EXPECT_TRUE(turned("n1 ci64 co64 l64000 k3 s1 p1 xs4194304,65536,1 bf16"));  // gaps between rows
+  EXPECT_TRUE(turned("strided n16 ci64 co32 l16000 k3 s1 p1 bias bf16"));
+  EXPECT_TRUE(turned("n16 ci64 co32 l16000 k3 s1 p3 d3 f16"));
+  EXPECT_TRUE(turned("n1 ci64 co32 l256000 k3 s1 p1 xs16777216,262144,1 bf16"));  // gaps between rows
   EXPECT_TRUE(turned("n16 ci64 co64 l4000 k3 s1 p1 f32 tf32"));
   EXPECT_TRUE(turned("strided n16 ci64 co64 l8000 k4 s2 p1 f32 tf32"));
   EXPECT_TRUE(turned("strided n16 ci32 co64 l16000 k3 s2 p1 d2 f32 tf32"));  // one phase of two
   EXPECT_FALSE(turned("strided n12 ci768 co384 l400 k16 s8 p4 f32 tf32"));   // wide: rows turned 6 times
-  EXPECT_TRUE(turned("n16 ci64 co64 l4001 k3 s1 p1 bf16"));                  // rows begin on 2 bytes
+  EXPECT_TRUE(turned("n16 ci64 co32 l16001 k3 s1 p1 bf16"));                 // rows begin on 2 bytes
   EXPECT_TRUE(turned("strided n16 ci64 co64 l8000 k4 s2 p1 bf16"));
   EXPECT_TRUE(turned("strided n64 ci96 co128 l8797 k3 s3 p0 f16"));
   EXPECT_FALSE(turned("strided n2 ci64 co63 l8001 k4 s2 op1 p1 bf16"));      // samples begin anywhere

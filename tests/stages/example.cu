@@ -25,7 +25,6 @@ class SideBySide {
   struct Params : OrderedSumParams {
     int64_t elements;
   };
-  static constexpr int kAhead = 4;
 
   __device__ explicit SideBySide(const Params& p) : p_(p), first_(int64_t{blockIdx.x} * kSumChunk) {}
   __device__ bool there(uint32_t e) const { return e < kSumChunk && first_ + e < p_.elements; }

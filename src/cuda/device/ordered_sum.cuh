@@ -8,7 +8,6 @@
 //   int64_t partial(uint32_t e)       where its first partial sum is; -1: it has no products
 //   int64_t channel(uint32_t e)       the channel whose bias it has
 //   int64_t first()                   where the block's first output is in y
-//   static constexpr int kAhead       how many loads of each of a thread's outputs are under way together
 #pragma once
 
 #include <concepts>
@@ -27,16 +26,16 @@ concept SumPlace = requires(const P place, uint32_t e) {
   { place.partial(e) } -> std::same_as<int64_t>;
   { place.channel(e) } -> std::same_as<int64_t>;
   { place.first() } -> std::same_as<int64_t>;
-  { P::kAhead } -> std::convertible_to<int>;
 };
 
 // sums[i] = the partial sums of output i, in the order of the splits; at[i]: where the first one is, -1:
 // there are none. Total: float64 if many parts are added. kAhead parts of each output are loaded together: a
 // load takes as long as hundreds of additions. A part that does not exist adds +0, which changes no bits: a
 // sum that began with +0 is never -0.
-template <int kAhead, int kCount, class Total, class Part>
+template <int kCount, class Total, class Part>
 __device__ __forceinline__ void sum_in_order(Total (&sums)[kCount], const Part* parts,
                                              const int64_t (&at)[kCount], int64_t split_size, int splits) {
+  constexpr int kAhead = kCount == 1 ? 8 : 4;
 #pragma unroll
   for (int i = 0; i < kCount; ++i) sums[i] = 0;
 #pragma unroll 1
@@ -61,7 +60,6 @@ __device__ __forceinline__ void sum_in_order(Total (&sums)[kCount], const Part* 
 class FlatPlace {
  public:
   using Params = FlatSumParams;
-  static constexpr int kAhead = 8;
 
   __device__ explicit FlatPlace(const Params& p) : p_(p), first_(int64_t{blockIdx.x} * p.chunk) {
     const int64_t left = p.elements - first_;
@@ -85,7 +83,6 @@ class FlatPlace {
 class PhasePlace {
  public:
   using Params = PhaseSumParams;
-  static constexpr int kAhead = 4;
 
   __device__ explicit PhasePlace(const Params& p) : p_(p) {
     const uint32_t place = p.chunks_div.divide(blockIdx.x), chunk = blockIdx.x - place * p.chunks_div.value;
@@ -144,27 +141,37 @@ class PhasePlace {
   int64_t row_;  // row_at of the first one
 };
 
-template <class T, class Part, class Total, SumPlace Place>
-__global__ void __launch_bounds__(kSumThreads)
-    ordered_sum_kernel(const __grid_constant__ typename Place::Params p) {
-  wait_for_launch_before();
+// kCount outputs of a thread.
+template <int kCount, class T, class Part, class Total, SumPlace Place>
+__device__ __forceinline__ void sum_outputs(const typename Place::Params& p, const Place& place) {
   using Finish = epilogue::Epilogue<DeviceRounding<T, Total>>;
-  const Place place(p);
-  int64_t at[kSumEach];
+  int64_t at[kCount];
 #pragma unroll
-  for (int i = 0; i < kSumEach; ++i) {
+  for (int i = 0; i < kCount; ++i) {
     const uint32_t e = threadIdx.x + i * kSumThreads;
     at[i] = place.there(e) ? place.partial(e) : -1;
   }
-  Total sums[kSumEach];
-  sum_in_order<Place::kAhead>(sums, static_cast<const Part*>(p.partial), at, p.split_size, p.splits);
+  Total sums[kCount];
+  sum_in_order(sums, static_cast<const Part*>(p.partial), at, p.split_size, p.splits);
   T* y = static_cast<T*>(p.output) + place.first();
 #pragma unroll
-  for (int i = 0; i < kSumEach; ++i) {
+  for (int i = 0; i < kCount; ++i) {
     const uint32_t e = threadIdx.x + i * kSumThreads;
     if (!place.there(e)) break;
     const Finish finish{p.bias == nullptr ? Total(0) : Total(load_bias_to_add<T>(p.bias, place.channel(e)))};
     y[e] = finish(sums[i]);
+  }
+}
+
+template <class T, class Part, class Total, SumPlace Place>
+__global__ void __launch_bounds__(kSumThreads)
+    ordered_sum_kernel(const __grid_constant__ typename Place::Params p) {
+  wait_for_launch_before();
+  const Place place(p);
+  if (place.there(kSumThreads)) {
+    sum_outputs<kSumEach, T, Part, Total>(p, place);
+  } else {
+    sum_outputs<1, T, Part, Total>(p, place);
   }
 }
 

@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kSumThreads)
     at[i] = there ? (sums_row + int64_t{phase} * p.phase_rows) * p.partial_columns + column : -1;
   }
   Sum sums[kRows];
-  sum_in_order<4>(sums, static_cast<const Sum*>(p.partial), at, p.split_size, p.splits);
+  sum_in_order(sums, static_cast<const Sum*>(p.partial), at, p.split_size, p.splits);
 #pragma unroll
   for (int i = 0; i < kRows; ++i) tile[warp + i * kWarps][lane] = sums[i];
   __syncthreads();

@@ -164,7 +164,7 @@ bool worth_asking(const Problem& p, const Problem& f) {
   const int64_t rows = f.cout_per_group() * std::min(f.k, f.stride), channels = f.cin_per_group();
   if (rows >= kManyChannels && channels >= kManyChannels && channels * f.k / f.stride >= kLongSum)
     return true;
-  constexpr int64_t kSomeChannels = 24, kSomeRows = 32;
+  constexpr int64_t kSomeChannels = 24, kSomeRows = 8;
   constexpr double kLarge = 5e7;  // bytes
   const bool may_turn = f.stride == 1 && f.k > 1 && no_turned_form(p).empty();
   return rows >= kSomeRows && channels >= kSomeChannels && (may_turn || core::work_of(f).bytes >= kLarge);

@@ -20,10 +20,9 @@ struct BlockedRates {
   double tensor = 0.97;                   // the share of the tensor cores' peak that the sums of a tile reach
   double l2[2] = {44, 27};                // bytes a cycle, by blocks that share an SM
   double kept_bytes = 30e6, again = 1.5;  // of x that L2 keeps; how much longer the rest takes
-  double tile = 4500;                     // for a tile, in addition to its sums and outputs
-  // Bytes a cycle of a block, by passes and from registers.
-  double store[2] = {11.8, 7.7}, straight[2] = {23.5, 18.5}, shifted[2] = {16, 12};
-  double folded = 2;    // outputs a cycle, by passes over several samples
+  // Outputs a cycle, of 16 bits and of 32, by passes, over one sample or several, and from registers, also
+  // shifted. Fitted to 258 drawn products, every configuration (H100).
+  double passes[2] = {4.15, 3.0}, folded[2] = {4.0, 3.1}, straight = 7.4, shifted = 5;
   double start = 5000;  // of a block
   double launch_ms = 0.003;
   // For the warps that turn, at stride 1: a slab; with phases: a chunk; for both: 8 channels x 32 positions.
@@ -35,15 +34,11 @@ struct BlockedRates {
 };
 constexpr BlockedRates kRates;
 
-// Bytes a cycle.
+// Outputs a cycle of an SM.
 double store_rate(const Sm90BlockedPlan& blocked, const Problem& p, int element) {
-  const int shared = blocked.blocks_of_sm - 1;
-  if (!blocked.straight) {
-    const bool alone = blocked.main.config.folded && !blocked.main.params.pass.partial;
-    return alone ? kRates.folded * element : kRates.store[shared];
-  }
-  const bool vectors = blocked.main.config.folded || p.lout() * element % 16 == 0;
-  return vectors ? kRates.straight[shared] : kRates.shifted[shared];
+  const bool folded = blocked.main.config.folded;
+  if (!blocked.straight) return (folded ? kRates.folded : kRates.passes)[element / 4];
+  return folded || p.lout() * element % 16 == 0 ? kRates.straight : kRates.shifted;
 }
 
 // Cycles of a block's warps that turn, for a tile.
@@ -62,24 +57,21 @@ double turning(const Sm90BlockedPlan& plan, double slabs, int tile_columns) {
   return kRates.turn_chunk * chunks + piece[1] * pieces * blocks;
 }
 
-// The whole time, by which a configuration is chosen, as a weighted sum of its parts: milliseconds to begin
-// and for each tile of a block, the others relative; `partial` is twice the partial sums at the rate of L2.
-// With a pass, and turned. Fitted to 10,100 times of 614 drawn products (tf32 and bf16, both operations, 12
-// to 1500 us), every tile, split and way forced (H100, packed weights, in a graph). The choice takes 1.040
-// times as long as the best, and 87% of the choices are within 10% of it; by sums in which the largest part
-// hides others, fitted to large problems, it was 1.061 and 78%.
-struct ChoiceWeights {
-  double start, tile, tensor, load, l2, store, dram, blocking, partial, sums;
+// The whole time as a weighted sum of its parts: milliseconds to begin, the others relative; `partial` is
+// twice the partial sums at the rate of L2. With a pass, and turned. Fitted to 5,600 times of 258 drawn
+// products (tf32 and bf16, both operations, 12 to 1500 us), every tile, split and way forced (H100, packed
+// weights, in a graph). The configuration chosen by it takes 1.047 times as long as the best.
+struct Weights {
+  double start, tensor, load, l2, store, dram, blocking, partial;
 };
-constexpr ChoiceWeights kChoice[2] = {{2.0e-3, 2.2e-3, 0.71, 0, 0.44, 0.22, 0.60, 0.70, 1.08, 0.64},
-                                      {7.1e-3, 0.55e-3, 0.80, 0.67, 0, 0.32, 0.58, 0, 0.93, 0}};
+constexpr Weights kWeights[2] = {{3.9e-3, 0.69, 0, 0.45, 1.0, 0.61, 0.65, 2.1},
+                                 {8.2e-3, 0.83, 0.65, 0.10, 1.0, 0.48, 0, 1.85}};
 
-double whole_ms(const Sm90BlockedPlan& plan, const Sm90Cost& c, double tiles, double partial) {
+double whole_ms(const Sm90BlockedPlan& plan, const Sm90Cost& c, double partial) {
   const bool turned = plan.main.config.turned, phases = turned && plan.raw.stride > 1;
-  const ChoiceWeights& w = kChoice[turned ? 1 : 0];
-  const double sum = w.start + w.tile * tiles + w.tensor * c.tensor + w.load * c.load + w.l2 * c.l2 +
-                     w.store * c.store + w.dram * c.dram + w.blocking * plan.blocking_ms +
-                     w.partial * partial + w.sums * c.sums;
+  const Weights& w = kWeights[turned ? 1 : 0];
+  const double sum = w.start + w.tensor * c.tensor + w.load * c.load + w.l2 * c.l2 + w.store * c.store +
+                     w.dram * c.dram + w.blocking * plan.blocking_ms + w.partial * partial;
   // In long sums with phases, products and turning hide each other hardly at all: raw rows leave room for few
   // turned stages.
   constexpr double kRest = 0.3;
@@ -101,9 +93,8 @@ Sm90Cost sm90_blocked_cost(const Sm90BlockedPlan& blocked, const DeviceInfo& d) 
   const double tensor = parts * 2 * tile.n / kRates.tensor;
   const double weights = parts * tile.row_blocks * kSm90PartBytes;
   const double x = slabs * k.gather.tap_groups * kSm90Blocks * k.gather.width * 16.0;
-  const double outputs = k.pass.partial ? 4.0 * kSm90Rows * tile.row_blocks * columns
-                                        : static_cast<double>(tile.row_blocks) * k.sizes.block_couts *
-                                              columns * k.sizes.stride * element;
+  const double outputs =
+      static_cast<double>(tile.row_blocks) * k.sizes.block_couts * columns * k.sizes.stride;
   const double tiles = static_cast<double>(ceil_div(std::max(1, k.columns.column_tiles), k.grid.walkers)),
                waves = static_cast<double>(ceil_div(plan.blocks, int64_t{d.sm_count} * blocked.blocks_of_sm));
   const double ms = 1e3 / kRates.clock, busy = waves * tiles * ms;
@@ -114,26 +105,21 @@ Sm90Cost sm90_blocked_cost(const Sm90BlockedPlan& blocked, const DeviceInfo& d) 
   Sm90Cost c;
   c.tensor = busy * tensor;
   c.l2 = busy * (falls_out ? kRates.again : 1) * (x + weights) / kRates.l2[shared];
-  c.store = busy * (kRates.tile + outputs / store_rate(blocked, p, element) * skew_factor(k));
+  // Partial sums cost what adding them does.
+  if (!k.pass.partial) c.store = busy * outputs / store_rate(blocked, p, element) * skew_factor(k);
   c.dram = d.copy_gbps > 0 ? problem_work(p).bytes / d.copy_gbps * 1e-6 : 0;
-  c.sums = sm90_sums_ms(plan, d);
-  // Blocks that share an SM share its tensor cores and its part of L2.
+  // Blocks that share an SM share its tensor cores and its part of L2, and store by turns.
   c.tensor *= blocked.blocks_of_sm;
   c.l2 *= blocked.blocks_of_sm;
+  c.store *= blocked.blocks_of_sm;
   if (plan.config.turned) c.load = blocked.blocks_of_sm * busy * turning(blocked, slabs, tile.n);
   const double partial = k.pass.partial ? 2 * static_cast<double>(plan.partial_bytes) /
                                               (kRates.l2[1] * std::max(1, d.sm_count)) * ms
                                         : 0;
   c.launch = kRates.launch_ms + waves * kRates.start * ms;
   if (k.pass.partial) c.launch += kRates.launch_ms + partial;
-  c.total = whole_ms(blocked, c, waves * tiles, partial);
+  c.total = whole_ms(blocked, c, partial);
   return c;
-}
-
-double sm90_weighted_ms(const Sm90BlockedWeights& w, const Sm90Cost& c, double load) {
-  constexpr double kOneLaunch = 3.0e-3;
-  return w.start + w.launch * std::max(0.0, c.launch - kOneLaunch) + w.tensor * c.tensor + w.l2 * c.l2 +
-         w.store * c.store + w.dram * c.dram + w.load * load;
 }
 
 double sm90_blocking_ms(const Sm90BlockedPlan& plan, const Problem& asked, const DeviceInfo& d) {

@@ -38,13 +38,6 @@ Sm90Cost sm90_blocked_cost(const Sm90BlockedPlan& plan, const core::DeviceInfo& 
 double sm90_blocking_ms(const Sm90BlockedPlan& plan, const core::Problem& asked,
                         const core::DeviceInfo& device);
 
-// Milliseconds as a weighted sum of a cost's parts, the launch beyond a single one. load: of what turns, or
-// the milliseconds of the pass.
-struct Sm90BlockedWeights {
-  double start, launch, tensor, l2, store, dram, load;
-};
-double sm90_weighted_ms(const Sm90BlockedWeights& weights, const Sm90Cost& cost, double load);
-
 // turned_plan.cpp. Units of 8 channels in a slab.
 int sm90_slab_units(const Sm90BlockedPlan& plan);
 // Whether tensor copies can bring rows to be turned into the plan's channel blocks; what the

@@ -80,7 +80,8 @@ void sm90_set_raw(Sm90BlockedPlan& plan) {
     k.gather.pitch = columns;
     k.gather.step_pitch = raw.unit_pitch = turned_pitch(2 * columns, raw.stride);
   }
-  k.gather.stage_bytes = round_up(slab * raw.unit_pitch * 16, 128);
+  // No more: then the units of all stages are equally far apart, for a channel block has units of several.
+  k.gather.stage_bytes = slab * raw.unit_pitch * 16;
 }
 
 int sm90_turned_least_stages(const Sm90BlockedPlan& plan) {
