@@ -28,32 +28,55 @@ concept SumPlace = requires(const P place, uint32_t e) {
   { place.first() } -> std::same_as<int64_t>;
 };
 
-// sums[i] = the partial sums of output i, in the order of the splits; at[i]: where the first one is, -1:
-// there are none. Total: float64 if many parts are added. kAhead parts of each output are loaded together: a
-// load takes as long as hundreds of additions. A part that does not exist adds +0, which changes no bits: a
-// sum that began with +0 is never -0.
+// at[0] + at[split_size] + ..., kAhead loads under way. Total: float64 if many parts are added.
+template <int kAhead, class Total, class Part>
+__device__ __forceinline__ Total sum_in_order(const Part* at, int64_t split_size, int splits) {
+  Total sum = 0;
+  int split = 0;
+  for (; split + kAhead <= splits; split += kAhead) {
+    Part parts[kAhead];
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) parts[i] = at[(split + i) * split_size];
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) sum += parts[i];
+  }
+  for (; split < splits; ++split) sum += at[split * split_size];
+  return sum;
+}
+
+// The same for several outputs of a thread, or for few splits: kAhead parts of each output are loaded
+// together, without a branch between them, because a load takes as long as hundreds of additions. at[i]:
+// where output i's first part is, -1: it has none. What is loaded beyond the last split adds +0, which
+// changes no bits: a sum that began with +0 is never -0.
 template <int kCount, class Total, class Part>
-__device__ __forceinline__ void sum_in_order(Total (&sums)[kCount], const Part* parts,
+__device__ __forceinline__ void sum_together(Total (&sums)[kCount], const Part* parts,
                                              const int64_t (&at)[kCount], int64_t split_size, int splits) {
   constexpr int kAhead = kCount == 1 ? 8 : 4;
+  const Part* from[kCount];
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) sums[i] = 0;
+  for (int i = 0; i < kCount; ++i) {
+    sums[i] = 0;
+    from[i] = parts + (at[i] >= 0 ? at[i] : 0);
+  }
 #pragma unroll 1
   for (int split = 0; split < splits; split += kAhead) {
     Part loaded[kCount][kAhead];
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
+    for (int k = 0; k < kAhead; ++k) {
+      const int64_t step = min(k, splits - 1 - split) * split_size;
 #pragma unroll
-      for (int k = 0; k < kAhead; ++k) {
-        const bool there = at[i] >= 0 && split + k < splits;
-        loaded[i][k] = there ? parts[at[i] + (split + k) * split_size] : Part(0);
-      }
+      for (int i = 0; i < kCount; ++i) loaded[i][k] = from[i][step];
     }
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
 #pragma unroll
-      for (int k = 0; k < kAhead; ++k) sums[i] += loaded[i][k];
+      for (int k = 0; k < kAhead; ++k) sums[i] += split + k < splits ? loaded[i][k] : Part(0);
+      from[i] += kAhead * split_size;
     }
+  }
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    if (at[i] < 0) sums[i] = 0;
   }
 }
 
@@ -152,7 +175,13 @@ __device__ __forceinline__ void sum_outputs(const typename Place::Params& p, con
     at[i] = place.there(e) ? place.partial(e) : -1;
   }
   Total sums[kCount];
-  sum_in_order(sums, static_cast<const Part*>(p.partial), at, p.split_size, p.splits);
+  const Part* const parts = static_cast<const Part*>(p.partial);
+  constexpr int kManySplits = 32;
+  if (kCount == 1 && p.splits > kManySplits) {
+    sums[0] = at[0] < 0 ? Total(0) : sum_in_order<8, Total>(parts + at[0], p.split_size, p.splits);
+  } else {
+    sum_together(sums, parts, at, p.split_size, p.splits);
+  }
   T* y = static_cast<T*>(p.output) + place.first();
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {

@@ -33,16 +33,17 @@ __global__ void __launch_bounds__(kSumThreads)
   const uint32_t block = p.block_couts_div.divide(inner);
   const int64_t sums_row = group * p.group_rows + int64_t{block} * p.block_rows +
                            int64_t{inner - block * p.block_couts} * p.cout_rows;
-  const int64_t column = int64_t{n} * p.sample_columns + (first_u + lane - p.first_u);
-  int64_t at[kRows];
+  const Sum* const from =
+      static_cast<const Sum*>(p.partial) + int64_t{n} * p.sample_columns + (first_u + lane - p.first_u);
+  Sum sums[kRows];
 #pragma unroll
   for (int i = 0; i < kRows; ++i) {
     const int phase = first_phase + warp + i * kWarps;
-    const bool there = phase < p.phases && first_u + lane <= p.last_u;
-    at[i] = there ? (sums_row + int64_t{phase} * p.phase_rows) * p.partial_columns + column : -1;
+    const int64_t at = (sums_row + int64_t{phase} * p.phase_rows) * p.partial_columns;
+    sums[i] = phase < p.phases && first_u + lane <= p.last_u
+                  ? sum_in_order<4, Sum>(from + at, p.split_size, p.splits)
+                  : Sum(0);
   }
-  Sum sums[kRows];
-  sum_in_order(sums, static_cast<const Sum*>(p.partial), at, p.split_size, p.splits);
 #pragma unroll
   for (int i = 0; i < kRows; ++i) tile[warp + i * kWarps][lane] = sums[i];
   __syncthreads();

@@ -58,24 +58,25 @@ double turning(const Sm90BlockedPlan& plan, double slabs, int tile_columns) {
 }
 
 // The whole time as a weighted sum of its parts: milliseconds to begin, the others relative; `partial` is
-// twice the partial sums at the rate of L2. With a pass, and turned. Fitted to 5,600 times of 258 drawn
-// products (tf32 and bf16, both operations, 12 to 1500 us), every tile, split and way forced (H100, packed
-// weights, in a graph). The configuration chosen by it takes 1.047 times as long as the best.
+// twice the partial sums at the rate of L2. Fitted to 5,600 times of 258 drawn products (tf32 and bf16, both
+// operations, 12 to 1500 us), every tile, split and way forced (H100, packed weights, in a graph), and those
+// with phases turned to 630 of 66 strided ones. The configuration chosen by it takes 1.045 times as long as
+// the best.
 struct Weights {
   double start, tensor, load, l2, store, dram, blocking, partial;
 };
-constexpr Weights kWeights[2] = {{3.9e-3, 0.69, 0, 0.45, 1.0, 0.61, 0.65, 2.1},
-                                 {8.2e-3, 0.83, 0.65, 0.10, 1.0, 0.48, 0, 1.85}};
+constexpr Weights kPass = {3.9e-3, 0.69, 0, 0.45, 1.0, 0.61, 0.65, 2.1},
+                  kTurned = {8.2e-3, 0.83, 0.65, 0.10, 1.0, 0.48, 0, 1.85};
+// With phases, of 16 bits and of 32.
+constexpr Weights kTurnedPhases[2] = {{8.0e-3, 1.03, 0.58, 0.04, 1.1, 0.57, 0, 1.95},
+                                      {8.0e-3, 1.22, 0.50, 0.24, 1.0, 0.59, 0, 2.06}};
 
-double whole_ms(const Sm90BlockedPlan& plan, const Sm90Cost& c, double partial) {
-  const bool turned = plan.main.config.turned, phases = turned && plan.raw.stride > 1;
-  const Weights& w = kWeights[turned ? 1 : 0];
-  const double sum = w.start + w.tensor * c.tensor + w.load * c.load + w.l2 * c.l2 + w.store * c.store +
-                     w.dram * c.dram + w.blocking * plan.blocking_ms + w.partial * partial;
-  // In long sums with phases, products and turning hide each other hardly at all: raw rows leave room for few
-  // turned stages.
-  constexpr double kRest = 0.3;
-  return phases ? std::max(sum, c.tensor + c.load + kRest * (c.store + c.dram)) : sum;
+double whole_ms(const Sm90BlockedPlan& plan, const Sm90Cost& c, int element, double partial) {
+  const Weights& w = !plan.main.config.turned ? kPass
+                     : plan.raw.stride == 1   ? kTurned
+                                              : kTurnedPhases[element / 4];
+  return w.start + w.tensor * c.tensor + w.load * c.load + w.l2 * c.l2 + w.store * c.store + w.dram * c.dram +
+         w.blocking * plan.blocking_ms + w.partial * partial;
 }
 
 }  // namespace
@@ -118,7 +119,7 @@ Sm90Cost sm90_blocked_cost(const Sm90BlockedPlan& blocked, const DeviceInfo& d) 
                                         : 0;
   c.launch = kRates.launch_ms + waves * kRates.start * ms;
   if (k.pass.partial) c.launch += kRates.launch_ms + partial;
-  c.total = whole_ms(blocked, c, partial);
+  c.total = whole_ms(blocked, c, element, partial);
   return c;
 }
 
