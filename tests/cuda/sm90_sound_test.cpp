@@ -131,6 +131,11 @@ void expect_sound(const Sm90Plan& plan, const core::Problem& p, const core::Devi
     EXPECT_GE(k.pass.row_pitch, k.pass.span + vector) << what;
     EXPECT_EQ(k.pass.row_vectors * vector, sm90_pass(tile, element) * k.sizes.stride) << what;
   }
+  if (!k.pass.partial && k.columns.folded) {  // a window of a row has all outputs of a pass
+    EXPECT_TRUE(k.pass.by_elements) << what;
+    EXPECT_EQ(k.pass.window, std::min<int64_t>(p.lout(), k.pass.span)) << what;
+    EXPECT_TRUE(k.pass.log_lanes == 7 || 1 << k.pass.log_lanes >= k.pass.window) << what;
+  }
 }
 
 TEST(Sm90Sound, OverRandomProblems) {
