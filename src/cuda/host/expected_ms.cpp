@@ -51,7 +51,8 @@ struct Sm80Weights {
 };
 constexpr Sm80Weights kSm80[3] = {
     {2.69, 0.69, 1.38, 4.41, 1.45}, {3.38, 0.29, 1.80, 0, 2.28}, {3.20, 1.54, 1.53, 0, 1.83}};
-// Of cuda.sm90.blocked: the chosen configuration is the one whose time is expected too low (258 products).
+// Of cuda.sm90.blocked: the configuration that is chosen from many tends to be one whose time is expected too
+// low (258 products).
 constexpr double kBlocked = 1.06;
 // Of cuda.simt.dense: its model, milliseconds an element of y, and a block of each SM.
 struct DenseWeights {
@@ -168,10 +169,10 @@ double narrow_ms(const Problem& p, const DeviceInfo& d, bool batch_invariant, bo
                        static_cast<double>(c.co_blocks * c.residue_groups * c.splits);
   const double warps = std::ceil(tiles / std::max(1, d.sm_count)) * c.threads() / 32;
   const double waves = std::ceil(tiles / static_cast<double>(std::max<int64_t>(1, c.blocks)));
-  const double iterations = static_cast<double>(ceil_div(c.cin_per_split, c.slice_warps) * c.taps);
+  const auto channels = static_cast<double>(ceil_div(c.cin_per_split, c.slice_warps));
+  const double iterations = channels * static_cast<double>(c.taps);
   const double cycles = kNarrow.product * slower(d) * iterations * sums * warps / 4 +
                         kNarrow.iteration * waves * iterations + kNarrow.sum * 2 * warps * sums;
-  const auto channels = static_cast<double>(ceil_div(c.cin_per_split, c.slice_warps));
   return kNarrow.start + kNarrow.memory * memory_ms(p, d) + cycles / kNarrow.clock * 1e3 +
          kNarrow.chunk * waves * static_cast<double>(ceil_div(c.cin_per_split, c.chunk)) +
          (c.ring ? 0 : kNarrow.channel * waves * channels) + (c.splits > 1 ? kNarrow.second : 0);

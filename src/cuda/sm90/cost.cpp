@@ -135,6 +135,13 @@ Sm90Cost tma_cost(const Sm90Plan& plan, const core::Problem& p, const core::Devi
   return c;
 }
 
+// For the partial sums of couts with several row blocks.
+double sums_ms(const Sm90Plan& plan, const core::DeviceInfo& d) {
+  constexpr double kPasses = 1.5;  // written, and read by the sum
+  if (plan.params.sizes.cout_blocks == 1 || d.copy_gbps <= 0) return 0;
+  return kPasses * static_cast<double>(plan.partial_bytes) / d.copy_gbps * 1e-6;
+}
+
 }  // namespace
 
 double skew_factor(const Sm90StageParams& k) {
@@ -192,16 +199,10 @@ Sm90Cost sm90_cost(const Sm90Plan& plan, const core::Problem& p, const core::Dev
   if (k.pass.partial) {
     c.launch += kLaunchMs + 2 * static_cast<double>(plan.partial_bytes) / (kL2BytesPerCycle * sms) * ms;
   }
-  c.sums = sm90_sums_ms(plan, d);
+  c.sums = sums_ms(plan, d);
   c.total = std::max(together(c.tensor, c.load, kGatherL2 * c.l2) + c.store, kGatherDram * c.dram) +
             c.launch + c.sums;
   return c;
-}
-
-double sm90_sums_ms(const Sm90Plan& plan, const core::DeviceInfo& d) {
-  constexpr double kPasses = 1.5;  // written, and read by the sum
-  if (plan.params.sizes.cout_blocks == 1 || d.copy_gbps <= 0) return 0;
-  return kPasses * static_cast<double>(plan.partial_bytes) / d.copy_gbps * 1e-6;
 }
 
 }  // namespace tconv::cuda

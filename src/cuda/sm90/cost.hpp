@@ -19,9 +19,6 @@ inline int sm90_pass(const Sm90Tile& tile, int element) {
 // How much longer PassWriter takes if phases are skewed.
 double skew_factor(const Sm90StageParams& params);
 
-// Milliseconds for the partial sums of couts with several row blocks.
-double sm90_sums_ms(const Sm90Plan& plan, const core::DeviceInfo& device);
-
 Sm90Cost sm90_cost(const Sm90Plan& plan, const core::Problem& problem, const core::DeviceInfo& device,
                    const Sm90Tile& tile);
 

@@ -9,6 +9,7 @@
 // ones.
 #pragma once
 
+#include "cuda/device/writers.cuh"
 #include "cuda/sm90/pass_rows.cuh"
 #include "cuda/sm90/repair.cuh"
 
@@ -196,13 +197,6 @@ class PassWriter : PassRows<S> {
         at[(8 * j + 1) * stride + g] = nothing;
       }
     }
-  }
-  // Two neighbours, the first at an even place.
-  __device__ static void store_pair(T* at, T left, T right) {
-    struct alignas(2 * sizeof(T)) Pair {
-      T left, right;
-    };
-    *reinterpret_cast<Pair*>(at) = {left, right};
   }
   // half is a constant wherever this is inlined.
   __device__ static T value(const Sums& sums, int i, int half, const RowEpilogue<S>& epilogue) {

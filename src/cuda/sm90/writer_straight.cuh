@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cuda/device/wgmma_accumulator.hpp"
+#include "cuda/device/writers.cuh"
 #include "cuda/sm90/blocked.hpp"
 #include "cuda/sm90/product_gathered.cuh"
 #include "cuda/sm90/repair.cuh"
@@ -229,23 +230,20 @@ class StraightWriter {
   // not come here.
   __device__ void store_pairs(const Sums& sums, int half, const Place& first, T* y,
                               const RowEpilogue<S>& epilogue) const {
-    struct alignas(2 * sizeof(T)) Pair {
-      T left, right;
-    };
     const int inner = Registers::column(lane_, 0);
 #pragma unroll
     for (int j = 0; j < S::kN / 8; ++j) {
       const Outputs at = outputs_at(first, 8 * j);
       const int o = at.o + inner;
-      const Pair pair{value(sums, 4 * j, half, epilogue), value(sums, 4 * j + 1, half, epilogue)};
-      const bool left = at.there && o >= 0 && o < p_.sizes.lout,
-                 right = at.there && o + 1 >= 0 && o + 1 < p_.sizes.lout;
+      const T left = value(sums, 4 * j, half, epilogue), right = value(sums, 4 * j + 1, half, epilogue);
+      const bool has_left = at.there && o >= 0 && o < p_.sizes.lout,
+                 has_right = at.there && o + 1 >= 0 && o + 1 < p_.sizes.lout;
       T* const to = y + at.at + inner;
-      if (left && right && pairs_) {
-        *reinterpret_cast<Pair*>(to) = pair;
+      if (has_left && has_right && pairs_) {
+        store_pair(to, left, right);
       } else {
-        if (left) to[0] = pair.left;
-        if (right) to[1] = pair.right;
+        if (has_left) to[0] = left;
+        if (has_right) to[1] = right;
       }
     }
   }
