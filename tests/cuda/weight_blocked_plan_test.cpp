@@ -26,7 +26,7 @@ core::Problem drawn(judge::Rng& rng) {
 Sm90WeightBlockedConfig drawn_config(judge::Rng& rng) {
   auto below = [&](int most) { return static_cast<int>(rng.between(0, most - 1)); };
   return {below(kSm90WeightBlockedShapes), 1 << below(4), 1 << below(4), 1 + below(5),
-          rng.chance(30) ? 128 : 0};
+          rng.chance(30) ? 128 : 0,        rng.chance(50)};
 }
 
 int sample_of(int64_t n, int64_t i) {
@@ -37,7 +37,7 @@ int sample_of(int64_t n, int64_t i) {
 std::vector<int64_t> sums_of_planes(const Sm90WeightBlockedPlan& first) {
   Sm90WeightBlockedPlan plan = first;
   const Sm90WeightBlockedParams& k = plan.params;
-  const int positions = weight_blocked_layout(plan.mode).positions;
+  const int positions = plan.layout().positions;
   std::vector<int64_t> dw(static_cast<std::size_t>(k.k));
   for (int chunk = 0; chunk < plan.chunks; ++chunk) {
     set_chunk(plan, chunk);
@@ -93,7 +93,7 @@ TEST(WeightBlockedPlan, PlanesHaveEveryProductOnce) {
 void expect_sound(const Sm90WeightBlockedPlan& plan, const core::Problem& p, const core::DeviceInfo& d) {
   const std::string what = text(p) + ": " + describe(plan);
   const Sm90WeightBlockedParams& k = plan.params;
-  const Sm90WeightBlockedLayout layout = weight_blocked_layout(plan.mode);
+  const Sm90WeightBlockedLayout layout = plan.layout();
   const Sm90WeightBlockedShape shape = plan.shape();
   EXPECT_LE(static_cast<int64_t>(plan.shared_bytes), d.shared_per_block) << what;
   EXPECT_GE(k.slots, 2) << what;

@@ -245,6 +245,7 @@ TEST(Stages, EveryFamilyNamesThem) {
       {"cuda.simt.narrow", "n2 ci4 co4 l70 k4 s2 p1 f32"},
       {"cuda.simt.longk", "n1 ci512 co1 l100 k16 s8 p4 f32"},
       {"cuda.simt.depthwise", "n2 ci8 co8 l70 k4 s2 p1 g8 f32"},
+      {"cuda.simt.flipped", "n2 ci4 co4 l70 k4 s1 p1 d3 f32"},
       {"cuda.simt.gather", "n2 ci4 co4 l70 k4 s2 p1 d3 f32"},
       {"cuda.simt.strided", "gx n2 ci4 co4 l70 k4 s2 p1 f32"},
       {"cuda.simt.outer", "gw n2 ci4 co4 l70 k4 s2 p1 f32"},

@@ -7,7 +7,7 @@ import unittest
 SOURCES = pathlib.Path(__file__).resolve().parents[2] / "src" / "cuda"
 KERNEL = re.compile(r"^\s*__global__\b", re.MULTILINE)
 WAIT = re.compile(
-    r"\s*(wait_for_launch_before\((\{\.lets_begin = true\})?\);|wait_to_pack\(p\);"
+    r"\s*(wait_for_launch_before\((\{\.lets_begin = (true|p\.lets_begin)\})?\);|wait_to_pack\(p\);"
     r"|wait_for_launch_before\(p\.order\);[^{}]*wait_for_launch_beside\(p\.order\);\s*}"
     r"|#ifdef [^{}]*?// Shared memory alone[^{}*]*?W::prepare\(p, shared\);\s*wait_for_launch_before\(p\.order\);"
     r"(?=[^*]*wait_for_launch_beside\(p\.order\);\s*W::prepare_rows))"

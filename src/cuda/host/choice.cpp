@@ -9,6 +9,7 @@
 #include "cuda/plan/memo.hpp"
 #include "cuda/simt/dense.hpp"
 #include "cuda/simt/depthwise.hpp"
+#include "cuda/simt/flipped.hpp"
 #include "cuda/simt/gather.hpp"
 #include "cuda/simt/longk.hpp"
 #include "cuda/simt/narrow.hpp"
@@ -41,8 +42,8 @@ double least_ms(const KernelEntry& entry, const Problem& p, const DeviceInfo& d)
 KernelChoice compare(const Problem& p, const DeviceInfo& d, const PlanOptions& options) {
   // Those whose plans take least time come first, so that others need not be made.
   static const KernelEntry* const kTransposed[] = {
-      &kSm80Pointwise, &kSimtDepthwise, &kSm80Overlap, &kSimtDense,   &kSimtNarrow,
-      &kSimtLongk,     &kSimtGather,    &kSm90Dense,   &kSm90Blocked, &kSm80Dense};
+      &kSm80Pointwise, &kSimtDepthwise, &kSm80Overlap, &kSimtDense,   &kSimtNarrow, &kSimtLongk,
+      &kSimtFlipped,   &kSimtGather,    &kSm90Dense,   &kSm90Blocked, &kSm80Dense};
   static const KernelEntry* const kStrided[] = {&kSm80Pointwise, &kSm80Window,  &kSimtStrided,
                                                 &kSm90Dense,     &kSm90Blocked, &kSm80Dense};
   const bool strided = p.operation == core::Operation::strided;

@@ -10,6 +10,7 @@
 #include "cuda/simt/bias.hpp"
 #include "cuda/simt/dense.hpp"
 #include "cuda/simt/depthwise.hpp"
+#include "cuda/simt/flipped.hpp"
 #include "cuda/simt/gather.hpp"
 #include "cuda/simt/longk.hpp"
 #include "cuda/simt/narrow.hpp"
@@ -36,7 +37,7 @@ std::span<const plan::KernelEntry* const> entries() {
   // One line a family: its header src/cuda/<folder>/<family>.hpp declares the entry, its .cpp defines it.
   static const std::vector<const plan::KernelEntry*> list = {
       &kSm80Pointwise, &kSm80Window, &kSimtStrided, &kSm80Overlap, &kSimtLongk, &kSimtDepthwise, &kSimtNarrow,
-      &kSm90Blocked, &kSm90Dense, &kSm80Dense, &kSimtGather, &kSimtDense,
+      &kSm90Blocked, &kSm90Dense, &kSm80Dense, &kSimtFlipped, &kSimtGather, &kSimtDense,
       // Those that sum the gradient of the bias before those that do not (weight_choice.cpp).
       &kSm90WeightTurned, &kSm90WeightRows, &kSimtOuter, &kSimtWeight, &kSimtWeightStaged,
       &kSm90WeightBlocked, &kSm90Weight, &kSm80Weight, &kSimtBias, &kSimtPlain};

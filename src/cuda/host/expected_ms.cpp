@@ -10,6 +10,7 @@
 #include "cuda/simt/dense_plan.hpp"
 #include "cuda/simt/depthwise.hpp"
 #include "cuda/simt/depthwise_plan.hpp"
+#include "cuda/simt/flipped.hpp"
 #include "cuda/simt/gather.hpp"
 #include "cuda/simt/longk.hpp"
 #include "cuda/simt/narrow_plan.hpp"
@@ -220,6 +221,7 @@ double expected_ms(const KernelEntry& entry, const Problem& p, const DeviceInfo&
   if (&entry == &kSimtDense) return dense_ms(p, d, batch_invariant);
   if (&entry == &kSimtGather) return gather_ms(p, d);
   if (&entry == &kSimtDepthwise) return depthwise_ms(p, d);
+  if (&entry == &kSimtFlipped) return simt::flipped_ms(p, d);
   if (&entry == &kSimtStrided) return simt::strided_ms(p, simt::plan_strided(p, d, batch_invariant), d);
   if (&entry == &kSimtNarrow) return narrow_ms(p, d, batch_invariant, false);
   return narrow_ms(p, d, batch_invariant, true);

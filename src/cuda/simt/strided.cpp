@@ -163,6 +163,22 @@ StridedConfig plan_strided_windows(const Problem& p) {
   return c;
 }
 
+StridedParams strided_params(const Problem& p, const StridedConfig& c, const plan::Operands& operands) {
+  StridedParams a{};
+  set_operands(a, p, operands);
+  a.turns = static_cast<int32_t>(c.turns);
+  a.tile_runs = ceil_div(c.row_tiles, c.turns);
+  a.units = p.n * p.groups * a.tile_runs;
+  a.parts = c.parts;
+  a.blocks = ceil_div(a.units, c.units_a_block()) * a.parts;
+  a.lanes = static_cast<int32_t>(c.lanes), a.channels = static_cast<int32_t>(c.channels);
+  a.window = static_cast<int32_t>(c.window), a.pitch = static_cast<int32_t>(c.pitch);
+  a.tiles = static_cast<int32_t>(c.tiles);
+  a.weights_at = static_cast<int32_t>(c.weights_at);
+  a.unit_words = static_cast<int32_t>(c.unit_words);
+  return a;
+}
+
 namespace {
 
 class StridedKernel final : public StridedWay<StridedConfig> {
@@ -190,30 +206,13 @@ class StridedKernel final : public StridedWay<StridedConfig> {
 
  private:
   Status launch(const Launcher& launcher, const plan::Operands& operands) const override {
-    const StridedParams a = params(operands);
+    const StridedParams a = strided_params(problem_, config_, operands);
     if (config_.direct) {
       return launcher.run(strided_direct_function(problem_.dtype, config_.rows, config_.positions),
                           {a.blocks, kStridedThreads}, a);
     }
     return launcher.run(strided_function(problem_.dtype, config_.rows),
                         {a.blocks, kStridedThreads, static_cast<std::size_t>(config_.shared_bytes)}, a);
-  }
-
-  StridedParams params(const plan::Operands& operands) const {
-    const Problem& p = problem_;
-    StridedParams a{};
-    set_operands(a, p, operands);
-    a.turns = static_cast<int32_t>(config_.turns);
-    a.tile_runs = ceil_div(config_.row_tiles, config_.turns);
-    a.units = p.n * p.groups * a.tile_runs;
-    a.parts = config_.parts;
-    a.blocks = ceil_div(a.units, config_.units_a_block()) * a.parts;
-    a.lanes = static_cast<int32_t>(config_.lanes), a.channels = static_cast<int32_t>(config_.channels);
-    a.window = static_cast<int32_t>(config_.window), a.pitch = static_cast<int32_t>(config_.pitch);
-    a.tiles = static_cast<int32_t>(config_.tiles);
-    a.weights_at = static_cast<int32_t>(config_.weights_at);
-    a.unit_words = static_cast<int32_t>(config_.unit_words);
-    return a;
   }
 };
 

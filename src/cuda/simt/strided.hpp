@@ -42,6 +42,7 @@ struct StridedParams : StridedOperands {
 using StridedFunction = void (*)(StridedParams);
 StridedFunction strided_function(core::DType dtype, int rows);
 StridedFunction strided_direct_function(core::DType dtype, int rows, int positions);
+StridedFunction flipped_function(core::DType dtype, int rows, int positions);  // the same, taps in reverse
 
 // How the work is cut.
 struct StridedConfig {
@@ -67,6 +68,9 @@ StridedConfig plan_strided_direct(const core::Problem& p, int positions);
 std::unique_ptr<const plan::Kernel> strided_kernel(const core::Problem& problem,
                                                    const core::DeviceInfo& device,
                                                    const StridedConfig& config);
+// Of one of the two ways here.
+StridedParams strided_params(const core::Problem& p, const StridedConfig& config,
+                             const plan::Operands& operands);
 Holder holder_of(const StridedConfig& config, const core::Problem& problem, int64_t element);
 
 // Predicted milliseconds of a strided product that the kernel can take, and of the same product in float64 on

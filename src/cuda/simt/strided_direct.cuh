@@ -5,21 +5,28 @@
 //     for co in the group, k                                       registers: R ci x P positions
 //       dx[ci, i] += dy[co, stride*i - padding + dilation*k] * w[ci, co, k]
 //
+// TapStep: from a tap's weight to the next, 1 or, in cuda.simt.flipped, -1.
 // Bound: loads (R + P of them for R*P multiply-adds), or memory if there are few taps.
 #pragma once
 
 #include "cuda/device/divide.cuh"
 #include "cuda/device/epilogue.cuh"
 #include "cuda/device/launch_order.cuh"
+#include "cuda/host/by_dtype.cuh"
 #include "cuda/simt/strided.hpp"
 
 namespace tconv::cuda::simt {
 
 // A thread's R rows x P positions, which lie `lanes` apart.
-template <class T, int R, int P>
+template <class T, int R, int P, int TapStep>
 class DirectSums {
  public:
   using Sum = Accumulator<T>;
+
+  // Weights are w[ci][co][k] or, in reverse, w[co][ci][K-1-k].
+  __device__ __forceinline__ static int64_t row_step(const StridedParams& p) {
+    return TapStep > 0 ? p.cout_group * p.k : p.k;
+  }
 
   // from: dy of the group's first channel; weight: of the tile's first row. first: where in dy the thread's
   // first position begins; kInside: no tap of the unit lies outside dy.
@@ -29,11 +36,11 @@ class DirectSums {
     const int dilation = static_cast<int>(p.dilation), k = static_cast<int>(p.k);
     const auto lout = static_cast<unsigned>(p.lout);
     const int step = p.lanes * static_cast<int>(p.stride);
-    const int64_t row = p.cout_group * p.k;
-    for (int64_t co = 0; co < p.cout_group; ++co, from += p.dy_step[1]) {
+    const int64_t row = row_step(p), next_co = TapStep > 0 ? 0 : (p.cin_group + 1) * p.k;
+    for (int64_t co = 0; co < p.cout_group; ++co, from += p.dy_step[1], weight += next_co) {
       int o = first;
 #pragma unroll 4
-      for (int tap = 0; tap < k; ++tap, o += dilation, ++weight) {
+      for (int tap = 0; tap < k; ++tap, o += dilation, weight += TapStep) {
         bool there[P];
         Sum x[P];
 #pragma unroll
@@ -81,7 +88,7 @@ class DirectSums {
   Sum sums_[R][P] = {};
 };
 
-template <class T, int R, int P>
+template <class T, int R, int P, int TapStep>
 __global__ void __launch_bounds__(kStridedThreads)
     strided_direct_kernel(const __grid_constant__ StridedParams p) {
   wait_for_launch_before();
@@ -97,11 +104,13 @@ __global__ void __launch_bounds__(kStridedThreads)
   const int64_t begin = part * p.lanes * P;
   if (begin + lane >= p.l) return;
   const T* from = static_cast<const T*>(p.dy) + n * p.dy_step[0] + group * p.cout_group * p.dy_step[1];
-  const T* weight = static_cast<const T*>(p.weight) + ci * p.cout_group * p.k;
+  using Sums = DirectSums<T, R, P, TapStep>;
+  const T* weight =
+      static_cast<const T*>(p.weight) + group * p.cin_group * p.cout_group * p.k + row * Sums::row_step(p);
   const int64_t least = begin * p.stride - p.padding;
   const int64_t most = least + (int64_t{p.lanes} * P - 1) * p.stride + p.dilation * (p.k - 1);
   const auto first = static_cast<int>(least + lane * p.stride);
-  DirectSums<T, R, P> sums;
+  Sums sums;
   if (least >= 0 && most < p.lout) {
     sums.template add<true>(p, from, weight, rows, first);
   } else {
@@ -109,6 +118,23 @@ __global__ void __launch_bounds__(kStridedThreads)
   }
   T* to = static_cast<T*>(p.dx) + (n * p.cin + ci) * p.l + begin + lane;
   sums.store(p, to, ci, rows, begin + lane, first);
+}
+
+template <class T, int R, int TapStep>
+StridedFunction direct_by_positions(int positions) {
+  return positions == kStridedFewPositions ? strided_direct_kernel<T, R, kStridedFewPositions, TapStep>
+                                           : strided_direct_kernel<T, R, strided_most_positions(R), TapStep>;
+}
+
+template <int TapStep>
+StridedFunction direct_function(core::DType dtype, int rows, int positions) {
+  return by_dtype(dtype, [&](auto type) {
+    using T = decltype(type);
+    if (rows == 1) return direct_by_positions<T, 1, TapStep>(positions);
+    if (rows == 2) return direct_by_positions<T, 2, TapStep>(positions);
+    return rows == 4 ? direct_by_positions<T, 4, TapStep>(positions)
+                     : direct_by_positions<T, 8, TapStep>(positions);
+  });
 }
 
 }  // namespace tconv::cuda::simt

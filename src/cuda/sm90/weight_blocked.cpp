@@ -39,8 +39,12 @@ class Kernel final : public WeightKernel<Sm90WeightBlockedPlan> {
  public:
   Kernel(const Problem& problem, const core::DeviceInfo& device, const Sm90WeightBlockedPlan& plan)
       : WeightKernel(problem, device, plan),
-        functions_(by_arithmetic(plan.mode, sm90_weight_blocked_tf32, sm90_weight_blocked_ieee,
-                                 sm90_weight_blocked_f16, sm90_weight_blocked_bf16)()) {}
+        functions_(plan.config.scaled
+                       ? by_arithmetic(plan.mode, sm90_weight_blocked_scaled_tf32,
+                                       sm90_weight_blocked_scaled_ieee, sm90_weight_blocked_f16,
+                                       sm90_weight_blocked_bf16)()
+                       : by_arithmetic(plan.mode, sm90_weight_blocked_tf32, sm90_weight_blocked_ieee,
+                                       sm90_weight_blocked_f16, sm90_weight_blocked_bf16)()) {}
 
   std::size_t workspace_bytes() const override { return static_cast<std::size_t>(plan_.workspace_bytes()); }
   std::string describe() const override { return cuda::describe(plan_); }
@@ -62,9 +66,17 @@ class Kernel final : public WeightKernel<Sm90WeightBlockedPlan> {
     plan.pass.y.from = operands.grad_output;
     plan.pass.x.to = context.workspace + plan.part_bytes;
     plan.pass.y.to = context.workspace + plan.part_bytes + plan.x_bytes;
-    const Sm90WeightBlockedLayout layout = weight_blocked_layout(plan.mode);
+    set_seen(plan, context.workspace + plan.part_bytes + plan.x_bytes + plan.y_bytes);
+    plan.look.x.from = operands.x;
+    plan.look.y.from = operands.grad_output;
+    plan.pass.lets_begin = plan.lets_begin();
+    const Sm90WeightBlockedLayout layout = plan.layout();
     if (status.ok()) status = set_map(params.x_map, plan.pass.x, layout, params.x_box, problem_.groups);
     if (status.ok()) status = set_map(params.y_map, plan.pass.y, layout, params.y_box, problem_.groups);
+    if (plan.config.scaled && plan.params.stages > 0 && status.ok()) {
+      status = launcher.run(functions_.look,
+                            {plan.look.x.blocks + plan.look.y.blocks, kSm90WeightPassThreads}, plan.look);
+    }
     for (int chunk = 0; chunk < plan.chunks && status.ok(); ++chunk) {
       set_chunk(plan, chunk);
       status = launch(launcher, plan);
@@ -100,15 +112,16 @@ std::vector<plan::StageLine> Kernel::stages() const {
   using std::to_string;
   const Sm90WeightBlockedParams& k = plan_.params;
   const Sm90WeightBlockedShape shape = plan_.shape();
-  const Sm90WeightBlockedLayout layout = weight_blocked_layout(plan_.mode);
+  const Sm90WeightBlockedLayout layout = plan_.layout();
   return {{"schedule", "a block a tile of " + to_string(k.tiles) + " (" + to_string(shape.rows()) +
                            " planes of x, shifted, x " + to_string(shape.columns) +
                            " planes of dy) and split of " + to_string(k.splits)},
-          {"source", "a pass writes planes (x: " + to_string(k.x_planes) +
+          {"source", std::string(plan_.config.scaled ? "a look at all numbers for scales; " : "") +
+                         "a pass writes planes (x: " + to_string(k.x_planes) +
                          " shifts, dy: " + to_string(k.y_planes) + " phases of a channel) in " +
                          to_string(plan_.chunks) + " chunks; then " + to_string(k.slots) + " slots of " +
                          to_string(layout.positions) + " positions by tensor copies"},
-          {"operand", std::string("both in shared memory, as the pass left them; ") + name_of(plan_.mode)},
+          {"operand", std::string("both in shared memory, as the pass left them; ") + arithmetic_text(plan_)},
           {"product", "wgmma over positions, 2 warpgroups of " + to_string(64 * shape.row_blocks) + " x " +
                           to_string(shape.columns) +
                           (layout.parts > 1 ? ", sums of one stage added in float32"

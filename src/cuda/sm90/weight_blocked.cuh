@@ -117,11 +117,11 @@ __device__ inline void multiply(const Sm90WeightBlockedParams& p, const Place& a
   } while (stage < end);
 }
 
-// Operands of three parts: the sums of a stage, products of low parts first, are added to a total.
+// Operands of several parts: the sums of a stage, products of low parts first, are added to a total.
 template <class S>
 __device__ inline void multiply_parts(const Sm90WeightBlockedParams& p, const Place& at,
                                       const RingBarriers& barriers, uint32_t slots, int first, int end) {
-  static_assert(S::kParts == 3 && S::kRowBlocks == 1);
+  static_assert(S::kParts > 1 && S::kRowBlocks == 1);
   const int warpgroup = threadIdx.x / 128 - 1;
   Product<S> product;
   float total[1][S::kN / 2];
@@ -202,6 +202,7 @@ template <class Mode>
 Sm90WeightBlockedFunctions functions_of() {
   Sm90WeightBlockedFunctions f{};
   set_shapes<Mode>(f);
+  if constexpr (Mode::kScaled) f.look = look_kernel<typename Mode::Word>;
   f.pass = pass_kernel<Mode>;
   f.sum = sum_kernel<typename Mode::T, false>;
   f.sum_lines = sum_lines_kernel<typename Mode::T>;

@@ -30,6 +30,11 @@
 // lowest rank come first and are divided by 2^8 before the next ones are added, so that only the high ones
 // meet large sums, which the tensor cores truncate. The sums of a stage are added to a total in float32.
 //
+// `scaled`: float32 in float16 (weight_blocked_scale.cuh), tf32 in one part, at twice the rate, and ieee in
+// two, v = high + low/2^11, with three products. A launch before the pass finds the largest finite number of
+// each channel of x and of dy, whose power of two the pass and the last sums take. Numbers below float16's
+// range are counted, and sums that are small beside what those may miss are recomputed like the following.
+//
 // A zero that stands for no element makes NaN of an infinite one; such sums are recomputed from the products
 // that exist (for ieee float32 also if they are infinite, since rounding a part may overflow).
 #pragma once
@@ -71,7 +76,9 @@ struct Sm90WeightBlockedLayout {
   int unit_positions;
   constexpr int row_bytes() const { return positions * parts * 16 / (unit_planes * unit_positions); }
 };
-constexpr Sm90WeightBlockedLayout weight_blocked_layout(Arithmetic mode) {
+constexpr Sm90WeightBlockedLayout weight_blocked_layout(Arithmetic mode, bool scaled = false) {
+  if (scaled && mode == Arithmetic::ieee) return {64, 2, 3, 8, 1};
+  if (scaled) return {64, 1, 1, 8, 1};
   if (mode == Arithmetic::tf32) return {32, 1, 1, 1, 4};
   if (mode == Arithmetic::ieee) return {32, 3, 6, 8, 1};
   return {64, 1, 1, 8, 1};
@@ -82,6 +89,30 @@ constexpr bool weight_blocked_has(Arithmetic mode, int shape) {
   const Sm90WeightBlockedShape s = kSm90WeightBlockedShapeTable[shape];
   return mode != Arithmetic::f64 && (mode != Arithmetic::ieee || s.row_blocks * s.columns <= 192);
 }
+
+// What is known of an operand's numbers where float32 is held in float16.
+struct Sm90WeightSeen {
+  uint32_t* most;      // [group][channel][share]: bits of the largest finite magnitude
+  int32_t* exponents;  // [group][plane]: planes hold x / 2^exponent
+  uint32_t* tiny;      // [group][8 planes]: how many of their numbers are below float16's range, so far
+};
+inline constexpr int kSm90WeightMostShares = 512;  // of a channel
+
+// One operand's part of the look: blocks of threads, each for a share of a channel.
+struct Sm90WeightLookOperand {
+  const void* from;
+  int64_t from_step[2];  // sample, channel
+  int64_t blocks;
+  int32_t position_step, length;
+  int32_t shares;
+  int32_t rows;  // of 8 planes, of all groups
+  Sm90WeightSeen seen;
+  Divisor by_length;
+};
+struct Sm90WeightLookParams {
+  Sm90WeightLookOperand x, y;
+  int32_t samples;
+};
 
 // One operand's part of the pass. Unit e of a row is position `first` + e (times the positions of a unit) on
 // the axis of all samples, for the planes of the row. Places in a row of `from` have 31 bits.
@@ -96,11 +127,14 @@ struct Sm90WeightPassOperand {
   int32_t first;             // may be negative
   int32_t channels, planes;  // of a group; of a channel
   int32_t rows, row_tiles;   // of a group; blocks of threads of a row
+  int32_t shares;            // of a channel, in `seen`
+  Sm90WeightSeen seen;       // only if scaled
 };
 struct Sm90WeightPassParams {
   Sm90WeightPassOperand x, y;
   int32_t pitch, samples;
   Divisor by_pitch;
+  bool lets_begin;
 };
 
 struct Sm90WeightBlockedParams {
@@ -127,7 +161,9 @@ struct Sm90WeightBlockedParams {
   int32_t row_blocks;                       // plane_blocks * taps
   int32_t row_tiles, column_tiles, tiles, splits, chain;
   int32_t slots, slot_bytes;
-  int32_t x_box, y_box;  // planes of a tensor copy
+  int32_t x_box, y_box;           // planes of a tensor copy
+  Sm90WeightSeen x_seen, y_seen;  // only if scaled
+  int32_t x_rows, y_rows;         // of 8 planes, of a group
   bool direct;  // one split: the last sums go to dw, earlier ones to its part, unless dw is scattered
   Divisor by_taps, by_x_planes, by_y_planes, by_pitch;
 };
@@ -154,6 +190,7 @@ struct Sm90WeightBlockedSumParams {
 
 struct Sm90WeightBlockedFunctions {
   void (*shapes[kSm90WeightBlockedShapes])(Sm90WeightBlockedParams);  // null: not in this mode
+  void (*look)(Sm90WeightLookParams);                                 // null: not scaled
   void (*pass)(Sm90WeightPassParams);
   void (*sum)(Sm90WeightBlockedSumParams);
   void (*sum_lines)(Sm90WeightBlockedSumParams);
@@ -162,5 +199,7 @@ Sm90WeightBlockedFunctions sm90_weight_blocked_tf32();
 Sm90WeightBlockedFunctions sm90_weight_blocked_f16();
 Sm90WeightBlockedFunctions sm90_weight_blocked_bf16();
 Sm90WeightBlockedFunctions sm90_weight_blocked_ieee();
+Sm90WeightBlockedFunctions sm90_weight_blocked_scaled_tf32();
+Sm90WeightBlockedFunctions sm90_weight_blocked_scaled_ieee();
 
 }  // namespace tconv::cuda

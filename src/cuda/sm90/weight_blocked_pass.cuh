@@ -3,79 +3,9 @@
 
 #include "cuda/device/divide.cuh"
 #include "cuda/device/launch_order.cuh"
-#include "cuda/device/ptx/sm80.cuh"
-#include "cuda/device/scalar.cuh"
-#include "cuda/sm80/weight_modes.cuh"
-#include "cuda/sm90/weight_blocked.hpp"
+#include "cuda/sm90/weight_blocked_scale.cuh"
 
 namespace tconv::cuda::sm90::weight_blocked {
-
-// A mode: sixteen bytes of each part hold kPlanes planes at one position, or kPositions of one plane. A
-// thread of the pass makes them for kRows rows and kEach places.
-template <class Storage>
-struct HalfMode {
-  using T = Storage;
-  using Word = uint16_t;
-  static constexpr Arithmetic kMode = std::is_same_v<T, __half> ? Arithmetic::f16 : Arithmetic::bf16;
-  static constexpr int kParts = 1, kPlanes = 8, kPositions = 1, kRows = 1, kEach = 2;
-  // The value that is multiplied may be infinite although operand() is finite.
-  static constexpr bool kRounds = false;
-  __device__ static void units(const Word (&v)[8], uint4 (&parts)[1]) {
-    auto pair = [&](int i) { return v[2 * i] | static_cast<uint32_t>(v[2 * i + 1]) << 16; };
-    parts[0] = {pair(0), pair(1), pair(2), pair(3)};
-  }
-  __device__ static float operand(float v) { return v; }
-};
-
-struct Tf32Mode {
-  using T = float;
-  using Word = uint32_t;
-  static constexpr Arithmetic kMode = Arithmetic::tf32;
-  static constexpr int kParts = 1, kPlanes = 1, kPositions = 4, kRows = 4, kEach = 1;
-  static constexpr bool kRounds = false;
-  __device__ static void units(const Word (&v)[4], uint4 (&parts)[1]) {
-    using sm80::weight::to_tf32;
-    parts[0] = {to_tf32(v[0]), to_tf32(v[1]), to_tf32(v[2]), to_tf32(v[3])};
-  }
-  __device__ static float operand(float v) {
-    return __uint_as_float(sm80::weight::to_tf32(__float_as_uint(v)));
-  }
-};
-
-struct IeeeMode {
-  using T = float;
-  using Word = uint32_t;
-  static constexpr Arithmetic kMode = Arithmetic::ieee;
-  static constexpr int kParts = 3, kPlanes = 8, kPositions = 1, kRows = 1, kEach = 2;
-  static constexpr float kUp = 0x1p8f, kDown = 0x1p-8f;
-  static constexpr bool kRounds = true;
-  __device__ static uint32_t bits(__nv_bfloat162 v) { return *reinterpret_cast<const uint32_t*>(&v); }
-  // Each part is rounded to nearest; what it leaves is exact in float32 and, times 2^8, becomes the next
-  // part, so that the parts of small numbers have all their bits. The rest of an infinite number is NaN.
-  __device__ static void split(float left, float right, uint32_t (&parts)[3]) {
-#pragma unroll
-    for (int part = 0; part < 3; ++part) {
-      const __nv_bfloat162 both = __floats2bfloat162_rn(left, right);
-      parts[part] = bits(both);
-      left = (left - __bfloat162float(both.x)) * kUp;
-      right = (right - __bfloat162float(both.y)) * kUp;
-    }
-  }
-  __device__ static void units(const Word (&v)[8], uint4 (&parts)[3]) {
-    uint32_t words[4][3];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      split(__uint_as_float(v[2 * i]), __uint_as_float(v[2 * i + 1]), words[i]);
-    }
-#pragma unroll
-    for (int part = 0; part < 3; ++part) {
-      parts[part] = {words[0][part], words[1][part], words[2][part], words[3][part]};
-    }
-  }
-  __device__ static float operand(float v) {
-    return v;
-  }
-};
 
 // The sample and position at a place on the axis of all samples; none if there is no element.
 struct AxisPlace {
@@ -128,7 +58,7 @@ __device__ inline void set_planes(Plane<Word> (&planes)[Count], const Sm90Weight
 template <class Mode>
 __global__ void __launch_bounds__(kSm90WeightPassThreads)
     pass_kernel(const __grid_constant__ Sm90WeightPassParams p) {
-  wait_for_launch_before();
+  wait_for_launch_before({.lets_begin = p.lets_begin});
   using Word = typename Mode::Word;
   constexpr int kPlanes = Mode::kRows * Mode::kPlanes, kPlaces = Mode::kEach * Mode::kPositions;
   const bool of_x = blockIdx.x < p.x.blocks;
@@ -157,6 +87,7 @@ __global__ void __launch_bounds__(kSm90WeightPassThreads)
       place.next(p);
     }
   }
+  if constexpr (Mode::kScaled) scale_planes<Mode>(o, group, first_row, first, words);
   uint4* const to = static_cast<uint4*>(o.to) + (group * o.rows + first_row) * o.row_units;
 #pragma unroll
   for (int e = 0; e < Mode::kEach; ++e) {

@@ -13,7 +13,7 @@ namespace tconv::cuda::sm90::weight_blocked {
 template <class M, int RowBlocks, int N>
 struct Shape {
   using Mode = M;
-  static constexpr Sm90WeightBlockedLayout kLayout = weight_blocked_layout(M::kMode);
+  static constexpr Sm90WeightBlockedLayout kLayout = weight_blocked_layout(M::kMode, M::kScaled);
   static constexpr int kRowBlocks = RowBlocks, kN = N, kRows = 128 * RowBlocks;
   static constexpr int kPositions = kLayout.positions, kParts = kLayout.parts,
                        kRowBytes = kLayout.row_bytes();
@@ -22,9 +22,9 @@ struct Shape {
   static_assert(kLayout.unit_planes == M::kPlanes && kLayout.unit_positions == M::kPositions &&
                 kParts == M::kParts);
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  static constexpr ptx::Operand kType = M::kMode == Arithmetic::tf32  ? ptx::Operand::tf32
-                                        : M::kMode == Arithmetic::f16 ? ptx::Operand::f16
-                                                                      : ptx::Operand::bf16;
+  static constexpr ptx::Operand kType = M::kScaled || M::kMode == Arithmetic::f16 ? ptx::Operand::f16
+                                        : M::kMode == Arithmetic::tf32            ? ptx::Operand::tf32
+                                                                                  : ptx::Operand::bf16;
 #endif
 };
 

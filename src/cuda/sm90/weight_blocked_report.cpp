@@ -36,16 +36,21 @@ std::string sm90_weight_blocked_where(const Sm90WeightBlockedParams& k, const Sm
          to_string(row % shape.rows()) + " and column " + to_string(y_plane % shape.columns) + " of the tile";
 }
 
+std::string arithmetic_text(const Sm90WeightBlockedPlan& plan) {
+  const bool ieee = plan.mode == Arithmetic::ieee;
+  if (plan.config.scaled) return ieee ? "ieee by three products of scaled f16" : "tf32 in scaled f16";
+  return ieee ? "ieee by six products of bf16" : name_of(plan.mode);
+}
+
 std::string describe(const Sm90WeightBlockedPlan& plan) {
   using std::to_string;
   const Sm90WeightBlockedParams& k = plan.params;
   const Sm90WeightBlockedShape shape = plan.shape();
-  std::string out =
-      std::string(plan.mode == Arithmetic::ieee ? "ieee by six products of bf16" : name_of(plan.mode)) +
-      ", tile " + to_string(shape.rows()) + "x" + to_string(shape.columns) + " of (" +
-      to_string(k.cin_group) + " ci, " + to_string(k.x_planes) + " shifts) at " + to_string(k.taps) +
-      " shifts x (" + to_string(k.cout_group) + " co, " + to_string(k.y_planes) + " phases), " +
-      to_string(k.tiles) + " tiles, " + to_string(plan.positions) + " positions";
+  std::string out = arithmetic_text(plan) + ", tile " + to_string(shape.rows()) + "x" +
+                    to_string(shape.columns) + " of (" + to_string(k.cin_group) + " ci, " +
+                    to_string(k.x_planes) + " shifts) at " + to_string(k.taps) + " shifts x (" +
+                    to_string(k.cout_group) + " co, " + to_string(k.y_planes) + " phases), " +
+                    to_string(k.tiles) + " tiles, " + to_string(plan.positions) + " positions";
   if (plan.chunks > 1) out += " in " + to_string(plan.chunks) + " chunks";
   if (k.splits > 1) out += ", split " + to_string(k.splits) + " ways and summed in order";
   if (k.splits == 1 && !k.direct) out += ", through partial sums, since its columns are scattered in dw";

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cuda/device/launch_order.cuh"
-#include "cuda/sm90/weight_blocked_repair.cuh"
+#include "cuda/sm90/weight_blocked_unscale.cuh"
 
 namespace tconv::cuda::sm90::weight_blocked {
 
@@ -46,10 +46,11 @@ __device__ inline void store_part(const Sm90WeightBlockedParams& p, const Place&
 }
 
 // Staged rows of a warp to dw. Apart from the loop that may call repair(), around which a lane's places in dw
-// would not stay in registers (n2 ci1168 co584 l19 k16 s8 in tf32, H200: 112 us instead of 54).
-template <class S>
-__device__ inline void store_rows(const Sm90WeightBlockedParams& p, const Place& at, int warpgroup,
-                                  uint32_t staging) {
+// would not stay in registers (n2 ci1168 co584 l19 k16 s8 in tf32, H200: 112 us instead of 54). Whether no
+// sum is suspicious. scales: of staged sums that are still scaled.
+template <class S, class Scales>
+__device__ inline bool store_rows(const Sm90WeightBlockedParams& p, const Place& at, int warpgroup,
+                                  uint32_t staging, const Scales& scales) {
   using T = typename S::Mode::T;
   constexpr int kEach = S::kN / 32;
   const int lane = threadIdx.x % 32, columns = p.columns - at.column;
@@ -60,6 +61,7 @@ __device__ inline void store_rows(const Sm90WeightBlockedParams& p, const Place&
     a[c] = lane + 32 * c < columns ? column.a : p.k;
     to[c] = column.co * p.k + column.a;
   }
+  bool right = true;
 #pragma unroll 2
   for (int r = 0; r < 16 * S::kRowBlocks; ++r) {
     const int block = warpgroup * S::kRowBlocks + r / 16, inside = threadIdx.x / 32 % 4 * 16 + r % 16;
@@ -71,33 +73,56 @@ __device__ inline void store_rows(const Sm90WeightBlockedParams& p, const Place&
     float v[kEach];
 #pragma unroll
     for (int c = 0; c < kEach; ++c) v[c] = __uint_as_float(ptx::load_shared4(staged + 128 * c));
+    scales.undo(v, r);
 #pragma unroll
     for (int c = 0; c < kEach; ++c) {
-      if (row.k + a[c] < p.k) dw[to[c]] = narrow<T>(v[c]);
+      if (row.k + a[c] >= p.k) continue;
+      right = right && !suspicious<typename S::Mode>(v[c]);
+      dw[to[c]] = narrow<T>(v[c]);
     }
   }
+  return right;
 }
 
-// The last sums of a chunk, through shared memory: neighbouring lanes then have neighbouring columns, and a
-// row takes few instructions, which matters because a block with little to multiply must first fetch them.
-// They go to the split's part or to dw. Sums that may include a product that does not exist are recomputed.
-template <class S>
-__device__ inline void store_last(const Sm90WeightBlockedParams& p, const Place& at, int warpgroup,
-                                  const float (&sums)[S::kRowBlocks][S::kN / 2], bool first,
-                                  uint32_t staging) {
+// The same to the split's part.
+template <class S, class Scales>
+__device__ inline bool store_parts(const Sm90WeightBlockedParams& p, const Place& at, int warpgroup,
+                                   uint32_t staging, const Scales& scales) {
   constexpr int kEach = S::kN / 32;
+  const int lane = threadIdx.x % 32, columns = p.columns - at.column;
+  bool right = true;
+#pragma unroll 2
+  for (int r = 0; r < 16 * S::kRowBlocks; ++r) {
+    const int block = warpgroup * S::kRowBlocks + r / 16, inside = threadIdx.x / 32 % 4 * 16 + r % 16;
+    const bool there = TapOfRow<S::kUnits>(p, at.row_block + block, inside).k >= 0;
+    const uint32_t staged = staging + ((block * 64 + inside) * S::kPitch + lane) * 4;
+    float* const part = part_of<S>(p, at) + (block * 64 + inside) * S::kN + lane;
+    float v[kEach];
 #pragma unroll
-  for (int b = 0; b < S::kRowBlocks; ++b) {
+    for (int c = 0; c < kEach; ++c) v[c] = __uint_as_float(ptx::load_shared4(staged + 128 * c));
+    scales.undo(v, r);
 #pragma unroll
-    for (int i = 0; i < S::kN / 2; i += 2) {
-      const SumPlace<S> place(warpgroup, b, i);
-      store_shared8(staging + ((place.block * 64 + place.inside) * S::kPitch + place.column) * 4,
-                    {sums[b][i], sums[b][i + 1]});
+    for (int c = 0; c < kEach; ++c) {
+      const bool counts = there && lane + 32 * c < columns;
+      right = right && !(counts && suspicious<typename S::Mode>(v[c]));
+      part[32 * c] = v[c];
     }
   }
-  __syncwarp();
-  const bool final = p.direct && p.chunk + 1 == p.chunks;
+  return right;
+}
+
+// Staged sums of a chunk, of which some may have to be recomputed. They stay scaled until the last chunk.
+template <class S>
+__device__ inline void store_carefully(const Sm90WeightBlockedParams& p, const Place& at, int warpgroup,
+                                       bool first, uint32_t staging) {
+  constexpr int kEach = S::kN / 32;
+  constexpr bool kScaled = S::Mode::kScaled;
+  const bool last = p.chunk + 1 == p.chunks, final = p.direct && last;
   const int lane = threadIdx.x % 32, columns = p.columns - at.column;
+  if constexpr (kScaled) {
+    if (last) unscale<S>(p, at, warpgroup, staging, first);
+  }
+  const bool add = !first && !(kScaled && last), check = !kScaled || last;
 #pragma unroll 1
   for (int r = 0; r < 16 * S::kRowBlocks; ++r) {
     const int block = warpgroup * S::kRowBlocks + r / 16, inside = threadIdx.x / 32 % 4 * 16 + r % 16;
@@ -108,13 +133,13 @@ __device__ inline void store_last(const Sm90WeightBlockedParams& p, const Place&
     for (int c = 0; c < kEach; ++c) {
       const uint32_t place = staged + (lane + 32 * c) * 4;
       float v = __uint_as_float(ptx::load_shared4(place));
-      if (!first) {
+      if (add) {
         v += part[32 * c];
         ptx::store_shared4(place, __float_as_uint(v));
       }
-      if (lane + 32 * c < columns && suspicious<typename S::Mode>(v)) {
+      if (check && lane + 32 * c < columns && suspicious<typename S::Mode>(v)) {
         marked |= 1u << c;
-        nan |= uint32_t{v != v} << c;
+        nan |= uint32_t{v != v && (!kScaled || __float_as_uint(v) != kMissing)} << c;
       }
     }
     // Rows that belong to no output may hold anything.
@@ -128,7 +153,38 @@ __device__ inline void store_last(const Sm90WeightBlockedParams& p, const Place&
     }
   }
   __syncwarp();
-  if (final) store_rows<S>(p, at, warpgroup, staging);
+  if (final) store_rows<S>(p, at, warpgroup, staging, NoScales{});
+}
+
+// The last sums of a chunk, through shared memory: neighbouring lanes then have neighbouring columns, and a
+// row takes few instructions, which matters because a block with little to multiply must first fetch them.
+// They go to the split's part or to dw, as if all were right. If some may include a product that does not
+// exist, or miss one, the warp stores its rows again, with these recomputed.
+template <class S>
+__device__ inline void store_last(const Sm90WeightBlockedParams& p, const Place& at, int warpgroup,
+                                  const float (&sums)[S::kRowBlocks][S::kN / 2], bool first,
+                                  uint32_t staging) {
+#pragma unroll
+  for (int b = 0; b < S::kRowBlocks; ++b) {
+#pragma unroll
+    for (int i = 0; i < S::kN / 2; i += 2) {
+      const SumPlace<S> place(warpgroup, b, i);
+      store_shared8(staging + ((place.block * 64 + place.inside) * S::kPitch + place.column) * 4,
+                    {sums[b][i], sums[b][i + 1]});
+    }
+  }
+  __syncwarp();
+  const bool last = p.chunk + 1 == p.chunks;
+  bool right = first && (last || !S::Mode::kScaled);
+  if (right) {
+    const WarpScales<S> scales(p, at, warpgroup);
+    right = scales.plain();
+    if (right) {
+      right = p.direct && last ? store_rows<S>(p, at, warpgroup, staging, scales)
+                               : store_parts<S>(p, at, warpgroup, staging, scales);
+    }
+  }
+  if (!__all_sync(~0u, right)) store_carefully<S>(p, at, warpgroup, first, staging);
 }
 
 #endif
