@@ -13,6 +13,10 @@ using core::ceil_div;
 using core::floor_div;
 
 namespace {
+// Taps of a depth block where there are more than kMaxTapBlock: a tile reads a line of each, and those of 24
+// columns stay in L1. With 1024 of them n1 ci512 co1 l1700 k1920 s240 and n1 ci1026 co1 l400 k1920 s480 take
+// 1.06 to 1.08 times as long (Zen, AVX2).
+constexpr int64_t kLongTapBlock = 256;
 constexpr int64_t kMinColumns = 192;  // that a shared line must have room for, besides its halo
 // Gap times rows up to which short samples share lines: expanded ones have a line for each tap, whose load
 // takes longer than so many unused columns. On a Zen 5 (AVX-512), 24 layers of batches of 1 to 19 positions
@@ -56,7 +60,7 @@ SplitPanel split_panel(const core::Problem& p, int64_t rows, bool masks) {
   const int64_t least = by_masks ? kLeastGapByMasks : kLeastGap;
   s.expanded = p.k > kMaxTapBlock || far || gap > 8 * p.l || gap * rows > std::max(8 * p.l, least);
   s.tiled = p.k == 1 && p.padding == 0;
-  s.tap_block = std::min(p.k, kMaxTapBlock);
+  s.tap_block = p.k > kMaxTapBlock ? kLongTapBlock : p.k;
   s.adjacent = p.dilation == 1 && s.place_step == 1;
   s.lines = s.expanded ? s.tap_block : phases;
   s.halo = s.expanded ? 0 : halo;

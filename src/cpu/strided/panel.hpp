@@ -22,7 +22,7 @@
 namespace tconv::cpu::strided {
 
 inline constexpr int64_t kPanelElements = 96 * 1024;  // 384 KiB of float: half of a 1 MiB L2
-inline constexpr int64_t kMaxTapBlock = 1024;         // taps of an expanded panel
+inline constexpr int64_t kMaxTapBlock = 1024;         // up to which all taps are one depth block
 inline constexpr int64_t kMostTaps = 1 << 16;         // that a plan's tables hold
 
 struct TapPlace {
