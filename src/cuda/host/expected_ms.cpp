@@ -65,6 +65,8 @@ struct DenseWeights {
 struct NarrowWeights {
   double start = 2.3e-3, memory = 0.2, product = 1.43, iteration = 186, chunk = 2.7e-3, sum = 3.7;
   double channel = 0.39e-3, second = 4e-3, clock = 1.7e9;
+  double pieces = 750,
+         half_pieces = 420;  // GB/s of stores of pieces of sectors (8 products; from 580 to 950)
 } constexpr kNarrow;
 // What packing takes: milliseconds, and a byte of weights. cuda.sm90.dense packs float32 in two layouts.
 // Fitted to the difference between raw and packed weights on some 340 drawn layers of both products (H100, in
@@ -174,9 +176,16 @@ double narrow_ms(const Problem& p, const DeviceInfo& d, bool batch_invariant, bo
   const double iterations = channels * static_cast<double>(c.taps);
   const double cycles = kNarrow.product * slower(d) * iterations * sums * warps / 4 +
                         kNarrow.iteration * waves * iterations + kNarrow.sum * 2 * warps * sums;
-  return kNarrow.start + kNarrow.memory * memory_ms(p, d) + cycles / kNarrow.clock * 1e3 +
-         kNarrow.chunk * waves * static_cast<double>(ceil_div(c.cin_per_split, c.chunk)) +
-         (c.ring ? 0 : kNarrow.channel * waves * channels) + (c.splits > 1 ? kNarrow.second : 0);
+  const double ms = kNarrow.start + kNarrow.memory * memory_ms(p, d) + cycles / kNarrow.clock * 1e3 +
+                    kNarrow.chunk * waves * static_cast<double>(ceil_div(c.cin_per_split, c.chunk)) +
+                    (c.ring ? 0 : kNarrow.channel * waves * channels) + (c.splits > 1 ? kNarrow.second : 0);
+  // Unless a thread's outputs of a position are one vector and lie beside the next thread's, stores are of
+  // pieces of sectors.
+  const auto element = static_cast<int64_t>(size_of(p.dtype)), piece = c.shape.r * element;
+  if (c.shape.r == p.stride && piece <= 16 && (piece & (piece - 1)) == 0) return ms;
+  const double rate = element == 2 ? kNarrow.half_pieces : kNarrow.pieces;
+  return std::max(ms,
+                  kNarrow.start + static_cast<double>(p.y_elements() * element) / rate * slower(d) * 1e-6);
 }
 
 double gather_ms(const Problem& p, const DeviceInfo& d) {

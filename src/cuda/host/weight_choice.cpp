@@ -40,27 +40,35 @@ struct ByMode {
 };
 constexpr ByMode kSm80WeightWeights = {{-7.3e-6, 1.88, 11, 1.3}, {-2.8e-6, 1.38, 7.2}, {0, 1.17, 5.8}};
 constexpr ByMode kSm90WeightWeights = {{-11.5e-6, 1.72, 22, 1.13}, {0, 1.55, 12}, {0, 1.55, 12}};
+constexpr FamilyWeights kOuterWeights = {0, 0.9, 0};
+// Of few positions, each of whose tiles stores more than it multiplies (5 products of simt.outer).
+constexpr FamilyWeights kBlockedWeights = {0, 1, 0.5};
 constexpr ByMode kRowsWeights = {{0, 1.13, 0}, {1.5e-6, 1.13, 0}, {4e-6, 1.13, 0}};
 
-double weighted(const ByMode& by_mode, double seconds, const Problem& p, const DeviceInfo& d) {
-  const FamilyWeights& w = size_of(p.dtype) == 2                  ? by_mode.half
-                           : arithmetic_of(p) == Arithmetic::tf32 ? by_mode.tf32
-                                                                  : by_mode.other;
+double weighted(const FamilyWeights& w, double seconds, const Problem& p, const DeviceInfo& d) {
   const double bytes = static_cast<double>(p.weight_elements()) * static_cast<double>(size_of(p.dtype));
   const double model = w.model * seconds * (p.l % 2 != 0 ? w.odd : 1);
-  return std::max(seconds, w.start + model + w.dw * bytes / (1e9 * std::max(1.0, d.copy_gbps)));
+  return std::max(w.start < 0 ? seconds : 0,
+                  w.start + model + w.dw * bytes / (1e9 * std::max(1.0, d.copy_gbps)));
+}
+
+double weighted(const ByMode& by_mode, double seconds, const Problem& p, const DeviceInfo& d) {
+  return weighted(size_of(p.dtype) == 2                  ? by_mode.half
+                  : arithmetic_of(p) == Arithmetic::tf32 ? by_mode.tf32
+                                                         : by_mode.other,
+                  seconds, p, d);
 }
 
 // Of a kernel that can run the problem.
 double expected_seconds(const KernelEntry& entry, const Problem& p, const DeviceInfo& d) {
-  if (&entry == &kSimtOuter) return simt::outer_plan(p, d).seconds;
+  if (&entry == &kSimtOuter) return weighted(kOuterWeights, simt::outer_plan(p, d).seconds, p, d);
   if (&entry == &kSimtWeight) return simt::weight_plan(p, d).seconds;
   if (&entry == &kSimtWeightStaged) return simt::staged_plan(p, d).seconds;
   if (&entry == &kSm80Weight) return weighted(kSm80WeightWeights, weight_search(p, d).cost.total, p, d);
   if (&entry == &kSm90Weight) return weighted(kSm90WeightWeights, sm90_weight_search(p, d).cost.total, p, d);
   if (&entry == &kSm90WeightRows) return weighted(kRowsWeights, sm90_weight_rows_plan(p, d).cost.total, p, d);
   if (&entry == &kSm90WeightTurned) return sm90_weight_turned_plan(p, d).cost.total;
-  return sm90_weight_blocked_plan(p, d).cost.total;
+  return weighted(kBlockedWeights, sm90_weight_blocked_plan(p, d).cost.total, p, d);
 }
 
 // Its time is not below this: a search is not needed where another kernel takes no longer.
