@@ -173,76 +173,14 @@ bool set_pass(Sm90WeightBlockedPlan& plan, const Problem& p) {
   return pass.x.blocks + pass.y.blocks < int64_t{1} << 31;
 }
 
-// Fitted to 2,500 times of 504 drawn layers on one H100, in its units in a second or a cycle: off by 11% in
-// 16-bit types, 14% in tf32, 7% in ieee, 10% and 6% if scaled. Behind kStage cycles nothing of a stage is
-// hidden; in ieee a warpgroup waits for its wgmma several times.
-constexpr double kClock = 1.57e9, kL2BytesPerCycle = 55, kTensorShare = 0.97;
-constexpr double kStage = 165, kStageOfWords = 50, kStageOfParts = 260;
-constexpr double kPassBytes = 2.6e12, kDramBytes = 2.8e12, kLaunch = 2.0e-6;
-// The look reads as fast as the pass; the pass and the last sums wait for what it found.
-constexpr double kLook = 6.5e-6, kScaledEnd = 1.6e-6;
-
 constexpr int64_t kMostParts = int64_t{1} << 29;  // bytes
-constexpr int kManySplits = 4;                    // of which several runs are summed beside each other
-constexpr int kLineBytes = 48 * 1024;             // of shared memory, in which lines of dw are put together
-constexpr int kMostLineTaps = kLineBytes / 16 / 32;  // 16 bytes each, for 32 lanes
-
-// Whole lines of dw can be summed in shared memory: an x plane has all taps.
-bool has_lines(const Sm90WeightBlockedParams& k) {
-  return k.x_planes == 1 && k.taps > 1 && k.taps <= kMostLineTaps && k.y_units.channels == 0;
-}
-// Whether the second kernel does so.
-bool sums_lines(const Sm90WeightBlockedParams& k) {
-  return has_lines(k) && k.splits < kManySplits;
-}
 
 // A tile's neighbouring columns lie in different sectors of dw, each of which is then stored many times: of
 // an SM, one in a cycle. Through a part and lines they take less (bf16, H200: 92 us instead of 238 for weight
 // n1 ci1770 co885 l427 k11).
 bool scattered(const Sm90WeightBlockedParams& k, const Problem& p) {
   constexpr int64_t kSector = 32;
-  return has_lines(k) && k.y_planes * static_cast<int64_t>(core::size_of(p.dtype)) < kSector;
-}
-
-void set_cost(Sm90WeightBlockedPlan& plan, const Problem& p, const core::DeviceInfo& device) {
-  const Sm90WeightBlockedParams& k = plan.params;
-  const Sm90WeightBlockedLayout layout = plan.layout();
-  const Sm90WeightBlockedShape shape = plan.shape();
-  const int steps = layout.row_bytes() / layout.parts / kWeightStepBytes;
-  const double tensor = steps * layout.products * 2.0 * shape.row_blocks * shape.columns / 2;
-  // Rows of 128 bytes that begin anywhere (shifts in tf32) take two lines.
-  const double lines = layout.unit_planes == 1 && k.taps > 1 && k.shift % 32 != 0 ? 3 : 1;
-  const double l2 =
-      (2.0 * shape.row_blocks * k.x_box * lines + k.y_box) * layout.row_bytes() / kL2BytesPerCycle;
-  const double unhidden = layout.parts > 1 ? kStageOfParts : layout.unit_planes == 1 ? kStageOfWords : kStage;
-  const double stage = std::max(tensor / kTensorShare, l2) + unhidden;
-  const double sms = std::max(1, device.sm_count);
-  const double turns = std::max(1.0, std::ceil(double(plan.blocks) / sms));
-  const double stages = turns * plan.chunks * double(ceil_div(std::max(1, k.stages), k.splits)) / kClock;
-  Sm90WeightBlockedCost& c = plan.cost;
-  c.tensor = stages * tensor;
-  c.l2 = stages * l2;
-  const double element = shape_of(plan.mode).element,
-               written = layout.unit_planes == 1 ? 4 : 2 * layout.parts;
-  const double x_all = double(p.x_elements()), y_all = double(p.y_elements());
-  const double bytes =
-      element * (x_all + y_all) + written * double(plan.positions) * double(p.groups) *
-                                      (double(k.cin_group) * k.x_planes + double(k.cout_group) * k.y_planes);
-  c.pass = plan.chunks * kLaunch + bytes / kPassBytes;
-  c.look = plan.config.scaled ? kLook + element * (x_all + y_all) / kPassBytes : 0;
-  // What the pass wrote and L2 did not keep is read from memory.
-  const double planes = double(plan.x_bytes + plan.y_bytes) * plan.chunks;
-  const double dram = std::max(0.0, planes - 0.5 * double(device.l2_bytes)) / kDramBytes;
-  const double part = double(plan.part_bytes);
-  c.sum = k.direct ? 0 : 1e-6 + part / (sums_lines(k) ? 1.35e12 : 2.2e12);
-  // A block's first stage waits for memory, and its sums leave after the last one.
-  const double wide = shape.row_blocks * shape.columns;
-  // An SM stores up to two sectors of dw in a cycle, each of which may be one element.
-  const double sectors = 128 * wide * std::max(double(core::size_of(p.dtype)) / 32, 1.0 / k.y_planes);
-  const double end = (k.direct ? 0.4e-6 + wide * 0.04e-6 + 0.5 * sectors / kClock : 3.3e-6) +
-                     (plan.config.scaled ? kScaledEnd : 0);
-  const double ends = turns * end + part / 3.4e12;
-  c.total = kLaunch + std::max(stages * stage, dram) + plan.chunks * ends + c.look + c.pass + c.sum;
+  return weight_has_lines(k) && k.y_planes * static_cast<int64_t>(core::size_of(p.dtype)) < kSector;
 }
 
 void set_splits(Sm90WeightBlockedPlan& plan, const Problem& p, const core::DeviceInfo& device, int splits) {
@@ -256,7 +194,7 @@ void set_splits(Sm90WeightBlockedPlan& plan, const Problem& p, const core::Devic
   k.direct = k.splits == 1 && !(scattered(k, p) && part_bytes <= kMostParts);
   const bool parts = !k.direct || !one_chain || plan.chunks > 1;
   plan.part_bytes = parts ? part_bytes : 0;
-  set_cost(plan, p, device);
+  plan.cost = sm90_weight_blocked_cost(plan, p, device);
 }
 
 Sm90WeightBlockedPlan without_splits(const Problem& p, const core::DeviceInfo& device,
@@ -362,7 +300,7 @@ Sm90WeightBlockedSumParams sm90_weight_blocked_sum(const Sm90WeightBlockedParams
   Sm90WeightBlockedSumParams s{};
   s.part_size = int64_t{k.tiles} * shape.rows() * shape.columns;
   s.splits = k.splits;
-  s.runs = k.splits >= 16 ? 8 : k.splits >= kManySplits ? 2 : 1;
+  s.runs = k.splits >= 16 ? 8 : k.splits >= kSm90WeightManySplits ? 2 : 1;
   s.tile_rows = shape.rows(), s.tile_columns = shape.columns;
   s.cin_group = k.cin_group, s.cout_group = k.cout_group, s.k = k.k;
   s.tap_stride = static_cast<int>(std::min<int64_t>(k.tap_stride, k.k));
@@ -374,8 +312,8 @@ Sm90WeightBlockedSumParams sm90_weight_blocked_sum(const Sm90WeightBlockedParams
   auto by = [](int value) { return Divisor::of(static_cast<uint32_t>(value)); };
   s.by_units = by(units), s.by_planes = by(planes), s.by_tile_units = by(tile_units);
   s.by_x_planes = k.by_x_planes, s.by_y_planes = k.by_y_planes;
-  if (sums_lines(k)) {
-    const int chunk = std::min({units, kSm90WeightSumThreads, kLineBytes / 16 / k.taps});
+  if (weight_sums_lines(k)) {
+    const int chunk = std::min({units, kSm90WeightSumThreads, kSm90WeightLineBytes / 16 / k.taps});
     const int64_t rows = s.units / units, chunks = ceil_div(units, chunk);
     s.line_bytes = chunk * k.taps * 16;
     s.line_blocks = rows * chunks;

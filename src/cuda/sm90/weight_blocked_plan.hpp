@@ -55,6 +55,23 @@ Sm90WeightBlockedPlan sm90_weight_blocked_plan_of(const core::Problem&, const co
 Sm90WeightBlockedPlan sm90_weight_blocked_plan(const core::Problem&,
                                                const core::DeviceInfo&);  // the cheapest
 
+// Of a plan with its splits.
+Sm90WeightBlockedCost sm90_weight_blocked_cost(const Sm90WeightBlockedPlan&, const core::Problem&,
+                                               const core::DeviceInfo&);
+
+inline constexpr int kSm90WeightManySplits = 4;  // of which several runs are summed beside each other
+inline constexpr int kSm90WeightLineBytes =
+    48 * 1024;  // of shared memory, where lines of dw are put together
+// Whole lines of dw can be summed in shared memory: an x plane has all taps.
+inline bool weight_has_lines(const Sm90WeightBlockedParams& k) {
+  constexpr int kMostTaps = kSm90WeightLineBytes / 16 / 32;  // 16 bytes each, for 32 lanes
+  return k.x_planes == 1 && k.taps > 1 && k.taps <= kMostTaps && k.y_units.channels == 0;
+}
+// Whether the second kernel does so.
+inline bool weight_sums_lines(const Sm90WeightBlockedParams& k) {
+  return weight_has_lines(k) && k.splits < kSm90WeightManySplits;
+}
+
 // For chunk `chunk`: what differs from the first one.
 void set_chunk(Sm90WeightBlockedPlan& plan, int chunk);
 // The pointers into the workspace of what the look finds.
