@@ -37,7 +37,7 @@ void multiply(const core::Problem& p, std::vector<std::byte>& data, int64_t chan
   }
 }
 
-// Every configuration of scaled planes, as `check` is told.
+// Calls check with the kernel of every configuration of scaled planes.
 template <class Check>
 void each_kernel(const Gradient& g, const core::DeviceInfo& device, const Check& check) {
   int taken = 0;

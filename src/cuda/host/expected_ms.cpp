@@ -61,12 +61,12 @@ struct DenseWeights {
 } constexpr kDense;
 // Of narrow and longk; cycles of a multiply-add that a scheduler issues, and of an iteration's latency;
 // milliseconds of a channel's where x does not come ahead through a ring, and of the second launch. Fitted to
-// 1,919 times of 5,600 drawn products (H100): half are within 17%.
+// 1,919 times of 5,600 drawn products (H100): half are within 17%. GB/s of stores of pieces of sectors, of
+// float32 and of 16 bits: from 7 products (580 to 950, and 410 to 430).
 struct NarrowWeights {
   double start = 2.3e-3, memory = 0.2, product = 1.43, iteration = 186, chunk = 2.7e-3, sum = 3.7;
   double channel = 0.39e-3, second = 4e-3, clock = 1.7e9;
-  double pieces = 750,
-         half_pieces = 420;  // GB/s of stores of pieces of sectors (8 products; from 580 to 950)
+  double pieces = 750, half_pieces = 420;
 } constexpr kNarrow;
 // What packing takes: milliseconds, and a byte of weights. cuda.sm90.dense packs float32 in two layouts.
 // Fitted to the difference between raw and packed weights on some 340 drawn layers of both products (H100, in

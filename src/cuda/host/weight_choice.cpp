@@ -26,11 +26,12 @@ using core::Problem;
 using plan::KernelEntry;
 
 // Families' models choose among their own plans; between families those of the tensor cores are off by up to
-// 3. So their time is taken as a start (negative: the model has too long a one), the model, and that of
-// copying as many bytes as dw has, each with a weight, and is not below the model's; in rows of odd lengths
-// elements of 16 bits are copied one by one. Fitted to all kernels of 504 drawn problems (seeds 606, 2002,
-// 4104 in bf16, tf32 and ieee; H100, in a graph). On these the choice takes 1.025, 1.014 and 1.015 times as
-// long as the fastest kernel (geometric mean) and is within 10% of it on 92, 94 and 94%.
+// 3. So a time is expected to be a start, the model's time, and that of copying as many bytes as dw has, each
+// with a weight. The start is negative where the model's own is too long; then the model is the least. In
+// rows of odd lengths elements of 16 bits are copied one by one, which takes longer. Fitted to all kernels of
+// 504 drawn problems (seeds 606, 2002, 4104 in bf16, tf32 and ieee; H100, in a graph). On these the choice
+// takes 1.025, 1.014 and 1.015 times as long as the fastest kernel (geometric mean) and is within 10% of it
+// on 92, 94 and 94%.
 struct FamilyWeights {
   double start, model, dw;  // seconds; of the model's seconds; of those of a copy
   double odd = 1;           // of the model's seconds, in rows of odd lengths
@@ -41,7 +42,8 @@ struct ByMode {
 constexpr ByMode kSm80WeightWeights = {{-7.3e-6, 1.88, 11, 1.3}, {-2.8e-6, 1.38, 7.2}, {0, 1.17, 5.8}};
 constexpr ByMode kSm90WeightWeights = {{-11.5e-6, 1.72, 22, 1.13}, {0, 1.55, 12}, {0, 1.55, 12}};
 constexpr FamilyWeights kOuterWeights = {0, 0.9, 0};
-// Of few positions, each of whose tiles stores more than it multiplies (5 products of simt.outer).
+// The part of dw keeps gradients of few positions, whose tiles store more than they multiply, with
+// simt.outer.
 constexpr FamilyWeights kBlockedWeights = {0, 1, 0.5};
 constexpr ByMode kRowsWeights = {{0, 1.13, 0}, {1.5e-6, 1.13, 0}, {4e-6, 1.13, 0}};
 

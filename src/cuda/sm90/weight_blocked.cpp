@@ -39,12 +39,10 @@ class Kernel final : public WeightKernel<Sm90WeightBlockedPlan> {
  public:
   Kernel(const Problem& problem, const core::DeviceInfo& device, const Sm90WeightBlockedPlan& plan)
       : WeightKernel(problem, device, plan),
-        functions_(plan.config.scaled
-                       ? by_arithmetic(plan.mode, sm90_weight_blocked_scaled_tf32,
-                                       sm90_weight_blocked_scaled_ieee, sm90_weight_blocked_f16,
-                                       sm90_weight_blocked_bf16)()
-                       : by_arithmetic(plan.mode, sm90_weight_blocked_tf32, sm90_weight_blocked_ieee,
-                                       sm90_weight_blocked_f16, sm90_weight_blocked_bf16)()) {}
+        functions_(by_arithmetic(
+            plan.mode, plan.config.scaled ? sm90_weight_blocked_scaled_tf32 : sm90_weight_blocked_tf32,
+            plan.config.scaled ? sm90_weight_blocked_scaled_ieee : sm90_weight_blocked_ieee,
+            sm90_weight_blocked_f16, sm90_weight_blocked_bf16)()) {}
 
   std::size_t workspace_bytes() const override { return static_cast<std::size_t>(plan_.workspace_bytes()); }
   std::string describe() const override { return cuda::describe(plan_); }
@@ -66,14 +64,13 @@ class Kernel final : public WeightKernel<Sm90WeightBlockedPlan> {
     plan.pass.y.from = operands.grad_output;
     plan.pass.x.to = context.workspace + plan.part_bytes;
     plan.pass.y.to = context.workspace + plan.part_bytes + plan.x_bytes;
-    set_seen(plan, context.workspace + plan.part_bytes + plan.x_bytes + plan.y_bytes);
-    plan.look.x.from = operands.x;
-    plan.look.y.from = operands.grad_output;
-    plan.pass.lets_begin = plan.lets_begin();
     const Sm90WeightBlockedLayout layout = plan.layout();
     if (status.ok()) status = set_map(params.x_map, plan.pass.x, layout, params.x_box, problem_.groups);
     if (status.ok()) status = set_map(params.y_map, plan.pass.y, layout, params.y_box, problem_.groups);
-    if (plan.config.scaled && plan.params.stages > 0 && status.ok()) {
+    if (plan.config.scaled && status.ok()) {
+      set_seen(plan, context.workspace + plan.part_bytes + plan.x_bytes + plan.y_bytes);
+      plan.look.x.from = operands.x;
+      plan.look.y.from = operands.grad_output;
       status = launcher.run(functions_.look,
                             {plan.look.x.blocks + plan.look.y.blocks, kSm90WeightPassThreads}, plan.look);
     }
@@ -116,7 +113,7 @@ std::vector<plan::StageLine> Kernel::stages() const {
   return {{"schedule", "a block a tile of " + to_string(k.tiles) + " (" + to_string(shape.rows()) +
                            " planes of x, shifted, x " + to_string(shape.columns) +
                            " planes of dy) and split of " + to_string(k.splits)},
-          {"source", std::string(plan_.config.scaled ? "a look at all numbers for scales; " : "") +
+          {"source", std::string(plan_.config.scaled ? "a launch finds the scale of each channel; " : "") +
                          "a pass writes planes (x: " + to_string(k.x_planes) +
                          " shifts, dy: " + to_string(k.y_planes) + " phases of a channel) in " +
                          to_string(plan_.chunks) + " chunks; then " + to_string(k.slots) + " slots of " +

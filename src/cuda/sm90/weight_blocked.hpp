@@ -33,7 +33,7 @@
 // `scaled`: float32 in float16 (weight_blocked_scale.cuh), tf32 in one part, at twice the rate, and ieee in
 // two, v = high + low/2^11, with three products. A launch before the pass finds the largest finite number of
 // each channel of x and of dy, whose power of two the pass and the last sums take. Numbers below float16's
-// range are counted, and sums that are small beside what those may miss are recomputed like the following.
+// range are counted, and a sum to which what they lose could matter is recomputed, as those below are.
 //
 // A zero that stands for no element makes NaN of an infinite one; such sums are recomputed from the products
 // that exist (for ieee float32 also if they are infinite, since rounding a part may overflow).
@@ -134,7 +134,7 @@ struct Sm90WeightPassParams {
   Sm90WeightPassOperand x, y;
   int32_t pitch, samples;
   Divisor by_pitch;
-  bool lets_begin;
+  bool lets_begin;  // the main kernel may begin early
 };
 
 struct Sm90WeightBlockedParams {

@@ -14,8 +14,8 @@ using core::ceil_div;
 using core::Problem;
 
 // Fitted to 2,500 times of 504 drawn layers on one H100, in its units in a second or a cycle: off by 11% in
-// 16-bit types, 14% in tf32, 7% in ieee, 10% and 6% if scaled. Behind kStage cycles nothing of a stage is
-// hidden; in ieee a warpgroup waits for its wgmma several times.
+// 16-bit types, 14% in tf32, 7% in ieee, 10% and 6% if scaled. kStage: cycles of a stage that nothing hides;
+// in ieee a warpgroup waits for its wgmma several times.
 constexpr double kClock = 1.57e9, kL2BytesPerCycle = 55, kTensorShare = 0.97;
 constexpr double kStage = 165, kStageOfWords = 50, kStageOfParts = 260;
 constexpr double kPassBytes = 2.6e12, kDramBytes = 2.8e12, kLaunch = 2.0e-6;

@@ -11,12 +11,16 @@ namespace tconv::cuda::sm90::weight_blocked {
 
 // A mode: sixteen bytes of each part hold kPlanes planes at one position, or kPositions of one plane. A
 // thread of the pass makes them for kRows rows and kEach places.
+struct EightPlanes {
+  static constexpr int kPlanes = 8, kPositions = 1, kRows = 1, kEach = 2;
+};
+
 template <class Storage>
-struct HalfMode {
+struct HalfMode : EightPlanes {
   using T = Storage;
   using Word = uint16_t;
   static constexpr Arithmetic kMode = std::is_same_v<T, __half> ? Arithmetic::f16 : Arithmetic::bf16;
-  static constexpr int kParts = 1, kPlanes = 8, kPositions = 1, kRows = 1, kEach = 2;
+  static constexpr int kParts = 1;
   // The value that is multiplied may be infinite although operand() is finite.
   static constexpr bool kRounds = false, kScaled = false;
   __device__ static void units(const Word (&v)[8], uint4 (&parts)[1]) {
@@ -41,11 +45,11 @@ struct Tf32Mode {
   }
 };
 
-struct IeeeMode {
+struct IeeeMode : EightPlanes {
   using T = float;
   using Word = uint32_t;
   static constexpr Arithmetic kMode = Arithmetic::ieee;
-  static constexpr int kParts = 3, kPlanes = 8, kPositions = 1, kRows = 1, kEach = 2;
+  static constexpr int kParts = 3;
   static constexpr float kUp = 0x1p8f, kDown = 0x1p-8f;
   static constexpr bool kRounds = true, kScaled = false;
   __device__ static uint32_t bits(__nv_bfloat162 v) { return *reinterpret_cast<const uint32_t*>(&v); }
@@ -77,21 +81,21 @@ struct IeeeMode {
 };
 
 // tf32 and ieee in float16. units() takes numbers that are scaled already.
-struct ScaledTf32Mode {
+struct ScaledTf32Mode : EightPlanes {
   using T = float;
   using Word = uint32_t;
   static constexpr Arithmetic kMode = Arithmetic::tf32;
-  static constexpr int kParts = 1, kPlanes = 8, kPositions = 1, kRows = 1, kEach = 2;
+  static constexpr int kParts = 1;
   static constexpr bool kRounds = false, kScaled = true;
   __device__ static void units(const Word (&v)[8], uint4 (&parts)[1]) { parts[0] = scaled_unit(v, 1.f); }
   __device__ static float operand(float v) { return Tf32Mode::operand(v); }
 };
 
-struct ScaledIeeeMode {
+struct ScaledIeeeMode : EightPlanes {
   using T = float;
   using Word = uint32_t;
   static constexpr Arithmetic kMode = Arithmetic::ieee;
-  static constexpr int kParts = 2, kPlanes = 8, kPositions = 1, kRows = 1, kEach = 2;
+  static constexpr int kParts = 2;
   static constexpr float kDown = Fp16Split::kDown;
   static constexpr bool kRounds = true, kScaled = true;
   __device__ static void units(const Word (&v)[8], uint4 (&parts)[2]) {

@@ -39,12 +39,6 @@ struct Sm90WeightBlockedPlan {
   std::size_t shared_bytes = 0;
 
   int64_t workspace_bytes() const { return part_bytes + x_bytes + y_bytes + seen_bytes; }
-  // Of the pass. If it is short, calls take 0.98 times as long (0.94 to 1.01); a main kernel that waits for a
-  // longer one hinders it, up to 1.17 times, and so does a pass that waits for the look (H100).
-  bool lets_begin() const {
-    constexpr int64_t kShort = 8'000'000;
-    return x_bytes + y_bytes < kShort;
-  }
   Sm90WeightBlockedLayout layout() const { return weight_blocked_layout(mode, config.scaled); }
   Sm90WeightBlockedShape shape() const { return kSm90WeightBlockedShapeTable[config.shape]; }
 };

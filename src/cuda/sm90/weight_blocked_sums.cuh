@@ -46,8 +46,8 @@ __device__ inline void store_part(const Sm90WeightBlockedParams& p, const Place&
 }
 
 // Staged rows of a warp to dw. Apart from the loop that may call repair(), around which a lane's places in dw
-// would not stay in registers (n2 ci1168 co584 l19 k16 s8 in tf32, H200: 112 us instead of 54). Whether no
-// sum is suspicious. scales: of staged sums that are still scaled.
+// would not stay in registers (n2 ci1168 co584 l19 k16 s8 in tf32, H200: 112 us instead of 54). Returns
+// whether no sum is suspicious. scales: what undoes those of the staged sums.
 template <class S, class Scales>
 __device__ inline bool store_rows(const Sm90WeightBlockedParams& p, const Place& at, int warpgroup,
                                   uint32_t staging, const Scales& scales) {
