@@ -131,16 +131,23 @@ __device__ __forceinline__ int inside_word(const T* at) {
 }
 
 // The same for 16-bit rows that begin at any element, word by word from the word in which they begin. x
-// itself begins on a word, so the element before a row is also one of x.
+// itself begins on a word, so the element before a row is also one of x. ends: x may end with the last row,
+// inside a word; that word's one element passes through registers. (A copy of 2 bytes would read no more, but
+// compute-sanitizer takes it for one of 4.)
 template <class T, int kColumns, int kPitch>
 __device__ __forceinline__ void copy_shifted(uint32_t to, const T* from, int64_t step, int rows, int all,
-                                             int columns) {
+                                             int columns, bool ends) {
   constexpr int kWords = kColumns / 2, kApart = kPointwiseThreads / kWords;
   const auto copy = [&](int row, int word) {
     const T* at = from + row * step;
     const int before = inside_word(at);
     const int bytes = min(4, max(0, (columns + before - 2 * word) * 2));
-    ptx::copy_async4(to + row * kPitch + word * 4, at - before + 2 * word, row < rows ? bytes : 0);
+    const uint32_t place = to + row * kPitch + word * 4;
+    if (ends && row == rows - 1 && bytes == 2) {
+      ptx::store_shared4(place, load_two(at - before + 2 * word, 1));
+    } else {
+      ptx::copy_async4(place, at - before + 2 * word, row < rows ? bytes : 0);
+    }
   };
   const int word = static_cast<int>(threadIdx.x) % kWords;
 #pragma unroll 4
@@ -202,7 +209,8 @@ class Source {
     if constexpr (sizeof(T) == 2) {
       shifted = p.x_shifted;
       if (shifted) {
-        copy_shifted<T, S::kColumns, S::kXPitch>(stage + S::kXAt, x, p.x_step[1], there, all, place.columns);
+        copy_shifted<T, S::kColumns, S::kXPitch>(stage + S::kXAt, x, p.x_step[1], there, all, place.columns,
+                                                 first + there == p.depth);
       }
     }
     if (!shifted) {
