@@ -179,7 +179,8 @@ TEST_F(Weight, StagedConfigurationsAgree) {
                            "gw n19 ci4 co3 l13 k7 s3 p1 d2 f32", "gw n2 ci12 co3 l640 k9 s1 p0 d5 f32",
                            "gw n1 ci5 co2 l200 k100 s70 p3 f32", "gw n2 ci6 co24 l500 k3 s4 p1 g3 f32",
                            "gw n300 ci3 co2 l1 k2 s1 p0 f32", "gw n2 ci1 co1 l3000 k1 s1 p0 f32",
-                           "gw n2 ci17 co2 l333 k16 s16 p0 f32"}) {
+                           "gw n2 ci17 co2 l333 k16 s16 p0 f32", "gw n3 ci20 co10 l1301 k5 s1 p2 bf16",
+                           "gw n19 ci4 co3 l13 k7 s3 p1 d2 f16", "gw n2 ci6 co24 l500 k3 s4 p1 g3 bf16"}) {
     const Gradient g(text, true);
     const std::vector<std::byte> expected = g.truth();
     int taken = 0;

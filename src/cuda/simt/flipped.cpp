@@ -27,7 +27,7 @@ std::optional<Problem> flipped_form(const Problem& p) {
 
 double flipped_ms(const Problem& p, const DeviceInfo& device) {
   const Problem form = *flipped_form(p);
-  return strided_ms(form, plan_strided_direct(form, 0), device);
+  return strided_ms(form, plan_strided_direct(form, device), device);
 }
 
 namespace {
@@ -38,7 +38,7 @@ class FlippedKernel final : public plan::Kernel {
       : problem_(problem),
         form_(*flipped_form(problem)),
         device_(device),
-        config_(plan_strided_direct(form_, 0)) {}
+        config_(plan_strided_direct(form_, device)) {}
 
   std::string describe() const override {
     return "a thread " + std::to_string(config_.rows) + " cout x " + std::to_string(config_.positions) +
@@ -88,7 +88,7 @@ std::string refusal(const Problem& p, const DeviceInfo& device) {
   if (!form)
     return "no strided product is the same: it has stride 1, dilation*(k-1) >= padding, no output_padding";
   if (!strided_direct_refusal(*form).empty()) return "positions of x do not lie side by side, or reach 2^30";
-  const StridedConfig c = plan_strided_direct(*form, 0);
+  const StridedConfig c = plan_strided_direct(*form, device);
   if (core::Size(p.n) * p.groups * c.row_tiles * c.parts > kMaxBlocks) return "more than 2^31 pieces";
   return "";
 }

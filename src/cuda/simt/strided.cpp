@@ -76,17 +76,17 @@ StridedConfig plan_strided_direct(const Problem& p, int positions) {
   StridedConfig c;
   c.direct = true;
   set_rows(c, p);
-  const int64_t rows = p.n * p.groups * c.row_tiles;
-  const int most = strided_most_positions(c.rows);
-  // Few positions if there are few threads, and at wide strides, whose loads share no cache line. 72 random
-  // layers take 1.2% more than with the better count of each.
-  constexpr int64_t kThreads = 48 * 1024, kWideStride = 8;
-  const bool few = rows * ceil_div(p.l, most) < kThreads || p.stride >= kWideStride;
-  c.positions = positions > 0 ? positions : few ? kStridedFewPositions : most;
+  c.positions = positions;
   while (c.lanes > 4 && c.lanes * c.positions / 2 >= p.l) c.lanes /= 2;
   c.lanes = std::min<int64_t>(c.lanes, kStridedThreads);
   c.parts = ceil_div(p.l, c.lanes * c.positions);
   return c;
+}
+
+StridedConfig plan_strided_direct(const Problem& p, const DeviceInfo& device) {
+  const StridedConfig few = plan_strided_direct(p, kStridedFewPositions),
+                      most = plan_strided_direct(p, strided_most_positions(few.rows));
+  return strided_ms(p, few, device) < strided_ms(p, most, device) ? few : most;
 }
 
 namespace {
@@ -99,7 +99,7 @@ StridedConfig fastest(const Problem& p, const DeviceInfo& device, bool one_part)
     const double other = strided_ms(p, c, device);
     if (other < ms) best = c, ms = other;
   };
-  if (strided_direct_refusal(p).empty()) take(plan_strided_direct(p, 0));
+  if (strided_direct_refusal(p).empty()) take(plan_strided_direct(p, device));
   if (strided_staged_refusal(p, device).empty()) {
     StridedConfig c;
     c.staged = plan_strided_staged(p, device, one_part);

@@ -19,6 +19,7 @@
 #include "cuda/device/divide.cuh"
 #include "cuda/device/epilogue.cuh"
 #include "cuda/device/launch_order.cuh"
+#include "cuda/simt/storage.cuh"
 #include "cuda/simt/strided.hpp"
 
 namespace tconv::cuda::simt {
@@ -39,25 +40,6 @@ struct StridedWindow {
   }
   __device__ bool has(int e) const { return static_cast<unsigned>(e - begin) < static_cast<unsigned>(count); }
 };
-
-// Elements of 16 bits are loaded as integers. Conditional loads of __half and __nv_bfloat16 become branches,
-// so that each waits for the one before.
-template <class T>
-using Bits = std::conditional_t<sizeof(T) == 2, unsigned short, T>;
-template <class T>
-__device__ __forceinline__ Bits<T> load_bits(const T* from) {
-  return __ldg(reinterpret_cast<const Bits<T>*>(from));
-}
-template <class T>
-__device__ __forceinline__ T of_bits(Bits<T> bits) {
-  if constexpr (std::is_same_v<T, __half>) {
-    return __ushort_as_half(bits);
-  } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-    return __ushort_as_bfloat16(bits);
-  } else {
-    return bits;
-  }
-}
 
 // What the R rows of a tile multiply an element of dy by.
 template <class Sum, int R>

@@ -62,8 +62,9 @@ StridedConfig plan_strided(const core::Problem& p, const core::DeviceInfo& devic
 StridedConfig plan_strided_windows(const core::Problem& p);
 // Empty, or why threads cannot read dy where it lies.
 std::string strided_direct_refusal(const core::Problem& p);
-// positions: of a thread; 0: as many as there is work for.
 StridedConfig plan_strided_direct(const core::Problem& p, int positions);
+// With as many positions of a thread as is expected to be faster.
+StridedConfig plan_strided_direct(const core::Problem& p, const core::DeviceInfo& device);
 // For a configuration that one of these made.
 std::unique_ptr<const plan::Kernel> strided_kernel(const core::Problem& problem,
                                                    const core::DeviceInfo& device,

@@ -106,7 +106,7 @@ StridedStagedConfig strided_staged_config(const core::Problem& p, const core::De
 // memory.
 struct StridedWork {
   double products, loads, dy, weights, blocks;
-  double chain_terms, chain_products, chain_chunks, chain_blocks, chain_sums;
+  double chain_terms, chain_products, chain_chunks, chain_sums;
   double memory;
 };
 StridedWork strided_staged_work(const core::Problem& p, const StridedStagedConfig& config,

@@ -19,7 +19,10 @@ using plan::Support;
 class Kernel final : public SplitWeightKernel<StagedPlan, StagedFunctions> {
  public:
   Kernel(const Problem& problem, const core::DeviceInfo& device, const StagedPlan& plan)
-      : SplitWeightKernel(problem, device, plan, staged_functions()) {}
+      : SplitWeightKernel(problem, device, plan,
+                          problem.dtype == core::DType::f32   ? staged_functions_f32()
+                          : problem.dtype == core::DType::f16 ? staged_functions_f16()
+                                                              : staged_functions_bf16()) {}
 
   std::string describe() const override {
     const StagedParams& k = plan_.params;
@@ -61,8 +64,7 @@ class Kernel final : public SplitWeightKernel<StagedPlan, StagedFunctions> {
 
 std::string refusal(const Problem& p, const core::DeviceInfo& device) {
   if (std::string words = simt_refusal(p, device, core::Operation::weight); !words.empty()) return words;
-  if (p.dtype != core::DType::f32)
-    return std::string("dtype ") + name_of(p.dtype) + ": this kernel is for f32";
+  if (p.dtype == core::DType::f64) return "dtype f64: this kernel sums in float32";
   const core::Size reach = core::Size(p.stride) * (p.l + 16 * 1024) + core::Size(p.dilation) * p.k;
   if (reach >= kStagedReach || p.padding >= kStagedReach || p.lout() >= kStagedReach) {
     return "positions in dy beyond 2^30";

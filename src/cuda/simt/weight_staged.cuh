@@ -4,6 +4,7 @@
 #include "cuda/device/epilogue.cuh"
 #include "cuda/device/launch_order.cuh"
 #include "cuda/simt/weight_staged_chunk.cuh"
+#include "cuda/simt/weight_staged_widen.cuh"
 
 namespace tconv::cuda::simt {
 
@@ -49,12 +50,12 @@ struct StagedTree {
 };
 
 // A thread's R rows x C columns, of its lane's positions.
-template <int R, int C>
+template <class T, int R, int C>
 class StagedSums {
  public:
   static constexpr int kSums = R * C;
 
-  __device__ __forceinline__ StagedSums(const StagedParams& p, const StagedBlock& block) {
+  __device__ __forceinline__ StagedSums(const StagedParams& p, const StagedBlock<T>& block) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     slice_ = warp / (p.row_warps * p.column_warps);
     const int tile = warp - slice_ * p.row_warps * p.column_warps;
@@ -80,7 +81,7 @@ class StagedSums {
     }
   }
 
-  __device__ __forceinline__ bool has_nan(const StagedParams& p, const StagedBlock& block) const {
+  __device__ __forceinline__ bool has_nan(const StagedParams& p, const StagedBlock<T>& block) const {
     bool nan = false;
 #pragma unroll
     for (int c = 0; c < C; ++c) {
@@ -109,7 +110,7 @@ class StagedSums {
   }
 
   // The same without products of what lies outside.
-  __device__ __forceinline__ void add_inside(const StagedParams& p, const StagedBlock& block, int segment0,
+  __device__ __forceinline__ void add_inside(const StagedParams& p, const StagedBlock<T>& block, int segment0,
                                              const float* x, const float* dy) {
     const int lane = threadIdx.x % 32;
     x += row_ * kStagedRun + lane;
@@ -180,16 +181,22 @@ class StagedSums {
 
 // Adds up a split's chunks; each is copied while the one before is multiplied. inside: leaves out products of
 // what lies outside.
-template <int R, int C>
-__device__ __forceinline__ void staged_add(const StagedParams& p, const StagedBlock& block, bool inside,
-                                           float* buffers, StagedSums<R, C>& sums) {
+template <class T, int R, int C>
+__device__ __forceinline__ void staged_add(const StagedParams& p, const StagedBlock<T>& block, bool inside,
+                                           float* buffers, StagedSums<T, R, C>& sums) {
   const int dy_place = p.rows * p.runs * kStagedRun;
   float *filled = buffers, *next = buffers + p.buffer_words;
   for (int at = block.first - p.chunk_segments; at < block.end; at += p.chunk_segments) {
     const int ahead = at + p.chunk_segments;
     if (ahead < block.end) {
-      stage_x<R>(p, block, ahead, next);
-      stage_dy(p, block, ahead, next + dy_place);
+      if constexpr (std::is_same_v<T, float>) {
+        stage_x<R>(p, block, ahead, next);
+        stage_dy(p, block, ahead, next + dy_place);
+      } else {
+        constexpr int kLoads = R * C == 64 ? 4 : 8;  // for which there are registers
+        widen_x<kLoads, R>(p, block, ahead, next);
+        widen_dy<kLoads>(p, block, ahead, next + dy_place);
+      }
     }
     staged_commit();
     if (at >= block.first) {
@@ -209,8 +216,8 @@ __device__ __forceinline__ void staged_add(const StagedParams& p, const StagedBl
 }
 
 // The sums of warps that share a tile, in their order, to dw or the split's part of it.
-template <int R, int C>
-__device__ __forceinline__ void staged_store(const StagedParams& p, const StagedBlock& block,
+template <class T, int R, int C>
+__device__ __forceinline__ void staged_store(const StagedParams& p, const StagedBlock<T>& block,
                                              const float* of_warps) {
   constexpr int kSums = R * C;
   const int tiles = p.row_warps * p.column_warps;
@@ -226,19 +233,19 @@ __device__ __forceinline__ void staged_store(const StagedParams& p, const Staged
     if (p.parts != nullptr) {
       static_cast<float*>(p.parts)[block.split * p.elements + to] = v;
     } else {
-      static_cast<float*>(p.output)[to] = narrow<float>(v);
+      static_cast<T*>(p.output)[to] = narrow<T>(v);
     }
   }
 }
 
-template <int R, int C>
+template <class T, int R, int C>
 __global__ void __launch_bounds__(32 * staged_warps(R * C), staged_blocks(R* C))
     staged_kernel(const __grid_constant__ StagedParams p) {
   wait_for_launch_before();
   extern __shared__ __align__(16) unsigned char shared[];
   float* const buffers = reinterpret_cast<float*>(shared);
-  const StagedBlock block(p);
-  StagedSums<R, C> sums(p, block);
+  const StagedBlock<T> block(p);
+  StagedSums<T, R, C> sums(p, block);
 #pragma unroll 1
   for (int inside = 0; inside < 2; ++inside) {
     sums.clear();
@@ -247,7 +254,13 @@ __global__ void __launch_bounds__(32 * staged_warps(R * C), staged_blocks(R* C))
   }
   sums.reduce(p, buffers);
   __syncthreads();
-  staged_store<R, C>(p, block, buffers);
+  staged_store<T, R, C>(p, block, buffers);
+}
+
+template <class T>
+StagedFunctions staged_functions_of() {
+  return {{staged_kernel<T, 8, 8>, staged_kernel<T, 8, 4>, staged_kernel<T, 8, 2>, staged_kernel<T, 4, 8>,
+           staged_kernel<T, 2, 8>, staged_kernel<T, 1, 8>}};
 }
 
 }  // namespace tconv::cuda::simt

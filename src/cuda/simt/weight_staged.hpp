@@ -19,7 +19,8 @@
 // What lies outside x or dy is staged as zero and multiplied. That matters only if the other operand is an
 // infinity or NaN: a block whose sums have a NaN adds them again without those products.
 //
-// float32 alone: loads of 16 bits and their widening took twice as long as tensor cores do.
+// float32 is copied asynchronously; 16-bit types are widened on their way (weight_staged_widen.cuh). Not
+// float64: sums are in float32.
 #pragma once
 
 #include <compare>
@@ -80,7 +81,10 @@ inline constexpr StagedTile kStagedTileTable[kStagedTiles] = {{8, 8}, {8, 4}, {8
 struct StagedFunctions {
   void (*tiles[kStagedTiles])(StagedParams);
 };
-StagedFunctions staged_functions();
+// One source file for each type.
+StagedFunctions staged_functions_f32();
+StagedFunctions staged_functions_f16();
+StagedFunctions staged_functions_bf16();
 
 // The configuration, chosen by a model of its time.
 struct StagedPlan {

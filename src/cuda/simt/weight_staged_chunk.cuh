@@ -17,13 +17,14 @@ struct StagedDivision {
 };
 
 // What a block sums.
+template <class T>
 struct StagedBlock {
   int split, group, ci0, column0, co0;
   int tap0;  // the first that is staged
   int rows, couts;
   int first, end;  // segments
-  const float* x;
-  const float* y;
+  const T* x;
+  const T* y;
 
   __device__ __forceinline__ explicit StagedBlock(const StagedParams& p) {
     const StagedDivision of_tiles(blockIdx.x, p.by_tiles);
@@ -34,8 +35,8 @@ struct StagedBlock {
     const StagedDivision of_taps(column0, p.by_k_columns);
     co0 = of_taps.quotient, tap0 = p.taps < p.k ? of_taps.rest : 0;
     rows = min(p.rows, p.cin_group - ci0), couts = min(p.couts, p.cout_group - co0);
-    x = static_cast<const float*>(p.x) + (int64_t{group} * p.cin_group + ci0) * p.x_step[1];
-    y = static_cast<const float*>(p.y) + (int64_t{group} * p.cout_group + co0) * p.y_step[1];
+    x = static_cast<const T*>(p.x) + (int64_t{group} * p.cin_group + ci0) * p.x_step[1];
+    y = static_cast<const T*>(p.y) + (int64_t{group} * p.cout_group + co0) * p.y_step[1];
     first = split * p.split_segments;
     end = min(p.segments, first + p.split_segments);
   }
@@ -96,7 +97,6 @@ __device__ __forceinline__ void staged_move(float* to, int to_step, const float*
     for (int i = 0; i < Count; ++i) staged_copy(to + i * to_step, from + i * from_step, i < there);
   }
 }
-
 // 32 positions of a crew's rows. kRows: at once, a divisor of all. rows: that x has.
 template <int kRows>
 __device__ __forceinline__ void stage_step(const StagedParams& p, int crew, int rows, const float* from,
@@ -112,7 +112,7 @@ __device__ __forceinline__ void stage_step(const StagedParams& p, int crew, int 
 // to: [run][row][kStagedRun]. A warp moves steps of 32 positions of all rows; where there are fewer steps
 // than warps, crews of warps share the rows.
 template <int kRows>
-__device__ __forceinline__ void stage_x(const StagedParams& p, const StagedBlock& block, int segment0,
+__device__ __forceinline__ void stage_x(const StagedParams& p, const StagedBlock<float>& block, int segment0,
                                         float* to) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, steps = 2 * p.runs;
   const int crew = p.x_crews > 1 ? warp / steps : 0;
@@ -155,8 +155,8 @@ __device__ __forceinline__ void stage_place(const StagedParams& p, int crew, int
 // to: [co][phase][segment][position]. Threads move a place each of all channels, or crews of threads share
 // the channels.
 template <int kCouts>
-__device__ __forceinline__ void stage_couts(const StagedParams& p, const StagedBlock& block, int segment0,
-                                            float* to) {
+__device__ __forceinline__ void stage_couts(const StagedParams& p, const StagedBlock<float>& block,
+                                            int segment0, float* to) {
   const int crew = p.dy_crews > 1 ? threadIdx.x / p.dy_threads : 0;
   if (crew >= p.dy_crews) return;
   const int first = threadIdx.x - crew * p.dy_threads;
@@ -183,7 +183,7 @@ __device__ __forceinline__ void stage_couts(const StagedParams& p, const StagedB
                         crew_from + segment.n * p.y_step[0] + o * p.y_step[2], to + s * p.segment_pitch, q);
   }
 }
-__device__ __forceinline__ void stage_dy(const StagedParams& p, const StagedBlock& block, int segment0,
+__device__ __forceinline__ void stage_dy(const StagedParams& p, const StagedBlock<float>& block, int segment0,
                                          float* to) {
   if (p.couts % 4 == 0) {
     stage_couts<4>(p, block, segment0, to);

@@ -15,16 +15,24 @@ using core::Problem;
 
 namespace {
 
-// Fitted to 383 configurations of 32 layers on an H200 (half of them are within 5%). The configuration that
-// the model prefers takes 1.02 times as long as a layer's fastest.
 struct StagedRates {
   double product, moved, step, piece;  // issue slots: of a product; of 32 elements to shared memory; of the
                                        // 32 positions and places of a window that they are of
   double chunk, block;                 // cycles that a block waits
   double memory, again;                // of a byte of the copy rate, and of one that L2 has
-} constexpr kRates = {1.61, 5.1, 41, 70, 1450, 4900, 1.10, 0.7};
+  double start;                        // seconds
+};
+// Fitted to 383 configurations of 32 layers on an H200 (half of them are within 5%). The configuration that
+// the model prefers takes 1.02 times as long as a layer's fastest. 16 bits: to 2,466 configurations of 154
+// layers in bf16 on an H100 (half of them are within 8%; 1.06 times). Their elements are loaded one by one,
+// with too few bytes under way for the memory's rate.
+constexpr StagedRates kRates = {1.61, 5.1, 41, 70, 1450, 4900, 1.10, 0.7, 3.95e-6},
+                      kHalfRates = {1.61, 11.6, 17, 73, 3130, 0, 3.7, 0.1, 4.7e-6};
+const StagedRates& rates_of(const Problem& p) {
+  return size_of(p.dtype) == 2 ? kHalfRates : kRates;
+}
 constexpr double kLoad = 0.87, kTurn = 5.8, kTree = 7.8;  // issue slots: of an operand, of its loop, of a sum
-constexpr double kStart = 3.95e-6, kSum = 2.15e-6;        // seconds: of the launch, of the second kernel
+constexpr double kSum = 2.15e-6;                          // seconds: of the second kernel
 constexpr double kClock = 1.7e9;
 
 // Bytes beyond the operands' own: tiles of rows read dy again, tiles of columns x, from the L2 cache.
@@ -32,8 +40,9 @@ double bytes_again(const StagedParams& k, const Problem& p) {
   const auto row_tiles = static_cast<double>(k.row_tiles),
              column_tiles = static_cast<double>(k.by_column_tiles.value);
   const double couts = column_tiles * k.couts / k.cout_group;  // how often a tile of rows reads dy
-  return sizeof(float) * (static_cast<double>(p.x_elements()) * (column_tiles - 1) +
-                          static_cast<double>(p.y_elements()) * std::max(0.0, row_tiles * couts - 1));
+  return static_cast<double>(size_of(p.dtype)) *
+         (static_cast<double>(p.x_elements()) * (column_tiles - 1) +
+          static_cast<double>(p.y_elements()) * std::max(0.0, row_tiles * couts - 1));
 }
 
 }  // namespace
@@ -49,28 +58,29 @@ int64_t staged_resident(const StagedPlan& plan, const DeviceInfo& device) {
 double staged_seconds(const StagedPlan& plan, const Problem& p, const DeviceInfo& device) {
   const StagedParams& k = plan.params;
   const StagedTile& tile = kStagedTileTable[plan.tile];
+  const StagedRates& rates = rates_of(p);
   const double warps = plan.threads / 32, steps = 2.0 * k.runs, sums = tile.rows * tile.columns;
   const double multiply =
-      steps / k.slices * warps * (kRates.product * sums + kLoad * (tile.rows + tile.columns) + kTurn);
+      steps / k.slices * warps * (rates.product * sums + kLoad * (tile.rows + tile.columns) + kTurn);
   const double pieces = std::ceil(static_cast<double>(k.window) * k.chunk_segments / 32);
   const double moved = steps * k.rows + pieces * k.couts * k.phases / k.stride;
-  const double move = kRates.moved * moved + kRates.step * steps + kRates.piece * pieces;
+  const double move = rates.moved * moved + rates.step * steps + rates.piece * pieces;
   const auto chunks = static_cast<double>(ceil_div(int64_t{k.split_segments}, int64_t{k.chunk_segments}));
   // Blocks of an SM share its schedulers; what a block waits for is not shared.
   const auto depth = static_cast<double>(ceil_div(plan.blocks, int64_t{std::max(1, device.sm_count)}));
   const double waves = std::ceil(depth / static_cast<double>(staged_resident(plan, device)));
   const double cycles = depth * (chunks * (multiply + move) + warps * sums * kTree) / 4 +
-                        waves * (chunks * kRates.chunk + kRates.block);
+                        waves * (chunks * rates.chunk + rates.block);
   const double copy = device.copy_gbps * 1e9;
-  const double memory = (kRates.memory * problem_work(p).bytes + kRates.again * bytes_again(k, p)) / copy;
+  const double memory = (rates.memory * problem_work(p).bytes + rates.again * bytes_again(k, p)) / copy;
   const double parts = k.splits > 1 ? static_cast<double>(plan.part_bytes) / copy + kSum : 0;
-  return kStart + std::cbrt(cube(cycles / kClock) + cube(memory)) + parts;
+  return rates.start + std::cbrt(cube(cycles / kClock) + cube(memory)) + parts;
 }
 
 double staged_least_seconds(const Problem& p, const DeviceInfo& device) {
-  const double slots = kRates.product * problem_work(p).flops / 2 / 32;
+  const double slots = rates_of(p).product * problem_work(p).flops / 2 / 32;
   const double rate = 4 * kClock * std::max(1, device.sm_count);
-  return kStart + std::max(slots / rate, problem_work(p).bytes / (device.copy_gbps * 1e9));
+  return rates_of(p).start + std::max(slots / rate, problem_work(p).bytes / (device.copy_gbps * 1e9));
 }
 
 }  // namespace tconv::cuda::simt
