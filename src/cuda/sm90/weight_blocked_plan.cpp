@@ -157,7 +157,11 @@ bool set_pass(Sm90WeightBlockedPlan& plan, const Problem& p) {
   const int64_t planes = p.groups * (int64_t{k.cin_group} * k.x_planes + int64_t{k.cout_group} * k.y_planes);
   const int64_t each = planes * layout.parts * 16 / (layout.unit_planes * layout.unit_positions);
   int64_t chunk = plan.config.chunk_positions;
-  if (chunk == 0) chunk = std::min(plan.positions, kMost / each);
+  if (chunk == 0) {
+    // As few as fit, of equal lengths.
+    const int64_t chunks = ceil_div(plan.positions, std::max<int64_t>(1, kMost / each));
+    chunk = ceil_div(plan.positions, std::max<int64_t>(1, chunks));
+  }
   chunk = std::max<int64_t>(round_up<int64_t>(chunk, layout.positions), layout.positions);
   if (front > 4 * chunk) return false;
   plan.chunks = std::max(1, static_cast<int>(ceil_div(plan.positions, chunk)));
