@@ -2,6 +2,7 @@
 // shared memory. A warp waits for its loads, so up to eight of each lane are under way together.
 #pragma once
 
+#include "cuda/device/ptx/sm80.cuh"
 #include "cuda/simt/storage.cuh"
 #include "cuda/simt/weight_staged_chunk.cuh"
 
@@ -50,6 +51,15 @@ __device__ __forceinline__ void widen_x(const StagedParams& p, const StagedBlock
       elements[i] = {block.x + at.n * p.x_step[0] + row * p.x_step[1] + at.i * p.x_step[2],
                      item < items ? (step / 2 * p.rows + row) * kStagedRun + step % 2 * 32 + lane : -1,
                      at.valid && item < items ? block.rows - row : 0};
+    }
+    if (kRows == 8 && p.rows >= 32) {
+      // A lane brings its row's elements of the chunk after this one to the L2 cache: 0.77 to 1.0 of the
+      // time. For fewer rows, and for dy, that takes longer than it saves.
+      const int step = first & (steps - 1), row = (first >> log_steps) * kRows + lane;
+      const StagedPosition next(p, segment0 + p.chunk_segments, block.end, step * 32);
+      if (lane < kRows && row < block.rows && next.valid) {
+        ptx::prefetch_l2(block.x + next.n * p.x_step[0] + row * p.x_step[1] + next.i * p.x_step[2]);
+      }
     }
     widen_elements<kRows>(elements, p.x_step[1], to, kStagedRun);
   }
