@@ -58,18 +58,20 @@ double windows_ms(const Problem& p, const StridedConfig& c, const DeviceInfo& de
   return 1e-3 * (kWindows.launch + std::cbrt(cube(work) + cube(chain) + cube(memory)));
 }
 
-// Microseconds, fitted to 469 times of 267 drawn layers in float32, with both counts of positions (H100): the
-// median error is 9%, and the count that is expected to be faster takes 1.015 times as long as the better
-// one.
+// Microseconds, fitted to 524 times of 280 drawn layers in float32, with both counts of positions (H100): the
+// median error is 9%.
 struct DirectRates {
-  double launch = 2.68, begin = 1.13;       // of the grid; of the blocks that run at once
-  double four = 0.175, four_load = 0.0209;  // latency of four taps, and for each of their loads
-  double tap = 0.128, tap_load = 0.0081;    // the same of those that remain
-  double x = 5.75e-4, sector = 0.204;       // of a warp's load, and for each further sector of 8 lanes
-  double weight = 5.2e-4, product = 2.18e-4, output = 6.2e-3;  // of a warp
+  double launch = 2.72, begin = 0.66;          // of the grid; of the blocks that run at once
+  double four = 0.178, four_load = 0.015;      // latency of four taps, and for each of their loads
+  double tap = 0.148, tap_load = 4.1e-3;       // the same of those that remain
+  double line = 0.0258;                        // latency of a channel, for each of a warp's lines
+  double x = 4.76e-4, sector = 0.0494;         // of a warp's load, and for each further sector of 8 lanes
+  double weight = 5.17e-4, product = 2.67e-4;  // of a warp
+  double output = 5.03e-3, warp = 0.0304;      // of a warp
   double float64 = 2;
-  double memory = 1.23, again = 0.79;  // of the copy rate; of dy that other tiles of rows read again
-  int64_t resident = 7;                // blocks of an SM
+  double cache = 300e3, missed = 1.37e-3;      // bytes of L1; of a warp's sector that it does not keep
+  double memory = 1.14, again = 0.89;          // of the copy rate; of dy that other rows read again
+  double resident = 7.27, most_resident = 12;  // blocks of an SM
 } constexpr kDirect;
 
 double direct_ms(const Problem& p, const StridedConfig& c, const DeviceInfo& device) {
@@ -78,18 +80,26 @@ double direct_ms(const Problem& p, const StridedConfig& c, const DeviceInfo& dev
   const auto rows = static_cast<double>(c.rows), positions = static_cast<double>(c.positions);
   const auto depth = static_cast<double>(p.cout_per_group()), taps = static_cast<double>(p.k);
   const auto element = static_cast<int64_t>(size_of(p.dtype));
+  constexpr int kWarps = kStridedThreads / 32, kLine = 128;
   const int64_t units = p.n * p.groups * c.row_tiles;
   const double blocks = static_cast<double>(ceil_div(units, c.units_a_block()) * c.parts) / sms;
+  // What a warp reads of a channel: lines of one tap, and bytes of all taps.
+  const auto span = static_cast<double>(std::min<int64_t>(32, c.lanes) * p.stride * element);
+  const double lines = positions * std::clamp(span / kLine, 1.0, 32.0);
+  const auto reach = static_cast<double>((p.dilation * (p.k - 1) + 1) * element);
+  const double window = std::min(positions * (span + reach), lines * kLine * taps);
+  const double held = std::min(blocks, kDirect.most_resident) * kWarps * window;
+  const double missed = p.k > 1 ? std::clamp(held / kDirect.cache - 1, 0.0, 1.0) : 0;
   const double sectors = std::max(1.0, static_cast<double>(std::min<int64_t>(p.stride * element, 32)) / 4);
-  const double term = positions * kDirect.x * (1 + kDirect.sector * (sectors - 1)) + rows * kDirect.weight +
-                      rows * positions * kDirect.product * wide;
+  const double x = kDirect.x * (1 + kDirect.sector * (sectors - 1)) + kDirect.missed * sectors * missed;
+  const double term = positions * x + rows * kDirect.weight + rows * positions * kDirect.product * wide;
   const double work =
-      blocks * (kStridedThreads / 32.0) * (depth * taps * term + kDirect.output * rows * positions);
+      blocks * kWarps * (depth * taps * term + kDirect.output * rows * positions + kDirect.warp);
   const double loads = positions + 2 * rows;
-  const double co = static_cast<double>(p.k / 4) * (kDirect.four + kDirect.four_load * loads) +
-                    static_cast<double>(p.k % 4) * (kDirect.tap + kDirect.tap_load * loads);
-  const double chain =
-      std::max(1.0, blocks / static_cast<double>(kDirect.resident)) * (depth * co * wide + kDirect.begin);
+  const double channel = static_cast<double>(p.k / 4) * (kDirect.four + kDirect.four_load * loads) +
+                         static_cast<double>(p.k % 4) * (kDirect.tap + kDirect.tap_load * loads) +
+                         kDirect.line * lines;
+  const double chain = std::max(1.0, blocks / kDirect.resident) * (depth * channel * wide + kDirect.begin);
   const double dy = static_cast<double>(p.y_elements()) * static_cast<double>(element);
   const double memory = 1e3 * (kDirect.memory * copy_ms(problem_work(p).bytes, device) +
                                kDirect.again * copy_ms(dy * static_cast<double>(c.row_tiles - 1), device));
