@@ -166,8 +166,9 @@ bool worth_asking(const Problem& p, const Problem& f) {
     return true;
   constexpr int64_t kSomeChannels = 24, kSomeRows = 8;
   constexpr double kLarge = 5e7;  // bytes
+  if (channels < kSomeChannels) return false;
   const bool may_turn = f.stride == 1 && f.k > 1 && no_turned_form(p).empty();
-  return rows >= kSomeRows && channels >= kSomeChannels && (may_turn || core::work_of(f).bytes >= kLarge);
+  return (may_turn && rows >= kSomeRows) || core::work_of(f).bytes >= kLarge;
 }
 
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
