@@ -58,20 +58,20 @@ double windows_ms(const Problem& p, const StridedConfig& c, const DeviceInfo& de
   return 1e-3 * (kWindows.launch + std::cbrt(cube(work) + cube(chain) + cube(memory)));
 }
 
-// Microseconds, fitted to 524 times of 280 drawn layers in float32, with both counts of positions (H100): the
-// median error is 9%.
+// Microseconds, fitted to 727 times of 480 drawn layers in float32 and bf16, with both counts of positions
+// (H100): the median error is 8%.
 struct DirectRates {
-  double launch = 2.72, begin = 0.66;          // of the grid; of the blocks that run at once
-  double four = 0.178, four_load = 0.015;      // latency of four taps, and for each of their loads
-  double tap = 0.148, tap_load = 4.1e-3;       // the same of those that remain
-  double line = 0.0258;                        // latency of a channel, for each of a warp's lines
-  double x = 4.76e-4, sector = 0.0494;         // of a warp's load, and for each further sector of 8 lanes
-  double weight = 5.17e-4, product = 2.67e-4;  // of a warp
-  double output = 5.03e-3, warp = 0.0304;      // of a warp
-  double float64 = 2;
-  double cache = 300e3, missed = 1.37e-3;      // bytes of L1; of a warp's sector that it does not keep
-  double memory = 1.14, again = 0.89;          // of the copy rate; of dy that other rows read again
-  double resident = 7.27, most_resident = 12;  // blocks of an SM
+  double launch = 2.67, begin = 0.7;           // of the grid; of the blocks that run at once
+  double four = 0.148, four_load = 0.0161;     // latency of four taps, and for each of their loads
+  double tap = 0.123, tap_load = 5.8e-3;       // the same of those that remain
+  double line = 0.0272;                        // latency of a channel, for each of a warp's lines
+  double x = 5.95e-4, sector = 0.211;          // of a warp's load, and for each further sector of 8 lanes
+  double weight = 3.2e-4, product = 2.62e-4;   // of a warp
+  double output = 7.06e-3;                     // of a warp
+  double half = 1.11, float64 = 2;             // of 16 bits, all of these; of products
+  double cache = 300e3, missed = 8.6e-4;       // bytes of L1; of a warp's sector that it does not keep
+  double memory = 1.09, again = 0.7;           // of the copy rate; of dy that other rows read again
+  double resident = 5.34, most_resident = 12;  // blocks of an SM
 } constexpr kDirect;
 
 double direct_ms(const Problem& p, const StridedConfig& c, const DeviceInfo& device) {
@@ -90,11 +90,11 @@ double direct_ms(const Problem& p, const StridedConfig& c, const DeviceInfo& dev
   const double window = std::min(positions * (span + reach), lines * kLine * taps);
   const double held = std::min(blocks, kDirect.most_resident) * kWarps * window;
   const double missed = p.k > 1 ? std::clamp(held / kDirect.cache - 1, 0.0, 1.0) : 0;
-  const double sectors = std::max(1.0, static_cast<double>(std::min<int64_t>(p.stride * element, 32)) / 4);
+  const double sectors = std::max(1.0, static_cast<double>(std::min<int64_t>(p.stride * element, kLine)) / 4);
   const double x = kDirect.x * (1 + kDirect.sector * (sectors - 1)) + kDirect.missed * sectors * missed;
   const double term = positions * x + rows * kDirect.weight + rows * positions * kDirect.product * wide;
-  const double work =
-      blocks * kWarps * (depth * taps * term + kDirect.output * rows * positions + kDirect.warp);
+  const double work = blocks * kWarps * (depth * taps * term + kDirect.output * rows * positions) *
+                      (element == 2 ? kDirect.half : 1);
   const double loads = positions + 2 * rows;
   const double channel = static_cast<double>(p.k / 4) * (kDirect.four + kDirect.four_load * loads) +
                          static_cast<double>(p.k % 4) * (kDirect.tap + kDirect.tap_load * loads) +

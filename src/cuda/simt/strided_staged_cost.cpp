@@ -18,13 +18,14 @@ namespace {
 // Microseconds, fitted to 3,652 times of 247 drawn layers, all tiles (H100): half of them are within 8%, and
 // the tile that is expected to be fastest takes 1.028 times as long as the best.
 struct Rates {
-  double launch = 3.28;
-  double product = 1.66e-4, load = 1.18e-4;  // of a warp's term
-  double dy = 6.47e-3, weight = 6.63e-3;     // of copies to shared memory, by a warp
-  double block = 0.153;                      // of a warp
-  double chain_term = 0.0307, chain_product = 1.7e-3, chain_chunk = 2.18;  // what waits in a block
-  double chain_sum = 0.0409;
-  double memory = 1.08;
+  double launch = 3.3;
+  double product = 1.27e-4, load = 1.79e-4;  // of a warp's term
+  double dy = 0.0108, weight = 5.25e-3;      // of copies to shared memory, by a warp
+  double slot = 0.063, no_slot = 0.3;        // of copies of elements: for each slot up to 8, and without
+  double block = 0.143;                      // of a warp
+  double chain_term = 0.0288, chain_product = 1.7e-3, chain_chunk = 2.15;  // what waits in a block
+  double chain_sum = 0.0453;
+  double memory = 1.0;
 } constexpr kRates;
 
 // How much longer an SM's multiply-adds take than those of an H200.
@@ -54,8 +55,10 @@ StridedWork strided_staged_work(const Problem& p, const StridedStagedConfig& c, 
   StridedWork w;
   w.products = terms * c.tile.sums();
   w.loads = terms * (c.tile.positions * (c.step == 2 ? 2 : 1) + std::max(1, c.tile.rows / 4) + 1);
-  const double vectors = c.contiguous ? 4 : 1;
-  w.dy = busiest * depth * static_cast<double>(c.slots * c.slot_row) / 32 / vectors;
+  // Vectors, or elements that lanes scatter to slots.
+  const double copies =
+      c.contiguous ? 0.25 : kRates.no_slot + kRates.slot * static_cast<double>(std::min<int64_t>(c.slots, 8));
+  w.dy = busiest * depth * static_cast<double>(c.slots * c.slot_row) / 32 * copies;
   w.weights = busiest * depth * taps * static_cast<double>(c.rows()) / 32;
   w.blocks = busiest * threads / 32;
   const auto waves = static_cast<double>(rounds + (rest > 0 ? 1 : 0));
