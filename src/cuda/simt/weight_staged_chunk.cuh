@@ -97,6 +97,7 @@ __device__ __forceinline__ void staged_move(float* to, int to_step, const float*
     for (int i = 0; i < Count; ++i) staged_copy(to + i * to_step, from + i * from_step, i < there);
   }
 }
+
 // 32 positions of a crew's rows. kRows: at once, a divisor of all. rows: that x has.
 template <int kRows>
 __device__ __forceinline__ void stage_step(const StagedParams& p, int crew, int rows, const float* from,
