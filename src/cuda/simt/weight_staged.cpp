@@ -39,6 +39,8 @@ class Kernel final : public SplitWeightKernel<StagedPlan, StagedFunctions> {
         {"source", "x of " + std::to_string(k.rows) + " ci, dy of " + std::to_string(k.couts) + " co in " +
                        std::to_string(k.phases) + " phases: " + std::to_string(k.chunk_segments) +
                        " segments in shared memory, the next on their way; any strides"},
+        {"operand",
+         size_of(problem_.dtype) == 2 ? "widened in registers on its way to shared memory" : "as it is"},
         {"product", "fused multiply-adds, a lane a position, a thread " + thread_text() + ", " +
                         std::to_string(k.slices) + " warps share a tile; a tree adds the lanes"},
         epilogue_line(problem_),
