@@ -45,12 +45,13 @@ plan::Support supports(const core::Problem& p, const core::DeviceInfo&, const pl
   // With fewer than 4 rows, which share a column, on a Zen 5: 23 layers within these limits take 0.05 to 1.09
   // of the time of cpu.strided, 0.35 in the geometric mean, and 19 with AVX2 0.33; those of up to 16
   // positions beyond them 1.23 and 1.33.
-  // Of more than 1,024 taps cpu.strided packs 256 at a time, from rows far apart: 18 layers of 16 to 32
-  // positions take 0.21 to 0.49 of the time of its raw weights on AVX-512 and 0.32 to 0.82 on AVX2; of packed
-  // ones 0.63 to 1.09 and 0.79 to 1.63.
-  constexpr int64_t kManyTaps = 1024;
-  const int64_t few_rows = depth < 1024 ? 4 : 6, rows = depth < 1024 ? 6 : p.k > kManyTaps ? 32 : 12;
-  const int64_t most = p.cin_per_group() < 4 ? few_rows : rows;
+  // Where taps do not fit one depth block of cpu.strided, it packs 256 at a time, from rows far apart: 18
+  // layers of 16 to 32 positions take 0.21 to 0.49 of the time that it takes with raw weights on AVX-512, and
+  // 0.32 to 0.82 on AVX2; of the time with packed ones, 0.63 to 1.09 and 0.79 to 1.63.
+  const bool deep = depth >= 1024;
+  int64_t most = deep ? 12 : 6;
+  if (p.k > strided::kMaxTapBlock) most = 32;
+  if (p.cin_per_group() < 4) most = deep ? 6 : 4;
   if (p.l > most) return plan::Support::no("enough positions to fill vectors");
   if (p.cin_per_group() < 4 && p.groups > 1) return plan::Support::no("groups of fewer than 4 rows");
   return plan::Support::yes();

@@ -31,7 +31,8 @@ using plan::KernelEntry;
 // rows of odd lengths elements of 16 bits are copied one by one, which takes a time of its own. Fitted to all
 // kernels of 504 drawn problems (seeds 606, 2002, 4104 in bf16, tf32 and ieee; H100, in a graph), those of 16
 // bits to 514 others. The choice takes 1.028, 1.014 and 1.015 times as long as the fastest kernel (geometric
-// mean; bf16 on 360 problems that did not fit simt.weight_staged) and is within 10% of it on 91, 94 and 94%.
+// mean) and is within 10% of it on 91, 94 and 94%; in bf16 on 360 problems to which simt.weight_staged is not
+// fitted.
 struct FamilyWeights {
   double start, model, dw;      // seconds; of the model's seconds; of those of a copy
   double odd_x = 0, odd_y = 0;  // seconds of an element of 16 bits in a row of odd length

@@ -65,11 +65,12 @@ struct DirectRates {
   double four = 0.148, four_load = 0.0161;     // latency of four taps, and for each of their loads
   double tap = 0.123, tap_load = 5.8e-3;       // the same of those that remain
   double line = 0.0272;                        // latency of a channel, for each of a warp's lines
-  double x = 5.95e-4, sector = 0.211;          // of a warp's load, and for each further sector of 8 lanes
+  double x = 5.95e-4, apart = 0.211;           // of a warp's load, and for each word between its lanes
   double weight = 3.2e-4, product = 2.62e-4;   // of a warp
   double output = 7.06e-3;                     // of a warp
-  double half = 1.11, float64 = 2;             // of 16 bits, all of these; of products
-  double cache = 300e3, missed = 8.6e-4;       // bytes of L1; of a warp's sector that it does not keep
+  double half = 1.11, float64 = 2;             // times as long: all of a warp's in 16 bits; products and
+                                               // latencies in float64
+  double cache = 300e3, missed = 8.6e-4;       // bytes of L1; of each of those words if it does not keep them
   double memory = 1.09, again = 0.7;           // of the copy rate; of dy that other rows read again
   double resident = 5.34, most_resident = 12;  // blocks of an SM
 } constexpr kDirect;
@@ -90,8 +91,9 @@ double direct_ms(const Problem& p, const StridedConfig& c, const DeviceInfo& dev
   const double window = std::min(positions * (span + reach), lines * kLine * taps);
   const double held = std::min(blocks, kDirect.most_resident) * kWarps * window;
   const double missed = p.k > 1 ? std::clamp(held / kDirect.cache - 1, 0.0, 1.0) : 0;
-  const double sectors = std::max(1.0, static_cast<double>(std::min<int64_t>(p.stride * element, kLine)) / 4);
-  const double x = kDirect.x * (1 + kDirect.sector * (sectors - 1)) + kDirect.missed * sectors * missed;
+  // Words from a lane's element to the next lane's: from a cache line on, more make no difference.
+  const double apart = std::max(1.0, static_cast<double>(std::min<int64_t>(p.stride * element, kLine)) / 4);
+  const double x = kDirect.x * (1 + kDirect.apart * (apart - 1)) + kDirect.missed * apart * missed;
   const double term = positions * x + rows * kDirect.weight + rows * positions * kDirect.product * wide;
   const double work = blocks * kWarps * (depth * taps * term + kDirect.output * rows * positions) *
                       (element == 2 ? kDirect.half : 1);

@@ -20,13 +20,21 @@ namespace {
 struct Rates {
   double launch = 3.3;
   double product = 1.27e-4, load = 1.79e-4;  // of a warp's term
-  double dy = 0.0108, weight = 5.25e-3;      // of copies to shared memory, by a warp
-  double slot = 0.063, no_slot = 0.3;        // of copies of elements: for each slot up to 8, and without
+  double dy = 0.0108, weight = 5.25e-3;      // of copies to shared memory, by a warp; dy: of vectors
+  double element = 0.3, slot = 0.063;        // relative to vectors, of elements of dy: a copy, and each of up
+                                             // to 8 slots that lanes scatter to
   double block = 0.143;                      // of a warp
   double chain_term = 0.0288, chain_product = 1.7e-3, chain_chunk = 2.15;  // what waits in a block
   double chain_sum = 0.0453;
   double memory = 1.0;
 } constexpr kRates;
+
+// What a copy of dy takes, relative to one of vectors.
+double copy_share(const StridedStagedConfig& c) {
+  constexpr int64_t kMostSlots = 8;
+  if (c.contiguous) return 1;
+  return kRates.element + kRates.slot * static_cast<double>(std::min(c.slots, kMostSlots));
+}
 
 // How much longer an SM's multiply-adds take than those of an H200.
 double slower(const DeviceInfo& d) {
@@ -46,22 +54,18 @@ StridedWork strided_staged_work(const Problem& p, const StridedStagedConfig& c, 
       std::max<int64_t>(1, std::min<int64_t>(strided_least_blocks(c.tile.sums()) *
                                                  strided_most_threads(c.tile.sums()) / c.threads(),
                                              device.shared_per_sm / (c.shared_bytes + 1024)));
-  // Rounds of blocks that run at once, and the blocks of the busiest SM. An almost empty last round takes as
-  // long as a full one: without that, the chosen tile took 1.058 times as long as the best.
-  const int64_t rest = c.blocks(p) % (sms * fit);
-  const int64_t rounds = c.blocks(p) / (sms * fit);
-  const auto busiest = static_cast<double>(rounds * fit + ceil_div(rest, sms));
+  // Blocks of the busiest SM, and rounds of blocks that run at once. An almost empty last round counts as a
+  // full one: if rounds are taken as a fraction, the chosen tile takes 1.058 times as long as the best.
+  const auto busiest = static_cast<double>(ceil_div(c.blocks(p), sms));
+  const auto waves = static_cast<double>(ceil_div(c.blocks(p), sms * fit));
   const double terms = busiest * static_cast<double>(c.warps_p * c.warps_r) * depth * taps;
   StridedWork w;
   w.products = terms * c.tile.sums();
   w.loads = terms * (c.tile.positions * (c.step == 2 ? 2 : 1) + std::max(1, c.tile.rows / 4) + 1);
-  // Vectors, or elements that lanes scatter to slots.
-  const double copies =
-      c.contiguous ? 0.25 : kRates.no_slot + kRates.slot * static_cast<double>(std::min<int64_t>(c.slots, 8));
-  w.dy = busiest * depth * static_cast<double>(c.slots * c.slot_row) / 32 * copies;
+  const double vectors = c.contiguous ? 4 : 1;
+  w.dy = busiest * depth * static_cast<double>(c.slots * c.slot_row) / 32 / vectors;
   w.weights = busiest * depth * taps * static_cast<double>(c.rows()) / 32;
   w.blocks = busiest * threads / 32;
-  const auto waves = static_cast<double>(rounds + (rest > 0 ? 1 : 0));
   w.chain_terms = waves * depth * taps / static_cast<double>(c.warps_s);
   w.chain_products = w.chain_terms * c.tile.sums();
   w.chain_chunks = waves * chunks;
@@ -74,7 +78,7 @@ StridedWork strided_staged_work(const Problem& p, const StridedStagedConfig& c, 
 
 double strided_staged_ms(const Problem& p, const StridedStagedConfig& c, const DeviceInfo& device) {
   const StridedWork w = strided_staged_work(p, c, device);
-  const double work = kRates.product * w.products + kRates.load * w.loads + kRates.dy * w.dy +
+  const double work = kRates.product * w.products + kRates.load * w.loads + kRates.dy * copy_share(c) * w.dy +
                       kRates.weight * w.weights + kRates.block * w.blocks;
   const double chain = kRates.chain_term * w.chain_terms + kRates.chain_product * w.chain_products +
                        kRates.chain_chunk * w.chain_chunks + kRates.chain_sum * w.chain_sums;

@@ -4,6 +4,7 @@
 
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
+#include "cuda/host/by_dtype.hpp"
 #include "cuda/plan/report.hpp"
 #include "cuda/simt/problem_class.hpp"
 #include "cuda/simt/split_weight.hpp"
@@ -20,9 +21,8 @@ class Kernel final : public SplitWeightKernel<StagedPlan, StagedFunctions> {
  public:
   Kernel(const Problem& problem, const core::DeviceInfo& device, const StagedPlan& plan)
       : SplitWeightKernel(problem, device, plan,
-                          problem.dtype == core::DType::f32   ? staged_functions_f32()
-                          : problem.dtype == core::DType::f16 ? staged_functions_f16()
-                                                              : staged_functions_bf16()) {}
+                          by_dtype<StagedFunctions (*)()>(problem.dtype, staged_functions_f32, nullptr,
+                                                          staged_functions_f16, staged_functions_bf16)()) {}
 
   std::string describe() const override {
     const StagedParams& k = plan_.params;
