@@ -1,4 +1,4 @@
-// How cuda.sm80.pointwise cuts a problem: that tiles and splits cover it, and that its copies lie on the
+// How the pointwise kernels cut a problem: that tiles and splits cover it, and that its copies lie on the
 // boundaries that they need, in memory and in a stage.
 #include "cuda/sm80/pointwise_plan.hpp"
 
@@ -8,6 +8,7 @@
 
 #include "core/polyphase.hpp"
 #include "cuda/refusal.hpp"
+#include "cuda/sm90/pointwise_plan.hpp"
 
 namespace tconv::cuda {
 namespace {
@@ -53,7 +54,6 @@ void check_copies(const PointwisePlan& plan, const Problem& p, const std::string
 
 // Each output's block, as where() names it, is one of the plan's, and neighbours in a tile share it.
 void check_blocks(const PointwisePlan& plan, const Problem& p, const std::string& what) {
-  const PointwiseTile& tile = kPointwiseTiles[plan.config.tile];
   std::set<std::string> places;
   const int64_t step = std::max<int64_t>(1, p.output_elements() / 500);
   for (int64_t e = 0; e < p.output_elements(); e += step) {
@@ -61,8 +61,8 @@ void check_blocks(const PointwisePlan& plan, const Problem& p, const std::string
     const std::string place = text.substr(text.find("; "));
     EXPECT_TRUE(places.insert(place).second) << what << ": " << text;
     EXPECT_LT(std::stoll(place.substr(place.find("block ") + 6)), plan.blocks) << what << ": " << text;
-    EXPECT_LT(std::stoll(place.substr(place.find("row ") + 4)), tile.rows) << what << ": " << text;
-    EXPECT_LT(std::stoll(place.substr(place.find("column ") + 7)), tile.columns) << what << ": " << text;
+    EXPECT_LT(std::stoll(place.substr(place.find("row ") + 4)), plan.tile_rows) << what << ": " << text;
+    EXPECT_LT(std::stoll(place.substr(place.find("column ") + 7)), plan.tile_columns) << what << ": " << text;
   }
 }
 
@@ -95,12 +95,60 @@ TEST(PointwisePlan, SoundOverRandomProblems) {
   EXPECT_GT(elements, 100);
 }
 
+void check_stages(const PointwisePlan& plan, const Problem& p, const std::string& what) {
+  const PointwiseParams& k = plan.params;
+  const Sm90PointwiseTile& tile = kSm90PointwiseTiles[plan.config.tile];
+  const int64_t stage = sm90_pointwise_stage_bytes(tile);
+  const int64_t slabs = (k.slabs + k.splits - 1) / k.splits;
+  EXPECT_EQ(stage % 1024, 0) << what;  // of the swizzle
+  EXPECT_GE(k.stages, std::min<int64_t>(2, slabs)) << what;
+  EXPECT_LE(k.stages, kSm90PointwiseMostStages) << what;
+  EXPECT_GE(plan.shared_bytes, kSm90PointwiseHead + k.stages * stage) << what;
+  EXPECT_GE(plan.shared_bytes, sm90_pointwise_sum_bytes(tile)) << what;
+  const auto element = static_cast<int64_t>(size_of(p.dtype));
+  EXPECT_EQ(k.weight_step * element % 16, 0) << what;
+  EXPECT_TRUE(k.x_step[1] * element % 16 == 0 || int64_t{k.groups} * k.depth == 1) << what;
+  EXPECT_LE(slabs * 4, kSm90PointwiseMostSteps) << what;
+}
+
+TEST(PointwisePlan, WgmmaSoundOverRandomProblems) {
+  judge::Rng rng(16);
+  int taken = 0, split = 0, unaligned = 0;
+  const core::DeviceInfo d = cuda_test::device("h200");
+  for (int i = 0; i < 1500; ++i) {
+    const Problem p = draw_pointwise(rng);
+    if (!cuda_test::takes(kSm90Pointwise, p, d)) {
+      unaligned += sm90_pointwise_refusal(p, d).find("multiples of 16 bytes") != std::string::npos;
+      continue;
+    }
+    for (int tile = 0; tile < kSm90PointwiseTileCount; ++tile) {
+      for (const int splits : {1, 2, 8}) {
+        const PointwisePlan plan = sm90_pointwise_plan_of(p, d, {tile, splits});
+        if (plan.blocks == 0) continue;
+        ++taken;
+        split += splits > 1;
+        const std::string what = text(p) + ": " + describe(plan, p);
+        EXPECT_LE(plan.shared_bytes, d.shared_per_block) << what;
+        EXPECT_GT(plan.ms, 0) << what;
+        check_stages(plan, p, what);
+        check_blocks(plan, p, what);
+      }
+    }
+  }
+  EXPECT_GT(taken, 300);
+  EXPECT_GT(split, 20);
+  EXPECT_GT(unaligned, 100);
+}
+
 TEST(PointwisePlan, SplitsDoNotDependOnAnInvariantBatch) {
   const core::DeviceInfo d = cuda_test::device("h200");
   for (const char* words : {"ci512 co512 l16 k1 s1 p0 f32 tf32", "ci1024 co64 l9 k1 s1 p0 bf16"}) {
     const Problem one = core::parse(std::string("n1 ") + words).value();
     const Problem many = core::parse(std::string("n64 ") + words).value();
     EXPECT_EQ(pointwise_plan(one, d, true).config.splits, pointwise_plan(many, d, true).config.splits)
+        << words;
+    EXPECT_EQ(sm90_pointwise_plan(one, d, true).config.splits,
+              sm90_pointwise_plan(many, d, true).config.splits)
         << words;
   }
 }
@@ -115,6 +163,15 @@ TEST(PointwisePlan, RefusesWithAReason) {
   EXPECT_NE(of("n1 ci64 co64 l100 k1 s1 p0 f16", "t4").find("8.0"), std::string::npos);
   EXPECT_NE(of("n1 ci15 co64 l100 k1 s1 p0 f32", "h200").find("fewer than 16 terms"), std::string::npos);
   EXPECT_NE(of("weight n1 ci64 co64 l100 k1 s1 p0 f32", "h200").find("operation"), std::string::npos);
+  const auto of90 = [](const char* words, const char* device) {
+    return cuda_test::refusal(kSm90Pointwise, words, device, true);
+  };
+  EXPECT_NE(of90("n1 ci64 co64 l100 k1 s1 p0 bf16", "h200").find("16 bytes"), std::string::npos);
+  EXPECT_NE(of90("n1 ci64 co60 l104 k1 s1 p0 bf16", "h200").find("16 bytes"), std::string::npos);
+  EXPECT_NE(of90("n1 ci64 co64 l104 k1 s1 p0 f32", "h200").find("ieee"), std::string::npos);
+  EXPECT_NE(of90("n1 ci64 co64 l104 k1 s1 p0 bf16", "a100").find("9.0"), std::string::npos);
+  EXPECT_EQ(of90("n1 ci64 co64 l104 k1 s1 p0 bf16", "h200"), "");
+  EXPECT_EQ(of90("strided n1 ci62 co64 l100 k1 s1 p0 f32 tf32", "h200"), "");
   EXPECT_EQ(of("n1 ci16 co64 l100 k1 s1 p0 f32", "h200"), "");
   EXPECT_EQ(of("strided n1 ci64 co16 l100 k1 s1 p0 f32", "a100"), "");
 }

@@ -240,6 +240,7 @@ TEST(Stages, EveryFamilyNamesThem) {
       {"cuda.sm80.dense", "n2 ci64 co40 l70 k4 s2 p1 bias f32 tf32"},
       {"cuda.sm80.window", "gx n2 ci64 co40 l70 k4 s2 p1 bias f32 tf32"},
       {"cuda.sm80.pointwise", "n2 ci64 co40 l70 k1 s1 p0 bias f32 tf32"},
+      {"cuda.sm90.pointwise", "n2 ci64 co40 l72 k1 s1 p0 bias f32 tf32"},
       {"cuda.sm80.overlap", "n2 ci64 co40 l70 k4 s2 p1 bias f32 tf32"},
       {"cuda.simt.dense", "n2 ci64 co40 l70 k4 s2 p1 bias f32"},
       {"cuda.simt.narrow", "n2 ci4 co4 l70 k4 s2 p1 f32"},

@@ -21,6 +21,7 @@
 #include "cuda/sm90/blocked.hpp"
 #include "cuda/sm90/blocked_plan.hpp"
 #include "cuda/sm90/dense.hpp"
+#include "cuda/sm90/pointwise.hpp"
 
 namespace tconv::cuda {
 namespace {
@@ -42,10 +43,10 @@ double least_ms(const KernelEntry& entry, const Problem& p, const DeviceInfo& d)
 KernelChoice compare(const Problem& p, const DeviceInfo& d, const PlanOptions& options) {
   // Those whose plans take least time come first, so that others need not be made.
   static const KernelEntry* const kTransposed[] = {
-      &kSm80Pointwise, &kSimtDepthwise, &kSm80Overlap, &kSimtDense,   &kSimtNarrow, &kSimtLongk,
-      &kSimtFlipped,   &kSimtGather,    &kSm90Dense,   &kSm90Blocked, &kSm80Dense};
-  static const KernelEntry* const kStrided[] = {&kSm80Pointwise, &kSm80Window,  &kSimtStrided,
-                                                &kSm90Dense,     &kSm90Blocked, &kSm80Dense};
+      &kSm90Pointwise, &kSm80Pointwise, &kSimtDepthwise, &kSm80Overlap, &kSimtDense,   &kSimtNarrow,
+      &kSimtLongk,     &kSimtFlipped,   &kSimtGather,    &kSm90Dense,   &kSm90Blocked, &kSm80Dense};
+  static const KernelEntry* const kStrided[] = {&kSm90Pointwise, &kSm80Pointwise, &kSm80Window, &kSimtStrided,
+                                                &kSm90Dense,     &kSm90Blocked,   &kSm80Dense};
   const bool strided = p.operation == core::Operation::strided;
   const std::span<const KernelEntry* const> compared =
       strided ? std::span<const KernelEntry* const>(kStrided) : kTransposed;

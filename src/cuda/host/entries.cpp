@@ -26,6 +26,7 @@
 #include "cuda/sm80/window.hpp"
 #include "cuda/sm90/blocked.hpp"
 #include "cuda/sm90/dense.hpp"
+#include "cuda/sm90/pointwise.hpp"
 #include "cuda/sm90/weight.hpp"
 #include "cuda/sm90/weight_blocked.hpp"
 #include "cuda/sm90/weight_rows.hpp"
@@ -36,8 +37,9 @@ namespace tconv::cuda {
 std::span<const plan::KernelEntry* const> entries() {
   // One line a family: its header src/cuda/<folder>/<family>.hpp declares the entry, its .cpp defines it.
   static const std::vector<const plan::KernelEntry*> list = {
-      &kSm80Pointwise, &kSm80Window, &kSimtStrided, &kSm80Overlap, &kSimtLongk, &kSimtDepthwise, &kSimtNarrow,
-      &kSm90Blocked, &kSm90Dense, &kSm80Dense, &kSimtFlipped, &kSimtGather, &kSimtDense,
+      &kSm80Pointwise, &kSm90Pointwise, &kSm80Window, &kSimtStrided, &kSm80Overlap, &kSimtLongk,
+      &kSimtDepthwise, &kSimtNarrow, &kSm90Blocked, &kSm90Dense, &kSm80Dense, &kSimtFlipped, &kSimtGather,
+      &kSimtDense,
       // Those that sum the gradient of the bias before those that do not (weight_choice.cpp).
       &kSm90WeightTurned, &kSm90WeightRows, &kSimtOuter, &kSimtWeight, &kSimtWeightStaged,
       &kSm90WeightBlocked, &kSm90Weight, &kSm80Weight, &kSimtBias, &kSimtPlain};

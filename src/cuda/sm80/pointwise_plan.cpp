@@ -22,7 +22,21 @@ bool is_strided(const Problem& p) {
   return p.operation == core::Operation::strided;
 }
 
-void set_sizes(PointwisePlan& plan, const Problem& p) {
+std::string copies(int bytes, int element) {
+  return bytes < 4 ? "elements of " + std::to_string(element) + " bytes"
+                   : "asynchronous copies of " + std::to_string(bytes) + " bytes";
+}
+
+}  // namespace
+
+int pointwise_copy(int64_t bytes, int element) {
+  for (const int piece : {16, 8, 4}) {
+    if (bytes % piece == 0) return piece;
+  }
+  return element;
+}
+
+void set_pointwise_sizes(PointwisePlan& plan, const Problem& p) {
   PointwiseParams& k = plan.params;
   const bool strided = is_strided(p);
   const int64_t element = shape_of(arithmetic_of(p)).element;
@@ -39,20 +53,21 @@ void set_sizes(PointwisePlan& plan, const Problem& p) {
       boundary_of({p.n > 1 ? steps[0] * element : 0, channels > 1 ? steps[1] * element : 0}), int(element));
   k.weight_copy = pointwise_copy(boundary_of({k.weight_step * element}), int(element));
   k.vectors = p.l % 4 == 0;
+  k.slabs = static_cast<int>(ceil_div(k.depth, kPointwiseSlabBytes / element));
 }
 
-std::string copies(int bytes, int element) {
-  return bytes < 4 ? "elements of " + std::to_string(element) + " bytes"
-                   : "asynchronous copies of " + std::to_string(bytes) + " bytes";
-}
-
-}  // namespace
-
-int pointwise_copy(int64_t bytes, int element) {
-  for (const int piece : {16, 8, 4}) {
-    if (bytes % piece == 0) return piece;
-  }
-  return element;
+void set_pointwise_blocks(PointwisePlan& plan, const Problem& p) {
+  PointwiseParams& k = plan.params;
+  k.splits = plan.config.splits;
+  const int64_t row_tiles = ceil_div(k.rows, plan.tile_rows), rows = row_tiles * k.groups;
+  const int64_t sample_tiles = ceil_div(p.l, plan.tile_columns), columns = sample_tiles * p.n;
+  if (core::Size(rows) * columns * k.splits > kCount) return;
+  k.splits_div = Divisor::of(static_cast<uint32_t>(k.splits));
+  k.row_tiles = Divisor::of(static_cast<uint32_t>(row_tiles));
+  k.column_tiles = Divisor::of(static_cast<uint32_t>(sample_tiles));
+  k.rows_first = p.n * p.l > k.rows;
+  k.low_tiles = Divisor::of(static_cast<uint32_t>(k.rows_first ? rows : columns));
+  plan.blocks = rows * columns * k.splits;
 }
 
 PointwisePlan pointwise_plan_of(const Problem& p, const DeviceInfo& d, const PointwiseConfig& config) {
@@ -60,28 +75,19 @@ PointwisePlan pointwise_plan_of(const Problem& p, const DeviceInfo& d, const Poi
   plan.config = config;
   PointwiseParams& k = plan.params;
   const PointwiseTile& tile = kPointwiseTiles[config.tile];
+  plan.tile_rows = tile.rows, plan.tile_columns = tile.columns;
   const int element = shape_of(arithmetic_of(p)).element;
-  set_sizes(plan, p);
-  k.slabs = static_cast<int>(ceil_div(k.depth, kPointwiseSlabBytes / element));
-  k.splits = config.splits;
-  if (k.splits > 1 && (d.sm < 90 || k.splits > k.slabs)) return plan;
-  const int64_t slabs = ceil_div(k.slabs, k.splits),
+  set_pointwise_sizes(plan, p);
+  if (config.splits > 1 && (d.sm < 90 || config.splits > k.slabs)) return plan;
+  const int64_t slabs = ceil_div(k.slabs, config.splits),
                 stage = pointwise_stage_bytes(tile, element, plan.turned);
   const int64_t shared = d.shared_per_sm / tile.blocks - 1024;
   k.stages = static_cast<int>(std::clamp<int64_t>(shared / stage, 2, kPointwiseMaxStages));
   plan.shared_bytes =
       std::max<int64_t>(std::min<int64_t>(k.stages, slabs) * stage, pointwise_sum_bytes(tile));
   if (plan.shared_bytes > d.shared_per_block) return plan;
-  const int64_t row_tiles = ceil_div(k.rows, tile.rows), rows = row_tiles * k.groups;
-  const int64_t sample_tiles = ceil_div(p.l, tile.columns), columns = sample_tiles * p.n;
-  if (core::Size(rows) * columns * k.splits > kCount) return plan;
-  k.splits_div = Divisor::of(static_cast<uint32_t>(k.splits));
-  k.row_tiles = Divisor::of(static_cast<uint32_t>(row_tiles));
-  k.column_tiles = Divisor::of(static_cast<uint32_t>(sample_tiles));
-  k.rows_first = p.n * p.l > k.rows;
-  k.low_tiles = Divisor::of(static_cast<uint32_t>(k.rows_first ? rows : columns));
-  plan.blocks = rows * columns * k.splits;
-  plan.ms = pointwise_ms(plan, p, d);
+  set_pointwise_blocks(plan, p);
+  if (plan.blocks > 0) plan.ms = pointwise_ms(plan, p, d);
   return plan;
 }
 
@@ -114,33 +120,43 @@ std::string pointwise_refusal(const Problem& p, const DeviceInfo& d) {
 }
 
 std::string describe(const PointwisePlan& plan, const Problem& p) {
-  const PointwiseTile& tile = kPointwiseTiles[plan.config.tile];
-  return std::string(name_of(arithmetic_of(p))) + ", tile of " + std::to_string(tile.rows) + " channels x " +
-         std::to_string(tile.columns) + " positions" + split_words(plan.params.splits);
+  return std::string(name_of(arithmetic_of(p))) + ", tile of " + std::to_string(plan.tile_rows) +
+         " channels x " + std::to_string(plan.tile_columns) + " positions" + split_words(plan.params.splits);
 }
 
 std::vector<plan::StageLine> stages(const PointwisePlan& plan, const Problem& p) {
   const PointwiseParams& k = plan.params;
   const int element = static_cast<int>(size_of(p.dtype));
+  const std::string ring =
+      std::to_string(k.stages) + " stages of " + std::to_string(kPointwiseSlabBytes / element) + " channels";
+  const std::string made = element == 2 ? "" : plan.turned ? ", rounded and then turned there" : ", rounded";
+  const plan::StageLine source =
+      plan.wgmma ? plan::StageLine{"source",
+                                   "rows as they lie in memory, by tensor copies (by threads, one stage at a "
+                                   "time, if x or the weights do not begin on 16 bytes): " +
+                                       ring}
+                 : plan::StageLine{
+                       "source", "rows as they lie in memory, by " + copies(k.x_copy, element) + ": " + ring};
+  const plan::StageLine weights =
+      plan.wgmma
+          ? plan::StageLine{"weights", "raw, likewise into the same stages" + made}
+          : plan::StageLine{"weights", "raw, by " + copies(k.weight_copy, element) + " into the same stages"};
   return {cluster_schedule_line(k.splits, plan.blocks, k.rows_first),
-          {"source", "rows as they lie in memory, by " + copies(k.x_copy, element) + ": " +
-                         std::to_string(k.stages) + " stages of " +
-                         std::to_string(kPointwiseSlabBytes / element) + " channels"},
-          {"weights", "raw, by " + copies(k.weight_copy, element) + " into the same stages"},
-          {"product", "mma.sync m16n8"},
+          source,
+          weights,
+          {"product", plan.wgmma ? "wgmma, x in registers" : "mma.sync m16n8"},
           epilogue_line(p),
           staged_writer_line(k.splits)};
 }
 
 std::string where(const PointwisePlan& plan, const Problem& p, int64_t element) {
   const PointwiseParams& k = plan.params;
-  const PointwiseTile& tile = kPointwiseTiles[plan.config.tile];
   const int64_t channels = int64_t{k.groups} * k.rows;
   const int64_t i = element % p.l, channel = element / p.l % channels, n = element / p.l / channels;
   const int64_t group = channel / k.rows, inner = channel % k.rows;
   return where_text(p, element, k,
-                    {group * k.row_tiles.value + inner / tile.rows, inner % tile.rows,
-                     n * k.column_tiles.value + i / tile.columns, i % tile.columns},
+                    {group * k.row_tiles.value + inner / plan.tile_rows, inner % plan.tile_rows,
+                     n * k.column_tiles.value + i / plan.tile_columns, i % plan.tile_columns},
                     int64_t{k.row_tiles.value} * k.groups, k.column_tiles.value * p.n);
 }
 

@@ -1,4 +1,5 @@
-// Which tiles and splits cuda.sm80.pointwise takes for a problem.
+// Which tiles and splits cuda.sm80.pointwise takes for a problem, and what cuda.sm90.pointwise shares with
+// it.
 #pragma once
 
 #include <memory>
@@ -14,13 +15,15 @@ namespace tconv::cuda {
 
 // Printable and comparable: what a plan chooses.
 struct PointwiseConfig {
-  int tile = 0;    // of kPointwiseTiles
+  int tile = 0;    // of kPointwiseTiles or kSm90PointwiseTiles
   int splits = 1;  // of the depth: blocks of a cluster
   bool operator==(const PointwiseConfig&) const = default;
 };
 
 struct PointwisePlan {
   PointwiseConfig config;
+  int tile_rows = 0, tile_columns = 0;
+  bool wgmma = false;           // the kernel is cuda.sm90.pointwise
   PointwiseParams params = {};  // without pointers
   bool turned = false;          // weights lie as w[c][r]
   int64_t blocks = 0;           // 0: it does not fit
@@ -38,6 +41,11 @@ PointwisePlan pointwise_plan(const core::Problem& problem, const core::DeviceInf
 
 // Predicted milliseconds of a plan that fits.
 double pointwise_ms(const PointwisePlan& plan, const core::Problem& problem, const core::DeviceInfo& device);
+
+// What does not depend on the tile.
+void set_pointwise_sizes(PointwisePlan& plan, const core::Problem& problem);
+// Tiles and blocks of config, tile_rows and tile_columns. Leaves plan.blocks at 0 if they are too many.
+void set_pointwise_blocks(PointwisePlan& plan, const core::Problem& problem);
 
 // The widest piece in which rows can be copied if their addresses and steps are multiples of `bytes`.
 int pointwise_copy(int64_t bytes, int element);

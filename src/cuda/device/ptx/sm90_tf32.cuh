@@ -16,10 +16,11 @@ __device__ inline void copy_async_arrive(uint32_t barrier) {
 
 // Describes an operand in rows of 128 bytes, as a tensor copy with the 128-byte swizzle leaves it: 8 rows in
 // 1024 bytes, which begin on a multiple of 1024; 16-byte unit u of row r is at u ^ r % 8. The address may be
-// that of any 32 bytes of the first row.
-__device__ inline uint64_t swizzled_descriptor(uint32_t address) {
-  return static_cast<uint64_t>((address & 0x3ffff) >> 4) | uint64_t{1} << 16 | uint64_t{1024 >> 4} << 32 |
-         uint64_t{1} << 62;
+// that of any 32 bytes of the first row. If the depth runs along rows instead (16-bit types), the address is
+// that of any 16 rows, and the next 128 bytes of the operand's rows lie `apart` bytes further.
+__device__ inline uint64_t swizzled_descriptor(uint32_t address, uint32_t apart = 16) {
+  return static_cast<uint64_t>((address & 0x3ffff) >> 4) | static_cast<uint64_t>(apart >> 4) << 16 |
+         uint64_t{1024 >> 4} << 32 | uint64_t{1} << 62;
 }
 
 // d (64 x N) = a (64 x 8) * b (8 x N), plus d if accumulate. a: rows lane/4 and 8 below at depth lane%4,
