@@ -17,7 +17,8 @@ using core::Problem;
 // median error is 7%; the tile and splits that it chooses take 1.04 times as long as the best. Latencies are
 // those of a block that is alone; work is what a block adds to an SM that has enough blocks.
 struct PointwiseRates {
-  double launch, slab;
+  PointwiseTotals totals;
+  double slab;
   double copy, copy_work;     // for each copy of a thread
   double element;             // in copies of words, if rows begin inside one
   double store_work;          // for each store of a thread
@@ -27,35 +28,44 @@ struct PointwiseRates {
   double gather;              // for the sums of a cluster, for each block and once more
   double block_work;
   double step[kPointwiseTileCount][3];  // by mode: tf32, ieee, 16 bit
-  double wave;                          // another round of blocks, relative to the first one
-  double odd;     // clusters of 3, 5, 6 or 7 blocks, which begin late, relative to others
-  double memory;  // relative to the time of the bytes at the rate of a copy
-  double both;    // the power in which latency and work add up
 };
-constexpr PointwiseRates kRates = {.launch = 2.06,
-                                   .slab = 0.33,
-                                   .copy = 0.012,
-                                   .copy_work = 0.0192,
-                                   .element = 3.34,
-                                   .store_work = 0.0052,
-                                   .staged = 0.0175,
-                                   .stage_work = 0.012,
-                                   .row = 0.182,
-                                   .cluster = 0.0252,
-                                   .gather = 0.266,
-                                   .block_work = 0.538,
-                                   .step = {{0.182, 0.576, 0.141},
-                                            {0.197, 0.626, 0.164},
-                                            {0.120, 0.355, 0.118},
-                                            {0.090, 0.209, 0.091},
-                                            {0.091, 0.206, 0.086},
-                                            {0.094, 0.207, 0.084}},
-                                   .wave = 0.904,
-                                   .odd = 0.073,
-                                   .memory = 1.23,
-                                   .both = 1.76};
+constexpr PointwiseRates kRates = {
+    .totals = {.launch = 2.06, .wave = 0.904, .odd = 0.073, .memory = 1.23, .both = 1.76},
+    .slab = 0.33,
+    .copy = 0.012,
+    .copy_work = 0.0192,
+    .element = 3.34,
+    .store_work = 0.0052,
+    .staged = 0.0175,
+    .stage_work = 0.012,
+    .row = 0.182,
+    .cluster = 0.0252,
+    .gather = 0.266,
+    .block_work = 0.538,
+    .step = {{0.182, 0.576, 0.141},
+             {0.197, 0.626, 0.164},
+             {0.120, 0.355, 0.118},
+             {0.090, 0.209, 0.091},
+             {0.091, 0.206, 0.086},
+             {0.094, 0.207, 0.084}}};
 
 }  // namespace
+
+double pointwise_total_ms(const PointwisePlan& plan, const Problem& p, const core::DeviceInfo& d,
+                          const PointwiseTotals& totals, double alone, double work, int most) {
+  const PointwiseParams& k = plan.params;
+  const int64_t resident = std::clamp<int64_t>(d.shared_per_sm / (plan.shared_bytes + 1024), 1, most);
+  const double an_sm = static_cast<double>(plan.blocks) / std::max(1, d.sm_count);
+  const auto waves = static_cast<double>(ceil_div(plan.blocks, block_places(d, resident, k.splits)));
+  const double odd = k.splits > 2 && k.splits % 4 != 0 ? 1 + totals.odd : 1;
+  const double rounds = alone * odd * (1 + totals.wave * (waves - 1));
+  const double sm = std::pow(std::pow(rounds, totals.both) + std::pow(std::ceil(an_sm) * work, totals.both),
+                             1 / totals.both);
+  const double dram = d.copy_gbps > 0 ? problem_work(p).bytes / d.copy_gbps * 1e-3 : 0;
+  const double memory = totals.memory * dram;
+  const auto fourth = [](double v) { return v * v * v * v; };
+  return (totals.launch + std::sqrt(std::sqrt(fourth(sm) + fourth(memory)))) * 1e-3;
+}
 
 double pointwise_ms(const PointwisePlan& plan, const Problem& p, const core::DeviceInfo& d) {
   const PointwiseParams& k = plan.params;
@@ -82,17 +92,7 @@ double pointwise_ms(const PointwisePlan& plan, const Problem& p, const core::Dev
                       kRates.stage_work * outputs + cluster;
   const double alone = slabs * kRates.slab + kRates.copy * copies + products + kRates.staged * outputs +
                        kRates.row * warp_rows + cluster + (k.splits > 1 ? kRates.gather * (1 + k.splits) : 0);
-  const int64_t resident = std::clamp<int64_t>(d.shared_per_sm / (plan.shared_bytes + 1024), 1, tile.blocks);
-  const double an_sm = static_cast<double>(plan.blocks) / std::max(1, d.sm_count);
-  const auto waves = static_cast<double>(ceil_div(plan.blocks, block_places(d, resident, k.splits)));
-  const double odd = k.splits > 2 && k.splits % 4 != 0 ? 1 + kRates.odd : 1;
-  const double rounds = alone * odd * (1 + kRates.wave * (waves - 1));
-  const double sm = std::pow(std::pow(rounds, kRates.both) + std::pow(std::ceil(an_sm) * work, kRates.both),
-                             1 / kRates.both);
-  const double dram = d.copy_gbps > 0 ? problem_work(p).bytes / d.copy_gbps * 1e-3 : 0;
-  const double memory = kRates.memory * dram;
-  const auto fourth = [](double v) { return v * v * v * v; };
-  return (kRates.launch + std::sqrt(std::sqrt(fourth(sm) + fourth(memory)))) * 1e-3;
+  return pointwise_total_ms(plan, p, d, kRates.totals, alone, work, tile.blocks);
 }
 
 }  // namespace tconv::cuda

@@ -47,6 +47,20 @@ void set_pointwise_sizes(PointwisePlan& plan, const core::Problem& problem);
 // Tiles and blocks of config, tile_rows and tile_columns. Leaves plan.blocks at 0 if they are too many.
 void set_pointwise_blocks(PointwisePlan& plan, const core::Problem& problem);
 
+// From a block to the whole: how rounds of blocks, clusters and memory add up. Microseconds.
+struct PointwiseTotals {
+  double launch;
+  double wave;    // another round of blocks, relative to the first one
+  double odd;     // clusters of 3, 5, 6 or 7 blocks, which begin late, relative to others
+  double memory;  // relative to the time of the bytes at the rate of a copy
+  double both;    // the power in which latency and work add up
+};
+// Milliseconds. alone: of a block that is alone; work: what a block adds to an SM that has enough; most:
+// blocks that an SM has, by registers.
+double pointwise_total_ms(const PointwisePlan& plan, const core::Problem& problem,
+                          const core::DeviceInfo& device, const PointwiseTotals& totals, double alone,
+                          double work, int most);
+
 // The widest piece in which rows can be copied if their addresses and steps are multiples of `bytes`.
 int pointwise_copy(int64_t bytes, int element);
 

@@ -1,7 +1,6 @@
 // The product of cuda.sm90.pointwise (pointwise.hpp): a warpgroup's sums.
 #pragma once
 
-#include "cuda/device/ptx/sm90_operands.cuh"
 #include "cuda/device/wgmma_accumulator.hpp"
 #include "cuda/sm80/raw_operands.cuh"
 #include "cuda/sm90/arithmetic.cuh"
@@ -81,7 +80,7 @@ class Group {
       ptx::wgmma_tf32<S::kN>(sums, a, rows, 1);
     } else if constexpr (S::kTurned) {
       const uint32_t at = weights + row / S::kWide * S::kBoxBytes + step * A::kDepth * 128;
-      ptx::wgmma_along_depth<kOperand<A>, S::kN>(sums, a, ptx::swizzled_descriptor(at, S::kBoxBytes), 1);
+      ptx::wgmma<kOperand<A>, S::kN, true>(sums, a, ptx::swizzled_descriptor(at, S::kBoxBytes), 1);
     } else {
       ptx::wgmma<kOperand<A>, S::kN>(sums, a, rows, 1);
     }

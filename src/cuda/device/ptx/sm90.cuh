@@ -195,26 +195,28 @@ __device__ inline void wgmma(float (&d)[N / 2], uint64_t a, uint64_t b, int accu
 }
 
 // The same for 16-bit operands with a in registers, as in mma.m16n8k16: rows lane/4 and 8 below in turn,
-// depth lane%4*2 and the next, then 8 further.
-template <Operand Type, int N>
+// depth lane%4*2 and the next, then 8 further. kAlongDepth: neighbours in b are those of its rows, not of the
+// depth.
+template <Operand Type, int N, bool kAlongDepth = false>
 __device__ inline void wgmma(float (&d)[N / 2], const uint32_t (&a)[4], uint64_t b, int accumulate) {
   static_assert((Type == Operand::f16 || Type == Operand::bf16) && (N == 32 || N == 64 || N == 128));
-#define TCONV_CASE(type, n, shape, types, names, a0, a1, a2, a3, db, flag, ...)                      \
-  if constexpr (Type == Operand::type && N == n) {                                                   \
-    asm volatile(                                                                                    \
-        TCONV_WGMMA(shape "k16", types, names, "{" a0 "," a1 "," a2 "," a3 "}", db, flag, "1, 1, 0") \
-        : __VA_ARGS__                                                                                \
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));                      \
+#define TCONV_CASE(type, n, along, shape, types, tail, names, a0, a1, a2, a3, db, flag, ...)             \
+  if constexpr (Type == Operand::type && N == n && kAlongDepth == along) {                               \
+    asm volatile(TCONV_WGMMA(shape "k16", types, names, "{" a0 "," a1 "," a2 "," a3 "}", db, flag, tail) \
+                 : __VA_ARGS__                                                                           \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));                 \
   }
-#define TCONV_WIDTHS(type, types)                                                                   \
-  TCONV_CASE(type, 32, "m64n32", types, TCONV_NAMES_16, "%16", "%17", "%18", "%19", "%20", "%21",   \
-             TCONV_SUMS_16(d))                                                                      \
-  TCONV_CASE(type, 64, "m64n64", types, TCONV_NAMES_32, "%32", "%33", "%34", "%35", "%36", "%37",   \
-             TCONV_SUMS_32(d, 0))                                                                   \
-  TCONV_CASE(type, 128, "m64n128", types, TCONV_NAMES_64, "%64", "%65", "%66", "%67", "%68", "%69", \
-             TCONV_SUMS_64(d))
-  TCONV_WIDTHS(f16, "f16.f16")
-  TCONV_WIDTHS(bf16, "bf16.bf16")
+#define TCONV_WIDTHS(type, types, along, tail)                                                            \
+  TCONV_CASE(type, 32, along, "m64n32", types, tail, TCONV_NAMES_16, "%16", "%17", "%18", "%19", "%20",   \
+             "%21", TCONV_SUMS_16(d))                                                                     \
+  TCONV_CASE(type, 64, along, "m64n64", types, tail, TCONV_NAMES_32, "%32", "%33", "%34", "%35", "%36",   \
+             "%37", TCONV_SUMS_32(d, 0))                                                                  \
+  TCONV_CASE(type, 128, along, "m64n128", types, tail, TCONV_NAMES_64, "%64", "%65", "%66", "%67", "%68", \
+             "%69", TCONV_SUMS_64(d))
+  TCONV_WIDTHS(f16, "f16.f16", false, "1, 1, 0")
+  TCONV_WIDTHS(bf16, "bf16.bf16", false, "1, 1, 0")
+  TCONV_WIDTHS(f16, "f16.f16", true, "1, 1, 1")
+  TCONV_WIDTHS(bf16, "bf16.bf16", true, "1, 1, 1")
 #undef TCONV_CASE
 #undef TCONV_WIDTHS
 }

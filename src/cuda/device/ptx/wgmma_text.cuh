@@ -1,5 +1,5 @@
-// The text of a wgmma instruction, and its 16, 32, 64, 96 or 128 sums d as operands. Macros, because a template
-// cannot write the operands of inline assembly.
+// The text of a wgmma instruction, and its 16, 32, 64, 96 or 128 sums d as operands. Macros, because a
+// template cannot write the operands of inline assembly.
 #pragma once
 
 #define TCONV_SUMS_8(d, i)                                                                    \
