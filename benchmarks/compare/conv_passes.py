@@ -21,6 +21,7 @@ import torch
 from torch import nn
 
 import cuda_timing
+import draw
 import layers as layer_table
 import tconv
 from decoder_models import DECODERS
@@ -71,6 +72,13 @@ def recorder(found, name, batches):
             found.setdefault(layer.problem(), layer)
 
     return record
+
+
+def as_product(layer):
+    """A Conv1d as a drawn layer, whose strided product it is: x and y change places."""
+    reach = layer.l + 2 * layer.padding - layer.dilation * (layer.k - 1) - 1
+    return layer_table.Layer(layer.name, layer.n, layer.cout, layer.cin, reach // layer.stride + 1, layer.k, layer.stride,
+                             layer.padding, reach % layer.stride, layer.dilation, layer.groups, layer.bias, "f32")
 
 
 def of_table(path, batch):
@@ -186,6 +194,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=0.1, help="measuring time of a pass of a layer")
     parser.add_argument("--limit", type=float, default=1e9, help="seconds after which no new layer begins")
     parser.add_argument("--json")
+    parser.add_argument("--list", action="store_true", help="only print the Conv1d layers, for torch_cuda.py --list")
     options = parser.parse_args()
 
     if options.file:
@@ -193,6 +202,10 @@ def main():
         layers = [layer for layer in layers if options.match in layer.name]
     else:
         layers = of_decoders(options.kind, options.batch, options.frames, options.match)
+    if options.list:
+        for layer in layers:
+            print(f"{draw.problem_text(as_product(layer), 'strided'):<70} # {layer.name.split()[0]}")
+        return 0
     print(f"{machine(options.device)}; {tconv.build_info()}; {len(layers)} layers")
     rows = []
     with cuda_timing.Kept(options.json, lambda: result_of(options, rows)) as kept:

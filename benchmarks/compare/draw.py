@@ -11,6 +11,7 @@ import argparse
 import math
 import random
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from layers import Layer
 from problem_floor import ELEMENT, data_bytes, parse, products
@@ -197,6 +198,16 @@ def read(text):
     p = parse(" ".join(word for word in text.split() if word not in OPERATIONS))
     return Layer("", p.n, p.cin, p.cout, p.l, p.k, p.stride, p.padding, p.output_padding, p.dilation, p.groups, p.bias,
                  p.dtype)
+
+
+def listed(path):
+    """The layers of a file: the line of a product each, and behind # whose it is."""
+    layers = []
+    for line in Path(path).read_text().splitlines():
+        text, _, name = line.partition("#")
+        if text.strip():
+            layers.append(replace(read(text), name=name.strip()))
+    return layers
 
 
 def main():

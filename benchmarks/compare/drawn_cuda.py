@@ -7,6 +7,7 @@ the problem is measured too (packed, in a graph), and compared with the one that
 
 import math
 import time
+from pathlib import Path
 
 import cuda_timing as timing
 import draw
@@ -257,10 +258,13 @@ def run(options, rates):
 
 
 def problems(options):
-    layers = draw.draw(options.draw, options.seed, "gpu")[options.skip:]
+    drawn = draw.listed(options.list) if options.list else draw.draw(options.draw, options.seed, "gpu")
+    layers = drawn[options.skip:]
     return [(layer, operation, mode) for layer in layers for operation in options.op for mode in options.modes]
 
 
 def result_of(options, rates, rows):
-    return {"benchmark": "drawn_cuda", "seed": options.seed, "draw": options.draw, "skip": options.skip,
+    origin = ({"benchmark": "listed_cuda", "list": Path(options.list).name} if options.list else
+              {"benchmark": "drawn_cuda", "seed": options.seed, "draw": options.draw})
+    return {**origin, "skip": options.skip,
             **timing.machine(), "floor": rates, "summary": summary(rows), "rows": rows}

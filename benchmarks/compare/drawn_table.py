@@ -64,6 +64,12 @@ def markdown(result):
     return text + f"\n\nSeed{'s' if by_seed else ''} {seeds}; `below 1.0x` and `slowest` are in a CUDA graph with raw weights."
 
 
+def listed(result):
+    """The same of layers that a file lists."""
+    text = markdown({**result, "seeds": [0], "rows": [{**row, "seed": 0} for row in result["rows"]]})
+    return f"{text.rpartition(chr(10) * 2)[0]}\n\nLayers of {result['list']}; `below 1.0x` and `slowest` as above."
+
+
 def slowest(result, count=10):
     """The layers that are furthest behind, each with its worst mode."""
     worst = {}

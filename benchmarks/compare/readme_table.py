@@ -178,7 +178,7 @@ def first_calls(result):
 
 VIEWS = {"first_calls": first_calls, "decoders": decoders, "decoders-summary": decoders_summary,
          "conv_passes": conv_passes, "torch_cpu": cpu, "cpu_targets": cpu_targets, "torch_cuda": cuda, "torch_cuda-summary": cuda_summary,
-         "random_large": random_large, "model": model, "drawn_cuda": drawn_table.markdown,
+         "random_large": random_large, "model": model, "drawn_cuda": drawn_table.markdown, "listed_cuda": drawn_table.listed,
          "drawn_cuda-slowest": drawn_table.slowest, "gradient_targets": gradient_targets.markdown}
 RESULTS = ROOT / "benchmarks" / "results"
 

@@ -234,6 +234,7 @@ def parse_arguments():
     parser.add_argument("--json", help="write the results here")
     drawn = parser.add_argument_group("layers drawn at random (draw.py)")
     drawn.add_argument("--draw", type=int, default=0, metavar="N", help="draw so many layers")
+    drawn.add_argument("--list", metavar="FILE", help="layers of this file instead, a problem's line each")
     drawn.add_argument("--seed", type=int, default=1)
     drawn.add_argument("--skip", type=int, default=0, metavar="N", help="leave out the first N of them")
     drawn.add_argument("--op", nargs="+", default=["transposed"], choices=draw.OPERATIONS, help="products of each layer")
@@ -251,7 +252,7 @@ def main():
     started = time.perf_counter()
     rates = timing.floors()
     print("floor: " + ", ".join(f"{key} {value:.4g}" for key, value in rates.items()), flush=True)
-    if options.draw:
+    if options.draw or options.list:
         drawn_cuda.run(options, rates)
         return 0
     rows, fresh = [], {}

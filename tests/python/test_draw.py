@@ -36,3 +36,12 @@ def test_words_of_the_operations():
     layer = draw.draw(1, 1)[0]
     assert draw.problem_text(layer, "strided").startswith("strided n")
     assert "bias" not in draw.problem_text(layer, "weight")
+
+
+def test_a_file_of_layers(tmp_path):
+    path = tmp_path / "layers.txt"
+    line = "strided n1 ci8 co6 l40 k4 s2 p1 bias f32"
+    path.write_text(f"# whose they are\n\n{line}  # one model\nn2 ci8 co6 l9 k3 s1 p1 f32\n")
+    first, second = draw.listed(path)
+    assert (first.name, draw.problem_text(first, "strided")) == ("one model", line)
+    assert (second.name, second.n, second.bias) == ("", 2, False)

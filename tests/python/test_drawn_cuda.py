@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "compare"))
+COMPARE = Path(__file__).parents[2] / "benchmarks" / "compare"
+sys.path.insert(0, str(COMPARE))
 pytest.importorskip("draw", reason="the benchmarks are not here")
 try:
     import drawn_cuda
@@ -61,7 +62,8 @@ def test_kernels_are_those_of_the_list():
 def test_a_run_that_is_stopped_keeps_its_rows(end, tmp_path, monkeypatch):
     """SIGTERM is what `timeout` sends; it arrives while a third row is measured."""
     path, count = tmp_path / "result.json", 0
-    options = argparse.Namespace(draw=5, seed=1, skip=0, op=["transposed"], modes=["tf32"], seconds=60, json=path)
+    options = argparse.Namespace(draw=5, list=None, seed=1, skip=0, op=["transposed"], modes=["tf32"], seconds=60,
+                                 json=path)
 
     def measure(layer, operation, mode, rates, options):
         nonlocal count
@@ -87,6 +89,16 @@ def test_a_run_that_is_stopped_keeps_its_rows(end, tmp_path, monkeypatch):
     assert len(result["rows"]) == (5 if end is None else 2)
     assert result["summary"]["transposed tf32"]["layers"] == len(result["rows"])
     assert signal.getsignal(signal.SIGTERM) is before and list(tmp_path.iterdir()) == [path]
+
+
+def test_layers_of_a_file_take_the_place_of_drawn_ones(monkeypatch):
+    options = argparse.Namespace(list=COMPARE / "decoder_layers.txt", draw=0, seed=1, skip=270, op=["strided"],
+                                 modes=["tf32", "bf16"])
+    found = drawn_cuda.problems(options)
+    assert len(found) == 2 * (276 - 270) and {operation for _, operation, _ in found} == {"strided"}
+    monkeypatch.setattr(drawn_cuda.timing, "machine", lambda: {"machine": "none"})
+    result = drawn_cuda.result_of(options, {}, [])
+    assert (result["benchmark"], result["list"]) == ("listed_cuda", "decoder_layers.txt")
 
 
 def test_rows_reach_the_file_before_a_kill(tmp_path, monkeypatch):

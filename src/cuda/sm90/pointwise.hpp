@@ -17,8 +17,8 @@
 // shared memory, x would be turned, which is the larger operand.
 //
 // What binds is the copies: of a tile of 128 x 128 a slab takes 32 KB from L2 and 512 cycles of the tensor
-// cores, and an SM gets some 26 bytes a cycle. Copies by threads (cp.async, as in cuda.sm80.pointwise) reach
-// half of that rate: with them this kernel was 1.23 times as slow as mma.sync.
+// cores, and an SM gets 20 to 26 bytes a cycle. Copies by threads (cp.async, as in cuda.sm80.pointwise) reach
+// half of that rate: with them this kernel took 1.23 times as long as the one by mma.sync.
 //
 // If an operand's address is no multiple of 16 bytes, threads copy, one stage at a time: the same sums,
 // later. Operands that tf32 cannot hold: as cuda.sm80.pointwise; weights that are not finite show in the
