@@ -196,6 +196,8 @@ def main():
     parser.add_argument("--json")
     parser.add_argument("--list", action="store_true", help="only print the Conv1d layers, for torch_cuda.py --list")
     options = parser.parse_args()
+    if options.list and (options.file or options.kind != "conv1d"):
+        parser.error("--list prints the decoders' Conv1d layers only")
 
     if options.file:
         layers = of_table(options.file, options.batch[0] if len(options.batch) == 1 else 0)

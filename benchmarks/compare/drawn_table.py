@@ -44,30 +44,32 @@ def shape(row):
     return re.sub(r"^(strided|weight) | (f32|bf16|f16)\b| (tf32|ieee)$", "", row["problem"])
 
 
-def markdown(result):
-    """Geometric means, and how many layers are behind."""
-    rows = []
-    for product, mode, mine in groups(result["rows"]):
+def means(rows, seeds=()):
+    """Geometric means, of all rows and of several seeds, and how many layers are behind."""
+    cells = []
+    for product, mode, mine in groups(rows):
         raw = ratios(mine)
-        of_seed = [ratios([row for row in mine if row["seed"] == seed]) for seed in result["seeds"]]
+        of_seed = [ratios([row for row in mine if row["seed"] == seed]) for seed in seeds]
         packed = "-" if product == "weight" else f"{geometric_mean(ratios(mine, weights='packed')):.2f}x"
-        cells = [product, mode, str(len(mine)), f"{geometric_mean(raw):.2f}x"]
-        if len(of_seed) > 1:
-            cells.append(" / ".join(f"{geometric_mean(each):.2f}x" if each else "-" for each in of_seed))
-        rows.append([*cells, packed, f"{geometric_mean(ratios(mine, 'eager')):.2f}x",
-                     f"{sum(each < 1 for each in raw)} ({sum(each < 1 for each in raw) / len(raw):.0%})",
-                     f"{min(raw):.2f}x"])
-    seeds = ", ".join(map(str, result["seeds"]))
-    by_seed = [f"seed {' / '.join(map(str, result['seeds']))}"] if len(result["seeds"]) > 1 else []
-    text = table(["product", "mode", "layers", "graph, raw weights", *by_seed, "graph, packed", "eager, raw", "below 1.0x",
-                  "slowest"], rows)
-    return text + f"\n\nSeed{'s' if by_seed else ''} {seeds}; `below 1.0x` and `slowest` are in a CUDA graph with raw weights."
+        by_seed = [" / ".join(f"{geometric_mean(each):.2f}x" if each else "-" for each in of_seed)] if len(seeds) > 1 else []
+        cells.append([product, mode, str(len(mine)), f"{geometric_mean(raw):.2f}x", *by_seed, packed,
+                      f"{geometric_mean(ratios(mine, 'eager')):.2f}x",
+                      f"{sum(each < 1 for each in raw)} ({sum(each < 1 for each in raw) / len(raw):.0%})", f"{min(raw):.2f}x"])
+    by_seed = [f"seed {' / '.join(map(str, seeds))}"] if len(seeds) > 1 else []
+    return table(["product", "mode", "layers", "graph, raw weights", *by_seed, "graph, packed", "eager, raw", "below 1.0x",
+                  "slowest"], cells)
+
+
+def markdown(result):
+    seeds = result["seeds"]
+    return (f"{means(result['rows'], seeds)}\n\nSeed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}; "
+            "`below 1.0x` and `slowest` are in a CUDA graph with raw weights.")
 
 
 def listed(result):
     """The same of layers that a file lists."""
-    text = markdown({**result, "seeds": [0], "rows": [{**row, "seed": 0} for row in result["rows"]]})
-    return f"{text.rpartition(chr(10) * 2)[0]}\n\nLayers of {result['list']}; `below 1.0x` and `slowest` as above."
+    return (f"{means(result['rows'])}\n\nLayers of {result['list']}; `below 1.0x` and `slowest` are in a CUDA graph with raw "
+            "weights.")
 
 
 def slowest(result, count=10):

@@ -215,14 +215,6 @@ double depthwise_ms(const Problem& p, const DeviceInfo& d) {
          slower(d) * (kDepthwise.product * products + kDepthwise.output * outputs + kDepthwise.row * rows);
 }
 
-}  // namespace
-
-double memory_ms(const Problem& p, const DeviceInfo& d) {
-  return d.copy_gbps > 0 ? problem_work(p).bytes / d.copy_gbps * 1e-6 : 0;
-}
-
-namespace {
-
 // Models that were fitted to layers of several taps expect too little of one tap, where an element that is
 // copied takes part in few products: medians of measured over expected times of 450 random pointwise layers
 // (H100; 16-bit types, tf32 and ieee together).
@@ -252,6 +244,10 @@ double model_ms(const KernelEntry& entry, const Problem& p, const DeviceInfo& d,
 }
 
 }  // namespace
+
+double memory_ms(const Problem& p, const DeviceInfo& d) {
+  return d.copy_gbps > 0 ? problem_work(p).bytes / d.copy_gbps * 1e-6 : 0;
+}
 
 double expected_ms(const KernelEntry& entry, const Problem& p, const DeviceInfo& d, bool batch_invariant) {
   return one_tap(entry, p) * model_ms(entry, p, d, batch_invariant);

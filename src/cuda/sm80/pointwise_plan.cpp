@@ -127,24 +127,12 @@ std::string describe(const PointwisePlan& plan, const Problem& p) {
 std::vector<plan::StageLine> stages(const PointwisePlan& plan, const Problem& p) {
   const PointwiseParams& k = plan.params;
   const int element = static_cast<int>(size_of(p.dtype));
-  const std::string ring =
-      std::to_string(k.stages) + " stages of " + std::to_string(kPointwiseSlabBytes / element) + " channels";
-  const std::string made = element == 2 ? "" : plan.turned ? ", rounded and then turned there" : ", rounded";
-  const plan::StageLine source =
-      plan.wgmma ? plan::StageLine{"source",
-                                   "rows as they lie in memory, by tensor copies (by threads, one stage at a "
-                                   "time, if x or the weights do not begin on 16 bytes): " +
-                                       ring}
-                 : plan::StageLine{
-                       "source", "rows as they lie in memory, by " + copies(k.x_copy, element) + ": " + ring};
-  const plan::StageLine weights =
-      plan.wgmma
-          ? plan::StageLine{"weights", "raw, likewise into the same stages" + made}
-          : plan::StageLine{"weights", "raw, by " + copies(k.weight_copy, element) + " into the same stages"};
   return {cluster_schedule_line(k.splits, plan.blocks, k.rows_first),
-          source,
-          weights,
-          {"product", plan.wgmma ? "wgmma, x in registers" : "mma.sync m16n8"},
+          {"source", "rows as they lie in memory, by " + copies(k.x_copy, element) + ": " +
+                         std::to_string(k.stages) + " stages of " +
+                         std::to_string(kPointwiseSlabBytes / element) + " channels"},
+          {"weights", "raw, by " + copies(k.weight_copy, element) + " into the same stages"},
+          {"product", "mma.sync m16n8"},
           epilogue_line(p),
           staged_writer_line(k.splits)};
 }

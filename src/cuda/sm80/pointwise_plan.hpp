@@ -23,7 +23,6 @@ struct PointwiseConfig {
 struct PointwisePlan {
   PointwiseConfig config;
   int tile_rows = 0, tile_columns = 0;
-  bool wgmma = false;           // the kernel is cuda.sm90.pointwise
   PointwiseParams params = {};  // without pointers
   bool turned = false;          // weights lie as w[c][r]
   int64_t blocks = 0;           // 0: it does not fit

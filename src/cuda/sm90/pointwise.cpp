@@ -3,6 +3,7 @@
 #include "cuda/host/tensor_map.hpp"
 #include "cuda/sm80/pointwise_operands.hpp"
 #include "cuda/sm80/raw_kernel.hpp"
+#include "cuda/sm80/raw_plan.hpp"
 #include "cuda/sm90/pointwise_plan.hpp"
 
 namespace tconv::cuda {
@@ -41,11 +42,15 @@ Status set_maps(Sm90PointwiseParams& k, const PointwisePlan& plan, const Problem
 class Kernel final : public plan::Kernel {
  public:
   Kernel(const Problem& problem, const core::DeviceInfo& device, const PointwisePlan& plan)
-      : problem_(problem), device_(device), plan_(plan), functions_(functions_of(arithmetic_of(problem))) {}
+      : problem_(problem),
+        device_(device),
+        plan_(plan),
+        functions_(by_arithmetic(arithmetic_of(problem), sm90_pointwise_tf32, sm90_pointwise_f16,
+                                 sm90_pointwise_bf16)()) {}
 
   std::string describe() const override { return cuda::describe(plan_, problem_); }
   double predicted_ms() const override { return plan_.ms; }
-  std::vector<plan::StageLine> stages() const override { return cuda::stages(plan_, problem_); }
+  std::vector<plan::StageLine> stages() const override;
   std::string where(int64_t element) const override { return cuda::where(plan_, problem_, element); }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
@@ -66,16 +71,28 @@ class Kernel final : public plan::Kernel {
   }
 
  private:
-  static Sm90PointwiseFunctions functions_of(Arithmetic arithmetic) {
-    if (arithmetic == Arithmetic::tf32) return sm90_pointwise_tf32();
-    return arithmetic == Arithmetic::f16 ? sm90_pointwise_f16() : sm90_pointwise_bf16();
-  }
-
   Problem problem_;
   core::DeviceInfo device_;
   PointwisePlan plan_;
   Sm90PointwiseFunctions functions_;
 };
+
+std::vector<plan::StageLine> Kernel::stages() const {
+  const PointwiseParams& k = plan_.params;
+  const int element = static_cast<int>(size_of(problem_.dtype));
+  const std::string made = element == 2 ? "" : plan_.turned ? ", rounded and then turned there" : ", rounded";
+  return {
+      cluster_schedule_line(k.splits, plan_.blocks, k.rows_first),
+      {"source",
+       "rows as they lie in memory, by tensor copies (by threads, one stage at a time, if x or the weights "
+       "do not begin on 16 bytes): " +
+           std::to_string(k.stages) + " stages of " + std::to_string(kPointwiseSlabBytes / element) +
+           " channels"},
+      {"weights", "raw, likewise into the same stages" + made},
+      {"product", "wgmma, x in registers"},
+      epilogue_line(problem_),
+      staged_writer_line(k.splits)};
+}
 
 plan::Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
   if (std::string words = sm90_pointwise_refusal(p, device); !words.empty()) {

@@ -12,17 +12,17 @@
 //
 // wgmma takes x from registers, where its rows run along the wrong dimension for tf32: 16-bit elements come
 // by transposing ldmatrix, float32 word by word, rounded on the way. Weights are its operand in shared
-// memory: as they were copied (tensor copies round float32), but for float32 weights w[c][r], which all warps
-// turn in their place while the slab before is multiplied. The other way round, weights in registers and x in
+// memory: as they were copied (tensor copies round float32), except float32 weights w[c][r], which all warps
+// turn in place while the slab before is multiplied. The other way round, weights in registers and x in
 // shared memory, x would be turned, which is the larger operand.
 //
-// What binds is the copies: of a tile of 128 x 128 a slab takes 32 KB from L2 and 512 cycles of the tensor
-// cores, and an SM gets 20 to 26 bytes a cycle. Copies by threads (cp.async, as in cuda.sm80.pointwise) reach
-// half of that rate: with them this kernel took 1.23 times as long as the one by mma.sync.
+// Copies bind: of a tile of 128 x 128 a slab takes 32 KB from L2 and 512 cycles of the tensor cores, and an
+// SM gets 20 to 26 bytes a cycle. Copies by threads (cp.async, as in cuda.sm80.pointwise) reach half of that
+// rate, too little to gain from wgmma: 1.23 times the time of mma.sync.
 //
-// If an operand's address is no multiple of 16 bytes, threads copy, one stage at a time: the same sums,
-// later. Operands that tf32 cannot hold: as cuda.sm80.pointwise; weights that are not finite show in the
-// sums.
+// If an operand's address is not a multiple of 16 bytes, threads copy, one stage at a time: the sums are the
+// same, but take longer. Operands that tf32 cannot hold are treated as in cuda.sm80.pointwise; weights that
+// are not finite show in the sums.
 #pragma once
 
 #include "cuda/sm80/pointwise.hpp"

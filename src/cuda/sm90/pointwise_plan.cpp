@@ -16,7 +16,6 @@ using core::Problem;
 PointwisePlan sm90_pointwise_plan_of(const Problem& p, const DeviceInfo& d, const PointwiseConfig& config) {
   PointwisePlan plan;
   plan.config = config;
-  plan.wgmma = true;
   PointwiseParams& k = plan.params;
   const Sm90PointwiseTile& tile = kSm90PointwiseTiles[config.tile];
   plan.tile_rows = tile.rows, plan.tile_columns = tile.columns;

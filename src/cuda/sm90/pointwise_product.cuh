@@ -40,8 +40,7 @@ class Group {
     for (int step = 0; step < S::kSteps; ++step) load_step(stage + step * A::kDepth * 128, a_[step]);
   }
 
-  // Begins the products of a slab: all its channels, of which those that do not exist are zeros. weights: a
-  // stage, or a slot.
+  // Begins the products of a slab: all its channels, of which those that do not exist are zeros.
   __device__ __forceinline__ void multiply(uint32_t weights, Sums& sums) const {
     ptx::wgmma_fence();
 #pragma unroll
