@@ -8,15 +8,26 @@
 
 namespace tconv::cuda {
 
-// The order of the form's input channels where rows of x become channel blocks in shared memory
-// (sm90/turned_stages.cuh). They are units of 8 channels of x at one phase; the phases of a channel block
-// follow each other. Rows of x that lie 1 << log_classes rows apart begin equally far behind 16 bytes, so a
-// block has such rows.
+// The order of the form's input channels where it is not the usual one. They are units of 8 channels of x at
+// one phase; the phases of a channel block follow each other.
+//
+// Where rows of x become channel blocks in shared memory (sm90/turned_stages.cuh), rows of x that lie
+// 1 << log_classes rows apart begin equally far behind 16 bytes, so a block has such rows. Where a slab has
+// one phase (sm90/blocked.hpp), 1 << log_run blocks follow each other at each phase.
 struct UnitOrder {
   int32_t channels;     // of a group of x; 0: channels are in their usual order
   int32_t log_classes;  // 1, 2, 4 or 8 blocks take rows in turn
+  int32_t log_run = 0;
 
 #ifdef __CUDACC__
+  struct Place {
+    int block, phase;
+  };
+  __device__ int run(int unit) const { return unit >> log_run; }
+  // of_phases: run(unit) / phases.
+  __device__ Place place(int unit, int phases, int of_phases) const {
+    return {(of_phases << log_run) + (unit & ((1 << log_run) - 1)), run(unit) - of_phases * phases};
+  }
   // Channel e of 8 of a block. It may be one that does not exist.
   __device__ int channel(int block, int e) const {
     return (block >> log_classes << (log_classes + 3)) + (e << log_classes) +
@@ -35,13 +46,17 @@ struct WeightSteps {
   UnitOrder units = {};
 
 #ifdef __CUDACC__
+  __device__ UnitOrder::Place place_of_unit(int unit) const {
+    return units.place(unit, phases,
+                       static_cast<int>(phases_div.divide(static_cast<uint32_t>(units.run(unit)))));
+  }
   // -1: there is no such tap or no such channel. Units: whether channels may be in units.
   template <bool Units = false>
   __device__ int64_t place(int64_t g, int ci, int64_t co, int tap) const {
     int channel, phase;
     if (Units && units.channels > 0) {
-      const int unit = ci / 8, block = static_cast<int>(phases_div.divide(static_cast<uint32_t>(unit)));
-      phase = unit - block * phases;
+      const auto [block, of_block] = place_of_unit(ci / 8);
+      phase = of_block;
       channel = units.channel(block, ci % 8);
       if (channel >= units.channels) return -1;
     } else {
@@ -71,13 +86,15 @@ struct DeepTaps {
     bool there;
   };
   __device__ Element element(int ci, int tap, int64_t position) const {
-    const int unit = ci / 8, block = unit / phases, phase = unit - block * phases;
+    const int unit = ci / 8;
+    const auto [block, phase] = units.place(unit, phases, units.run(unit) / phases);
     const int channel = units.channel(block, ci % 8);
     const int64_t o = position * stride + int64_t{phase} * dilation - padding;
     return {channel, o, channel < units.channels && first + phase + step * tap < k && o >= 0 && o < length};
   }
   __device__ bool has(int ci, int tap, int64_t position) const {
     if (phases == 0) return true;
+    if (units.channels > 0) return element(ci, tap, position).there;
     const int phase = ci % phases;
     const int64_t o = position * stride + int64_t{phase} * dilation - padding;
     return first + phase + step * tap < k && o >= 0 && o < length;

@@ -208,6 +208,24 @@ TransposedForm turned_form(const Problem& p) {
   return form;
 }
 
+std::string no_phased_form(const Problem& p) {
+  constexpr int64_t kManyPhases = 32;  // that pass over the same rows
+  if (p.operation != Operation::strided) return "phases of a transposed product are rows, not slabs";
+  const Cut cut = cut_of(p);
+  if (cut.taps == 1 || cut.apart * cut.taps == p.k) return "all phases have all taps";
+  return cut.phases > kManyPhases ? "many phases" : "";
+}
+
+TransposedForm phased_form(const Problem& p, int slab) {
+  TransposedForm form = transposed_form(p);
+  form.product.cin =
+      p.groups * form.deep.phases * round_up<int64_t>(p.cout_per_group(), int64_t{slab});
+  form.planes_bytes = 0;
+  form.weights.units = form.deep.units = {static_cast<int32_t>(p.cout_per_group()), 0,
+                                          std::countr_zero(unsigned(slab / kUnit))};
+  return form;
+}
+
 double TransposedForm::planes_ms(const core::DeviceInfo& device) const {
   if (!planes || device.copy_gbps <= 0) return 0;
   return 0.003 + 2 * static_cast<double>(planes_bytes) / device.copy_gbps * 1e-6;
@@ -215,7 +233,10 @@ double TransposedForm::planes_ms(const core::DeviceInfo& device) const {
 
 std::string key_of(const TransposedForm& form) {
   std::string key = " taps" + std::to_string(form.weights.first) + "," + std::to_string(form.weights.step);
-  if (form.weights.units.channels > 0) key += " units" + std::to_string(1 << form.weights.units.log_classes);
+  const UnitOrder& units = form.weights.units;
+  if (units.channels > 0) {
+    key += " units" + std::to_string(1 << units.log_classes) + "," + std::to_string(1 << units.log_run);
+  }
   return key;
 }
 

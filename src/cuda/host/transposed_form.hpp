@@ -46,6 +46,11 @@ TransposedForm transposed_form(const core::Problem& problem);
 std::string no_turned_form(const core::Problem& problem);
 TransposedForm turned_form(const core::Problem& problem);
 
+// The same with slabs of one phase each, of `slab` channels, for kernels that leave out the taps which some
+// phases lack. Empty if there are some, otherwise the reason why not.
+std::string no_phased_form(const core::Problem& problem);
+TransposedForm phased_form(const core::Problem& problem, int slab);
+
 // The part of the form on which packed weights depend, for the key of their layout.
 std::string key_of(const TransposedForm& form);
 

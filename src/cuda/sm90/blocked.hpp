@@ -45,6 +45,7 @@ struct Sm90BlockingParams {
   int64_t pitch, block_units;  // units of a row; of a channel block
   int64_t rows;                // of all channel blocks
   int32_t phases, samples, row_samples, blocks, front;
+  bool phase_slabs;  // slabs have one phase each (UnitOrder)
   int32_t sample_columns;  // where a row has several samples
   int32_t lanes, tiles;    // threads of a row, a power of two; blocks of threads of its units
   LaunchOrder order;

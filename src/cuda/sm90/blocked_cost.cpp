@@ -89,7 +89,8 @@ Sm90Cost sm90_blocked_cost(const Sm90BlockedPlan& blocked, const DeviceInfo& d) 
   const int element = sm90_layout(plan.mode, false).element;
   const double slabs = static_cast<double>(
       std::min<int64_t>(k.grid.slabs, ceil_div(k.grid.units, k.grid.splits) * k.grid.unit_slabs));
-  const double columns = tile.columns(), parts = slabs * k.sizes.taps;
+  const double lacking = 1 - static_cast<double>(k.gather.whole) / k.gather.phases;  // of the slabs
+  const double columns = tile.columns(), parts = slabs * (k.sizes.taps - lacking);
   // wgmma takes n/2 cycles for 64 rows and 32 bytes of depth, of which a slab has two, for two warpgroups.
   const double tensor = parts * 2 * tile.n / kRates.tensor;
   const double weights = parts * tile.row_blocks * kSm90PartBytes;
@@ -119,7 +120,7 @@ Sm90Cost sm90_blocked_cost(const Sm90BlockedPlan& blocked, const DeviceInfo& d) 
                                         : 0;
   c.launch = kRates.launch_ms + waves * kRates.start * ms;
   if (k.pass.partial) c.launch += kRates.launch_ms + partial;
-  c.total = whole_ms(blocked, c, element, partial);
+  c.total = whole_ms(blocked, c, element, partial) + (waves - 1) * kRates.start * ms;
   return c;
 }
 
@@ -129,7 +130,8 @@ double sm90_blocking_ms(const Sm90BlockedPlan& plan, const Problem& asked, const
                       static_cast<double>(size_of(asked.dtype));
   const int log_bytes =
       blocked_words(plan.blocking, size_of(asked.dtype)) + (size_of(asked.dtype) == 4 ? 1 : 0);
-  const double rate = plan.blocking.phases == 1 ? kRates.plain : kRates.blocking[log_bytes];
+  const bool plain = plan.blocking.phases == 1 || plan.blocking.phase_slabs;
+  const double rate = plain ? kRates.plain : kRates.blocking[log_bytes];
   return kRates.launch_ms +
          (static_cast<double>(plan.bytes) + read) / std::max(1.0, rate * d.copy_gbps) * 1e-6;
 }

@@ -8,6 +8,7 @@
 #include "cuda/plan/candidates.hpp"
 #include "cuda/plan/geometry.hpp"
 #include "cuda/plan/memo.hpp"
+#include "cuda/plan/places.hpp"
 #include "cuda/sm90/cost.hpp"
 
 namespace tconv::cuda {
@@ -125,10 +126,8 @@ void set_main(Sm90BlockedPlan& plan, const DeviceInfo& d) {
   }
   main.config.stages = k.gather.stages;
   const int64_t rows = int64_t{k.grid.row_runs} * k.sizes.groups * k.grid.splits;
-  const int64_t at_once = int64_t{d.sm_count} * plan.blocks_of_sm;
-  const int64_t most = std::max<int64_t>(1, rows < at_once ? at_once / rows : 1);
-  const int64_t tiles = std::max(1, k.columns.column_tiles);
-  k.grid.walkers = static_cast<int>(ceil_div(tiles, ceil_div(tiles, most)));
+  k.grid.walkers = static_cast<int>(
+      walkers_of(rows, block_places(d, plan.blocks_of_sm, 1), std::max(1, k.columns.column_tiles)));
   main.config.walkers = k.grid.walkers;
   main.blocks = k.grid.walkers * rows;
   main.partial_bytes = k.pass.partial ? 4LL * k.grid.splits * k.sizes.groups * k.sizes.row_blocks *
@@ -169,7 +168,10 @@ void set_blocking(Sm90BlockedPlan& plan, const Problem& asked) {
   b.blocks = k.grid.slabs * kSm90Blocks;
   b.rows = int64_t{k.sizes.groups} * b.blocks * b.row_samples;
   b.lanes = 8;
-  while (b.lanes < kSm90BlockingThreads && 2 * b.lanes < b.pitch) b.lanes *= 2;
+  b.phase_slabs = plan.main.config.phased;
+  const int most = b.phase_slabs ? kSm90BlockingThreads >> std::bit_width(unsigned(b.phases - 1))
+                                 : kSm90BlockingThreads;
+  while (b.lanes < most && 2 * b.lanes < b.pitch) b.lanes *= 2;
   b.tiles = static_cast<int32_t>(ceil_div(b.pitch, int64_t{2} * b.lanes));
   plan.blocking_blocks = ceil_div(b.rows, int64_t{kSm90BlockingThreads} / b.lanes) * b.tiles;
   k.sizes.x_step[0] = folded ? k.columns.sample_columns : b.pitch;
@@ -192,6 +194,11 @@ bool folds(const Problem& f, int splits) {
   return f.n > 1 && phases.positions < kLong && f.n * columns < kCount;
 }
 
+// Channels of a slab.
+int slab_of(const Problem& p) {
+  return sm90_layout(arithmetic_of(p), false).slab();
+}
+
 Sm90BlockedPlan plan_with(const TransposedForm& form, const Problem& asked, const DeviceInfo& d,
                           const Sm90Config& config) {
   constexpr double kMostBytes = 8e9;
@@ -199,6 +206,12 @@ Sm90BlockedPlan plan_with(const TransposedForm& form, const Problem& asked, cons
   plan.form = form;
   plan.main = sm90_plan_of(form.product, d, config);
   if (plan.main.blocks == 0 || (config.turned && !sm90_turns(plan))) return plan.main.blocks = 0, plan;
+  if (config.phased) {
+    const DeepTaps& deep = form.deep;
+    plan.main.params.gather.phases = deep.phases;
+    plan.main.params.gather.whole = deep.k - deep.first;
+    if (plan.main.params.gather.tap_groups > 1) return plan.main.blocks = 0, plan;
+  }
   set_main(plan, d);
   if (plan.main.shared_bytes == 0) plan.main.blocks = 0;
   if (plan.main.blocks == 0) return plan;
@@ -220,7 +233,7 @@ Sm90BlockedPlan plan_with(const TransposedForm& form, const Problem& asked, cons
 }  // namespace
 
 int blocked_words(const Sm90BlockingParams& b, std::size_t element) {
-  if (b.from_step[2] != 1 || (b.dilation != 1 && b.phases > 1)) return 0;
+  if (b.phase_slabs || b.from_step[2] != 1 || (b.dilation != 1 && b.phases > 1)) return 0;
   const uint64_t all =
       reinterpret_cast<uintptr_t>(b.from) / element |
       static_cast<uint64_t>(b.from_step[0] | b.from_step[1] | b.stride | b.padding | b.length | b.phases) |
@@ -229,17 +242,24 @@ int blocked_words(const Sm90BlockingParams& b, std::size_t element) {
 }
 
 Sm90BlockedPlan sm90_blocked_plan_of(const Problem& p, const DeviceInfo& d, const Sm90Config& config) {
-  if (config.turned && !no_turned_form(p).empty()) return {};
+  if (config.turned && (config.phased || !no_turned_form(p).empty())) return {};
+  if (config.phased) {
+    if (!no_phased_form(p).empty()) return {};
+    return plan_with(phased_form(p, slab_of(p)), p, d, config);
+  }
   return plan_with(config.turned ? turned_form(p) : transposed_form(p), p, d, config);
 }
 
 namespace {
 
 Sm90BlockedPlan cheapest(const Problem& p, const DeviceInfo& d) {
+  enum Way { kPlain, kTurned, kPhased };
   Sm90BlockedPlan best;
   best.form = transposed_form(p);
   const bool may_turn = no_turned_form(p).empty();
-  const TransposedForm form = best.form, turned_one = may_turn ? turned_form(p) : form;
+  const bool may_lack = no_phased_form(p).empty();
+  const TransposedForm form = best.form, turned_one = may_turn ? turned_form(p) : form,
+                       phased = may_lack ? phased_form(p, slab_of(p)) : form;
   const Problem& f = form.product;
   const int64_t units = ceil_div(f.cin_per_group(), kSm90Unit);
   for (int t = 0; t < kSm90GatherTiles; ++t) {
@@ -248,16 +268,20 @@ Sm90BlockedPlan cheapest(const Problem& p, const DeviceInfo& d) {
       if (splits > units || full) continue;
       for (const bool folded : {false, true}) {
         if (folded && !folds(f, splits)) continue;
-        for (const bool turned : {false, true}) {
-          if (turned && !may_turn) continue;
+        for (const auto& [way, of] : {std::pair{kPlain, &form}, {kTurned, &turned_one}, {kPhased, &phased}}) {
+          if ((way == kTurned && !may_turn) || (way == kPhased && !may_lack)) continue;
           Sm90Config config;
           config.tile = t;
           config.splits = splits;
           config.folded = folded;
-          config.turned = turned;
-          const Sm90BlockedPlan plan = plan_with(turned ? turned_one : form, p, d, config);
+          config.turned = way == kTurned;
+          config.phased = way == kPhased;
+          const Sm90BlockedPlan plan = plan_with(*of, p, d, config);
           if (plan.main.blocks == 0 || !sm90_partials_fit(plan.main, false)) continue;
-          if (splits == 1 && plan.main.blocks >= d.sm_count) full = true;
+          // Blocks that begin later fill nothing.
+          const int64_t walkers = plan.main.config.walkers, rows = plan.main.blocks / walkers;
+          const int64_t first = std::min(plan.main.blocks, d.sm_count * plan.blocks_of_sm / rows * rows);
+          if (splits == 1 && (rows >= d.sm_count || first >= d.sm_count)) full = true;
           if (best.main.blocks == 0 || plan.total_ms() < best.total_ms()) best = plan;
         }
       }

@@ -1,5 +1,6 @@
 // What `tconv plan` says of cuda.sm90.blocked.
 #include <cstdio>
+#include <cstring>
 
 #include "cuda/host/phases.hpp"
 #include "cuda/sm90/blocked_plan.hpp"
@@ -12,9 +13,15 @@ std::string describe(const Sm90BlockedPlan& plan) {
   if (plan.main.config.turned) {
     return "x turned into channel blocks in shared memory; " + describe(plan.main, plan.form.product);
   }
-  char text[160];
+  char text[240];
+  const Sm90GatherSource& k = plan.main.params.gather;
   std::snprintf(text, sizeof text, "x in channel blocks of %.1f MB, by a pass of %.4f ms; ",
                 static_cast<double>(plan.bytes) * 1e-6, plan.blocking_ms);
+  if (plan.main.config.phased) {
+    const std::size_t end = std::strlen(text);
+    std::snprintf(text + end, sizeof text - end, "slabs of one phase, %d of %d without the first tap; ",
+                  k.phases - k.whole, k.phases);
+  }
   return text + describe(plan.main, plan.form.product);
 }
 

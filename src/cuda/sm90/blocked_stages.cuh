@@ -22,7 +22,7 @@ struct ChannelBlockShape : GatherShape<M, RowBlocks, N> {
 
 template <class M, int RowBlocks, int N>
 struct BlockedShape : ChannelBlockShape<M, RowBlocks, N> {
-  static constexpr bool kFromBlocks = true;
+  static constexpr bool kFromBlocks = true, kMayLackTaps = true;
 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL

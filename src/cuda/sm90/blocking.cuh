@@ -43,6 +43,15 @@ __device__ inline void load_phases(const Sm90BlockingParams& p, const Word* (&fr
   }
 }
 
+// Where slabs have one phase each: rows in an order in which those of all phases, which read the same lines,
+// follow each other.
+__device__ inline int64_t of_slabs(const Sm90BlockingParams& p, int64_t row) {
+  const int64_t rest = divide(row, p.phases), block = divide(rest, p.row_samples);
+  const int64_t slab = divide(block, kSm90Blocks), phase = row - rest * p.phases;
+  return ((slab * p.phases + phase) * kSm90Blocks + block - slab * kSm90Blocks) * p.row_samples + rest -
+         block * p.row_samples;
+}
+
 // A thread makes the units of some positions of a row (group, channel block, row), with all loads under way
 // together. Vector: how many phases of a channel one load brings, if they lie on such boundaries.
 template <class Mode, int Vector>
@@ -52,12 +61,18 @@ __device__ inline void make_channel_blocks(const Sm90BlockingParams& p) {
   const int64_t row_block = divide(blockIdx.x, p.tiles);
   const int lane = static_cast<int>(threadIdx.x) & (p.lanes - 1),
             inner = static_cast<int>(threadIdx.x) / p.lanes;
-  const int64_t row = row_block * (kSm90BlockingThreads / p.lanes) + inner;
+  int64_t row = row_block * (kSm90BlockingThreads / p.lanes) + inner;
   const int64_t first = (blockIdx.x - row_block * p.tiles) * kPositions * p.lanes + lane;
   if (row >= p.rows || first >= p.pitch) return;
+  if (Vector == 1 && p.phase_slabs) row = of_slabs(p, row);
   const int64_t block = divide(row, p.row_samples), group = divide(block, p.blocks);
-  const int channel = static_cast<int>(block - group * p.blocks) * Mode::kUnit;
-  const int co = channel / p.phases, phase = channel - co * p.phases;
+  const int of_group = static_cast<int>(block - group * p.blocks);
+  int co = of_group * Mode::kUnit / p.phases, phase = of_group * Mode::kUnit - co * p.phases;
+  if (Vector == 1 && p.phase_slabs) {
+    const int slab = of_group / kSm90Blocks, slabs = slab / p.phases;
+    phase = slab - slabs * p.phases;
+    co = (slabs * kSm90Blocks + of_group % kSm90Blocks) * Mode::kUnit;
+  }
   const Word* from[kPositions];
   int64_t o[kPositions];
   bool there[kPositions];
@@ -77,11 +92,12 @@ __device__ inline void make_channel_blocks(const Sm90BlockingParams& p) {
         static_cast<const Word*>(p.from) + n * p.from_step[0] + (group * p.channels + co) * p.from_step[1];
   }
   Word values[kPositions][Mode::kUnit];
-  if (Vector == 1 && p.phases == 1) {
+  if (Vector == 1 && (p.phases == 1 || p.phase_slabs)) {
     // Few instructions for each load: this pass has nothing else to hide them behind.
-    const int left = static_cast<int>(p.channels) - channel;
+    const int left = static_cast<int>(p.channels) - co;
 #pragma unroll
     for (int i = 0; i < kPositions; ++i) {
+      o[i] += int64_t{phase} * p.dilation;
       there[i] = there[i] && static_cast<uint64_t>(o[i]) < static_cast<uint64_t>(p.length);
       from[i] += o[i] * p.from_step[2];
     }

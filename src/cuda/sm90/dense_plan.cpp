@@ -7,6 +7,7 @@
 #include "cuda/plan/candidates.hpp"
 #include "cuda/plan/geometry.hpp"
 #include "cuda/plan/memo.hpp"
+#include "cuda/plan/places.hpp"
 #include "cuda/plan/tensor.hpp"
 #include "cuda/sm90/cost.hpp"
 
@@ -89,13 +90,6 @@ void set_columns(Sm90Plan& plan, const Problem& p, const Sm90Tile& tile) {
   k.sizes.skewed = reach >= p.stride;
 }
 
-// Blocks along the columns: as many as the SMs hold at once, each with an equal share.
-int walkers_of(const Sm90StageParams& k, const core::DeviceInfo& d, int64_t tiles) {
-  const int64_t rows = int64_t{k.grid.row_runs} * k.sizes.groups * k.grid.splits;
-  const int64_t most = std::max<int64_t>(1, rows < d.sm_count ? d.sm_count / rows : 1);
-  return static_cast<int>(ceil_div(tiles, ceil_div(tiles, most)));
-}
-
 // Everything except the cost; blocks is 0 if it does not fit.
 Sm90Plan laid_out(const Problem& p, const core::DeviceInfo& d, const Sm90Config& config) {
   Sm90Plan plan{};
@@ -119,8 +113,11 @@ Sm90Plan laid_out(const Problem& p, const core::DeviceInfo& d, const Sm90Config&
     plan.partial_bytes =
         4LL * k.grid.splits * k.sizes.groups * k.sizes.row_blocks * kSm90Rows * k.columns.partial_columns;
   }
-  if (config.walkers == 0)
-    plan.config.walkers = walkers_of(k, d, std::max(1, tile.tma ? k.tiles.rounds : k.columns.column_tiles));
+  if (config.walkers == 0) {
+    const int64_t rows = int64_t{k.grid.row_runs} * k.sizes.groups * k.grid.splits;
+    const int64_t tiles = std::max(1, tile.tma ? k.tiles.rounds : k.columns.column_tiles);
+    plan.config.walkers = static_cast<int>(walkers_of(rows, block_places(d, 1, 1), tiles));
+  }
   k.grid.walkers = plan.config.walkers;
   if (config.scaled)
     plan.tile_marks_bytes = 8LL * k.grid.splits * k.sizes.groups * k.grid.row_runs * k.columns.column_tiles;

@@ -22,6 +22,7 @@ struct Sm90Config {
   bool folded = false;
   bool aligned = false;  // columns begin at a multiple of 16 positions of x
   bool turned = false;   // for cuda.sm90.blocked: channel blocks are made in shared memory
+  bool phased = false;   // for cuda.sm90.blocked: slabs have one phase each, and lack the taps that it lacks
   bool operator==(const Sm90Config&) const = default;
 };
 

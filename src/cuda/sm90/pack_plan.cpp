@@ -14,7 +14,7 @@ using core::ceil_div;
 
 // Channels of the caller's weights that make whole blocks of 8 channels of the product.
 int granule_of(const WeightSteps& steps) {
-  if (steps.units.channels > 0) return 8 << steps.units.log_classes;
+  if (steps.units.channels > 0) return 8 << (steps.units.log_classes + steps.units.log_run);
   return 8 / std::gcd(8, steps.phases);
 }
 

@@ -103,9 +103,11 @@ struct PackStages {
     const bool units = w.units.channels > 0;
 #pragma unroll 1
     for (int i = threadIdx.x; i < p.stage.blocks * 8; i += kSm90PackThreads) {
-      const int unit = units ? i / 8 : i, quotient = static_cast<int>(w.phases_div.divide(unit));
-      const int channel = units ? w.units.channel(quotient, i % 8) : quotient;
-      const int phase = unit - quotient * w.phases;
+      int channel = static_cast<int>(w.phases_div.divide(i)), phase = i - channel * w.phases;
+      if (units) {
+        const auto [of_unit, its_phase] = w.place_of_unit(i / 8);
+        channel = w.units.channel(of_unit, i % 8), phase = its_phase;
+      }
       table[i] = (channel * w.k + phase) * static_cast<uint32_t>(kSize);
     }
   }
@@ -134,10 +136,13 @@ struct PackStages {
     for (int e = 0; e < 8; ++e) address[e] = entries[e] < table_end ? from + entries[e] : zeros;
     if (at + p.steps.phases > p.steps.k) {  // some phases lack the tap
       const bool units = p.steps.units.channels > 0;
+      const int of_unit = units ? p.steps.place_of_unit(block).phase : 0;
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
-        const int unit = units ? block : block * 8 + e;
-        const int phase = unit - static_cast<int>(p.steps.phases_div.divide(unit)) * p.steps.phases;
+        const int channel = block * 8 + e;
+        const int phase =
+            units ? of_unit
+                  : channel - static_cast<int>(p.steps.phases_div.divide(channel)) * p.steps.phases;
         if (at + phase >= p.steps.k) address[e] = zeros;
       }
     }

@@ -136,6 +136,9 @@ struct Sm90GatherSource {
   int step_pitch;             // and from two blocks, a step of wgmma's depth, to the next two
   int stages, stage_bytes;
   int shared_marks, shared_scale;  // what its warps report of each stage
+  // Slabs of so many phases follow each other, of which the first `whole` have the first tap. Then there is
+  // one group of taps.
+  int phases = 1, whole = 1;
 };
 
 // What a tensor copy needs to know of x (cuda/host/tensor_map.hpp).

@@ -56,14 +56,17 @@ class GatheredProduct {
   __device__ const Seen& seen() const { return seen_; }
 
  private:
-  // Calls multiply(taps) for each of the tile's stages, once it is full.
+  // Calls multiply(first, end) for each of the tile's stages, once it is full: its taps.
   template <class Multiply>
   __device__ __forceinline__ void for_stages(const Multiply& multiply) {
+    SlabPhase phase(p_, block_);
     for (int slab = block_.first_slab; slab < block_.end_slab; ++slab) {
+      const int first = S::kMayLackTaps && phase.lacks_first_tap(p_) ? 1 : 0;
+      if constexpr (S::kMayLackTaps) phase.next(p_);
       for (int group = 0; group < p_.source.tap_groups; ++group) {
         const int taps = min(p_.source.tap_group, p_.sizes.taps - group * p_.source.tap_group);
         ptx::barrier_wait(rings_.full(0, stage_.at), stage_.parity);
-        multiply(taps);
+        multiply(first, taps);
         stage_.advance(p_.source.stages);
       }
     }
@@ -77,12 +80,13 @@ class GatheredProduct {
     if constexpr (Mode::kParts == 2) return promoted(sums);
     told_ = 0;
     int accumulate = 0, used_stage = -1, used_slot = -1;
-    for_stages([&](int taps) {
+    for_stages([&](int first, int taps) {
       if constexpr (std::is_same_v<Mode, Fp16Scaled>) {
         see();
       }
-      uint64_t b = x_ + static_cast<uint32_t>((stage_.at * p_.source.stage_bytes >> 4) + p_.source.halo);
-      for (int i = 0; i < taps; ++i) {
+      uint64_t b = x_ + static_cast<uint32_t>((stage_.at * p_.source.stage_bytes >> 4) + p_.source.halo -
+                                              first * p_.sizes.step);
+      for (int i = first; i < taps; ++i) {
         ptx::barrier_wait(rings_.weights_full(slot_.at), slot_.parity);
         const uint64_t a = weights_ + static_cast<uint32_t>(slot_.at * S::kSlotBytes >> 4);
         ptx::wgmma_fence();
@@ -163,7 +167,7 @@ class GatheredProduct {
 #pragma unroll
     for (int i = 0; i < S::kN / 2; ++i) total[i] = 0;
     Sums sums;
-    for_stages([&](int taps) {
+    for_stages([&](int /*first*/, int taps) {
       if (leader_) marked |= marks_[stage_.at].x | marks_[stage_.at].y;
       for (int i = 0; i < taps; ++i) {
         ptx::barrier_wait(rings_.weights_full(slot_.at), slot_.parity);
@@ -198,7 +202,7 @@ class GatheredProduct {
 #pragma unroll
     for (int i = 0; i < S::kN / 2; ++i) total[i] = 0;
     Sums sums;
-    for_stages([&](int taps) {
+    for_stages([&](int /*first*/, int taps) {
       see();
       for (int i = 0; i < taps;) {
         const int end = min(taps, i + together);

@@ -32,6 +32,20 @@ struct Block {
   }
 };
 
+// The phase of a slab, one of the split's in turn, where a slab has one phase.
+class SlabPhase {
+ public:
+  __device__ SlabPhase(const Sm90GatherParams& p, const Block& block)
+      : at_(block.first_slab % p.source.phases) {}
+  __device__ bool lacks_first_tap(const Sm90GatherParams& p) const { return at_ >= p.source.whole; }
+  __device__ void next(const Sm90GatherParams& p) {
+    if (++at_ == p.source.phases) at_ = 0;
+  }
+
+ private:
+  int at_;
+};
+
 // The mark that packing gave a row block of the block's group; none if it does not exist.
 template <class Params>
 __device__ inline uint32_t weight_marks(const Params& p, const Block& block, int row_block) {

@@ -17,7 +17,7 @@ struct GatherShape {
   static constexpr int kColumns = N * 2 / RowBlocks;
   static constexpr int kWide = N < 128 ? N : 128;  // columns of one wgmma
   static constexpr int kWarpgroups = 2, kRings = 1, kBlocksOfSm = 1;
-  static constexpr bool kMaySkew = true;
+  static constexpr bool kMaySkew = true, kMayLackTaps = false;
   static constexpr int kConsumers = kSm90Consumers, kThreads = kSm90Threads;
   static constexpr int kSlotBytes = RowBlocks * Mode::kParts * kSm90PartBytes;
   // Registers of a thread that multiplies and of one that loads. All 512 threads start with 128.
@@ -39,7 +39,7 @@ struct TmaShape {
   using Prologue = epilogue::NoPrologue;
   static constexpr int kGroup = Group;
   static constexpr int kRowBlocks = RowBlocks;
-  static constexpr bool kSplit = Mode::kParts == 2, kMaySkew = false;
+  static constexpr bool kSplit = Mode::kParts == 2, kMaySkew = false, kMayLackTaps = false;
   static constexpr Sm90WarpgroupTile kTile =
       sm90_warpgroup_tile(RowBlocks, Group, Mode::kParts, sizeof(typename Mode::T));
   static constexpr int kOwn = kTile.own, kWarpPositions = kTile.warp_positions();

@@ -8,6 +8,34 @@ namespace tconv::cuda::sm90 {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
+// Which slots of a tap's weights there are not, asked for one after the other, from a split's first slab to
+// its last: tile by tile.
+template <class S, bool = S::kMayLackTaps>
+class TapSlots {
+ public:
+  __device__ TapSlots(const typename S::Params& p, const Block& block)
+      : first_(p, block), phase_(first_), slabs_(block.end_slab - block.first_slab) {}
+  __device__ bool lacks(const typename S::Params& p) {
+    const bool lacks = tap_ == 0 && phase_.lacks_first_tap(p);
+    if (++tap_ < p.sizes.taps) return lacks;
+    tap_ = 0;
+    phase_.next(p);
+    if (++slab_ == slabs_) slab_ = 0, phase_ = first_;
+    return lacks;
+  }
+
+ private:
+  const SlabPhase first_;
+  SlabPhase phase_;
+  int slabs_, slab_ = 0, tap_ = 0;
+};
+template <class S>
+class TapSlots<S, false> {
+ public:
+  __device__ TapSlots(const typename S::Params&, const Block&) {}
+  __device__ bool lacks(const typename S::Params&) const { return false; }
+};
+
 // One lane for each row block, by bulk copies. The pieces of a slot for all row blocks lie side by side:
 //
 //   x gathered         a slot is one tap of a slab, in one piece
@@ -38,10 +66,12 @@ class PackedSource {
         kWhole ? (block_.end_slab - block_.first_slab) * p_.sizes.taps : p_.grid.slabs;  // of a tile
     const int slot_bytes = pieces_ * piece_bytes_;
     RingPlace slot;
+    TapSlots<S> tap(p_, block_);
     // Whoever multiplies waits for resident weights, even without tiles.
     for (Walk walk(p_, block_); p_.weights.resident || walk.there(p_); walk.next(p_, block_)) {
 #pragma unroll 1
       for (int s = 0; s < slots; ++s) {
+        if (tap.lacks(p_)) continue;
         const uint32_t full = rings.weights_full(slot.at);
         ptx::barrier_wait(rings.weights_empty(slot.at), slot.parity ^ 1);
         ptx::barrier_arrive_expect(full, slot_bytes);

@@ -1,5 +1,9 @@
-// cuda.sm90.blocked with channel blocks made in shared memory: every tile, rows of x that begin anywhere,
-// strides, and splits that cut a channel block's phases; 16-bit types and tf32.
+// cuda.sm90.blocked: every tile, splits, 16-bit types and tf32.
+//
+//   turned  channel blocks made in shared memory: rows of x that begin anywhere, strides, and splits that cut
+//           a channel block's phases
+//   phased  slabs of one phase each, some of which lack a tap: splits that begin with any of them, and
+//           samples that share tiles
 #include <cmath>
 
 #include "cuda/entries.hpp"
@@ -9,7 +13,7 @@
 namespace tconv::gpu_test {
 namespace {
 
-class Turned : public Gpu {};
+class Sm90BlockedWays : public Gpu {};
 
 // Operands of a problem with small integers, and NaN before and behind the input; `special`: some of its
 // elements are infinities and NaN.
@@ -78,12 +82,11 @@ struct Case {
 };
 
 // Runs all tiles with some splits; how many there were.
-int run_all(const Case& c, const core::DeviceInfo& device) {
+int run_all(const Case& c, const core::DeviceInfo& device, cuda::Sm90Config config) {
   int taken = 0;
   for (int tile = 0; tile < cuda::kSm90GatherTiles; ++tile) {
     for (const int splits : {1, 2, 3}) {
-      cuda::Sm90Config config;
-      config.tile = tile, config.splits = splits, config.turned = true;
+      config.tile = tile, config.splits = splits;
       const cuda::Sm90BlockedPlan plan = cuda::sm90_blocked_plan_of(c.problem, device, config);
       if (plan.main.blocks == 0 || splits > plan.main.params.grid.units) continue;
       const auto kernel = cuda::sm90_blocked_kernel(c.problem, device, config);
@@ -98,7 +101,14 @@ int run_all(const Case& c, const core::DeviceInfo& device) {
   return taken;
 }
 
-constexpr const char* kProblems[] = {
+int run_turned(const Case& c, const core::DeviceInfo& device) {
+  return run_all(c, device, {.turned = true});
+}
+int run_phased(const Case& c, const core::DeviceInfo& device) {
+  return run_all(c, device, {.phased = true}) + run_all(c, device, {.folded = true, .phased = true});
+}
+
+constexpr const char* kTurned[] = {
     "n2 ci64 co70 l603 k3 s1 p1 bias bf16",
     "n1 ci100 co40 l601 k7 s1 p9 d3 f16",
     "n3 ci72 co20 l86 k5 s1 p2 g2 bf16",
@@ -127,16 +137,45 @@ constexpr const char* kProblems[] = {
     "strided n1 ci64 co20 l70 k5 s7 p0 g2 f32 tf32",
 };
 
-TEST_F(Turned, IsExactOnIntegers) {
+constexpr const char* kPhased[] = {
+    "strided n2 ci48 co64 l301 k3 s2 p1 bias f16",
+    "strided n1 ci70 co33 l257 k9 s4 p4 op1 bf16",
+    "strided n3 ci40 co100 l86 k7 s3 p2 g2 bias bf16",
+    "strided n2 ci33 co24 l129 k13 s12 p3 f16",
+    "strided n5 ci20 co70 l33 k5 s2 p7 d3 bias bf16",
+    "strided n1 ci24 co96 l61 k29 s16 p0 bf16",
+    "strided n2 ci40 co64 l70 k11 s5 p3 d2 bf16",
+    "strided n2 ci40 co24 l65 k40 s31 p9 f16",
+    "strided n2 ci48 co64 l301 k3 s2 p1 bias f32 tf32",
+    "strided n1 ci70 co33 l257 k9 s4 p4 op1 f32 tf32",
+    "strided n3 ci40 co100 l86 k7 s3 p2 g2 bias f32 tf32",
+    "strided n2 ci33 co24 l129 k13 s12 p3 f32 tf32",
+    "strided n5 ci20 co70 l33 k5 s2 p7 d3 bias f32 tf32",
+    "strided n2 ci40 co64 l70 k11 s5 p3 d2 f32 tf32",
+};
+
+TEST_F(Sm90BlockedWays, TurnedIsExactOnIntegers) {
   const core::DeviceInfo device = cuda::device_info(0).value();
   if (device.sm != 90) GTEST_SKIP() << "wgmma is Hopper's";
-  for (const char* text : kProblems) EXPECT_GE(run_all(Case(text, false), device), 2) << text;
+  for (const char* text : kTurned) EXPECT_GE(run_turned(Case(text, false), device), 2) << text;
 }
 
-TEST_F(Turned, KeepsInfinitiesAndNan) {
+TEST_F(Sm90BlockedWays, TurnedKeepsInfinitiesAndNan) {
   const core::DeviceInfo device = cuda::device_info(0).value();
   if (device.sm != 90) GTEST_SKIP() << "wgmma is Hopper's";
-  for (const char* text : kProblems) EXPECT_GE(run_all(Case(text, true), device), 2) << text;
+  for (const char* text : kTurned) EXPECT_GE(run_turned(Case(text, true), device), 2) << text;
+}
+
+TEST_F(Sm90BlockedWays, PhasedIsExactOnIntegers) {
+  const core::DeviceInfo device = cuda::device_info(0).value();
+  if (device.sm != 90) GTEST_SKIP() << "wgmma is Hopper's";
+  for (const char* text : kPhased) EXPECT_GE(run_phased(Case(text, false), device), 5) << text;
+}
+
+TEST_F(Sm90BlockedWays, PhasedKeepsInfinitiesAndNan) {
+  const core::DeviceInfo device = cuda::device_info(0).value();
+  if (device.sm != 90) GTEST_SKIP() << "wgmma is Hopper's";
+  for (const char* text : kPhased) EXPECT_GE(run_phased(Case(text, true), device), 5) << text;
 }
 
 }  // namespace
