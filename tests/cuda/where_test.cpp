@@ -163,12 +163,19 @@ TEST(Where, EverySumHasAPlaceOfItsOwn) {
   const std::pair<int64_t, int64_t> shapes[] = {{1, 1},    {7, 3},      {64, 1000},
                                                 {3, 5000}, {600, 1023}, {2, 50'000}};
   for (const auto& [rows, lout] : shapes) {
-    std::map<std::array<int64_t, 3>, int64_t> flat, phases;
+    std::map<std::array<int64_t, 3>, int64_t> flat, phases, fours;
+    PhaseSumParams by_fours{};
+    by_fours.stride = by_fours.phases = 1, by_fours.lout = lout;
+    by_fours.padding = 5, by_fours.first_u = -3;
     for (int64_t row = 0; row < rows; ++row) {
       for (int64_t o = 0; o < lout; ++o) {
         const SumPosition a = sum_position(rows * lout, row * lout + o), b = sum_position(rows, lout, row, o);
         EXPECT_TRUE(flat.try_emplace({a.block, a.thread, a.index}, o).second);
         EXPECT_TRUE(phases.try_emplace({b.block, b.thread, b.index}, o).second);
+        const SumPosition c = sum_position(by_fours, rows, row, o);
+        EXPECT_TRUE(fours.try_emplace({c.block, c.thread, c.index}, o).second);
+        EXPECT_LT(c.thread, kSumThreads);
+        EXPECT_EQ(c.index % kSumFour, o % kSumFour);
         EXPECT_LT(a.index, kSumEach);
         EXPECT_LT(b.index, kSumEach);
       }

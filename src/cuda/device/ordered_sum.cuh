@@ -102,6 +102,16 @@ class FlatPlace {
   uint32_t end_;
 };
 
+// Where u = 0 of a row (n, cout) of y is in the partial sums of its first phase.
+__device__ inline int64_t row_at(const PhaseSumParams& p, uint32_t row) {
+  const uint32_t n = p.cout_div.divide(row), cout = row - n * p.cout;
+  const uint32_t group = p.cout_group_div.divide(cout), inner = cout - group * p.cout_group;
+  const uint32_t block = p.block_couts_div.divide(inner);
+  const int64_t of_sums = group * p.group_rows + int64_t{block} * p.block_rows +
+                          int64_t{inner - block * p.block_couts} * p.cout_rows;
+  return of_sums * p.partial_columns + int64_t{n} * p.sample_columns - p.first_u;
+}
+
 // Counts have 32 bits, as in the families whose sums lie like this.
 class PhasePlace {
  public:
@@ -113,12 +123,12 @@ class PhasePlace {
     const uint32_t rows = min(p.rows - first_row_, p.chunk_rows);
     begin_ = chunk * p.chunk;
     end_ = min(rows * static_cast<uint32_t>(p.lout), begin_ + p.chunk);
-    row_ = row_at(first_row_);
+    row_ = row_at(p, first_row_);
   }
   __device__ bool there(uint32_t e) const { return begin_ + e < end_; }
   __device__ int64_t partial(uint32_t e) const {
     const uint32_t row = this->row(e);
-    return of_output(row == 0 ? row_ : row_at(first_row_ + row),
+    return of_output(row == 0 ? row_ : row_at(p_, first_row_ + row),
                      begin_ + e - row * static_cast<uint32_t>(p_.lout));
   }
   __device__ int64_t channel(uint32_t e) const { return cout(first_row_ + row(e)); }
@@ -130,16 +140,6 @@ class PhasePlace {
     return p_.chunk_rows == 1 ? 0 : p_.lout_div.divide(begin_ + e);
   }
   __device__ uint32_t cout(uint32_t row) const { return row - p_.cout_div.divide(row) * p_.cout; }
-
-  // Where u = 0 of a row of y is in the partial sums of its first phase.
-  __device__ int64_t row_at(uint32_t row) const {
-    const uint32_t n = p_.cout_div.divide(row), cout = row - n * p_.cout;
-    const uint32_t group = p_.cout_group_div.divide(cout), inner = cout - group * p_.cout_group;
-    const uint32_t block = p_.block_couts_div.divide(inner);
-    const int64_t of_sums = group * p_.group_rows + int64_t{block} * p_.block_rows +
-                            int64_t{inner - block * p_.block_couts} * p_.cout_rows;
-    return of_sums * p_.partial_columns + int64_t{n} * p_.sample_columns - p_.first_u;
-  }
 
   __device__ int64_t of_output(int64_t row_at, uint32_t o) const {
     const uint32_t q = o + p_.padding;

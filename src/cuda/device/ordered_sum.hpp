@@ -38,6 +38,15 @@ struct PhaseSumParams : OrderedSumParams {
   // What a block sums (set at launch): a piece of one row (n, cout) of y, or several short rows.
   uint32_t rows, chunk, chunk_rows;
   Divisor chunks_div, lout_div, cout_div, cout_group_div, block_couts_div;
+  bool wide;  // sums are float64
+};
+
+// The same by four neighbours of a row of y (row_sum.cuh): fours of all rows, and of one.
+inline constexpr int kSumFour = 4;
+struct RowSumParams : PhaseSumParams {
+  uint32_t fours;
+  Divisor row_fours;
+  bool vectors;  // four outputs are a vector of y
 };
 
 // The same by tiles of a row of y (phase_tiles.cuh): where the first one begins, and the last position that

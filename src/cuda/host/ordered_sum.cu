@@ -2,6 +2,7 @@
 
 #include "core/polyphase.hpp"
 #include "cuda/device/phase_tiles.cuh"
+#include "cuda/device/row_sum.cuh"
 #include "cuda/host/by_dtype.cuh"
 #include "cuda/host/ordered_sum.hpp"
 
@@ -21,6 +22,10 @@ void (*function_of(DType dtype))(typename Place::Params) {
   });
 }
 
+Divisor divisor(int64_t value) {
+  return Divisor::of(static_cast<uint32_t>(value));
+}
+
 // Whether sums are added by tiles.
 bool in_tiles(const PhaseSumParams& p) {
   return p.phases > kSumTilePhases && p.dilation == 1 && p.phases == p.stride;
@@ -35,13 +40,37 @@ PhaseTilesParams tiles_of(const PhaseSumParams& p) {
   return t;
 }
 
+// Whether sums are added by fours: all rows of partial sums begin on fours.
+bool in_fours(const PhaseSumParams& p, int64_t rows) {
+  const int64_t begin = p.padding - p.first_u;
+  const bool whole = (begin | p.partial_columns | p.sample_columns | p.split_size) % kSumFour == 0;
+  return whole && !p.wide && p.stride == 1 && p.phases == 1 && rows * p.lout < int64_t{1} << 31;
+}
+
+// Fours of a thread: one if there are few.
+int fours_each(int64_t fours) {
+  return fours < 1024 * kSumThreads ? 1 : 2;
+}
+
+template <int kCount>
+void (*row_function(DType dtype))(RowSumParams) {
+  if (dtype == DType::f32) return row_sum_kernel<float, kCount>;
+  return dtype == DType::f16 ? row_sum_kernel<__half, kCount> : row_sum_kernel<__nv_bfloat16, kCount>;
+}
+
+core::Status sum_fours(const Launcher& launcher, DType dtype, const PhaseSumParams& params) {
+  const int64_t row_fours = ceil_div(params.lout, int64_t{kSumFour}), fours = params.rows * row_fours;
+  const auto address = reinterpret_cast<uintptr_t>(params.output);
+  const bool vectors = params.lout % kSumFour == 0 && address % (kSumFour * core::size_of(dtype)) == 0;
+  const RowSumParams r{params, static_cast<uint32_t>(fours), divisor(row_fours), vectors};
+  const int each = fours_each(fours);
+  return launcher.run(each == 1 ? row_function<1>(dtype) : row_function<2>(dtype),
+                      {ceil_div(fours, int64_t{each} * kSumThreads), kSumThreads}, r);
+}
+
 // One output for each thread if there are few.
 int64_t chunk_of(int64_t outputs) {
   return outputs < 512 * kSumChunk ? kSumThreads : kSumChunk;
-}
-
-Divisor divisor(int64_t value) {
-  return Divisor::of(static_cast<uint32_t>(value));
 }
 
 }  // namespace
@@ -93,6 +122,7 @@ core::Status sum_partials(const Launcher& launcher, const core::Problem& problem
   params.cout_div = divisor(problem.cout);
   params.cout_group_div = divisor(params.cout_group);
   params.block_couts_div = divisor(params.block_couts);
+  if (in_fours(params, rows)) return sum_fours(launcher, problem.dtype, params);
   if (in_tiles(params)) {
     const PhaseTilesParams tiles = tiles_of(params);
     const int64_t each = int64_t{tiles.position_tiles_div.value} * tiles.phase_tiles_div.value;
@@ -113,6 +143,13 @@ SumPosition sum_position(int64_t elements, int64_t element) {
 }
 
 SumPosition sum_position(const PhaseSumParams& params, int64_t rows, int64_t row, int64_t o) {
+  if (in_fours(params, rows)) {
+    const int64_t row_fours = ceil_div(params.lout, int64_t{kSumFour}), at = row * row_fours + o / kSumFour;
+    const int64_t chunk = int64_t{kSumThreads} * fours_each(rows * row_fours);
+    const auto inside = static_cast<int>(at % chunk);
+    return {at / chunk, inside % kSumThreads,
+            inside / kSumThreads * kSumFour + static_cast<int>(o % kSumFour)};
+  }
   if (!in_tiles(params)) return sum_position(rows, params.lout, row, o);
   constexpr int kWarps = kSumThreads / 32;
   const PhaseTilesParams t = tiles_of(params);

@@ -33,6 +33,7 @@ PhaseSumParams phase_sum_params(const core::Problem& p, const Phases& f) {
   s.dilation = static_cast<int>(p.dilation);
   s.padding = static_cast<int>(p.padding);
   s.phases = static_cast<int>(f.count);
+  s.wide = p.dtype == core::DType::f64;
   s.tap_stride = static_cast<int>(f.tap_stride);
   s.inverse = static_cast<int>(form.inverse);
   s.stride_div = Divisor::of(static_cast<uint32_t>(p.stride));

@@ -131,9 +131,10 @@ Sm90Cost sm90_blocked_cost(const Sm90BlockedPlan& blocked, const DeviceInfo& d) 
   c.l2 *= blocked.blocks_of_sm;
   c.store *= blocked.blocks_of_sm;
   if (plan.config.turned) c.load = blocked.blocks_of_sm * busy * turning(blocked, slabs, tile.n);
-  const double partial = k.pass.partial ? 2 * static_cast<double>(plan.partial_bytes) /
-                                              (kRates.l2[1] * std::max(1, d.sm_count)) * ms
-                                        : 0;
+  const double partial_bytes = k.pass.partial ? 2 * static_cast<double>(plan.partial_bytes) : 0;
+  double partial = partial_bytes / (kRates.l2[1] * std::max(1, d.sm_count)) * ms;
+  // What L2 does not keep of them goes to memory and back.
+  if (d.copy_gbps > 0) partial += std::max(0.0, partial_bytes - 2 * kRates.kept_bytes) / d.copy_gbps * 1e-6;
   c.launch = kRates.launch_ms + waves * kRates.start * ms;
   if (k.pass.partial) c.launch += kRates.launch_ms + partial;
   c.total = whole_ms(blocked, c, element);
