@@ -182,10 +182,10 @@ struct Sm90WeightBlockedSumParams {
   Divisor by_units, by_planes;  // of an x plane; x planes of a group, in whole row blocks
   Divisor by_tile_units;        // of a tile
   Divisor by_x_planes, by_y_planes;
-  // Where lines of dw are summed: blocks of an x plane, units of each, shared memory; 0: they are not.
-  int32_t line_bytes;
+  // Where lines of dw are summed: blocks, shared memory of each (0: they are not), rows of a channel.
+  int32_t line_bytes, line_rows;
   int64_t line_blocks;
-  Divisor by_chunks, by_chunk_units, by_k;
+  Divisor by_chunks, by_chunk_units, by_k, by_cin;
 };
 
 struct Sm90WeightBlockedFunctions {

@@ -322,11 +322,16 @@ Sm90WeightBlockedSumParams sm90_weight_blocked_sum(const Sm90WeightBlockedParams
   s.by_units = by(units), s.by_planes = by(planes), s.by_tile_units = by(tile_units);
   s.by_x_planes = k.by_x_planes, s.by_y_planes = k.by_y_planes;
   if (weight_sums_lines(k)) {
-    const int chunk = std::min({units, kSm90WeightSumThreads, kSm90WeightLineBytes / 16 / k.taps});
-    const int64_t rows = s.units / units, chunks = ceil_div(units, chunk);
-    s.line_bytes = chunk * k.taps * 16;
-    s.line_blocks = rows * chunks;
+    constexpr int kLeast = 32, kBlocks = 512;  // units of a block; blocks that are enough
+    const int64_t channels = int64_t{k.tiles} / (k.row_tiles * k.column_tiles) * k.cin_group;
+    s.line_rows = k.taps * k.x_planes;
+    int chunk = std::min({units, kSm90WeightSumThreads, kSm90WeightLineBytes / 16 / s.line_rows});
+    while (chunk >= 2 * kLeast && channels * ceil_div(units, chunk) < kBlocks) chunk /= 2;
+    const int64_t chunks = ceil_div(units, chunk);
+    s.line_bytes = chunk * s.line_rows * 16;
+    s.line_blocks = channels * chunks;
     s.by_chunks = by(static_cast<int>(chunks)), s.by_chunk_units = by(chunk), s.by_k = by(k.k);
+    s.by_cin = by(k.cin_group);
   }
   return s;
 }

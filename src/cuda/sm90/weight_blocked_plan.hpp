@@ -53,17 +53,19 @@ Sm90WeightBlockedPlan sm90_weight_blocked_plan(const core::Problem&,
 Sm90WeightBlockedCost sm90_weight_blocked_cost(const Sm90WeightBlockedPlan&, const core::Problem&,
                                                const core::DeviceInfo&);
 
-inline constexpr int kSm90WeightManySplits = 4;  // of which several runs are summed beside each other
+// Of many splits, several runs are summed beside each other; of most, lines are not.
+inline constexpr int kSm90WeightManySplits = 4, kSm90WeightMostSplits = 16;
 inline constexpr int kSm90WeightLineBytes =
     48 * 1024;  // of shared memory, where lines of dw are put together
-// Whole lines of dw can be summed in shared memory: an x plane has all taps.
+// Whole lines of dw can be summed in shared memory, where neighbours in them lie in different rows.
 inline bool weight_has_lines(const Sm90WeightBlockedParams& k) {
-  constexpr int kMostTaps = kSm90WeightLineBytes / 16 / 32;  // 16 bytes each, for 32 lanes
-  return k.x_planes == 1 && k.taps > 1 && k.taps <= kMostTaps && k.y_units.channels == 0;
+  constexpr int kMostRows = kSm90WeightLineBytes / 16 / 32;  // 16 bytes each, for 32 lanes
+  const int64_t rows = int64_t{k.taps} * k.x_planes;
+  return rows > 1 && rows <= kMostRows && k.x_units.channels == 0 && k.y_units.channels == 0;
 }
 // Whether the second kernel does so.
 inline bool weight_sums_lines(const Sm90WeightBlockedParams& k) {
-  return weight_has_lines(k) && k.splits < kSm90WeightManySplits;
+  return weight_has_lines(k) && k.splits < kSm90WeightMostSplits;
 }
 
 // For chunk `chunk`: what differs from the first one.

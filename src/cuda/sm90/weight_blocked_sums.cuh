@@ -242,35 +242,53 @@ __global__ void __launch_bounds__(kSm90WeightSumThreads)
   }
 }
 
-// The same for whole lines of dw: a block adds the parts of some columns for all shifts, and stores them as
-// they lie in dw, through shared memory. Only where an x plane has all taps, and few splits.
+// The same for whole lines of dw: a block adds the parts of some columns for all rows of an input channel, its
+// shifts and x planes, and stores them as they lie in dw, through shared memory. Not of many splits.
 template <class T>
 __global__ void __launch_bounds__(kSm90WeightSumThreads)
     sum_lines_kernel(const __grid_constant__ Sm90WeightBlockedSumParams p) {
   wait_for_launch_before();
-  extern __shared__ float4 sums[];  // [tap][unit of the chunk]
-  const uint32_t row_in_all = p.by_chunks.divide(blockIdx.x);
-  const uint32_t chunk = blockIdx.x - row_in_all * p.by_chunks.value;
-  const uint32_t group = p.by_planes.divide(row_in_all), ci = row_in_all - group * p.by_planes.value;
-  if (ci >= static_cast<uint32_t>(p.cin_group)) return;
+  constexpr int kAtOnce = 4;        // fours of columns of a thread, whose loads are under way together
+  extern __shared__ float4 sums[];  // [row of the channel][unit of the chunk]
+  const uint32_t channel = p.by_chunks.divide(blockIdx.x), group = p.by_cin.divide(channel);
+  const uint32_t chunk = blockIdx.x - channel * p.by_chunks.value, ci = channel - group * p.by_cin.value;
   const uint32_t chunk_units = p.by_chunk_units.value, first_unit = chunk * chunk_units;
-  const uint32_t blocks = p.tile_rows / 64;
-  for (uint32_t i = threadIdx.x; i < p.taps * chunk_units; i += kSm90WeightSumThreads) {
-    const uint32_t tap = p.by_chunk_units.divide(i), unit = first_unit + i - tap * chunk_units;
-    if (unit >= p.by_units.value) continue;
-    const uint32_t column_tile = p.by_tile_units.divide(unit),
-                   tile_unit = unit - column_tile * p.by_tile_units.value;
-    const uint32_t row_block = ci / 64 * p.taps + tap, row_tile = row_block / blocks;
-    const int64_t tile = (int64_t{group} * p.column_tiles + column_tile) * p.row_tiles + row_tile;
-    const uint32_t row = row_block % blocks * 64 + ci % 64;
-    const float4* const at =
-        static_cast<const float4*>(p.parts) + (tile * p.tile_rows + row) * p.by_tile_units.value + tile_unit;
-    float4 sum = {0, 0, 0, 0};
-    for (int split = 0; split < p.splits; ++split) {
-      const float4 v = at[split * (p.part_size / 4)];
-      sum = {sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w};
+  const uint32_t blocks = p.tile_rows / 64, items = p.line_rows * chunk_units;
+  const int64_t split_step = p.part_size / 4;
+#pragma unroll 1
+  for (uint32_t item = threadIdx.x; item < items; item += kAtOnce * kSm90WeightSumThreads) {
+    const float4* at[kAtOnce];
+    float4 sum[kAtOnce];
+#pragma unroll
+    for (int q = 0; q < kAtOnce; ++q) {
+      const uint32_t i = min(item + q * kSm90WeightSumThreads, items - 1);
+      const uint32_t of_line = p.by_chunk_units.divide(i);
+      const uint32_t unit = min(first_unit + i - of_line * chunk_units, p.by_units.value - 1);
+      const uint32_t tap = p.by_x_planes.divide(of_line);
+      const uint32_t x_plane = ci * p.by_x_planes.value + of_line - tap * p.by_x_planes.value;
+      const uint32_t column_tile = p.by_tile_units.divide(unit),
+                     tile_unit = unit - column_tile * p.by_tile_units.value;
+      const uint32_t row_block = x_plane / 64 * p.taps + tap, row_tile = row_block / blocks;
+      const int64_t tile = (int64_t{group} * p.column_tiles + column_tile) * p.row_tiles + row_tile;
+      const uint32_t row = row_block % blocks * 64 + x_plane % 64;
+      at[q] = static_cast<const float4*>(p.parts) + (tile * p.tile_rows + row) * p.by_tile_units.value +
+              tile_unit;
+      sum[q] = {0, 0, 0, 0};
     }
-    sums[i] = sum;
+#pragma unroll 2
+    for (int split = 0; split < p.splits; ++split) {
+      float4 v[kAtOnce];
+#pragma unroll
+      for (int q = 0; q < kAtOnce; ++q) v[q] = at[q][split * split_step];
+#pragma unroll
+      for (int q = 0; q < kAtOnce; ++q) {
+        sum[q] = {sum[q].x + v[q].x, sum[q].y + v[q].y, sum[q].z + v[q].z, sum[q].w + v[q].w};
+      }
+    }
+#pragma unroll
+    for (int q = 0; q < kAtOnce; ++q) {
+      if (item + q * kSm90WeightSumThreads < items) sums[item + q * kSm90WeightSumThreads] = sum[q];
+    }
   }
   __syncthreads();
   const uint32_t first = first_unit * 4;
