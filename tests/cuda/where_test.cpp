@@ -163,10 +163,12 @@ TEST(Where, EverySumHasAPlaceOfItsOwn) {
   const std::pair<int64_t, int64_t> shapes[] = {{1, 1},    {7, 3},      {64, 1000},
                                                 {3, 5000}, {600, 1023}, {2, 50'000}};
   for (const auto& [rows, lout] : shapes) {
-    std::map<std::array<int64_t, 3>, int64_t> flat, phases, fours;
+    std::map<std::array<int64_t, 3>, int64_t> flat, phases, fours, phased;
     PhaseSumParams by_fours{};
     by_fours.stride = by_fours.phases = 1, by_fours.lout = lout;
     by_fours.padding = 5, by_fours.first_u = -3;
+    PhaseSumParams of_phases = by_fours;
+    of_phases.stride = of_phases.phases = 6, of_phases.dilation = 1;
     for (int64_t row = 0; row < rows; ++row) {
       for (int64_t o = 0; o < lout; ++o) {
         const SumPosition a = sum_position(rows * lout, row * lout + o), b = sum_position(rows, lout, row, o);
@@ -176,6 +178,10 @@ TEST(Where, EverySumHasAPlaceOfItsOwn) {
         EXPECT_TRUE(fours.try_emplace({c.block, c.thread, c.index}, o).second);
         EXPECT_LT(c.thread, kSumThreads);
         EXPECT_EQ(c.index % kSumFour, o % kSumFour);
+        const SumPosition d = sum_position(of_phases, rows, row, o);
+        EXPECT_TRUE(phased.try_emplace({d.block, d.thread, d.index}, o).second);
+        EXPECT_LT(d.thread, kSumThreads);
+        EXPECT_LT(d.index, 2 * kSumFour);
         EXPECT_LT(a.index, kSumEach);
         EXPECT_LT(b.index, kSumEach);
       }

@@ -49,6 +49,14 @@ struct RowSumParams : PhaseSumParams {
   bool vectors;  // four outputs are a vector of y
 };
 
+// The same for several phases (phase_fours.cuh): the positions of a tile, the first one's and the last one
+// that has outputs; tiles of a row, and fours of a phase in a tile.
+inline constexpr int kSumTile = 2048;  // outputs of a tile
+struct PhaseFoursParams : PhaseSumParams {
+  int positions, tiles_u, last_u;
+  Divisor tiles_div, fours_div;
+};
+
 // The same by tiles of a row of y (phase_tiles.cuh): where the first one begins, and the last position that
 // has outputs.
 inline constexpr int kSumTilePhases = 64, kSumTilePositions = 32;

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/polyphase.hpp"
+#include "cuda/device/phase_fours.cuh"
 #include "cuda/device/phase_tiles.cuh"
 #include "cuda/device/row_sum.cuh"
 #include "cuda/host/by_dtype.cuh"
@@ -45,6 +46,31 @@ bool in_fours(const PhaseSumParams& p, int64_t rows) {
   const int64_t begin = p.padding - p.first_u;
   const bool whole = (begin | p.partial_columns | p.sample_columns | p.split_size) % kSumFour == 0;
   return whole && !p.wide && p.stride == 1 && p.phases == 1 && rows * p.lout < int64_t{1} << 31;
+}
+
+// The same for a few phases, each output of which has one.
+bool in_phase_fours(const PhaseSumParams& p) {
+  const bool whole = (p.partial_columns | p.sample_columns | p.split_size) % kSumFour == 0;
+  return whole && !p.wide && p.phases > 1 && p.phases <= kSumTilePhases && p.dilation == 1 &&
+         p.phases == p.stride;
+}
+
+PhaseFoursParams phase_fours_of(const PhaseSumParams& p) {
+  const auto first_column = static_cast<int>(p.padding / p.stride - p.first_u);
+  PhaseFoursParams t{p, kSumTile / p.phases / kSumFour * kSumFour, 0, 0, {}, {}};
+  t.tiles_u = static_cast<int>(p.first_u) + first_column / kSumFour * kSumFour;
+  t.last_u = static_cast<int>((p.lout - 1 + p.padding) / p.stride);
+  t.tiles_div = divisor(ceil_div(std::max(1, t.last_u - t.tiles_u + 1), t.positions));
+  t.fours_div = divisor(t.positions / kSumFour);
+  return t;
+}
+
+core::Status sum_phase_fours(const Launcher& launcher, DType dtype, const PhaseSumParams& params) {
+  const PhaseFoursParams t = phase_fours_of(params);
+  const auto function = dtype == DType::f32   ? phase_fours_kernel<float>
+                        : dtype == DType::f16 ? phase_fours_kernel<__half>
+                                              : phase_fours_kernel<__nv_bfloat16>;
+  return launcher.run(function, {int64_t{params.rows} * t.tiles_div.value, kSumThreads}, t);
 }
 
 // Fours of a thread: one if there are few.
@@ -123,6 +149,7 @@ core::Status sum_partials(const Launcher& launcher, const core::Problem& problem
   params.cout_group_div = divisor(params.cout_group);
   params.block_couts_div = divisor(params.block_couts);
   if (in_fours(params, rows)) return sum_fours(launcher, problem.dtype, params);
+  if (in_phase_fours(params)) return sum_phase_fours(launcher, problem.dtype, params);
   if (in_tiles(params)) {
     const PhaseTilesParams tiles = tiles_of(params);
     const int64_t each = int64_t{tiles.position_tiles_div.value} * tiles.phase_tiles_div.value;
@@ -149,6 +176,14 @@ SumPosition sum_position(const PhaseSumParams& params, int64_t rows, int64_t row
     const auto inside = static_cast<int>(at % chunk);
     return {at / chunk, inside % kSumThreads,
             inside / kSumThreads * kSumFour + static_cast<int>(o % kSumFour)};
+  }
+  if (in_phase_fours(params)) {
+    const PhaseFoursParams t = phase_fours_of(params);
+    const int64_t turn = (o + t.padding) / t.stride, u = turn - t.tiles_u,
+                  phase = o + t.padding - turn * t.stride;
+    const auto four = static_cast<int>(phase * t.fours_div.value + u % t.positions / kSumFour);
+    return {row * t.tiles_div.value + u / t.positions, four % kSumThreads,
+            four / kSumThreads * kSumFour + static_cast<int>(u % kSumFour)};
   }
   if (!in_tiles(params)) return sum_position(rows, params.lout, row, o);
   constexpr int kWarps = kSumThreads / 32;
