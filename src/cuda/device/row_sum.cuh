@@ -1,8 +1,7 @@
 // Adds partial sums of one phase (ordered_sum.hpp), which lie in the order of y, by four neighbours.
 //
-//   for each four outputs of a row (n, cout) of y:                                      a thread has kCount
-//   fours
-//     y[4] = epilogue(partial[0][4] + partial[1][4] + ...)                              in this order
+//   for each four outputs of a row (n, cout) of y:                          a thread has kCount of them
+//     y[4] = epilogue(partial[0][4] + partial[1][4] + ...)                  in this order
 //
 // A row of partial sums begins on four columns, so that each load is a vector; those of outputs that do not
 // exist are in columns that do. With single outputs as in ordered_sum.cuh, instructions bind.

@@ -48,11 +48,12 @@ bool in_fours(const PhaseSumParams& p, int64_t rows) {
   return whole && !p.wide && p.stride == 1 && p.phases == 1 && rows * p.lout < int64_t{1} << 31;
 }
 
-// The same for a few phases, each output of which has one.
+// The same for a few phases, each output of which has one, if a row keeps half of a block's threads busy.
 bool in_phase_fours(const PhaseSumParams& p) {
+  constexpr int64_t kLeast = kSumThreads / 2 * kSumFour;
   const bool whole = (p.partial_columns | p.sample_columns | p.split_size) % kSumFour == 0;
-  return whole && !p.wide && p.phases > 1 && p.phases <= kSumTilePhases && p.dilation == 1 &&
-         p.phases == p.stride;
+  return whole && !p.wide && p.lout >= kLeast && p.phases > 1 && p.phases <= kSumTilePhases &&
+         p.dilation == 1 && p.phases == p.stride;
 }
 
 PhaseFoursParams phase_fours_of(const PhaseSumParams& p) {

@@ -25,19 +25,19 @@ inline int64_t block_places(const core::DeviceInfo& device, int64_t resident, in
 
 // Blocks that share the columns of each of `rows`, tiles of columns in turn: as many as all have places at
 // once; or more, which begin as others end, where that leaves fewer tiles one after the other. (With 132
-// places, 86 rows of 11 tiles take 11 turns with one block each, and 8 with three.)
+// places, 86 rows of 11 tiles take 11 turns with one block each, and 8 with three.) A block begins for about
+// as long as it takes for a tile.
 inline int64_t walkers_of(int64_t rows, int64_t places, int64_t tiles) {
   constexpr int64_t kMostWaves = 8;
   const auto evenly = [&](int64_t most) {
     return core::ceil_div(tiles, core::ceil_div(tiles, std::max<int64_t>(1, most)));
   };
   const auto turns = [&](int64_t walkers) {
-    return core::ceil_div(rows * walkers, places) * core::ceil_div(tiles, walkers);
+    return core::ceil_div(rows * walkers, places) * (core::ceil_div(tiles, walkers) + 1);
   };
   int64_t best = evenly(places / rows);
   for (int64_t wave = 2; wave <= kMostWaves; ++wave) {
     const int64_t walkers = evenly(wave * places / rows);
-    // Blocks that begin later cost some of what they save.
     if (15 * turns(walkers) < 14 * turns(best)) best = walkers;
   }
   return best;
