@@ -179,7 +179,7 @@ TEST(Sm90Plan, LeavesWhatOthersDoFaster) {
     options.batch_invariant = batch_invariant;
     return kSm90Dense.supports(core::parse(text).value(), device("h200"), options).ok;
   };
-  EXPECT_TRUE(takes("n1 ci64 co8 l220499 k8 s4 p0 bias f32 tf32"));
+  EXPECT_TRUE(takes("n1 ci64 co16 l220499 k8 s4 p0 bias f32 tf32"));
   EXPECT_FALSE(takes("n1 ci64 co8 l2000 k8 s4 p0 bias f32 tf32"));
   EXPECT_FALSE(takes("n4 ci4 co2 l220499 k8 s4 p2 bias f32 tf32"));
   EXPECT_FALSE(takes("n1 ci512 co512 l17 k12 s12 p0 bias f32 tf32"));
