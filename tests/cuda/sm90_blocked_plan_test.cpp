@@ -118,7 +118,7 @@ void expect_copies(const Sm90BlockedPlan& plan, const std::string& what) {
 
 TEST(Sm90BlockedPlan, OutputsReadUnitsOfTheirOwn) {
   judge::Rng rng(5);
-  int taken = 0, folded = 0, close = 0, grouped = 0, strided = 0, turned = 0;
+  int taken = 0, folded = 0, close = 0, grouped = 0, strided = 0, turned = 0, phased = 0;
   plan::PlanOptions forced;
   forced.force_kernel = kSm90Blocked.name;
   const core::DeviceInfo d = cuda_test::device("h200");
@@ -130,9 +130,9 @@ TEST(Sm90BlockedPlan, OutputsReadUnitsOfTheirOwn) {
     if (p.dtype == core::DType::f32) p.precision = core::Precision::tf32;
     if (!kSm90Blocked.supports(p, d, forced).ok) continue;
     Sm90BlockedPlan plan = sm90_blocked_plan(p, d);
-    if (i % 2 == 0) {  // small problems seldom turn
+    if (i % 3 < 2) {  // small problems seldom turn, and few have phases that lack a tap
       Sm90Config config;
-      config.tile = plan.main.config.tile, config.turned = true;
+      config.tile = plan.main.config.tile, config.turned = i % 3 == 0, config.phased = i % 3 == 1;
       const Sm90BlockedPlan other = sm90_blocked_plan_of(p, d, config);
       if (other.main.blocks > 0) plan = other;
     }
@@ -143,6 +143,11 @@ TEST(Sm90BlockedPlan, OutputsReadUnitsOfTheirOwn) {
     grouped += plan.main.params.gather.tap_groups > 1 ? 1 : 0;
     strided += p.operation == core::Operation::strided ? 1 : 0;
     turned += plan.main.config.turned ? 1 : 0;
+    phased += plan.main.config.phased ? 1 : 0;
+    const Sm90GatherSource& source = plan.main.params.gather;
+    EXPECT_EQ(source.whole < source.phases, plan.main.config.phased) << what;
+    EXPECT_TRUE(source.phases == 1 || (source.tap_groups == 1 && plan.main.params.sizes.taps > 1)) << what;
+    EXPECT_EQ(plan.main.params.grid.slabs % source.phases, 0) << what;
     EXPECT_LE(static_cast<int64_t>(plan.main.shared_bytes), d.shared_per_block) << what;
     if (plan.main.config.turned) {
       expect_copies(plan, what);
@@ -156,6 +161,7 @@ TEST(Sm90BlockedPlan, OutputsReadUnitsOfTheirOwn) {
   EXPECT_GT(grouped, 5);
   EXPECT_GT(strided, 200);
   EXPECT_GT(turned, 20);
+  EXPECT_GT(phased, 20);
 }
 
 TEST(Sm90BlockedPlan, TurnsRowsThatTensorCopiesBring) {
