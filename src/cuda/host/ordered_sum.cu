@@ -45,7 +45,8 @@ PhaseTilesParams tiles_of(const PhaseSumParams& p) {
 bool in_fours(const PhaseSumParams& p, int64_t rows) {
   const int64_t begin = p.padding - p.first_u;
   const bool whole = (begin | p.partial_columns | p.sample_columns | p.split_size) % kSumFour == 0;
-  return whole && !p.wide && p.stride == 1 && p.phases == 1 && rows * p.lout < int64_t{1} << 31;
+  const bool counted = p.lout > 0 && rows * p.lout < int64_t{1} << 31;
+  return whole && counted && !p.wide && p.stride == 1 && p.phases == 1;
 }
 
 // The same for a few phases, each output of which has one, if a row keeps half of a block's threads busy.
