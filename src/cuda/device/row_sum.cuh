@@ -3,8 +3,8 @@
 //   for each four outputs of a row (n, cout) of y:                          a thread has kCount of them
 //     y[4] = epilogue(partial[0][4] + partial[1][4] + ...)                  in this order
 //
-// A row of partial sums begins on four columns, so that each load is a vector; those of outputs that do not
-// exist are in columns that do. With single outputs as in ordered_sum.cuh, instructions bind.
+// A row of partial sums begins on four columns, so that each load is a vector; beyond the end of a row of y,
+// it stays within the row's padding. With single outputs, as in ordered_sum.cuh, instructions bind.
 #pragma once
 
 #include "cuda/device/ordered_sum.cuh"

@@ -49,7 +49,7 @@ bool in_fours(const PhaseSumParams& p, int64_t rows) {
   return whole && counted && !p.wide && p.stride == 1 && p.phases == 1;
 }
 
-// The same for a few phases, each output of which has one, if a row keeps half of a block's threads busy.
+// The same for a few phases, if every output has one and a row keeps half of a block's threads busy.
 bool in_phase_fours(const PhaseSumParams& p) {
   constexpr int64_t kLeast = kSumThreads / 2 * kSumFour;
   const bool whole = (p.partial_columns | p.sample_columns | p.split_size) % kSumFour == 0;
@@ -69,9 +69,9 @@ PhaseFoursParams phase_fours_of(const PhaseSumParams& p) {
 
 core::Status sum_phase_fours(const Launcher& launcher, DType dtype, const PhaseSumParams& params) {
   const PhaseFoursParams t = phase_fours_of(params);
-  const auto function = dtype == DType::f32   ? phase_fours_kernel<float>
-                        : dtype == DType::f16 ? phase_fours_kernel<__half>
-                                              : phase_fours_kernel<__nv_bfloat16>;
+  const auto function =
+      by_dtype<void (*)(PhaseFoursParams)>(dtype, phase_fours_kernel<float>, nullptr,
+                                           phase_fours_kernel<__half>, phase_fours_kernel<__nv_bfloat16>);
   return launcher.run(function, {int64_t{params.rows} * t.tiles_div.value, kSumThreads}, t);
 }
 
@@ -82,8 +82,9 @@ int fours_each(int64_t fours) {
 
 template <int kCount>
 void (*row_function(DType dtype))(RowSumParams) {
-  if (dtype == DType::f32) return row_sum_kernel<float, kCount>;
-  return dtype == DType::f16 ? row_sum_kernel<__half, kCount> : row_sum_kernel<__nv_bfloat16, kCount>;
+  return by_dtype<void (*)(RowSumParams)>(dtype, row_sum_kernel<float, kCount>, nullptr,
+                                          row_sum_kernel<__half, kCount>,
+                                          row_sum_kernel<__nv_bfloat16, kCount>);
 }
 
 core::Status sum_fours(const Launcher& launcher, DType dtype, const PhaseSumParams& params) {

@@ -24,9 +24,9 @@ inline int64_t block_places(const core::DeviceInfo& device, int64_t resident, in
 }
 
 // Blocks that share the columns of each of `rows`, tiles of columns in turn: as many as all have places at
-// once; or more, which begin as others end, where that leaves fewer tiles one after the other. (With 132
-// places, 86 rows of 11 tiles take 11 turns with one block each, and 8 with three.) A block begins for about
-// as long as it takes for a tile.
+// once; or more, which begin as others end, where fewer tiles then follow one another. (With 132 places and
+// 86 rows of 11 tiles, 11 follow one another with one block a row, and 8 with three.) To start a block costs
+// about as much as a tile.
 inline int64_t walkers_of(int64_t rows, int64_t places, int64_t tiles) {
   constexpr int64_t kMostWaves = 8;
   const auto evenly = [&](int64_t most) {

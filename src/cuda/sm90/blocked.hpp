@@ -8,16 +8,17 @@
 //     row:  the columns of one sample or, where samples are folded, of all samples
 //
 // A strided product is computed in its transposed form (cuda/host/transposed_form.hpp); its phases are
-// channels of the blocks, so that no planes are made first. Where some phases lack the first tap, slabs may
-// have one phase each (`phased`, phased_form()): those that lack it have no slot of weights for it and no
-// products. k9 s4 then has 9 taps of 12, and n4 ci1024 co512 l12975 takes 0.81 of the time (H100, tf32 and
-// bf16). Where a row has no x, its units are zero as far
+// channels of the blocks, so that no planes are made first. Where a row has no x, its units are zero as far
 // as the taps of an output reach; what lies beyond belongs to columns that are no outputs.
+//
+// If the stride does not divide k, some phases lack the first tap. Slabs may then have one phase each
+// (`phased`, phased_form()), and those that lack the tap have neither weights nor products for it: of k9 s4,
+// 9 products remain of 12, and n4 ci1024 co512 l12975 takes 0.81 of the time (H100, tf32 and bf16).
 //
 // The loop nest, operands, products and writers are those of the gathered way of cuda.sm90.dense (dense.hpp):
 // a tap is a shift of 16-byte units within a stage, so a slab of x is copied once for all its taps. From two
-// taps on the tensor cores bind; with a single tap they would need 48 bytes a cycle, and L2 delivers at most
-// half of that.
+// taps on the tensor cores bind; with a single tap they would need 48 bytes a cycle, and L2 delivers 32 to an
+// SM, or some more if others read the same (docs/design/hopper.md).
 #pragma once
 
 #include "cuda/sm90/params.hpp"
@@ -48,7 +49,7 @@ struct Sm90BlockingParams {
   int64_t pitch, block_units;  // units of a row; of a channel block
   int64_t rows;                // of all channel blocks
   int32_t phases, samples, row_samples, blocks, front;
-  bool phase_slabs;  // slabs have one phase each (UnitOrder)
+  bool phase_slabs;        // slabs have one phase each (UnitOrder)
   int32_t sample_columns;  // where a row has several samples
   int32_t lanes, tiles;    // threads of a row, a power of two; blocks of threads of its units
   LaunchOrder order;

@@ -57,14 +57,17 @@ double turning(const Sm90BlockedPlan& plan, double slabs, int tile_columns) {
   return kRates.turn_chunk * chunks + piece[1] * pieces * blocks;
 }
 
-// The whole time as a weighted sum of its parts: milliseconds to begin, the others relative; `rest` is of what
-// is known as launch: blocks that begin, and partial sums. Fitted to 4,800 times of 690 drawn products (tf32
-// and bf16, strided and transposed), every tile, split and way forced that was expected to take at most 2.2
-// times as long as the best (H100, packed weights, in a graph): off by 17% with a pass, 12% with one over
-// phases, 12% turned at stride 1, 16% with phases (root of the mean square).
+// The whole time as a weighted sum of its parts: milliseconds to begin, the others relative; `rest` is of
+// what is known as launch: blocks that begin, and partial sums. Fitted to 4,800 times of 690 drawn products
+// (tf32 and bf16, strided and transposed), every tile, split and way forced that was expected to take at
+// most 2.2 times as long as the best (H100, packed weights, in a graph). Root mean square errors: 17% with a
+// pass, 12% with slabs of one phase, 12% turned at stride 1, 16% turned with phases. Decoders' layers of less
+// than 100 us take longer if turned than drawn ones let expect: so kTurned has a later start, and a tenth
+// less of the rest.
 struct Weights {
   double start, tensor, load, l2, store, dram, blocking, rest;
-  // Load, where a chunk's slabs leave few stages to those that multiply: with the square of their share.
+  // How much longer loads take as the slabs of a chunk fill the ring: times the square of the share they
+  // take.
   double crowded = 0;
 };
 constexpr Weights kPass = {0.1e-3, 0.746, 0, 0.55, 1.11, 0.755, 0.613, 1.17},
@@ -90,8 +93,8 @@ double crowding(const Sm90BlockedPlan& plan) {
 double whole_ms(const Sm90BlockedPlan& plan, const Sm90Cost& c, int element) {
   const Weights& w = weights_of(plan, element);
   const double crowded = crowding(plan);
-  return w.start + w.tensor * c.tensor + w.load * c.load * (1 + w.crowded * crowded * crowded) +
-         w.l2 * c.l2 + w.store * c.store + w.dram * c.dram + w.blocking * plan.blocking_ms +
+  return w.start + w.tensor * c.tensor + w.load * c.load * (1 + w.crowded * crowded * crowded) + w.l2 * c.l2 +
+         w.store * c.store + w.dram * c.dram + w.blocking * plan.blocking_ms +
          w.rest * (c.launch - kRates.launch_ms);
 }
 

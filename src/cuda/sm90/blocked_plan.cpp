@@ -169,8 +169,8 @@ void set_blocking(Sm90BlockedPlan& plan, const Problem& asked) {
   b.rows = int64_t{k.sizes.groups} * b.blocks * b.row_samples;
   b.lanes = 8;
   b.phase_slabs = plan.main.config.phased;
-  const int most = b.phase_slabs ? kSm90BlockingThreads >> std::bit_width(unsigned(b.phases - 1))
-                                 : kSm90BlockingThreads;
+  const int most =
+      b.phase_slabs ? kSm90BlockingThreads >> std::bit_width(unsigned(b.phases - 1)) : kSm90BlockingThreads;
   while (b.lanes < most && 2 * b.lanes < b.pitch) b.lanes *= 2;
   b.tiles = static_cast<int32_t>(ceil_div(b.pitch, int64_t{2} * b.lanes));
   plan.blocking_blocks = ceil_div(b.rows, int64_t{kSm90BlockingThreads} / b.lanes) * b.tiles;
@@ -252,15 +252,29 @@ Sm90BlockedPlan sm90_blocked_plan_of(const Problem& p, const DeviceInfo& d, cons
 
 namespace {
 
+struct Way {
+  TransposedForm form;
+  bool turned = false, phased = false;
+};
+std::vector<Way> ways_of(const Problem& p) {
+  std::vector<Way> ways = {{transposed_form(p)}};
+  if (no_turned_form(p).empty()) ways.push_back({.form = turned_form(p), .turned = true});
+  if (no_phased_form(p).empty()) ways.push_back({.form = phased_form(p, slab_of(p)), .phased = true});
+  return ways;
+}
+
+// Whether the blocks that begin at once have work for every SM.
+bool fills(const Sm90BlockedPlan& plan, const DeviceInfo& d) {
+  const int64_t rows = plan.main.blocks / plan.main.config.walkers;
+  const int64_t at_once = std::max<int64_t>(1, block_places(d, plan.blocks_of_sm, 1) / rows) * rows;
+  return std::min(plan.main.blocks, at_once) >= d.sm_count;
+}
+
 Sm90BlockedPlan cheapest(const Problem& p, const DeviceInfo& d) {
-  enum Way { kPlain, kTurned, kPhased };
+  const std::vector<Way> ways = ways_of(p);
   Sm90BlockedPlan best;
-  best.form = transposed_form(p);
-  const bool may_turn = no_turned_form(p).empty();
-  const bool may_lack = no_phased_form(p).empty();
-  const TransposedForm form = best.form, turned_one = may_turn ? turned_form(p) : form,
-                       phased = may_lack ? phased_form(p, slab_of(p)) : form;
-  const Problem& f = form.product;
+  best.form = ways.front().form;
+  const Problem& f = ways.front().form.product;
   const int64_t units = ceil_div(f.cin_per_group(), kSm90Unit);
   for (int t = 0; t < kSm90GatherTiles; ++t) {
     bool full = false;  // the device, without a split
@@ -268,20 +282,16 @@ Sm90BlockedPlan cheapest(const Problem& p, const DeviceInfo& d) {
       if (splits > units || full) continue;
       for (const bool folded : {false, true}) {
         if (folded && !folds(f, splits)) continue;
-        for (const auto& [way, of] : {std::pair{kPlain, &form}, {kTurned, &turned_one}, {kPhased, &phased}}) {
-          if ((way == kTurned && !may_turn) || (way == kPhased && !may_lack)) continue;
+        for (const Way& way : ways) {
           Sm90Config config;
           config.tile = t;
           config.splits = splits;
           config.folded = folded;
-          config.turned = way == kTurned;
-          config.phased = way == kPhased;
-          const Sm90BlockedPlan plan = plan_with(*of, p, d, config);
+          config.turned = way.turned;
+          config.phased = way.phased;
+          const Sm90BlockedPlan plan = plan_with(way.form, p, d, config);
           if (plan.main.blocks == 0 || !sm90_partials_fit(plan.main, false)) continue;
-          // Blocks that begin later fill nothing.
-          const int64_t walkers = plan.main.config.walkers, rows = plan.main.blocks / walkers;
-          const int64_t first = std::min(plan.main.blocks, d.sm_count * plan.blocks_of_sm / rows * rows);
-          if (splits == 1 && (rows >= d.sm_count || first >= d.sm_count)) full = true;
+          if (splits == 1 && fills(plan, d)) full = true;
           if (best.main.blocks == 0 || plan.total_ms() < best.total_ms()) best = plan;
         }
       }

@@ -1,6 +1,5 @@
 // What `tconv plan` says of cuda.sm90.blocked.
 #include <cstdio>
-#include <cstring>
 
 #include "cuda/host/phases.hpp"
 #include "cuda/sm90/blocked_plan.hpp"
@@ -13,16 +12,16 @@ std::string describe(const Sm90BlockedPlan& plan) {
   if (plan.main.config.turned) {
     return "x turned into channel blocks in shared memory; " + describe(plan.main, plan.form.product);
   }
-  char text[240];
-  const Sm90GatherSource& k = plan.main.params.gather;
+  char text[160];
   std::snprintf(text, sizeof text, "x in channel blocks of %.1f MB, by a pass of %.4f ms; ",
                 static_cast<double>(plan.bytes) * 1e-6, plan.blocking_ms);
+  std::string out = text;
   if (plan.main.config.phased) {
-    const std::size_t end = std::strlen(text);
-    std::snprintf(text + end, sizeof text - end, "slabs of one phase, %d of %d without the first tap; ",
-                  k.phases - k.whole, k.phases);
+    const Sm90GatherSource& k = plan.main.params.gather;
+    out += "slabs of one phase, " + std::to_string(k.phases - k.whole) + " of " + std::to_string(k.phases) +
+           " without the first tap; ";
   }
-  return text + describe(plan.main, plan.form.product);
+  return out + describe(plan.main, plan.form.product);
 }
 
 std::vector<plan::StageLine> stages(const Sm90BlockedPlan& plan, const Problem& asked) {

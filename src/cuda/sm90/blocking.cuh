@@ -43,8 +43,8 @@ __device__ inline void load_phases(const Sm90BlockingParams& p, const Word* (&fr
   }
 }
 
-// Where slabs have one phase each: rows in an order in which those of all phases, which read the same lines,
-// follow each other.
+// Which row comes `row`-th where slabs have one phase each: rows of all phases, which read the same lines of
+// x, follow one another.
 __device__ inline int64_t of_slabs(const Sm90BlockingParams& p, int64_t row) {
   const int64_t rest = divide(row, p.phases), block = divide(rest, p.row_samples);
   const int64_t slab = divide(block, kSm90Blocks), phase = row - rest * p.phases;

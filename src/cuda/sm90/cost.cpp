@@ -127,14 +127,12 @@ Sm90Cost tma_cost(const Sm90Plan& plan, const core::Problem& p, const core::Devi
   c.tensor = tiles * warpgroup_tile.warpgroups * warpgroup_tile.positions() / 64 * 2 * k.grid.slabs *
              k.sizes.taps * tile.row_blocks * layout.products * 32 * ms;
   c.load = busy * k.grid.slabs * (cycles.slab + k.sizes.taps * cycles.tap);
-  // Every run of row blocks reads x again.
-  constexpr double kChannels = 16;  // of a slab of x as it lies in memory
-  const double x_bytes =
-      kChannels * k.tma.width * warpgroup_tile.warpgroups * static_cast<double>(size_of(p.dtype));
+  // Of a slab: every run of row blocks reads x again.
+  const double x_bytes = static_cast<double>(layout.slab()) * k.tma.width * warpgroup_tile.warpgroups *
+                         static_cast<double>(size_of(p.dtype));
   const double weight_bytes =
       k.weights.resident ? 0 : k.sizes.taps * tile.row_blocks * layout.parts * double(kSm90PartBytes);
-  c.l2 = tiles * k.grid.slabs * (x_bytes * layout.unit * kSm90Blocks / kChannels + weight_bytes) /
-         kL2BytesPerCycle * ms;
+  c.l2 = tiles * k.grid.slabs * (x_bytes + weight_bytes) / kL2BytesPerCycle * ms;
   c.store = busy * (cycles.tile + outputs * output_cycles(k, cycles));
   c.dram = d.copy_gbps > 0 ? problem_work(p).bytes / d.copy_gbps * 1e-6 * kTmaDram : 0;
   c.launch = kLaunchMs + waves * kStartCycles * ms + (plan.config.scaled ? kSecondMs : 0) +

@@ -105,8 +105,8 @@ struct PackStages {
     for (int i = threadIdx.x; i < p.stage.blocks * 8; i += kSm90PackThreads) {
       int channel = static_cast<int>(w.phases_div.divide(i)), phase = i - channel * w.phases;
       if (units) {
-        const auto [of_unit, its_phase] = w.place_of_unit(i / 8);
-        channel = w.units.channel(of_unit, i % 8), phase = its_phase;
+        const auto place = w.place_of_unit(i / 8);
+        channel = w.units.channel(place.block, i % 8), phase = place.phase;
       }
       table[i] = (channel * w.k + phase) * static_cast<uint32_t>(kSize);
     }
@@ -136,12 +136,12 @@ struct PackStages {
     for (int e = 0; e < 8; ++e) address[e] = entries[e] < table_end ? from + entries[e] : zeros;
     if (at + p.steps.phases > p.steps.k) {  // some phases lack the tap
       const bool units = p.steps.units.channels > 0;
-      const int of_unit = units ? p.steps.place_of_unit(block).phase : 0;
+      const int unit_phase = units ? p.steps.place_of_unit(block).phase : 0;
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
         const int channel = block * 8 + e;
         const int phase =
-            units ? of_unit
+            units ? unit_phase
                   : channel - static_cast<int>(p.steps.phases_div.divide(channel)) * p.steps.phases;
         if (at + phase >= p.steps.k) address[e] = zeros;
       }

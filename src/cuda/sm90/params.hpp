@@ -136,8 +136,8 @@ struct Sm90GatherSource {
   int step_pitch;             // and from two blocks, a step of wgmma's depth, to the next two
   int stages, stage_bytes;
   int shared_marks, shared_scale;  // what its warps report of each stage
-  // Slabs of so many phases follow each other, of which the first `whole` have the first tap. Then there is
-  // one group of taps.
+  // Slabs belong to this many phases in turn. The first `whole` phases have the first tap; if others lack it,
+  // there is one group of taps.
   int phases = 1, whole = 1;
 };
 
@@ -176,8 +176,8 @@ struct Sm90PassWriter {
   Divisor vectors_div;
   int span;  // elements of a staged row, where skewed
   Divisor span_div;
-  // If samples are folded: outputs of a window of a row, in which all outputs of a pass lie; threads that store
-  // neighbours, a power of two.
+  // If samples are folded: outputs of a window of a row, in which all outputs of a pass lie; threads that
+  // store neighbours, a power of two.
   int window, log_lanes;
   // If phases are skewed, some outputs after a pass's vectors have only some of their phases in this pass.
   // The next pass has the others, and begins with these outputs.

@@ -32,7 +32,7 @@ struct Block {
   }
 };
 
-// The phase of a slab, one of the split's in turn, where a slab has one phase.
+// Where each slab has one phase: the phases of a split's slabs, one after the other.
 class SlabPhase {
  public:
   __device__ SlabPhase(const Sm90GatherParams& p, const Block& block)

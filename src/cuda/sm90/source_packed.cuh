@@ -8,8 +8,8 @@ namespace tconv::cuda::sm90 {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// Which slots of a tap's weights there are not, asked for one after the other, from a split's first slab to
-// its last: tile by tile.
+// Which slots of weights are left out because the phase of their slab lacks the tap. To be asked once for
+// each slot, in order: taps, slabs of the split, tiles.
 template <class S, bool = S::kMayLackTaps>
 class TapSlots {
  public:

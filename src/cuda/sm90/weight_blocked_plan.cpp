@@ -309,7 +309,7 @@ Sm90WeightBlockedSumParams sm90_weight_blocked_sum(const Sm90WeightBlockedParams
   Sm90WeightBlockedSumParams s{};
   s.part_size = int64_t{k.tiles} * shape.rows() * shape.columns;
   s.splits = k.splits;
-  s.runs = k.splits >= 16 ? 8 : k.splits >= kSm90WeightManySplits ? 2 : 1;
+  s.runs = k.splits >= kSm90WeightMostSplits ? 8 : k.splits >= kSm90WeightManySplits ? 2 : 1;
   s.tile_rows = shape.rows(), s.tile_columns = shape.columns;
   s.cin_group = k.cin_group, s.cout_group = k.cout_group, s.k = k.k;
   s.tap_stride = static_cast<int>(std::min<int64_t>(k.tap_stride, k.k));

@@ -53,11 +53,13 @@ Sm90WeightBlockedPlan sm90_weight_blocked_plan(const core::Problem&,
 Sm90WeightBlockedCost sm90_weight_blocked_cost(const Sm90WeightBlockedPlan&, const core::Problem&,
                                                const core::DeviceInfo&);
 
-// Of many splits, several runs are summed beside each other; of most, lines are not.
+// From how many splits on several runs of them are summed side by side, and from how many on more runs, but
+// no lines of dw.
 inline constexpr int kSm90WeightManySplits = 4, kSm90WeightMostSplits = 16;
 inline constexpr int kSm90WeightLineBytes =
     48 * 1024;  // of shared memory, where lines of dw are put together
-// Whole lines of dw can be summed in shared memory, where neighbours in them lie in different rows.
+// Whole lines of dw can be summed in shared memory, which pays where neighbours in them lie in different
+// rows.
 inline bool weight_has_lines(const Sm90WeightBlockedParams& k) {
   constexpr int kMostRows = kSm90WeightLineBytes / 16 / 32;  // 16 bytes each, for 32 lanes
   const int64_t rows = int64_t{k.taps} * k.x_planes;

@@ -242,8 +242,9 @@ __global__ void __launch_bounds__(kSm90WeightSumThreads)
   }
 }
 
-// The same for whole lines of dw: a block adds the parts of some columns for all rows of an input channel, its
-// shifts and x planes, and stores them as they lie in dw, through shared memory. Not of many splits.
+// The same for whole lines of dw: a block adds the parts of some columns for all rows of an input channel,
+// its shifts and x planes, and stores them as they lie in dw, through shared memory. Its splits are fewer
+// than kSm90WeightMostSplits.
 template <class T>
 __global__ void __launch_bounds__(kSm90WeightSumThreads)
     sum_lines_kernel(const __grid_constant__ Sm90WeightBlockedSumParams p) {
