@@ -23,7 +23,9 @@ struct UnitOrder {
   struct Place {
     int block, phase;
   };
-  __device__ int run(int unit) const { return unit >> log_run; }
+  __device__ int run(int unit) const {
+    return unit >> log_run;
+  }
   // of_phases: run(unit) / phases.
   __device__ Place place(int unit, int phases, int of_phases) const {
     return {(of_phases << log_run) + (unit & ((1 << log_run) - 1)), run(unit) - of_phases * phases};
@@ -92,12 +94,15 @@ struct DeepTaps {
     const int64_t o = position * stride + int64_t{phase} * dilation - padding;
     return {channel, o, channel < units.channels && first + phase + step * tap < k && o >= 0 && o < length};
   }
-  __device__ bool has(int ci, int tap, int64_t position) const {
-    if (phases == 0) return true;
-    if (units.channels > 0) return element(ci, tap, position).there;
+  // The same in any order of channels, if there are phases.
+  __device__ Element element_of_phases(int ci, int tap, int64_t position) const {
+    if (units.channels > 0) return element(ci, tap, position);
     const int phase = ci % phases;
     const int64_t o = position * stride + int64_t{phase} * dilation - padding;
-    return first + phase + step * tap < k && o >= 0 && o < length;
+    return {ci / phases, o, first + phase + step * tap < k && o >= 0 && o < length};
+  }
+  __device__ bool has(int ci, int tap, int64_t position) const {
+    return phases == 0 || element_of_phases(ci, tap, position).there;
   }
 #endif
 };

@@ -35,7 +35,9 @@ using plan::PlanOptions;
 double least_ms(const KernelEntry& entry, const Problem& p, const DeviceInfo& d) {
   const bool packs = &entry == &kSm90Dense || &entry == &kSm90Blocked || &entry == &kSm80Dense;
   if (!packs) return 0;
-  const double rate = size_of(p.dtype) == 2 ? d.half_gflops : d.tf32_gflops;
+  // float32 may be held in float16, ieee in two parts.
+  const double rate =
+      p.precision == core::Precision::ieee && size_of(p.dtype) == 4 ? d.tf32_gflops : d.half_gflops;
   const double products = problem_work(p).flops / std::max(1.0, rate) * 1e-6;
   return std::max(5e-3, std::max(0.7 * memory_ms(p, d), 0.7 * products));
 }

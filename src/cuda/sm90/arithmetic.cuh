@@ -57,6 +57,21 @@ __device__ inline int scale_exponent(uint32_t most) {
   return most == 0 ? 127 : min(max(static_cast<int>(most >> 23), 67), 187);
 }
 
+// 2^exponent, of a normal number; and the exponent of one.
+__device__ inline float power_of_two(int exponent) {
+  return __uint_as_float(static_cast<uint32_t>(127 + exponent) << 23);
+}
+__device__ inline int exponent_in(float power) {
+  return static_cast<int>(__float_as_uint(power) >> 23) - 127;
+}
+
+// For the bits of the largest finite magnitude of some numbers: which power of two is divided out so that it
+// comes to lie in [2^14, 2^15). At least -126, so that 2^-exponent and half of the sum of two exponents are
+// those of normal numbers.
+__device__ inline int exponent_of(uint32_t most) {
+  return most == 0 ? 0 : max(static_cast<int>(most >> 23) - 127 - 14, -126);
+}
+
 // From the bits of a number; 0 if it is not finite.
 __device__ inline uint32_t finite_magnitude(uint32_t bits) {
   const uint32_t magnitude = bits & 0x7fffffffu;

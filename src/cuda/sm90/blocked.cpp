@@ -4,6 +4,7 @@
 
 #include "core/polyphase.hpp"
 #include "core/reach.hpp"
+#include "cuda/entries.hpp"
 #include "cuda/host/bias_alone.hpp"
 #include "cuda/host/choice.hpp"
 #include "cuda/host/ordered_sum.hpp"
@@ -27,12 +28,17 @@ class Sm90Blocked final : public plan::Kernel {
       : asked_(problem),
         device_(device),
         plan_(plan),
-        packing_(sm90_packing(plan.form.product, plan.main.mode, false)),
-        functions_(by_arithmetic(plan.main.mode, sm90_blocked_tf32, sm90_blocked_f16, sm90_blocked_bf16)()) {}
+        packing_(sm90_packing(plan.form.product, plan.main.mode, plan.main.config.scaled)) {}
 
-  std::size_t packed_bytes() const override { return static_cast<std::size_t>(packing_.bytes); }
+  // Where operands are scaled: raw weights, then packed ones.
+  std::size_t packed_bytes() const override { return static_cast<std::size_t>(packed_at() + packing_.bytes); }
   std::string pack_key() const override {
-    return tensor_pack_key(kSm90Blocked.name, asked_, plan_.main.phases) + key_of(plan_.form);
+    return tensor_pack_key(kSm90Blocked.name, asked_, plan_.main.phases) + key_of(plan_.form) +
+           (scaled() ? " scaled" : "");
+  }
+  bool reads_raw() const override { return scaled(); }
+  std::size_t raw_workspace_bytes() const override {
+    return static_cast<std::size_t>(raw_packed_size()) + workspace_bytes();
   }
   std::size_t table_bytes() const override { return sizeof(*this); }
   std::size_t workspace_bytes() const override { return static_cast<std::size_t>(blocks_at() + plan_.bytes); }
@@ -47,16 +53,48 @@ class Sm90Blocked final : public plan::Kernel {
 
   Status pack(const void* weight, void* packed, const plan::RunContext& context) const override {
     const Launcher launcher(kSm90Blocked.name, asked_, device_, context);
-    return sm90_pack(launcher, plan_.main, plan_.form, device_, weight, packed, Sm90Packs::plain,
-                     context.pack_once);
+    if (!scaled()) {
+      return sm90_pack(launcher, plan_.main, plan_.form, device_, weight, packed, Sm90Packs::plain,
+                       context.pack_once);
+    }
+    const Status packs = sm90_pack(launcher, plan_.main, plan_.form, device_, weight, packed,
+                                   Sm90Packs::scaled, context.pack_once);
+    const std::size_t bytes = static_cast<std::size_t>(asked_.weight_elements()) * size_of(asked_.dtype);
+    return packs.ok() ? copy(device_, packed, weight, bytes, context.stream) : packs;
   }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
     const Launcher launcher(kSm90Blocked.name, asked_, device_, context);
+    const Status status = launcher.check(operands);
+    return status.ok() ? run_packed(launcher, operands, operands.weight, context) : status;
+  }
+
+  Status run_raw(const plan::Operands& operands, const plan::RunContext& context) const override {
+    const Launcher launcher(kSm90Blocked.name, asked_, device_, context);
     Status status = launcher.check(operands);
     if (!status.ok()) return status;
-    status = plan_.main.config.turned ? run_turned(launcher, operands, context)
-                                      : run_blocks(launcher, operands, context);
+    status = sm90_pack(launcher, plan_.main, plan_.form, device_, operands.weight, context.workspace,
+                       Sm90Packs::scaled, true);
+    if (!status.ok()) return status;
+    plan::Operands packed = operands;
+    packed.weight = context.workspace;
+    plan::RunContext rest = context;
+    rest.workspace += raw_packed_size();
+    rest.just_packed = true;
+    return run_packed(launcher, packed, operands.weight, rest);
+  }
+
+ private:
+  bool scaled() const { return plan_.main.config.scaled; }
+  int64_t packed_at() const { return scaled() ? plan_.main.packed_at : 0; }
+  int64_t raw_packed_size() const { return round_up<int64_t>(static_cast<int64_t>(packed_bytes()), 256); }
+
+  // raw: the weights as the caller has them, if operands are scaled.
+  Status run_packed(const Launcher& launcher, const plan::Operands& operands, const void* raw,
+                    const plan::RunContext& context) const {
+    Status status = plan_.main.config.turned ? run_turned(launcher, operands, context)
+                    : scaled()               ? run_scaled(launcher, operands, raw, context)
+                                             : run_blocks(launcher, operands, context);
     const Problem& f = plan_.form.product;
     if (status.ok() && plan_.main.params.pass.partial) {
       status = sum_partials(launcher, f, operands, context.workspace, sm90_sum_params(plan_.main, f));
@@ -64,15 +102,18 @@ class Sm90Blocked final : public plan::Kernel {
     return status.ok() ? store_bias_alone(launcher, asked_, operands, BiasStored::none) : status;
   }
 
- private:
   const void* input(const plan::Operands& operands) const {
     return asked_.operation == core::Operation::transposed ? operands.x : operands.grad_output;
   }
   Sm90Operands main_operands(const void* x, const plan::Operands& operands,
                              const plan::RunContext& context) const {
-    return {x, operands.weight, asked_.has_bias ? operands.bias : nullptr,
+    return {x, static_cast<const std::byte*>(operands.weight) + packed_at(),
+            asked_.has_bias ? operands.bias : nullptr,
             plan_.main.params.pass.partial ? context.workspace : operands.output};
   }
+
+  // If the pass is longer, what waits for it hinders it.
+  static constexpr int64_t kShortPass = 64'000'000;  // bytes
 
   // The pass and the main kernel.
   Status run_blocks(const Launcher& launcher, const plan::Operands& operands,
@@ -81,18 +122,64 @@ class Sm90Blocked final : public plan::Kernel {
     Sm90BlockingParams blocking = plan_.blocking;
     blocking.from = input(operands);
     blocking.to = first;
-    constexpr int64_t kShort = 64'000'000;  // bytes; what waits for a longer pass hinders it
-    blocking.order = {context.just_packed, plan_.bytes < kShort};
+    blocking.order = {context.just_packed, plan_.bytes < kShortPass};
+    const Sm90BlockedFunctions functions =
+        by_arithmetic(plan_.main.mode, sm90_blocked_tf32, sm90_blocked_f16, sm90_blocked_bf16)();
     const auto log = static_cast<std::size_t>(blocked_words(blocking, size_of(asked_.dtype)));
     const Status status =
-        launcher.run(functions_.blocking[log], {plan_.blocking_blocks, kSm90BlockingThreads}, blocking);
+        launcher.run(functions.blocking[log], {plan_.blocking_blocks, kSm90BlockingThreads}, blocking);
     if (!status.ok()) return status;
     Sm90BlockedParams params{gather_params(plan_.main.params), plan_.straight};
     params.operands = main_operands(first + 16 * int64_t{blocking.front}, operands, context);
     return launcher.run(
-        functions_.tiles[plan_.main.config.tile],
+        functions.tiles[plan_.main.config.tile],
         {plan_.main.blocks, sm90_blocked_threads(sm90_tile(plan_.main.config).n), plan_.main.shared_bytes},
         params);
+  }
+
+  // The look, the pass and the main kernel.
+  Status run_scaled(const Launcher& launcher, const plan::Operands& operands, const void* raw,
+                    const plan::RunContext& context) const {
+    const bool split = plan_.main.mode == Arithmetic::ieee;
+    const Sm90ScaledFunctions functions = split ? sm90_blocked_split() : sm90_blocked_scaled();
+    Sm90BlockedLookParams look = sm90_look_params(plan_, input(operands));
+    look.seen = sm90_seen_at(plan_, context.workspace + seen_at());
+    look.order.beside = context.just_packed;
+    Status status = launcher.run(functions.look[static_cast<int>(sm90_look_way(look))],
+                                 {plan_.scales * plan_.seen.shares, kSm90BlockingThreads}, look);
+    if (!status.ok()) return status;
+    std::byte* const first = context.workspace + blocks_at() + 16 * plan_.slack;
+    Sm90ScaledBlockingParams blocking{plan_.blocking, look.seen, plan_.part_units};
+    blocking.from = input(operands);
+    blocking.to = first;
+    blocking.order.lets_begin = plan_.bytes < kShortPass;
+    const auto log = static_cast<std::size_t>(blocked_words(blocking, size_of(asked_.dtype)));
+    status = launcher.run(functions.blocking[log], {plan_.blocking_blocks, kSm90BlockingThreads}, blocking);
+    if (!status.ok()) return status;
+    Sm90ScaledParams params = scaled_params(look.seen);
+    params.operands = main_operands(first + 16 * int64_t{blocking.front}, operands, context);
+    params.raw.x = input(operands);
+    params.raw.weight = raw;
+    const int threads = sm90_blocked_threads(sm90_tile(plan_.main.config).n, split ? 2 : 1);
+    return launcher.run(functions.tiles[plan_.main.config.tile],
+                        {plan_.main.blocks, threads, plan_.main.shared_bytes}, params);
+  }
+  Sm90ScaledParams scaled_params(const Sm90BlockedSeen& seen) const {
+    const Sm90BlockingParams& b = plan_.blocking;
+    const Sm90Sizes& sizes = plan_.main.params.sizes;
+    Sm90ScaledParams k{{gather_params(plan_.main.params), plan_.straight},
+                       seen,
+                       plan_.part_units,
+                       b.row_samples,
+                       b.pitch,
+                       b.front,
+                       sizes.step * (sizes.taps - 1),
+                       {}};
+    k.marks.least_sum = sm90_least_sum(plan_.main);
+    std::copy_n(b.from_step, 3, k.raw.x_step);
+    k.raw.channels = b.channels;
+    k.raw.weights = plan_.form.weights;
+    return k;
   }
 
   // The main kernel alone.
@@ -132,14 +219,14 @@ class Sm90Blocked final : public plan::Kernel {
     return {};
   }
 
-  // The workspace holds partial sums, then channel blocks.
-  int64_t blocks_at() const { return round_up<int64_t>(plan_.main.partial_bytes, 256); }
+  // The workspace holds partial sums, then what is known of x, then channel blocks.
+  int64_t seen_at() const { return round_up<int64_t>(plan_.main.partial_bytes, 256); }
+  int64_t blocks_at() const { return seen_at() + sm90_seen_bytes(plan_); }
 
   Problem asked_;
   core::DeviceInfo device_;
   Sm90BlockedPlan plan_;
   Sm90Packing packing_;
-  Sm90BlockedFunctions functions_;
 };
 
 std::string refusal(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
@@ -148,7 +235,6 @@ std::string refusal(const Problem& p, const core::DeviceInfo& device, const plan
   if (std::string words = no_wgmma(device); !words.empty()) return words;
   if (p.dtype == core::DType::f64) return "dtype f64: wgmma has no float64";
   const Problem f = transposed_form(p).product;
-  if (arithmetic_of(f) == Arithmetic::ieee) return "ieee float32: this kernel does not split operands";
   if (options.batch_invariant) return "batch_invariant: the split depends on n";
   Problem plain = f;  // the pass takes x in any steps
   plain.x_contiguous = true;

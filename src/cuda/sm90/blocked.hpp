@@ -4,7 +4,8 @@
 // bulk copies, and none of its warps converts anything:
 //
 //   blocks[group][channel block][row][unit]
-//     unit: 16 bytes, which are 4 channels of tf32 or 8 of a 16-bit type, at one position
+//     unit: 16 bytes, which are 4 channels of tf32 or 8 of a 16-bit type, at one position; of float32 held in
+//           float16 (`scaled`, blocked_scale.cuh) 8 channels, of ieee two such arrays of all blocks
 //     row:  the columns of one sample or, where samples are folded, of all samples
 //
 // A strided product is computed in its transposed form (cuda/host/transposed_form.hpp); its phases are
@@ -21,6 +22,7 @@
 // SM, or some more if others read the same (docs/design/hopper.md).
 #pragma once
 
+#include "cuda/device/weight_steps.hpp"
 #include "cuda/sm90/params.hpp"
 #include "plan/kernel_entry.hpp"
 
@@ -28,13 +30,13 @@ namespace tconv::cuda {
 
 extern const plan::KernelEntry kSm90Blocked;
 
-// For the main kernel with this many columns for each warpgroup: blocks that share an SM, and threads of a
-// block. Two warpgroups multiply.
-constexpr int sm90_blocks_of_sm(int columns) {
-  return columns <= 128 ? 2 : 1;
+// For the main kernel with this many columns for each warpgroup, and parts of an operand: blocks that share
+// an SM, and threads of a block. Two warpgroups multiply.
+constexpr int sm90_blocks_of_sm(int columns, int parts = 1) {
+  return columns <= 128 && parts == 1 ? 2 : 1;
 }
-constexpr int sm90_blocked_threads(int columns) {
-  return sm90_blocks_of_sm(columns) == 2 ? 320 : 384;
+constexpr int sm90_blocked_threads(int columns, int parts = 1) {
+  return sm90_blocks_of_sm(columns, parts) == 2 ? 320 : 384;
 }
 inline constexpr int kSm90BlockingThreads = 256;
 
@@ -55,9 +57,48 @@ struct Sm90BlockingParams {
   LaunchOrder order;
 };
 
+// float32 held in float16 (blocked_scale.cuh): what is known of x. It has a scale for each group and sample,
+// or for each group where samples are folded.
+inline constexpr int kSm90TinyUnits = 64;  // of a row, whose tiny numbers are counted together
+struct Sm90BlockedSeen {
+  uint32_t* most;      // [scale][share]: bits of the largest finite magnitude of a share of its elements
+  int32_t* exponents;  // [scale]: of the power of two that was divided out
+  uint32_t* tiny;      // [scale][piece]: of the rows of its channel blocks
+  int32_t shares, pieces;
+};
+struct Sm90BlockedLookParams {
+  const void* from;
+  int64_t from_step[3];
+  int64_t channels, length, samples;  // of a scale; samples: 1, or all that are folded
+  int64_t row_samples, tiny;          // scales of a group; all counters
+  Sm90BlockedSeen seen;
+  LaunchOrder order;
+};
+// How a scale's elements lie: in any steps; a sample's together; also in whole vectors.
+enum class Sm90LookWay { any, together, vectors };
+struct Sm90ScaledBlockingParams : Sm90BlockingParams {
+  Sm90BlockedSeen seen;
+  int64_t part_units;  // from a part to the next
+};
+
 // straight: outputs go from registers to y (StraightWriter), else by PassWriter.
 struct Sm90BlockedParams : Sm90GatherParams {
   bool straight;
+};
+
+// The operands as the caller has them, for sums that float16 cannot hold (blocked_repair.cuh).
+struct Sm90RawOperands {
+  const void *x, *weight;
+  int64_t x_step[3];  // sample, channel, position
+  int64_t channels;   // of a group
+  WeightSteps weights;
+};
+struct Sm90ScaledParams : Sm90BlockedParams {
+  Sm90BlockedSeen seen;
+  int64_t part_units;
+  int64_t row_samples, pitch;  // scales of a group; units of a row
+  int front, reach;            // units of a row before column 0; that the taps of a column reach back
+  Sm90RawOperands raw;
 };
 
 // Tensor copies bring raw rows of x, and warps turn them into channel blocks in shared memory, as units of 8
@@ -99,6 +140,14 @@ struct Sm90BlockedFunctions {
 Sm90BlockedFunctions sm90_blocked_tf32();
 Sm90BlockedFunctions sm90_blocked_f16();
 Sm90BlockedFunctions sm90_blocked_bf16();
+
+struct Sm90ScaledFunctions {
+  void (*tiles[kSm90GatherTiles])(Sm90ScaledParams);  // null if the mode does not have it
+  void (*blocking[4])(Sm90ScaledBlockingParams);
+  void (*look[3])(Sm90BlockedLookParams);  // by Sm90LookWay
+};
+Sm90ScaledFunctions sm90_blocked_scaled();  // tf32
+Sm90ScaledFunctions sm90_blocked_split();   // ieee
 
 struct Sm90TurnedFunctions {
   void (*tiles[kSm90GatherTiles])(Sm90TurnedParams);

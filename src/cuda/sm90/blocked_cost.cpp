@@ -73,11 +73,21 @@ struct Weights {
 constexpr Weights kPass = {0.1e-3, 0.746, 0, 0.55, 1.11, 0.755, 0.613, 1.17},
                   kPhased = {0.03e-3, 0.753, 0, 0.592, 1.03, 0.533, 0.98, 0.75},
                   kTurned = {5.0e-3, 0.87, 0.80, 0.05, 0.93, 0.43, 0, 0.99};
+// float32 in float16, tf32 in one part and ieee in two; with slabs of one phase. Fitted to 2,200 times of 400
+// drawn products (H100, as above): off by 14% and 11%, with slabs of one phase 12% and 9%.
+constexpr Weights kScaled[2] = {{0.7e-3, 0.804, 0, 0.492, 1.734, 0.483, 0.891, 1.124},
+                                {0.4e-3, 0.844, 0, 0.823, 1.904, 0.511, 0.831, 1.243}},
+                  kScaledPhased[2] = {{0.1e-3, 0.869, 0, 0.449, 2.04, 0.34, 1.116, 1.035},
+                                      {0.1e-3, 0.914, 0, 0.724, 2.448, 0.298, 1.01, 1.175}};
 // With phases, of 16 bits and of 32.
 constexpr Weights kTurnedPhases[2] = {{3.0e-3, 1.435, 0.637, 0, 0.888, 0.242, 0, 1.14, 1.58},
                                       {4.3e-3, 1.337, 0.493, 0, 0.603, 0.394, 0, 0.95, 4.14}};
 
 const Weights& weights_of(const Sm90BlockedPlan& plan, int element) {
+  if (plan.main.config.scaled) {
+    const int parts = plan.main.mode == Arithmetic::ieee ? 1 : 0;
+    return plan.main.config.phased ? kScaledPhased[parts] : kScaled[parts];
+  }
   if (plan.main.config.phased) return kPhased;
   if (!plan.main.config.turned) return kPass;
   return plan.raw.stride == 1 ? kTurned : kTurnedPhases[element / 4];
@@ -98,22 +108,39 @@ double whole_ms(const Sm90BlockedPlan& plan, const Sm90Cost& c, int element) {
          w.rest * (c.launch - kRates.launch_ms);
 }
 
+// What packing takes: milliseconds, and a byte of weights; of tf32, of 16-bit types, and of tf32 and ieee in
+// float16, whose scales take a launch that reads all weights. From raw less packed weights (H100, in a
+// graph): drawn layers and those of decoders, 92 and 144 of the last two.
+struct PackWeights {
+  double start, byte;
+};
+constexpr PackWeights kPack[2] = {{3.3e-3, 0.75e-9}, {2.8e-3, 0.8e-9}},
+                      kPackScaled[2] = {{9.0e-3, 1.0e-9}, {8.0e-3, 1.2e-9}};
+
 }  // namespace
+
+double sm90_blocked_pack_ms(const Sm90BlockedPlan& plan, const Problem& asked) {
+  const auto element = static_cast<double>(size_of(asked.dtype));
+  const PackWeights& w = plan.main.config.scaled ? kPackScaled[plan.main.mode == Arithmetic::ieee ? 1 : 0]
+                                                 : kPack[element == 2 ? 1 : 0];
+  return w.start + w.byte * static_cast<double>(asked.weight_elements()) * element;
+}
 
 Sm90Cost sm90_blocked_cost(const Sm90BlockedPlan& blocked, const DeviceInfo& d) {
   const Sm90Plan& plan = blocked.main;
   const Problem& p = blocked.form.product;
   const Sm90StageParams& k = plan.params;
   const Sm90Tile& tile = sm90_tile(plan.config);
-  const int element = sm90_layout(plan.mode, false).element;
+  const Sm90Layout layout = sm90_layout(plan.mode, plan.config.scaled);
+  const int element = layout.element;
   const double slabs = static_cast<double>(
       std::min<int64_t>(k.grid.slabs, ceil_div(k.grid.units, k.grid.splits) * k.grid.unit_slabs));
   const double lacking = 1 - static_cast<double>(k.gather.whole) / k.gather.phases;  // of the slabs
   const double columns = tile.columns(), parts = slabs * (k.sizes.taps - lacking);
   // wgmma takes n/2 cycles for 64 rows and 32 bytes of depth, of which a slab has two, for two warpgroups.
-  const double tensor = parts * 2 * tile.n / kRates.tensor;
-  const double weights = parts * tile.row_blocks * kSm90PartBytes;
-  const double x = slabs * k.gather.tap_groups * kSm90Blocks * k.gather.width * 16.0;
+  const double tensor = parts * layout.products * 2 * tile.n / kRates.tensor;
+  const double weights = parts * layout.parts * tile.row_blocks * kSm90PartBytes;
+  const double x = slabs * layout.parts * k.gather.tap_groups * kSm90Blocks * k.gather.width * 16.0;
   const double outputs =
       static_cast<double>(tile.row_blocks) * k.sizes.block_couts * columns * k.sizes.stride;
   const double tiles = static_cast<double>(ceil_div(std::max(1, k.columns.column_tiles), k.grid.walkers)),
@@ -152,7 +179,9 @@ double sm90_blocking_ms(const Sm90BlockedPlan& plan, const Problem& asked, const
       blocked_words(plan.blocking, size_of(asked.dtype)) + (size_of(asked.dtype) == 4 ? 1 : 0);
   const bool plain = plan.blocking.phases == 1 || plan.blocking.phase_slabs;
   const double rate = plain ? kRates.plain : kRates.blocking[log_bytes];
-  return kRates.launch_ms +
+  const double look =
+      plan.main.config.scaled ? kRates.launch_ms + read / std::max(1.0, d.copy_gbps) * 1e-6 : 0;
+  return look + kRates.launch_ms +
          (static_cast<double>(plan.bytes) + read) / std::max(1.0, rate * d.copy_gbps) * 1e-6;
 }
 

@@ -71,9 +71,10 @@ int stages_in(const Sm90BlockedPlan& plan, int64_t rest, int64_t slot) {
 void set_shared(Sm90BlockedPlan& plan, const Sm90Tile& tile, int64_t limit) {
   Sm90StageParams& k = plan.main.params;
   Sm90RawSource& raw = plan.raw;
-  const int element = sm90_layout(plan.main.mode, false).element;
+  const Sm90Layout layout = sm90_layout(plan.main.mode, plan.main.config.scaled);
+  const int element = layout.element;
   const bool turned = plan.main.config.turned;
-  const int64_t slot = int64_t{tile.row_blocks} * kSm90PartBytes;
+  const int64_t slot = int64_t{tile.row_blocks} * layout.parts * kSm90PartBytes;
   const bool staged = !plan.straight && !k.pass.partial;
   const int64_t staging =
       staged ? round_up<int64_t>(2LL * k.sizes.block_couts * k.pass.row_pitch * element, 128) : 0;
@@ -118,7 +119,7 @@ void set_main(Sm90BlockedPlan& plan, const DeviceInfo& d) {
   if (main.config.turned) sm90_set_raw(plan);
   // An SM's shared memory is what one block may have and kReserved bytes of each block.
   constexpr int64_t kReserved = 1024;
-  plan.blocks_of_sm = sm90_blocks_of_sm(tile.n);
+  plan.blocks_of_sm = sm90_blocks_of_sm(tile.n, sm90_layout(main.mode, main.config.scaled).parts);
   set_shared(plan, tile, (d.shared_per_block + kReserved) / plan.blocks_of_sm - kReserved);
   if (main.shared_bytes == 0 && plan.blocks_of_sm > 1) {
     plan.blocks_of_sm = 1;
@@ -141,7 +142,7 @@ int64_t front_of(const Sm90Plan& plan) {
   return std::max<int64_t>(0, (f.taps - 1) * f.step - (f.first - plan.params.columns.first_u));
 }
 
-void set_blocking(Sm90BlockedPlan& plan, const Problem& asked) {
+void set_blocking(Sm90BlockedPlan& plan, const Problem& asked, const DeviceInfo& d) {
   const Problem& f = plan.form.product;
   Sm90StageParams& k = plan.main.params;
   Sm90BlockingParams& b = plan.blocking;
@@ -153,9 +154,9 @@ void set_blocking(Sm90BlockedPlan& plan, const Problem& asked) {
   b.stride = 1, b.phases = 1, b.length = f.l;
   b.channels = f.cin_per_group();
   if (plan.form.planes) {
-    const DeepTaps& d = plan.form.deep;
-    b.stride = d.stride, b.dilation = d.dilation, b.padding = d.padding, b.length = d.length;
-    b.phases = d.phases;
+    const DeepTaps& deep = plan.form.deep;
+    b.stride = deep.stride, b.dilation = deep.dilation, b.padding = deep.padding, b.length = deep.length;
+    b.phases = deep.phases;
     b.channels = asked.cout_per_group();
   }
   b.front = static_cast<int32_t>(front_of(plan.main));
@@ -182,7 +183,10 @@ void set_blocking(Sm90BlockedPlan& plan, const Problem& asked) {
   }
   const int64_t back = int64_t{k.sizes.step} * k.gather.tap_groups * k.gather.tap_group + k.gather.halo;
   plan.slack = back + b.front + 2 * sm90_tile(plan.main.config).columns() + 64;
-  plan.bytes = 16 * (b.rows * b.pitch + 2 * plan.slack);
+  plan.part_units = b.rows * b.pitch;
+  const int parts = sm90_layout(plan.main.mode, plan.main.config.scaled).parts;
+  plan.bytes = 16 * (parts * plan.part_units + 2 * plan.slack);
+  if (plan.main.config.scaled) sm90_set_seen(plan, d);
 }
 
 // Samples that share tiles: at no cost if outputs go straight to y, except for the zeros between them.
@@ -195,8 +199,8 @@ bool folds(const Problem& f, int splits) {
 }
 
 // Channels of a slab.
-int slab_of(const Problem& p) {
-  return sm90_layout(arithmetic_of(p), false).slab();
+int slab_of(const Problem& p, bool scaled) {
+  return sm90_layout(arithmetic_of(p), scaled).slab();
 }
 
 Sm90BlockedPlan plan_with(const TransposedForm& form, const Problem& asked, const DeviceInfo& d,
@@ -204,7 +208,7 @@ Sm90BlockedPlan plan_with(const TransposedForm& form, const Problem& asked, cons
   constexpr double kMostBytes = 8e9;
   Sm90BlockedPlan plan;
   plan.form = form;
-  plan.main = sm90_plan_of(form.product, d, config);
+  plan.main = sm90_laid_out(form.product, d, config);
   if (plan.main.blocks == 0 || (config.turned && !sm90_turns(plan))) return plan.main.blocks = 0, plan;
   if (config.phased) {
     const DeepTaps& deep = form.deep;
@@ -220,7 +224,7 @@ Sm90BlockedPlan plan_with(const TransposedForm& form, const Problem& asked, cons
     plan.main.cost = sm90_blocked_cost(plan, d);
     return plan;
   }
-  set_blocking(plan, asked);
+  set_blocking(plan, asked, d);
   if (static_cast<double>(plan.bytes) > kMostBytes || plan.blocking_blocks > (int64_t{1} << 31) - 1) {
     plan.main.blocks = 0;
     return plan;
@@ -232,6 +236,12 @@ Sm90BlockedPlan plan_with(const TransposedForm& form, const Problem& asked, cons
 
 }  // namespace
 
+bool sm90_blocks(Arithmetic mode, const Sm90Config& config) {
+  if (config.scaled)
+    return sm90_scales(mode) && (mode != Arithmetic::ieee || kSm90Tiles[config.tile].n < 256);
+  return mode != Arithmetic::ieee && mode != Arithmetic::f64;
+}
+
 int blocked_words(const Sm90BlockingParams& b, std::size_t element) {
   if (b.phase_slabs || b.from_step[2] != 1 || (b.dilation != 1 && b.phases > 1)) return 0;
   const uint64_t all =
@@ -242,10 +252,11 @@ int blocked_words(const Sm90BlockingParams& b, std::size_t element) {
 }
 
 Sm90BlockedPlan sm90_blocked_plan_of(const Problem& p, const DeviceInfo& d, const Sm90Config& config) {
-  if (config.turned && (config.phased || !no_turned_form(p).empty())) return {};
+  if (!sm90_blocks(arithmetic_of(p), config)) return {};
+  if (config.turned && (config.phased || config.scaled || !no_turned_form(p).empty())) return {};
   if (config.phased) {
     if (!no_phased_form(p).empty()) return {};
-    return plan_with(phased_form(p, slab_of(p)), p, d, config);
+    return plan_with(phased_form(p, slab_of(p, config.scaled)), p, d, config);
   }
   return plan_with(config.turned ? turned_form(p) : transposed_form(p), p, d, config);
 }
@@ -254,12 +265,18 @@ namespace {
 
 struct Way {
   TransposedForm form;
-  bool turned = false, phased = false;
+  bool turned = false, phased = false, scaled = false;
 };
 std::vector<Way> ways_of(const Problem& p) {
-  std::vector<Way> ways = {{transposed_form(p)}};
-  if (no_turned_form(p).empty()) ways.push_back({.form = turned_form(p), .turned = true});
-  if (no_phased_form(p).empty()) ways.push_back({.form = phased_form(p, slab_of(p)), .phased = true});
+  const Arithmetic mode = arithmetic_of(p);
+  std::vector<Way> ways;
+  for (const bool scaled : {false, true}) {
+    if (scaled ? !sm90_scales(mode) : mode == Arithmetic::ieee) continue;
+    ways.push_back({.form = transposed_form(p), .scaled = scaled});
+    if (!scaled && no_turned_form(p).empty()) ways.push_back({.form = turned_form(p), .turned = true});
+    if (no_phased_form(p).empty())
+      ways.push_back({.form = phased_form(p, slab_of(p, scaled)), .phased = true, .scaled = scaled});
+  }
   return ways;
 }
 
@@ -274,6 +291,7 @@ Sm90BlockedPlan cheapest(const Problem& p, const DeviceInfo& d) {
   const std::vector<Way> ways = ways_of(p);
   Sm90BlockedPlan best;
   best.form = ways.front().form;
+  double best_ms = 0;
   const Problem& f = ways.front().form.product;
   const int64_t units = ceil_div(f.cin_per_group(), kSm90Unit);
   for (int t = 0; t < kSm90GatherTiles; ++t) {
@@ -289,10 +307,14 @@ Sm90BlockedPlan cheapest(const Problem& p, const DeviceInfo& d) {
           config.folded = folded;
           config.turned = way.turned;
           config.phased = way.phased;
+          config.scaled = way.scaled;
+          if (!sm90_blocks(arithmetic_of(p), config)) continue;
           const Sm90BlockedPlan plan = plan_with(way.form, p, d, config);
           if (plan.main.blocks == 0 || !sm90_partials_fit(plan.main, false)) continue;
           if (splits == 1 && fills(plan, d)) full = true;
-          if (best.main.blocks == 0 || plan.total_ms() < best.total_ms()) best = plan;
+          // A drop-in's weights come raw.
+          const double ms = plan.total_ms() + sm90_blocked_pack_ms(plan, p);
+          if (best.main.blocks == 0 || ms < best_ms) best = plan, best_ms = ms;
         }
       }
     }

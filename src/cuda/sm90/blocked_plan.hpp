@@ -22,6 +22,8 @@ struct Sm90BlockedPlan {
   int64_t bytes = 0;                 // of all channel blocks, with `slack` units before and behind them
   int64_t slack = 0;                 // that copies of columns which are no outputs may reach
   double blocking_ms = 0;
+  Sm90BlockedSeen seen = {};  // without pointers; where config.scaled: then a look comes before the pass
+  int64_t scales = 0, part_units = 0;
   bool straight = false;  // outputs go from registers to y
   int blocks_of_sm = 1;   // that share its shared memory
 
@@ -37,6 +39,16 @@ Sm90BlockedPlan sm90_blocked_plan_of(const core::Problem& problem, const core::D
 Sm90Cost sm90_blocked_cost(const Sm90BlockedPlan& plan, const core::DeviceInfo& device);
 double sm90_blocking_ms(const Sm90BlockedPlan& plan, const core::Problem& asked,
                         const core::DeviceInfo& device);
+// What raw weights take in addition.
+double sm90_blocked_pack_ms(const Sm90BlockedPlan& plan, const core::Problem& asked);
+
+// scaled_plan.cpp: what the look and the main kernel must know of a plan that is scaled. Its look leaves
+// `shares` of each scale; its counters and exponents take so many bytes, in the order of Sm90BlockedSeen.
+void sm90_set_seen(Sm90BlockedPlan& plan, const core::DeviceInfo& device);
+int64_t sm90_seen_bytes(const Sm90BlockedPlan& plan);
+Sm90BlockedSeen sm90_seen_at(const Sm90BlockedPlan& plan, std::byte* at);
+Sm90BlockedLookParams sm90_look_params(const Sm90BlockedPlan& plan, const void* x);
+Sm90LookWay sm90_look_way(const Sm90BlockedLookParams& look);
 
 // turned_plan.cpp. Units of 8 channels in a slab.
 int sm90_slab_units(const Sm90BlockedPlan& plan);
@@ -49,6 +61,10 @@ void sm90_set_raw(Sm90BlockedPlan& plan);
 int sm90_turned_least_stages(const Sm90BlockedPlan& plan);
 void sm90_set_raw_places(Sm90BlockedPlan& plan);
 inline constexpr int kSm90BarrierBytes = 16;  // of the two barriers of a place in a ring
+
+// Whether there is a kernel for a mode and a configuration: ieee is always scaled, and its sums take the
+// registers of 256 columns.
+bool sm90_blocks(Arithmetic mode, const Sm90Config& config);
 
 // log2 of the words that the pass can load at once: phases that are neighbours, on boundaries of as many
 // words.

@@ -13,8 +13,9 @@ std::string describe(const Sm90BlockedPlan& plan) {
     return "x turned into channel blocks in shared memory; " + describe(plan.main, plan.form.product);
   }
   char text[160];
-  std::snprintf(text, sizeof text, "x in channel blocks of %.1f MB, by a pass of %.4f ms; ",
-                static_cast<double>(plan.bytes) * 1e-6, plan.blocking_ms);
+  std::snprintf(text, sizeof text, "x in channel blocks of %.1f MB, by a %s of %.4f ms; ",
+                static_cast<double>(plan.bytes) * 1e-6, plan.main.config.scaled ? "look and a pass" : "pass",
+                plan.blocking_ms);
   std::string out = text;
   if (plan.main.config.phased) {
     const Sm90GatherSource& k = plan.main.params.gather;
@@ -23,6 +24,20 @@ std::string describe(const Sm90BlockedPlan& plan) {
   }
   return out + describe(plan.main, plan.form.product);
 }
+
+namespace {
+
+std::string operand_words(const Sm90Plan& main) {
+  if (main.config.turned) return "turned, in shared memory";
+  if (!main.config.scaled) return "by the pass, in shared memory";
+  const std::string held =
+      main.mode == Arithmetic::ieee ? "scaled and split into two of float16" : "scaled to float16";
+  return held + " by the pass, in shared memory; a scale for each group and " +
+         (main.params.columns.folded ? "all samples" : "sample") +
+         ", found by a look over x; sums beyond its range again from x and weights as they are";
+}
+
+}  // namespace
 
 std::vector<plan::StageLine> stages(const Sm90BlockedPlan& plan, const Problem& asked) {
   const Sm90GatherSource& s = plan.main.params.gather;
@@ -46,8 +61,7 @@ std::vector<plan::StageLine> stages(const Sm90BlockedPlan& plan, const Problem& 
                    " positions, halo " + std::to_string(s.halo) + ", " + std::to_string(s.tap_group) +
                    " taps a stage";
     }
-    if (line.stage == std::string("operand"))
-      line.words = plan.main.config.turned ? "turned, in shared memory" : "by the pass, in shared memory";
+    if (line.stage == std::string("operand")) line.words = operand_words(plan.main);
     if (line.stage == std::string("writer") && plan.straight) {
       line.words =
           plan.main.config.folded

@@ -25,13 +25,26 @@ struct BlockedShape : ChannelBlockShape<M, RowBlocks, N> {
   static constexpr bool kFromBlocks = true, kMayLackTaps = true;
 };
 
+// float32 held in float16. In two parts, sums take the registers of two blocks.
+template <class M, int RowBlocks, int N>
+struct ScaledShape : BlockedShape<M, RowBlocks, N> {
+  using Params = Sm90ScaledParams;
+  static constexpr int kBlocksOfSm = sm90_blocks_of_sm(N, M::kParts),
+                       kThreads = sm90_blocked_threads(N, M::kParts);
+  static constexpr int kMost = M::kParts == 2 ? 232 : 224;
+  static constexpr int kConsumer = kBlocksOfSm == 2 ? 0 : kMost,
+                       kProducer = kBlocksOfSm == 2 ? 0 : 504 - 2 * kMost;
+};
+
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// Fills stages of x by bulk copies, one for each channel block, which a single lane issues.
+// Fills stages of x by bulk copies, one for each channel block of each part, which a single lane issues.
 template <class S>
 class BlockSource {
  public:
-  __device__ BlockSource(const Sm90GatherParams& p, const Block& block, unsigned char* shared)
+  using Params = typename S::Params;
+
+  __device__ BlockSource(const Params& p, const Block& block, unsigned char* shared)
       : p_(p), block_(block), to_(ptx::shared_address(shared)) {}
 
   __device__ void run(const Rings<S>& rings) const {
@@ -48,10 +61,17 @@ class BlockSource {
                                     int64_t{p_.sizes.step} * group * p_.source.tap_group * 16;
           const uint32_t full = rings.full(0, stage.at), to = to_ + stage.at * p_.source.stage_bytes;
           ptx::barrier_wait(rings.empty(0, stage.at), stage.parity ^ 1);
-          ptx::barrier_arrive_expect(full, kSm90Blocks * bytes);
+          ptx::barrier_arrive_expect(full, S::Mode::kParts * kSm90Blocks * bytes);
 #pragma unroll
           for (int b = 0; b < kSm90Blocks; ++b) {
             ptx::bulk_load(to + b * p_.source.pitch * 16, at + b * step, bytes, full);
+          }
+          if constexpr (S::Mode::kParts == 2) {
+#pragma unroll
+            for (int b = 0; b < kSm90Blocks; ++b) {
+              ptx::bulk_load(to + (kSm90Blocks + b) * p_.source.pitch * 16,
+                             at + p_.part_units * 16 + b * step, bytes, full);
+            }
           }
           stage.advance(p_.source.stages);
         }
@@ -68,28 +88,27 @@ class BlockSource {
            int64_t{tile - n * static_cast<int>(p_.columns.sample_tiles.value)} * S::kColumns;
   }
 
-  const Sm90GatherParams& p_;
+  const Params& p_;
   const Block& block_;
   uint32_t to_;
 };
 
-template <class S>
+template <class S, class P>
 class BlockedWriter {
  public:
-  __device__ BlockedWriter(const Sm90BlockedParams& p, const Block& block, unsigned char* shared, int warp,
-                           int lane)
+  __device__ BlockedWriter(const P& p, const Block& block, unsigned char* shared, int warp, int lane)
       : p_(p), block_(block), shared_(shared), warp_(warp), lane_(lane) {}
 
   __device__ void store(float (&sums)[S::kN / 2], int tile, const Seen& seen) const {
     if (p_.straight) {
-      StraightWriter<S>(p_, block_, shared_).store(sums, tile);
+      StraightWriter<S>(p_, block_, shared_).store(sums, tile, seen);
     } else {
       PassWriter<S>(p_, block_, shared_, warp_, lane_).store(sums, tile, seen);
     }
   }
 
  private:
-  const Sm90BlockedParams& p_;
+  const P& p_;
   const Block& block_;
   unsigned char* shared_;
   int warp_, lane_;
@@ -105,7 +124,7 @@ struct ChannelBlockStages {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Product = GatheredProduct<S>;
-  using Writer = BlockedWriter<S>;
+  using Writer = BlockedWriter<S, P>;
 
   __device__ static Arrivals arrivals(const P&) {
     return {kBringers, kSm90Consumers / 32, S::kRowBlocks, kSm90Consumers / 32};
@@ -119,10 +138,10 @@ struct ChannelBlockStages {
 #endif
 };
 
-template <class S>
-struct BlockedStages : ChannelBlockStages<S, Sm90BlockedParams, 1> {
+template <class S, class P = Sm90BlockedParams>
+struct BlockedStages : ChannelBlockStages<S, P, 1> {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  using Params = Sm90BlockedParams;
+  using Params = P;
 
   __device__ static void prepare(const Params&, unsigned char*) {}
   __device__ static void bring(const Params& p, const Block& block, const Rings<S>& rings,
@@ -151,6 +170,29 @@ Sm90BlockedFunctions blocked_functions_of() {
   f.blocking[1] = blocking_kernel<Mode, 2>;
   f.blocking[2] = blocking_kernel<Mode, 4>;
   if constexpr (Mode::kUnit == 8) f.blocking[3] = blocking_kernel<Mode, 8>;
+  return f;
+}
+
+template <class Mode, int Tile = 0>
+void set_scaled(Sm90ScaledFunctions& f) {
+  constexpr Sm90Tile kTile = kSm90Tiles[Tile];
+  if constexpr (Mode::kParts == 1 || kTile.n < 256) {
+    f.tiles[Tile] = kernel<BlockedStages<ScaledShape<Mode, kTile.row_blocks, kTile.n>, Sm90ScaledParams>>;
+  }
+  if constexpr (Tile + 1 < kSm90GatherTiles) set_scaled<Mode, Tile + 1>(f);
+}
+
+template <class Mode>
+Sm90ScaledFunctions scaled_functions_of() {
+  Sm90ScaledFunctions f{};
+  set_scaled<Mode>(f);
+  f.blocking[0] = blocking_kernel<Mode, 1>;
+  f.blocking[1] = blocking_kernel<Mode, 2>;
+  f.blocking[2] = blocking_kernel<Mode, 4>;
+  f.blocking[3] = f.blocking[2];  // no load has more than 16 bytes
+  f.look[0] = blocked_look_kernel<Sm90LookWay::any>;
+  f.look[1] = blocked_look_kernel<Sm90LookWay::together>;
+  f.look[2] = blocked_look_kernel<Sm90LookWay::vectors>;
   return f;
 }
 

@@ -5,7 +5,7 @@
 #include "cuda/device/divide.cuh"
 #include "cuda/device/launch_order.cuh"
 #include "cuda/sm90/arithmetic.cuh"
-#include "cuda/sm90/blocked.hpp"
+#include "cuda/sm90/blocked_scale.cuh"
 
 namespace tconv::cuda::sm90 {
 
@@ -52,10 +52,13 @@ __device__ inline int64_t of_slabs(const Sm90BlockingParams& p, int64_t row) {
          block * p.row_samples;
 }
 
+template <class Mode>
+using BlockingParams = std::conditional_t<kIsScaled<Mode>, Sm90ScaledBlockingParams, Sm90BlockingParams>;
+
 // A thread makes the units of some positions of a row (group, channel block, row), with all loads under way
 // together. Vector: how many phases of a channel one load brings, if they lie on such boundaries.
 template <class Mode, int Vector>
-__device__ inline void make_channel_blocks(const Sm90BlockingParams& p) {
+__device__ inline void make_channel_blocks(const BlockingParams<Mode>& p) {
   using Word = typename Mode::Word;
   constexpr int kPositions = 2;
   const int64_t row_block = divide(blockIdx.x, p.tiles);
@@ -63,7 +66,12 @@ __device__ inline void make_channel_blocks(const Sm90BlockingParams& p) {
             inner = static_cast<int>(threadIdx.x) / p.lanes;
   int64_t row = row_block * (kSm90BlockingThreads / p.lanes) + inner;
   const int64_t first = (blockIdx.x - row_block * p.tiles) * kPositions * p.lanes + lane;
-  if (row >= p.rows || first >= p.pitch) return;
+  const bool exists = row < p.rows && first < p.pitch;
+  if constexpr (!kIsScaled<Mode>) {
+    if (!exists) return;
+  } else {
+    row = exists ? row : 0;  // whole warps find the scale
+  }
   if (Vector == 1 && p.phase_slabs) row = of_slabs(p, row);
   const int64_t block = divide(row, p.row_samples), group = divide(block, p.blocks);
   const int of_group = static_cast<int>(block - group * p.blocks);
@@ -79,7 +87,7 @@ __device__ inline void make_channel_blocks(const Sm90BlockingParams& p) {
 #pragma unroll
   for (int i = 0; i < kPositions; ++i) {
     int64_t c = first + i * p.lanes - p.front, n = row - block * p.row_samples;
-    there[i] = first + i * p.lanes < p.pitch;
+    there[i] = exists && first + i * p.lanes < p.pitch;
     if (p.sample_columns > 0) {
       there[i] = there[i] && c >= 0;
       n = there[i] ? divide(c, p.sample_columns) : 0;
@@ -112,19 +120,34 @@ __device__ inline void make_channel_blocks(const Sm90BlockingParams& p) {
   } else {
     load_phases<Vector>(p, from, o, there, phase, static_cast<int>(p.channels) - co, values);
   }
-  uint4* to =
-      static_cast<uint4*>(p.to) + block * p.block_units + (row - block * p.row_samples) * p.pitch + first;
+  const int64_t of_row = row - block * p.row_samples;
+  uint4* to = static_cast<uint4*>(p.to) + block * p.block_units + of_row * p.pitch + first;
+  if constexpr (kIsScaled<Mode>) {
+    const int64_t scale = group * p.row_samples + of_row;
+    const int exponent = exponent_of_scale(p.seen, scale, p.lanes);
+    if (of_group == 0 && first == 0 && exists) p.seen.exponents[scale] = exponent;
+    const float up = power_of_two(-exponent);
 #pragma unroll
-  for (int i = 0; i < kPositions; ++i) {
-    uint4 parts[1];
-    Mode::operand(values[i], parts);
-    if (first + i * p.lanes < p.pitch) to[i * p.lanes] = parts[0];
+    for (int i = 0; i < kPositions; ++i) {
+      add_tiny(p.seen, scale, first + i * p.lanes, p.lanes, count_tiny(values[i], up));
+      if (!exists || first + i * p.lanes >= p.pitch) continue;
+      const uint4 unit = scaled_unit(values[i], up);
+      to[i * p.lanes] = unit;
+      if constexpr (Mode::kParts == 2) to[p.part_units + i * p.lanes] = rest_of_unit(values[i], up, unit);
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < kPositions; ++i) {
+      uint4 parts[1];
+      Mode::operand(values[i], parts);
+      if (first + i * p.lanes < p.pitch) to[i * p.lanes] = parts[0];
+    }
   }
 }
 
 template <class Mode, int Vector>
 __global__ void __launch_bounds__(kSm90BlockingThreads)
-    blocking_kernel(const __grid_constant__ Sm90BlockingParams p) {
+    blocking_kernel(const __grid_constant__ BlockingParams<Mode> p) {
   wait_for_launch_before(p.order);
   make_channel_blocks<Mode, Vector>(p);
   wait_for_launch_beside(p.order);

@@ -90,8 +90,9 @@ void set_columns(Sm90Plan& plan, const Problem& p, const Sm90Tile& tile) {
   k.sizes.skewed = reach >= p.stride;
 }
 
-// Everything except the cost; blocks is 0 if it does not fit.
-Sm90Plan laid_out(const Problem& p, const core::DeviceInfo& d, const Sm90Config& config) {
+}  // namespace
+
+Sm90Plan sm90_laid_out(const Problem& p, const core::DeviceInfo& d, const Sm90Config& config) {
   Sm90Plan plan{};
   plan.mode = arithmetic_of(p);
   plan.config = config;
@@ -126,6 +127,8 @@ Sm90Plan laid_out(const Problem& p, const core::DeviceInfo& d, const Sm90Config&
   return plan;
 }
 
+namespace {
+
 // For a plan that holds float32 in float16: tiles of the same rows and columns with operands in tf32.
 Sm90Config second_config(const Sm90Plan& plan) {
   Sm90Config config = plan.config;
@@ -143,11 +146,11 @@ Sm90Config second_config(const Sm90Plan& plan) {
 // There must be a second launch for what it marks.
 bool has_second(const Sm90Plan& plan, const Problem& p, const core::DeviceInfo& d) {
   if (!plan.config.scaled) return true;
-  return laid_out(p, d, second_config(plan)).blocks > 0;
+  return sm90_laid_out(p, d, second_config(plan)).blocks > 0;
 }
 
 Sm90Plan plan_with(const Problem& p, const core::DeviceInfo& d, const Sm90Config& config) {
-  Sm90Plan plan = laid_out(p, d, config);
+  Sm90Plan plan = sm90_laid_out(p, d, config);
   if (plan.blocks > 0 && !has_second(plan, p, d)) plan.blocks = 0;
   if (plan.blocks > 0) plan.cost = sm90_cost(plan, p, d, kSm90Tiles[config.tile]);
   return plan;
@@ -168,7 +171,7 @@ Sm90Plan cheapest(const Problem& p, const core::DeviceInfo& d, int forced_splits
       for (const bool folded : {false, true}) {
         if (folded && !may_fold(p, phases)) continue;
         for (const bool resident : {false, true}) {
-          if (kSm90Tiles[t].tma ? folded : resident) continue;  // laid_out() has none of these
+          if (kSm90Tiles[t].tma ? folded : resident) continue;  // sm90_laid_out() has none of these
           for (const bool scaled : {false, true}) {
             if (scaled && (!sm90_scales(mode) || forced_splits > 0)) continue;
             if (!sm90_has(mode, scaled, t)) continue;
@@ -179,7 +182,7 @@ Sm90Plan cheapest(const Problem& p, const core::DeviceInfo& d, int forced_splits
             config.resident = resident;
             config.folded = folded;
             config.scaled = scaled;
-            Sm90Plan plan = laid_out(p, d, config);
+            Sm90Plan plan = sm90_laid_out(p, d, config);
             if (plan.blocks == 0 || !sm90_partials_fit(plan, forced_splits > 0)) continue;
             plan.cost = sm90_cost(plan, p, d, kSm90Tiles[t]);
             if (best.blocks > 0 && plan.cost.total >= best.cost.total) continue;
@@ -278,7 +281,7 @@ bool sm90_fits(const Problem& p, const core::DeviceInfo& d, bool batch_invariant
   // outputs.
   Sm90Config smallest;
   smallest.tile = kSm90SmallestTile;
-  const Sm90Plan plan = laid_out(p, d, smallest);
+  const Sm90Plan plan = sm90_laid_out(p, d, smallest);
   return (plan.blocks > 0 && sm90_partials_fit(plan, false)) || sm90_plan(p, d, batch_invariant).blocks > 0;
 }
 

@@ -75,6 +75,8 @@ struct Sm90Packing {
 };
 Sm90Packing sm90_packing(const core::Problem&, Arithmetic mode, bool scaled);
 
+// The plan of one configuration without its cost, and with no second launch.
+Sm90Plan sm90_laid_out(const core::Problem&, const core::DeviceInfo&, const Sm90Config&);
 // The whole plan of one configuration, with its predicted cost.
 Sm90Plan sm90_plan_of(const core::Problem&, const core::DeviceInfo&, const Sm90Config&);
 // The cheapest one; blocks is 0 if none fits. batch_invariant: the split does not depend on n.

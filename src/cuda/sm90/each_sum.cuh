@@ -28,6 +28,26 @@ class SumSet {
     });
   }
 
+  // Calls again(i, lane), by all lanes of a warp together, for each of its sums of which exists(i) is true.
+  template <class Exists, class Again>
+  __device__ void for_each_of_warp(const Exists& exists, const Again& again) {
+    for_words([&](int first, uint32_t word) {
+#pragma unroll 1
+      for (uint32_t left = word; left != 0; left &= left - 1) {
+        const int bit = __ffs(static_cast<int>(left)) - 1;
+        if (!exists(first + bit)) word &= ~(1u << bit);
+      }
+      __syncwarp();
+#pragma unroll 1
+      for (uint32_t lanes = __ballot_sync(~0u, word != 0); lanes != 0;
+           lanes = __ballot_sync(~0u, word != 0)) {
+        const int lane = __ffs(static_cast<int>(lanes)) - 1;
+        again(first + __ffs(static_cast<int>(__shfl_sync(~0u, word, lane))) - 1, lane);
+        if (static_cast<int>(threadIdx.x % 32) == lane) word &= word - 1;
+      }
+    });
+  }
+
   // Whether is(i) is true of one of them. All lanes of a warp together, in as many turns as one of them
   // needs: a loop that lanes leave one by one costs the kernel its uniform registers, and all of it takes 4%
   // longer.

@@ -18,7 +18,9 @@ class PassRows {
       S::kN < kSm90PassBytes / static_cast<int>(sizeof(T)) ? S::kN : kSm90PassBytes / sizeof(T);
   static constexpr int kLeadsAt = S::kRowBlocks * kSm90Rows * static_cast<int>(sizeof(Row) / sizeof(int));
 
-  __device__ PassRows(const Sm90GatherParams& p, unsigned char* shared, int row_block)
+  using Params = typename S::Params;
+
+  __device__ PassRows(const Params& p, unsigned char* shared, int row_block)
       : p_(p), thread_(threadIdx.x % 128), warpgroup_(threadIdx.x / 128) {
     staged_ = reinterpret_cast<T*>(shared + p.writer.shared) +
               warpgroup_ * p.sizes.block_couts * p.writer.row_pitch;
@@ -234,7 +236,7 @@ class PassRows {
     return column >= 0 && column < kPass ? static_cast<int>(column) * p_.sizes.stride + lead : -1;
   }
 
-  const Sm90GatherParams& p_;
+  const Params& p_;
   int thread_, warpgroup_, couts_;
   T* staged_;
   const Row* rows_;

@@ -5,17 +5,11 @@
 #include "cuda/device/wgmma_accumulator.hpp"
 #include "cuda/sm90/each_sum.cuh"
 #include "cuda/sm90/row_place.cuh"
+#include "cuda/sm90/scaled_tile.cuh"
 
 namespace tconv::cuda::sm90 {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-
-// For a tile: whether an operand was too small to split, or sums may be wrong in float16; what undoes x's
-// scale.
-struct Seen {
-  bool marked = false;
-  float unscale = 1;
-};
 
 template <class S>
 class GatheredProduct {
@@ -23,7 +17,9 @@ class GatheredProduct {
   using Mode = typename S::Mode;
   using Sums = float[S::kN / 2];
 
-  __device__ GatheredProduct(const Sm90GatherParams& p, const Block& block, const Rings<S>& rings,
+  using Params = typename S::Params;
+
+  __device__ GatheredProduct(const Params& p, const Block& block, const Rings<S>& rings,
                              unsigned char* shared, int /*warp*/, int /*lane*/)
       : p_(p),
         block_(block),
@@ -47,8 +43,20 @@ class GatheredProduct {
   }
   __device__ void finish() const {}
   __device__ void run(Sums& sums, int tile) {
+    if constexpr (kScaledBlocks<S>) {
+      const int row_block = block_.run * S::kRowBlocks + (S::kRowBlocks == 2 ? threadIdx.x / 128 : 0);
+      if constexpr (Mode::kParts == 1) {
+        const ScaledBlocksTile<S> scaled(p_, block_, tile, row_block);  // comes while sums are made
+        sums_of_tile(sums);
+        seen_ = scaled.seen();
+      } else {
+        sums_of_tile(sums);  // no register is left
+        seen_ = ScaledBlocksTile<S>(p_, block_, tile, row_block).seen();
+      }
+      return;
+    }
     seen_ = sums_of_tile(sums);
-    if constexpr (kIsScaled<Mode>) {
+    if constexpr (kMarksTiles<S>) {
       const uint32_t told = __shfl_sync(0xffffffffu, told_, 0);
       seen_ = {wrong(sums, told & kTiny, tile), __uint_as_float(told & ~kTiny)};
     }
@@ -76,12 +84,13 @@ class GatheredProduct {
   // next ones have been issued. (If a wait is not in every iteration of the loop, ptxas serialises all wgmma,
   // C7520.) Returns what the loading warps saw in the tile.
   __device__ Seen sums_of_tile(Sums& sums) {
+    if constexpr (kScaledBlocks<S> && Mode::kParts == 2) return promoted_beside(sums);
     if constexpr (std::is_same_v<Mode, Fp16Split>) return promoted_scaled(sums);
     if constexpr (Mode::kParts == 2) return promoted(sums);
     told_ = 0;
     int accumulate = 0, used_stage = -1, used_slot = -1;
     for_stages([&](int first, int taps) {
-      if constexpr (std::is_same_v<Mode, Fp16Scaled>) {
+      if constexpr (kMarksTiles<S>) {
         see();
       }
       uint64_t b = x_ + static_cast<uint32_t>((stage_.at * p_.source.stage_bytes >> 4) + p_.source.halo -
@@ -202,9 +211,11 @@ class GatheredProduct {
 #pragma unroll
     for (int i = 0; i < S::kN / 2; ++i) total[i] = 0;
     Sums sums;
-    for_stages([&](int /*first*/, int taps) {
-      see();
-      for (int i = 0; i < taps;) {
+    for_stages([&](int first, int taps) {
+      if constexpr (kMarksTiles<S>) {
+        see();
+      }
+      for (int i = first; i < taps;) {
         const int end = min(taps, i + together);
         RingPlace slot = slot_;
         uint64_t b = x_ + (stage_.at * p_.source.stage_bytes >> 4) +
@@ -238,6 +249,38 @@ class GatheredProduct {
     });
     return {};
   }
+  // The same with a third set of sums for the small products, which need not be added up before the end: the
+  // tensor cores multiply them while the large ones of a tap are added up.
+  __device__ Seen promoted_beside(Sums& total) {
+    int accumulate = 0, used_stage = -1, used_slot = -1;
+    Sums sums, small;
+#pragma unroll
+    for (int i = 0; i < S::kN / 2; ++i) total[i] = 0;
+    for_stages([&](int first, int taps) {
+      uint64_t b = x_ + static_cast<uint32_t>((stage_.at * p_.source.stage_bytes >> 4) + p_.source.halo -
+                                              first * p_.sizes.step);
+      for (int i = first; i < taps; ++i) {
+        ptx::barrier_wait(rings_.weights_full(slot_.at), slot_.parity);
+        const uint64_t a = weights_ + static_cast<uint32_t>(slot_.at * S::kSlotBytes >> 4);
+        multiply_large(sums, a, b, 0);
+        multiply_small(small, a, b, accumulate);
+        accumulate = 1;
+        b -= p_.sizes.step;
+        ptx::wgmma_wait<1>(sums);
+        release(used_stage, used_slot);
+        used_stage = i == taps - 1 ? stage_.at : -1;
+        used_slot = slot_.at;
+        slot_.advance(p_.weights.slots);
+#pragma unroll
+        for (int k = 0; k < S::kN / 2; ++k) total[k] += sums[k];
+      }
+    });
+    ptx::wgmma_wait<0>(small);
+    release(used_stage, used_slot);
+#pragma unroll
+    for (int k = 0; k < S::kN / 2; ++k) total[k] = fmaf(small[k], Fp16Split::kDown, total[k]);
+    return {};
+  }
   // 32 channels of a tap, from descriptors of both operands' first parts.
   __device__ void multiply_small(Sums& sums, uint64_t a, uint64_t b, int accumulate) const {
     const uint64_t a_lo = a + (kSm90PartBytes >> 4), b_lo = b + kSm90Blocks * p_.source.pitch;
@@ -255,7 +298,7 @@ class GatheredProduct {
     ptx::wgmma_commit();
   }
 
-  const Sm90GatherParams& p_;
+  const Params& p_;
   const Block& block_;
   Rings<S> rings_;
   ColumnTiles tiles_;

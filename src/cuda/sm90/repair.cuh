@@ -18,12 +18,6 @@ __device__ inline void for_each_nan(const Sums& sums, bool all, const Again& aga
   sums_that(sums, [all](float sum) { return all || sum != sum; }).for_each(again);
 }
 
-// Whether x lies in channel blocks (blocked.hpp), rounded.
-template <class S>
-concept FromBlocks = requires {
-  S::kFromBlocks;
-};
-
 // Whether rows of x become channel blocks in shared memory, whose channels are in units (UnitOrder).
 template <class S>
 concept FromUnits = requires {

@@ -42,17 +42,20 @@ std::string words(const Sm90Weights& w) {
   return "packed, " + to_string(w.slots) + (w.resident ? " slots, resident" : " slots, streamed");
 }
 
+std::string scaled_words(Arithmetic mode) {
+  return mode == Arithmetic::ieee ? "scaled and split into two of float16" : "scaled to float16";
+}
+
 std::string operand_words(const Sm90Plan& plan) {
   const Sm90StageParams& k = plan.params;
-  const std::string held =
-      plan.config.scaled
-          ? plan.mode == Arithmetic::ieee ? "scaled and split into two of float16" : "scaled to float16"
-      : plan.mode == Arithmetic::tf32 ? "rounded to tf32"
-      : plan.mode == Arithmetic::ieee ? "split into two of tf32"
-                                      : "as it is stored";
-  if (!sm90_tile(plan.config).tma) return held + " by the source, in shared memory";
-  if (k.tma.tap_group == 0) return held + ", in shared memory, by the warpgroup that multiplies";
-  return held + ", in registers, " + count(k.tma.tap_group, "tap", "taps") + " a fragment";
+  const std::string held = plan.config.scaled              ? scaled_words(plan.mode)
+                           : plan.mode == Arithmetic::tf32 ? "rounded to tf32"
+                           : plan.mode == Arithmetic::ieee ? "split into two of tf32"
+                                                           : "as it is stored";
+  const std::string again = plan.config.scaled ? "; tiles beyond its range again with operands in tf32" : "";
+  if (!sm90_tile(plan.config).tma) return held + " by the source, in shared memory" + again;
+  if (k.tma.tap_group == 0) return held + ", in shared memory, by the warpgroup that multiplies" + again;
+  return held + ", in registers, " + count(k.tma.tap_group, "tap", "taps") + " a fragment" + again;
 }
 
 std::string product_words(const Sm90Plan& plan) {
@@ -196,7 +199,7 @@ std::string text(const Sm90Config& c) {
   std::string out = std::string("tile ") + tile.name + (tile.tma ? " by tensor copies" : " gathered") + ", " +
                     to_string(c.walkers) + " walkers, " + to_string(c.stages) + " stages" +
                     (c.resident ? ", weights resident" : ", weights streamed");
-  if (c.scaled) out += ", operands scaled to float16 (tiles beyond its range again with operands in tf32)";
+  if (c.scaled) out += ", operands scaled to float16";
   out += split_words(c.splits);
   if (c.folded) out += ", samples folded into one row of columns";
   return out;
@@ -208,7 +211,10 @@ std::string describe(const Sm90Plan& plan, const Problem& p) {
   std::snprintf(model, sizeof model,
                 "; predicted %.4f ms (tensor %.4f, load %.4f, L2 %.4f, store %.4f, DRAM %.4f, launch %.4f)",
                 c.total, c.tensor, c.load, c.l2, c.store, c.dram, c.launch);
-  return text(plan.config) + "; " + name_of(plan.mode) + rows_and_depth(p, plan.phases) + model;
+  const std::string mode = plan.config.scaled && plan.mode == Arithmetic::ieee
+                               ? "ieee as 3 products of float16"
+                               : name_of(plan.mode);
+  return text(plan.config) + "; " + mode + rows_and_depth(p, plan.phases) + model;
 }
 
 }  // namespace tconv::cuda

@@ -27,17 +27,40 @@ __device__ inline Row load_row(uint32_t rows, int i) {
 }
 
 // What becomes of a row's sums; every output is stored through this. unscale: undoes the tile's scale.
+// In two steps where the product of both scales may be no normal number.
+struct ScaledTwice {
+  float first, second;
+  TCONV_FUNCTOR float operator()(float sum, float bias) const { return std::fma(sum * first, second, bias); }
+};
 template <class S>
-using RowEpilogue =
-    Epilogue<typename S::Mode::T,
-             std::conditional_t<kIsScaled<typename S::Mode>, epilogue::Scaled<float>, epilogue::Unscaled>,
-             typename S::Activation>;
+using RowScale = std::conditional_t<
+    kScaledBlocks<S>, ScaledTwice,
+    std::conditional_t<kIsScaled<typename S::Mode>, epilogue::Scaled<float>, epilogue::Unscaled>>;
+template <class S>
+using RowEpilogue = Epilogue<typename S::Mode::T, RowScale<S>, typename S::Activation>;
+
+// Both are powers of two.
+__device__ inline ScaledTwice scaled_twice(float row, float tile) {
+  const int exponent = exponent_in(row) + exponent_in(tile), half = exponent / 2;
+  return {power_of_two(half), power_of_two(exponent - half)};
+}
 template <class S>
 __device__ inline RowEpilogue<S> epilogue_of(const Row& row, float unscale) {
-  if constexpr (kIsScaled<typename S::Mode>) {
+  if constexpr (kScaledBlocks<S>) {
+    return {row.bias, scaled_twice(row.scale, unscale)};
+  } else if constexpr (kIsScaled<typename S::Mode>) {
     return {row.bias, {row.scale * unscale}};
   } else {
     return {row.bias};
+  }
+}
+// For sums of operands that were not scaled.
+template <class S>
+__device__ inline RowEpilogue<S> epilogue_of_exact(const Row& row) {
+  if constexpr (kScaledBlocks<S>) {
+    return {row.bias, {1, 1}};
+  } else {
+    return epilogue_of<S>(row, 1);
   }
 }
 

@@ -6,6 +6,18 @@
 
 namespace tconv::cuda::sm90 {
 
+// Whether x lies in channel blocks (blocked.hpp), rounded.
+template <class S>
+concept FromBlocks = requires {
+  S::kFromBlocks;
+};
+// Whether those hold float32 in float16 (blocked_scale.cuh). Otherwise, where float16 holds float32, tiles
+// that it cannot hold are marked for a second launch.
+template <class S>
+inline constexpr bool kScaledBlocks = FromBlocks<S>&& kIsScaled<typename S::Mode>;
+template <class S>
+inline constexpr bool kMarksTiles = kIsScaled<typename S::Mode> && !FromBlocks<S>;
+
 // x is gathered. Two warpgroups multiply; each computes one row block and N columns.
 template <class M, int RowBlocks, int N>
 struct GatherShape {

@@ -87,7 +87,7 @@ class PackedSource {
   }
 
  private:
-  static constexpr bool kWhole = std::is_same_v<Params, Sm90GatherParams>;
+  static constexpr bool kWhole = std::is_base_of_v<Sm90GatherParams, Params>;
   static constexpr int kTapBytes = S::Mode::kParts * kSm90PartBytes;
 
   const Params& p_;

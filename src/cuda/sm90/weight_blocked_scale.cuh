@@ -22,17 +22,6 @@
 
 namespace tconv::cuda::sm90::weight_blocked {
 
-// 2^exponent, of a normal number.
-__device__ inline float power_of_two(int exponent) {
-  return __uint_as_float(static_cast<uint32_t>(127 + exponent) << 23);
-}
-
-// From a channel's largest finite magnitude. At least -126, so that 2^-exponent and half of the sum of two
-// exponents are those of normal numbers.
-__device__ inline int exponent_of(uint32_t most) {
-  return most == 0 ? 0 : max(static_cast<int>(most >> 23) - 127 - 14, -126);
-}
-
 // The tiny numbers of `seen` are counted from zero on.
 template <class Word>
 __global__ void __launch_bounds__(kSm90WeightPassThreads)

@@ -19,7 +19,7 @@ struct PlaneScale {
     factor = power_of_two(seen.exponents[group * rows * 8 + plane]);
     tiny = seen.tiny[group * rows + plane / 8];
   }
-  __device__ int exponent() const { return static_cast<int>(__float_as_uint(factor) >> 23) - 127; }
+  __device__ int exponent() const { return exponent_in(factor); }
   // Nothing is missed, and products of a sum with two such factors stay in float32's range.
   __device__ bool plain() const {
     constexpr int kMost = 60;

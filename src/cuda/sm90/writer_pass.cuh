@@ -10,6 +10,7 @@
 #pragma once
 
 #include "cuda/device/writers.cuh"
+#include "cuda/sm90/blocked_repair.cuh"
 #include "cuda/sm90/pass_rows.cuh"
 #include "cuda/sm90/repair.cuh"
 
@@ -23,12 +24,13 @@ class PassWriter : PassRows<S> {
   using Mode = typename S::Mode;
   using T = typename Mode::T;
   using Sums = float[S::kN / 2];
+  using Params = typename S::Params;
   static constexpr bool kScaled = kIsScaled<Mode>;
   using PassRows<S>::kVector, PassRows<S>::kPass, PassRows<S>::kLeadsAt;
 
   // The table of rows; and, if phases are skewed, the lead of each place modulo the stride: its column is
   // (place - lead) / stride.
-  __device__ static void prepare_rows(const Sm90GatherParams& p, const Block& block, unsigned char* shared) {
+  __device__ static void prepare_rows(const Params& p, const Block& block, unsigned char* shared) {
     make_rows<S>(p, block, shared, [&p](int inner, int phase, bool there) {
       return there ? (inner * p.writer.row_pitch + phase * p.sizes.dilation) * static_cast<int>(sizeof(T))
                    : -1;
@@ -40,7 +42,7 @@ class PassWriter : PassRows<S> {
     for (int r = 0; r <= gap; ++r) leads[slot + r] = lead + r;
   }
 
-  __device__ PassWriter(const Sm90GatherParams& p, const Block& block, unsigned char* shared, int /*warp*/,
+  __device__ PassWriter(const Params& p, const Block& block, unsigned char* shared, int /*warp*/,
                         int /*lane*/)
       : PassRows<S>(p, shared, row_block_of(block)), block_(block), row_block_(row_block_of(block)) {
     first_column_ = S::kRowBlocks == 2 ? 0 : warpgroup_ * S::kN;
@@ -49,15 +51,20 @@ class PassWriter : PassRows<S> {
 
   __device__ void store(Sums& sums, int tile, const Seen& seen) {
     unscale_ = seen.unscale;
-    if constexpr (kScaled) {
+    if constexpr (kMarksTiles<S>) {
       if (thread_ == 0) block_.marks(p_)[2 * tile + warpgroup_] = seen.marked || marks() != 0;
     }
     if (p_.writer.partial) {
-      store_partial(sums, tile, seen.marked);
+      store_partial(sums, tile, seen);
       return;
     }
     store_passes(sums, tile);
-    if constexpr (kScaled) return;
+    if constexpr (kMarksTiles<S>) return;
+    if constexpr (kScaledBlocks<S>) {
+      sync();  // others store this thread's sums
+      repair_scaled(sums, tile, seen.least);
+      return;
+    }
     const bool again = Mode::kParts == 2 && (seen.marked || marks() != 0);
     if (!p_.sizes.ragged && !again && marks() == 0) return;
     sync();  // others store this thread's sums
@@ -204,62 +211,110 @@ class PassWriter : PassRows<S> {
   }
 
   // Partial sums: [split][row][column], every column of the tile.
-  __device__ void store_partial(Sums& sums, int tile, bool marked) const {
+  __device__ void store_partial(Sums& sums, int tile, const Seen& seen) const {
     if (row_block_ >= p_.sizes.row_blocks) return;
     const int64_t all_rows = int64_t{p_.sizes.groups} * p_.sizes.row_blocks * kSm90Rows;
     const int64_t row = int64_t{block_.split} * all_rows +
                         (int64_t{block_.group} * p_.sizes.row_blocks + row_block_) * kSm90Rows;
+    float* const rows = static_cast<float*>(p_.operands.output) + row * p_.columns.partial_columns;
     const int64_t first_column = int64_t{tile} * S::kColumns + first_column_;
     const int64_t column = first_column + Registers::column(thread_ % 32, 0);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      float* to = static_cast<float*>(p_.operands.output) +
-                  (row + row_of(half)) * p_.columns.partial_columns + column;
+      float* to = rows + row_of(half) * p_.columns.partial_columns + column;
       const float scale = rows_[row_of(half)].scale;
+      const ScaledTwice twice =
+          kScaledBlocks<S> ? scaled_twice(scale, unscale_) : ScaledTwice{scale, unscale_};
 #pragma unroll
       for (int j = 0; j < S::kN / 8; ++j) {
         float2 pair{sums[4 * j + 2 * half], sums[4 * j + 2 * half + 1]};
         if constexpr (kScaled) {
-          pair.x = pair.x * scale * unscale_;
-          pair.y = pair.y * scale * unscale_;
+          pair.x = pair.x * twice.first * twice.second;
+          pair.y = pair.y * twice.first * twice.second;
         }
         *reinterpret_cast<float2*>(to + 8 * j) = pair;
       }
     }
-    if constexpr (kScaled) return;
-    const bool again = Mode::kParts == 2 && (marked || marks() != 0);
+    if constexpr (kMarksTiles<S>) return;
+    if constexpr (kScaledBlocks<S>) {
+      __syncwarp();
+      repair_scaled_partial(sums, tile, rows, first_column, seen.least);
+      return;
+    }
+    const bool again = Mode::kParts == 2 && (seen.marked || marks() != 0);
     if (again || ((p_.sizes.ragged || marks() != 0) && any_nan(sums)))
-      repair_partial(sums, row, first_column, again);
+      repair_partial(sums, rows, first_column, again);
   }
 
-  __device__ TilePlace place_of_register(int i) const {
-    const TilePlace of_warp = Registers::place({thread_ % 32, i});
+  __device__ TilePlace place_of_register(int i, int lane) const {
+    const TilePlace of_warp = Registers::place({lane, i});
     return {thread_ / 32 * Registers::kRows + of_warp.row, of_warp.column};
   }
+  // The output of which sum i of a lane is one.
+  struct Spot {
+    int row;
+    int64_t n, u;
+    int64_t to;  // in a row of y or of partial sums; -1: there is none
+  };
+  __device__ Spot spot(int tile, int i, int lane) const {
+    const auto [row, column] = place_of_register(i, lane);
+    const Place at = place_of_column(tile, column);
+    const int cout = row / p_.sizes.phases;
+    const int64_t o =
+        at.u * p_.sizes.stride + int64_t{row % p_.sizes.phases} * p_.sizes.dilation - p_.sizes.padding;
+    const bool there = cout < couts_ && at.n < p_.sizes.samples && o >= 0 && o < p_.sizes.lout;
+    return {row, at.n, at.u, there ? cout * p_.sizes.lout + o : -1};
+  }
+  // The sum of parts reads only outputs; the sums of other columns depend on whatever was in memory.
+  __device__ Spot partial_spot(int64_t first_column, int i, int lane) const {
+    const auto [row, at] = place_of_register(i, lane);
+    const int64_t column = first_column + at, n = column / p_.columns.sample_columns;
+    const int64_t u = column - n * p_.columns.sample_columns + p_.columns.first_u;
+    const RowPlace of_row(p_.sizes, row_block_, row);
+    const int64_t o = u * p_.sizes.stride + int64_t{of_row.phase} * p_.sizes.dilation - p_.sizes.padding;
+    const bool there = n < p_.sizes.samples && of_row.there(p_.sizes) && o >= 0 && o < p_.sizes.lout;
+    return {row, n, u, there ? row * p_.columns.partial_columns + column : -1};
+  }
+  __device__ void store_again(const Spot& spot, float sum) const {
+    first_row(static_cast<int>(spot.n))[spot.to] = epilogue_of_exact<S>(rows_[spot.row])(sum);
+  }
+
   // The thread's own outputs: those that are NaN, or all.
   __device__ void repair(const Sums& sums, int tile, bool all) const {
     for_each_nan(sums, all, [&](int i) {
-      const auto [row, column] = place_of_register(i);
-      const Place at = place_of_column(tile, column);
-      const int cout = row / p_.sizes.phases;
-      const int64_t o =
-          at.u * p_.sizes.stride + int64_t{row % p_.sizes.phases} * p_.sizes.dilation - p_.sizes.padding;
-      if (cout >= couts_ || at.n >= p_.sizes.samples || o < 0 || o >= p_.sizes.lout) return;
-      first_row(at.n)[cout * p_.sizes.lout + o] =
-          epilogue_of<S>(rows_[row], 1)(sum_again<S>(p_, block_, row_block_, row, at.n, at.u));
+      const Spot at = spot(tile, i, thread_ % 32);
+      if (at.to >= 0) store_again(at, sum_again<S>(p_, block_, row_block_, at.row, at.n, at.u));
     });
   }
-  __device__ void repair_partial(const Sums& sums, int64_t first_row, int64_t first_column, bool all) const {
+  __device__ void repair_partial(const Sums& sums, float* rows, int64_t first_column, bool all) const {
     for_each_nan(sums, all, [&](int i) {
-      const auto [row, at] = place_of_register(i);
-      const int64_t column = first_column + at, n = column / p_.columns.sample_columns;
-      const int64_t u = column - n * p_.columns.sample_columns + p_.columns.first_u;
-      // The sum of parts reads only outputs; the sums of other columns depend on whatever was in memory.
-      const RowPlace of_row(p_.sizes, row_block_, row);
-      const int64_t o = u * p_.sizes.stride + int64_t{of_row.phase} * p_.sizes.dilation - p_.sizes.padding;
-      if (n >= p_.sizes.samples || !of_row.there(p_.sizes) || o < 0 || o >= p_.sizes.lout) return;
-      static_cast<float*>(p_.operands.output)[(first_row + row) * p_.columns.partial_columns + column] =
-          sum_again<S>(p_, block_, row_block_, row, n, u);
+      const Spot at = partial_spot(first_column, i, thread_ % 32);
+      if (at.to >= 0) rows[at.to] = sum_again<S>(p_, block_, row_block_, at.row, at.n, at.u);
+    });
+  }
+  // The same of scaled blocks: a warp's outputs that may be wrong.
+  __device__ void repair_scaled(const Sums& sums, int tile, float least) const {
+    repair_wrong(
+        sums, tile, least, [&](int i, int lane) { return spot(tile, i, lane); },
+        [&](const Spot& at, float sum) { store_again(at, sum); });
+  }
+  __device__ void repair_scaled_partial(const Sums& sums, int tile, float* rows, int64_t first_column,
+                                        float least) const {
+    repair_wrong(
+        sums, tile, least, [&](int i, int lane) { return partial_spot(first_column, i, lane); },
+        [&](const Spot& at, float sum) { rows[at.to] = sum; });
+  }
+  template <class SpotOf, class Store>
+  __device__ void repair_wrong(const Sums& sums, int tile, float least, const SpotOf& spot_of,
+                               const Store& store) const {
+    const auto exists = [&](int i) {
+      const Spot at = spot_of(i, thread_ % 32);
+      return at.to >= 0 && !begins_with_nan<S>(p_, block_, row_block_, at.row, at.n, at.u);
+    };
+    for_each_wrong(sums, least, written_columns<S>(p_, tile, first_column_), exists, [&](int i, int lane) {
+      const Spot at = spot_of(i, lane);
+      const float sum = exact_sum<S>(p_, block_, row_block_, at.row, at.n, at.u);
+      if (thread_ % 32 == 0) store(at, sum);
     });
   }
 

@@ -6,6 +6,7 @@
 #include "cuda/device/wgmma_accumulator.hpp"
 #include "cuda/device/writers.cuh"
 #include "cuda/sm90/blocked.hpp"
+#include "cuda/sm90/blocked_repair.cuh"
 #include "cuda/sm90/product_gathered.cuh"
 #include "cuda/sm90/repair.cuh"
 #include "cuda/sm90/rows.cuh"
@@ -20,8 +21,9 @@ class StraightWriter {
   using Mode = typename S::Mode;
   using T = typename Mode::T;
   using Sums = float[S::kN / 2];
+  using Params = typename S::Params;
 
-  __device__ StraightWriter(const Sm90GatherParams& p, const Block& block, unsigned char* shared)
+  __device__ StraightWriter(const Params& p, const Block& block, unsigned char* shared)
       : p_(p), block_(block), lane_(threadIdx.x % 32), warp_(threadIdx.x / 32 % 4) {
     const int warpgroup = threadIdx.x / 128;
     row_block_ = block.run * S::kRowBlocks + (S::kRowBlocks == 2 ? warpgroup : 0);
@@ -34,13 +36,13 @@ class StraightWriter {
     pairs_ = late % (2 * sizeof(T)) == 0;
   }
 
-  __device__ void store(const Sums& sums, int tile) const {
+  __device__ void store(const Sums& sums, int tile, const Seen& seen) const {
     const Place first = place_of_tile(tile);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const Row row = rows_[row_of(half)];
       T* const y = static_cast<T*>(p_.operands.output) + (channel_ + row_of(half)) * p_.sizes.lout;
-      const auto epilogue = epilogue_of<S>(row, 1);
+      const auto epilogue = epilogue_of<S>(row, seen.unscale);
       if (vectors_) {
         store_vectors(sums, half, first, y, row.at >= 0, epilogue);
       } else if (!p_.columns.folded) {
@@ -49,8 +51,13 @@ class StraightWriter {
         store_pairs(sums, half, first, y, epilogue);
       }
     }
+    if constexpr (kScaledBlocks<S>) {
+      __syncwarp();  // lanes of a row store each other's sums
+      repair_scaled(sums, tile, first, seen.least);
+      return;
+    }
     if (!p_.sizes.ragged && marks() == 0) return;
-    __syncwarp();  // lanes of a row store each other's sums
+    __syncwarp();
     if (any_nan(sums)) repair(sums, first);
   }
 
@@ -254,19 +261,42 @@ class StraightWriter {
   // The thread's own outputs that are NaN.
   __device__ void repair(const Sums& sums, const Place& first) const {
     for_each_nan(sums, false, [&](int i) {
-      const TilePlace of_warp = Registers::place({lane_, i});
-      const int row = warp_ * Registers::kRows + of_warp.row;
-      const Outputs at = outputs_at(first, of_warp.column & ~7);
-      const int inner = of_warp.column & 7, o = at.o + inner;
-      if (rows_[row].at < 0 || !at.there || o < 0 || o >= p_.sizes.lout) return;
-      T* const to = static_cast<T*>(p_.operands.output) + (channel_ + row) * p_.sizes.lout + at.at + inner;
-      const int64_t n = (at.at - at.o) / (p_.sizes.cout * p_.sizes.lout);
-      *to = epilogue_of<S>(rows_[row],
-                           1)(sum_again<S>(p_, block_, row_block_, row, n, int64_t{o} + p_.sizes.padding));
+      const Spot at = spot(first, i, lane_);
+      if (at.there) store_again(at, sum_again<S>(p_, block_, row_block_, at.row, at.n, at.u));
     });
   }
+  // The same of scaled blocks: a warp's outputs that may be wrong.
+  __device__ void repair_scaled(const Sums& sums, int tile, const Place& first, float least) const {
+    const auto exists = [&](int i) {
+      const Spot at = spot(first, i, lane_);
+      return at.there && !begins_with_nan<S>(p_, block_, row_block_, at.row, at.n, at.u);
+    };
+    for_each_wrong(sums, least, written_columns<S>(p_, tile, first_column_), exists, [&](int i, int lane) {
+      const Spot at = spot(first, i, lane);
+      const float sum = exact_sum<S>(p_, block_, row_block_, at.row, at.n, at.u);
+      if (lane_ == 0) store_again(at, sum);
+    });
+  }
+  // The output of which sum i of a lane is one.
+  struct Spot {
+    int row;
+    int64_t n, u, to;
+    bool there;
+  };
+  __device__ Spot spot(const Place& first, int i, int lane) const {
+    const TilePlace of_warp = Registers::place({lane, i});
+    const int row = warp_ * Registers::kRows + of_warp.row, inner = of_warp.column & 7;
+    const Outputs at = outputs_at(first, of_warp.column & ~7);
+    const int o = at.o + inner;
+    return {row, (at.at - at.o) / (p_.sizes.cout * p_.sizes.lout), int64_t{o} + p_.sizes.padding,
+            (channel_ + row) * p_.sizes.lout + at.at + inner,
+            rows_[row].at >= 0 && at.there && o >= 0 && o < p_.sizes.lout};
+  }
+  __device__ void store_again(const Spot& spot, float sum) const {
+    static_cast<T*>(p_.operands.output)[spot.to] = epilogue_of_exact<S>(rows_[spot.row])(sum);
+  }
 
-  const Sm90GatherParams& p_;
+  const Params& p_;
   const Block& block_;
   int lane_, warp_, row_block_, first_column_;
   const Row* rows_;

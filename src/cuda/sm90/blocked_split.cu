@@ -1,0 +1,9 @@
+#include "cuda/sm90/blocked_stages.cuh"
+
+namespace tconv::cuda {
+
+Sm90ScaledFunctions sm90_blocked_split() {
+  return sm90::scaled_functions_of<sm90::Fp16Split>();
+}
+
+}  // namespace tconv::cuda
