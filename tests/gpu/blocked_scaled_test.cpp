@@ -1,22 +1,13 @@
 // Products of cuda.sm90.blocked whose channel blocks hold float32 in float16: numbers that spread over many
 // powers of two.
-#include "cuda/entries.hpp"
 #include "gpu/blocked_case.hpp"
+#include "gpu/hopper.hpp"
 #include "judge/draw.hpp"
 
 namespace tconv::gpu_test {
 namespace {
 
-class BlockedScaled : public Gpu {
- protected:
-  core::DeviceInfo device_;
-  void SetUp() override {
-    Gpu::SetUp();
-    if (IsSkipped() || HasFatalFailure()) return;
-    device_ = cuda::device_info(0).value();
-    if (device_.sm != 90) GTEST_SKIP() << "wgmma is Hopper's";
-  }
-};
+class BlockedScaled : public Hopper {};
 
 constexpr const char* kProblems[] = {
     "n3 ci70 co20 l150 k4 s2 p1 bias f32", "n2 ci40 co70 l101 k3 s1 p1 d2 f32",

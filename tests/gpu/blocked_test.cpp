@@ -5,13 +5,13 @@
 //   scaled  float32 held in float16 (blocked_scaled_test.cpp: numbers that spread)
 //   phased  slabs of one phase each, some of which lack a tap: splits that begin with any of them, and
 //           samples that share tiles
-#include "cuda/entries.hpp"
 #include "gpu/blocked_case.hpp"
+#include "gpu/hopper.hpp"
 
 namespace tconv::gpu_test {
 namespace {
 
-class Sm90BlockedWays : public Gpu {};
+class Sm90BlockedWays : public Hopper {};
 
 // Runs all tiles with some splits; how many there were.
 int run_all(const BlockedCase& c, const core::DeviceInfo& device, cuda::Sm90Config config) {
@@ -109,48 +109,36 @@ constexpr const char* kScaled[] = {
 };
 
 TEST_F(Sm90BlockedWays, TurnedIsExactOnIntegers) {
-  const core::DeviceInfo device = cuda::device_info(0).value();
-  if (device.sm != 90) GTEST_SKIP() << "wgmma is Hopper's";
   for (const char* text : kTurned)
-    EXPECT_GE(run_turned(BlockedCase::of_integers(text, false), device), 2) << text;
+    EXPECT_GE(run_turned(BlockedCase::of_integers(text, false), device_), 2) << text;
 }
 
 TEST_F(Sm90BlockedWays, TurnedKeepsInfinitiesAndNan) {
-  const core::DeviceInfo device = cuda::device_info(0).value();
-  if (device.sm != 90) GTEST_SKIP() << "wgmma is Hopper's";
   for (const char* text : kTurned)
-    EXPECT_GE(run_turned(BlockedCase::of_integers(text, true), device), 2) << text;
+    EXPECT_GE(run_turned(BlockedCase::of_integers(text, true), device_), 2) << text;
 }
 
 TEST_F(Sm90BlockedWays, PhasedIsExactOnIntegers) {
-  const core::DeviceInfo device = cuda::device_info(0).value();
-  if (device.sm != 90) GTEST_SKIP() << "wgmma is Hopper's";
   for (const char* text : kPhased)
-    EXPECT_GE(run_phased(BlockedCase::of_integers(text, false), device), 5) << text;
+    EXPECT_GE(run_phased(BlockedCase::of_integers(text, false), device_), 5) << text;
 }
 
 TEST_F(Sm90BlockedWays, PhasedKeepsInfinitiesAndNan) {
-  const core::DeviceInfo device = cuda::device_info(0).value();
-  if (device.sm != 90) GTEST_SKIP() << "wgmma is Hopper's";
   for (const char* text : kPhased)
-    EXPECT_GE(run_phased(BlockedCase::of_integers(text, true), device), 5) << text;
+    EXPECT_GE(run_phased(BlockedCase::of_integers(text, true), device_), 5) << text;
 }
 
 TEST_F(Sm90BlockedWays, ScaledIsExactOnIntegers) {
-  const core::DeviceInfo device = cuda::device_info(0).value();
-  if (device.sm != 90) GTEST_SKIP() << "wgmma is Hopper's";
   for (const std::string text : kScaled) {
     for (const std::string mode : {"", " tf32"})
-      EXPECT_GE(run_scaled(BlockedCase::of_integers(text + mode, false), device), 3) << text << mode;
+      EXPECT_GE(run_scaled(BlockedCase::of_integers(text + mode, false), device_), 3) << text << mode;
   }
 }
 
 TEST_F(Sm90BlockedWays, ScaledKeepsInfinitiesAndNan) {
-  const core::DeviceInfo device = cuda::device_info(0).value();
-  if (device.sm != 90) GTEST_SKIP() << "wgmma is Hopper's";
   for (const std::string text : kScaled) {
     for (const std::string mode : {"", " tf32"})
-      EXPECT_GE(run_scaled(BlockedCase::of_integers(text + mode, true), device), 3) << text << mode;
+      EXPECT_GE(run_scaled(BlockedCase::of_integers(text + mode, true), device_), 3) << text << mode;
   }
 }
 

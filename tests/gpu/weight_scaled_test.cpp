@@ -2,24 +2,15 @@
 // values.
 #include <limits>
 
-#include "cuda/entries.hpp"
 #include "cuda/sm90/weight_blocked_plan.hpp"
 #include "gpu/gradient.hpp"
+#include "gpu/hopper.hpp"
 #include "judge/draw.hpp"
 
 namespace tconv::gpu_test {
 namespace {
 
-class WeightScaled : public Gpu {
- protected:
-  core::DeviceInfo device_;
-  void SetUp() override {
-    Gpu::SetUp();
-    if (IsSkipped() || HasFatalFailure()) return;
-    device_ = cuda::device_info(0).value();
-    if (device_.sm != 90) GTEST_SKIP() << "wgmma is Hopper's";
-  }
-};
+class WeightScaled : public Hopper {};
 
 constexpr const char* kProblems[] = {
     "gw n3 ci20 co36 l200 k4 s2 p1 f32", "gw n3 ci20 co36 l200 k4 s2 p1 f32 tf32",

@@ -30,9 +30,7 @@ namespace {
 std::string operand_words(const Sm90Plan& main) {
   if (main.config.turned) return "turned, in shared memory";
   if (!main.config.scaled) return "by the pass, in shared memory";
-  const std::string held =
-      main.mode == Arithmetic::ieee ? "scaled and split into two of float16" : "scaled to float16";
-  return held + " by the pass, in shared memory; a scale for each group and " +
+  return scaled_words(main.mode) + " by the pass, in shared memory; a scale for each group and " +
          (main.params.columns.folded ? "all samples" : "sample") +
          ", found by a look over x; sums beyond its range again from x and weights as they are";
 }

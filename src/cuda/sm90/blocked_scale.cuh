@@ -17,8 +17,8 @@
 // distributed numbers one in 10^8 is tiny, and of the sums in whose columns it lies hardly any is small. How
 // many of a cout's weights are tiny is not known: where one is, all count.
 //
-// A tile has few tiny numbers or none, and other tiles' do not count: silence between loud passages costs
-// what its sums are too small for. x that spreads further throughout is slow, and right.
+// Only tiny numbers that a tile reads count against its sums. So silence between loud passages makes no other
+// tile slower. Where x spreads further than that throughout, the kernel is slow, but right.
 #pragma once
 
 #include "cuda/device/divide.cuh"

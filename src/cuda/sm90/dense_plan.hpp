@@ -123,5 +123,6 @@ std::string where(const Sm90Plan& plan, const core::Problem& problem, int64_t el
 std::vector<plan::StageLine> stages(const Sm90Plan& plan, const core::Problem& problem);
 std::string describe(const Sm90Plan& plan, const core::Problem& problem);
 std::string text(const Sm90Config& config);
+std::string scaled_words(Arithmetic mode);  // of operands that are scaled
 
 }  // namespace tconv::cuda

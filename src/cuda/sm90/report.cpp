@@ -42,10 +42,6 @@ std::string words(const Sm90Weights& w) {
   return "packed, " + to_string(w.slots) + (w.resident ? " slots, resident" : " slots, streamed");
 }
 
-std::string scaled_words(Arithmetic mode) {
-  return mode == Arithmetic::ieee ? "scaled and split into two of float16" : "scaled to float16";
-}
-
 std::string operand_words(const Sm90Plan& plan) {
   const Sm90StageParams& k = plan.params;
   const std::string held = plan.config.scaled              ? scaled_words(plan.mode)
@@ -192,6 +188,10 @@ std::string where(const Sm90Plan& plan, const Problem& p, int64_t element) {
     return text(at) + "; " + (k.pass.partial ? sum : "its bias, stored with its neighbours");
   const std::string out = text(at) + "; " + text(holder_of(plan, at));
   return k.pass.partial ? out + ", of the first split; " + sum : out;
+}
+
+std::string scaled_words(Arithmetic mode) {
+  return mode == Arithmetic::ieee ? "scaled and split into two of float16" : "scaled to float16";
 }
 
 std::string text(const Sm90Config& c) {

@@ -26,8 +26,7 @@ __device__ inline Row load_row(uint32_t rows, int i) {
           static_cast<uint16_t>(v.w & 0xffffu), static_cast<uint16_t>(v.w >> 16)};
 }
 
-// What becomes of a row's sums; every output is stored through this. unscale: undoes the tile's scale.
-// In two steps where the product of both scales may be no normal number.
+// Undoes two scales one after the other, where their product may be no normal number.
 struct ScaledTwice {
   float first, second;
   TCONV_FUNCTOR float operator()(float sum, float bias) const { return std::fma(sum * first, second, bias); }
@@ -36,6 +35,7 @@ template <class S>
 using RowScale = std::conditional_t<
     kScaledBlocks<S>, ScaledTwice,
     std::conditional_t<kIsScaled<typename S::Mode>, epilogue::Scaled<float>, epilogue::Unscaled>>;
+// What becomes of a row's sums; every output is stored through this. unscale: undoes the tile's scale.
 template <class S>
 using RowEpilogue = Epilogue<typename S::Mode::T, RowScale<S>, typename S::Activation>;
 
