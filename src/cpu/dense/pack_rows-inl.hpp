@@ -11,6 +11,7 @@
 #include "core/polyphase.hpp"
 #include "cpu/dense/contract.hpp"
 #include "cpu/dense/ranges-inl.hpp"
+#include "cpu/simd/rows-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::dense {
@@ -174,25 +175,36 @@ HWY_INLINE bool HasSpecial(const A* values, int64_t count) {
   return IsSpecial(d, suspect);
 }
 
-template <class T, class A>
+// kTransposed: a row's taps lie side by side, and squares of rows and taps are turned in registers.
+template <bool kTransposed, class T, class A>
 HWY_INLINE bool GatherRows(const RowsFrom<T>& from, const RowOffsets& rows, A* to) {
   bool special = false;
   for (int64_t block = 0; block < from.blocks; ++block) {
     A* out = to + block * from.to_step;
     for (int64_t ci = 0; ci < from.channels; ++ci) {
-      GatherTaps(from.weight + block * from.block_step + ci * from.channel_step, rows, from.tap_step,
-                 from.taps, out + ci * from.taps * kRows);
+      const T* at = from.weight + block * from.block_step + ci * from.channel_step;
+      A* const taps = out + ci * from.taps * kRows;
+      if constexpr (kTransposed) {
+        const T* row[kRows];
+        for (int64_t i = 0; i < kRows; ++i) row[i] = at + rows.at[i];
+        simd::HWY_NAMESPACE::PackRun(row, 0, from.taps, taps);
+      } else {
+        GatherTaps(at, rows, from.tap_step, from.taps, taps);
+      }
     }
     special = HasSpecial(out, from.channels * from.taps * kRows) || special;
   }
   return special;
 }
 
-// Returns whether a weight is infinite or NaN. Permutes where vectors hold eight rows that lie close
-// together.
+// Returns whether a weight is infinite or NaN. Without a stride a row's taps are neighbours, and four of them
+// fill 16 bytes; else vectors that hold eight rows are permuted where those lie close together.
 template <class T, class A>
 HWY_INLINE bool PackRows(const RowsFrom<T>& from, const RowOffsets& rows, A* to) {
   if (rows.consecutive) return CopyRows(from, rows, to);
+  if (from.tap_step == 1 && from.taps >= simd::HWY_NAMESPACE::kDepths<A>) {
+    return GatherRows<true>(from, rows, to);
+  }
   const hn::CappedTag<A, kRows> d;
   if constexpr (hn::MaxLanes(d) == kRows) {
     const int64_t parts = rows.span < kRows ? 0 : core::ceil_div(rows.span, kRows);
@@ -201,7 +213,7 @@ HWY_INLINE bool PackRows(const RowsFrom<T>& from, const RowOffsets& rows, A* to)
     if (parts == 3) return PermuteRows<3>(d, from, rows, to);
     if (parts == 4) return PermuteRows<4>(d, from, rows, to);
   }
-  return GatherRows(from, rows, to);
+  return GatherRows<false>(from, rows, to);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -36,10 +36,10 @@ plan::Support supports(const core::Problem& p, const core::DeviceInfo&, const pl
   if (p.l > kColumns || p.k > kDepth) return plan::Support::no("more than 48 positions or 2048 taps");
   if (options.force_kernel == kEntry.name) return plan::Support::yes();
   const core::Size depth = core::Size(p.cout_per_group()) * p.k;
-  // ms on one core with AVX-512, strided and dots. Depth 52, L1, 2048 rows: 0.038, 0.016, 64 times 0.39,
-  // 0.39; 30, 512 rows: L1 0.008, 0.004, L4 0.008, 0.006, 64 times 0.14, 0.24; 128, L4: 0.019, 0.007, 64
-  // times 0.31, 0.35. 512 -> 512 K4 s2: L10 0.25, 0.16, L16 0.27, 0.27, 16 times 3.3, 4.1. The batch must not
-  // count: it would change a sample's bits.
+  // Time over that of cpu.strided with raw weights, Xeon with AVX-512, 512 rows, one sample and 16. Depth 64:
+  // L2 0.47, 1.8, L4 0.75, 2.2. 128: L4 0.41, 1.9, L6 0.52, 2.1. 256: L8 0.32, 0.92, L12 0.44, 0.99, L16
+  // 0.90, 0.97. 512: L12 0.58, 1.3, L16 0.84, 1.3. 4096: L12 0.83, 1.2, L16 1.0, 1.3. Of AVX2 alone they
+  // differ little. The batch must not count: it would change a sample's bits.
   if (depth < 48)
     return plan::Support::no("fewer than 48 (channel, tap): adding across lanes would take most of the time");
   // With fewer than 4 rows, which share a column, on a Zen 5: 23 layers within these limits take 0.05 to 1.09
@@ -48,10 +48,9 @@ plan::Support supports(const core::Problem& p, const core::DeviceInfo&, const pl
   // Where taps do not fit one depth block of cpu.strided, it packs 256 at a time, from rows far apart: 18
   // layers of 16 to 32 positions take 0.21 to 0.49 of the time that it takes with raw weights on AVX-512, and
   // 0.32 to 0.82 on AVX2; of the time with packed ones, 0.63 to 1.09 and 0.79 to 1.63.
-  const bool deep = depth >= 1024;
-  int64_t most = deep ? 12 : 6;
+  int64_t most = depth >= 256 ? 12 : depth >= 128 ? 4 : 2;
   if (p.k > strided::kMaxTapBlock) most = 32;
-  if (p.cin_per_group() < 4) most = deep ? 6 : 4;
+  if (p.cin_per_group() < 4) most = depth >= 1024 ? 6 : 4;
   if (p.l > most) return plan::Support::no("enough positions to fill vectors");
   if (p.cin_per_group() < 4 && p.groups > 1) return plan::Support::no("groups of fewer than 4 rows");
   return plan::Support::yes();

@@ -14,14 +14,15 @@ namespace {
 constexpr int64_t kPanel = 64;      // rows of the widest panel
 constexpr int64_t kOverhang = 16;   // of the last vector
 constexpr int64_t kPanelTaps = 96;  // (ci, tap) of a panel: 24 KiB of L1
-constexpr int64_t kPart = 64;       // blocks of a task at most
+constexpr int64_t kPart = 128;      // blocks of a task at most
 
 // Parts are short enough that every thread gets a few tasks, and long enough to amortise packing the panel.
 int64_t part_of(const Job& job, int64_t threads) {
   const int64_t tasks = job.problem.cout_per_group() * core::ceil_div(job.problem.stride, kPanel);
   const int64_t parts =
       std::clamp<int64_t>(core::ceil_div(4 * threads, tasks), 1, std::max<int64_t>(1, job.config.stage / 16));
-  return std::min(kPart, core::ceil_div(job.config.stage, parts));
+  // As even as they can be: a short last part packs its panel for few blocks.
+  return core::ceil_div(job.config.stage, std::max(parts, core::ceil_div(job.config.stage, kPart)));
 }
 
 }  // namespace

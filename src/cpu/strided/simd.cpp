@@ -11,11 +11,11 @@
 #include "hwy/foreach_target.h"
 //
 #include "cpu/dense/microkernel-inl.hpp"
+#include "cpu/simd/rows-inl.hpp"
 #include "cpu/simd/tiles-inl.hpp"
 #include "cpu/strided/ahead-inl.hpp"
 #include "cpu/strided/direct-inl.hpp"
 #include "cpu/strided/phases-inl.hpp"
-#include "cpu/strided/rows-inl.hpp"
 #include "cpu/strided/store-inl.hpp"
 #include "cpu/strided/strips-inl.hpp"
 #include "cpu/strided/worker-inl.hpp"
@@ -36,10 +36,12 @@ HWY_INLINE LinesAhead NextWeights(const Worker<T, A>& w, const Depth& depth, int
   const bool raw = w.packed == nullptr;
   if (block + 1 >= w.task.block_end || (raw && w.job.config.pass_blocks > 1)) return lines;
   const int64_t k = w.job.problem.k, runs = raw ? std::min(kRows, w.job.cin - (block + 1) * kRows) : 1;
-  const int64_t size = raw ? depth.channels() * k * static_cast<int64_t>(sizeof(T))
+  // From the first to the last weight that this depth block reads of a raw row.
+  const int64_t reach = (depth.channels() - 1) * k + depth.taps();
+  const int64_t size = raw ? reach * static_cast<int64_t>(sizeof(T))
                            : depth.channels() * depth.taps() * kRows * static_cast<int64_t>(sizeof(A));
   if (runs * size > kMostFetched) return lines;
-  const char* first = raw ? reinterpret_cast<const char*>(RowsOf(w, depth, block + 1).at[0])
+  const char* first = raw ? reinterpret_cast<const char*>(RowsOf(w, depth, block + 1).at[0] + depth.tap_begin)
                           : reinterpret_cast<const char*>(PackedOf(w, depth, block + 1));
   lines.of_run = core::ceil_div(size, kLineBytes) + (raw ? 1 : 0);  // raw rows begin anywhere in a line
   lines.run_step = w.job.cout * k * static_cast<int64_t>(sizeof(T));
@@ -163,8 +165,8 @@ HWY_INLINE bool DoPass(const Worker<T, A>& w, const Depth& depth, int64_t block_
   for (int64_t block = block_begin; raw && block < block_end; ++block) {
     if (ReadInPlace(w, block)) continue;
     const BlockRows<T> rows = RowsOf(w, depth, block);
-    PackRows(rows.at, w.job.problem.k, depth.channels(), depth.tap_begin, depth.taps(),
-             w.rows + (block - block_begin) * size);
+    simd::HWY_NAMESPACE::PackRows(rows.at, w.job.problem.k, depth.channels(), depth.tap_begin, depth.taps(),
+                                  w.rows + (block - block_begin) * size);
   }
   bool nan = false;
   for (ColumnRun run{0, 0}; run.begin < columns; run.begin = run.end) {
@@ -256,7 +258,8 @@ bool PackOne(const Job& job, int64_t index, const T* weight, void* packed) {
   }
   A* to = static_cast<A*>(packed) + index * kRows * row;
   for (int64_t tap = 0; tap < k; tap += job.split.tap_block) {
-    PackRows(rows, k, job.cout, tap, std::min(job.split.tap_block, k - tap), to + tap * job.cout * kRows);
+    simd::HWY_NAMESPACE::PackRows(rows, k, job.cout, tap, std::min(job.split.tap_block, k - tap),
+                                  to + tap * job.cout * kRows);
   }
   return !simd::HWY_NAMESPACE::AllFinite(hn::ScalableTag<A>(), to, kRows * row);
 }

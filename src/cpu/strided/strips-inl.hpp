@@ -9,10 +9,10 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "cpu/simd/rows-inl.hpp"
 #include "cpu/strided/ahead-inl.hpp"
 #include "cpu/strided/phases-inl.hpp"
 #include "cpu/strided/point-inl.hpp"
-#include "cpu/strided/rows-inl.hpp"
 #include "cpu/strided/store-inl.hpp"
 #include "cpu/strided/worker-inl.hpp"
 
@@ -125,7 +125,7 @@ HWY_INLINE void DoRawStripBlock(const Worker<T, A>& w, const Depth& depth, Strip
       return DoStripBlock(w, depth, strip, block, in_place, last);
     }
   }
-  PackRows(rows.at, 1, depth.channels(), 0, 1, w.rows);
+  simd::HWY_NAMESPACE::PackRows(rows.at, 1, depth.channels(), 0, 1, w.rows);
   DoStripBlock(w, depth, strip, block, PackedRows<A>{w.rows}, last);
 }
 

@@ -1,32 +1,32 @@
-// Eight rows of raw weights, each contiguous along the depth, side by side: [depth][8].
-#if defined(TCONV_STRIDED_ROWS_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef TCONV_STRIDED_ROWS_INL
-#undef TCONV_STRIDED_ROWS_INL
+// Eight rows, each contiguous along the depth, side by side: [depth][8].
+#if defined(TCONV_CPU_SIMD_ROWS_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef TCONV_CPU_SIMD_ROWS_INL
+#undef TCONV_CPU_SIMD_ROWS_INL
 #else
-#define TCONV_STRIDED_ROWS_INL
+#define TCONV_CPU_SIMD_ROWS_INL
 #endif
 
-#include "cpu/dense/contract.hpp"
 #include "cpu/simd/convert-inl.hpp"
 #include "cpu/simd/interleave-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
-namespace tconv::cpu::strided {
-namespace HWY_NAMESPACE {
+namespace tconv::cpu::simd::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-#if HWY_TARGET != HWY_SCALAR
+inline constexpr int64_t kPackedRows = 8;
 
 // Depths that 16 bytes of accumulators hold.
 template <class A>
 inline constexpr int64_t kDepths = 16 / static_cast<int64_t>(sizeof(A));
+
+#if HWY_TARGET != HWY_SCALAR
 
 // One block of 16 bytes of rows[0], rows[kDepths], rows[2*kDepths] ... at depth `at`, side by side.
 template <class D, class T>
 HWY_INLINE hn::Vec<D> LoadRowBlocks(D d, const T* const* rows, int64_t at) {
   using A = hn::TFromD<D>;
   if constexpr (hn::MaxLanes(d) == kDepths<A>) {
-    return simd::HWY_NAMESPACE::LoadAs(d, rows[0] + at);
+    return LoadAs(d, rows[0] + at);
   } else {
     const hn::Half<D> half;
     const auto low = LoadRowBlocks(half, rows, at);
@@ -37,24 +37,23 @@ HWY_INLINE hn::Vec<D> LoadRowBlocks(D d, const T* const* rows, int64_t at) {
 // to[8*j + r] = rows[r][at + j] for as many rows as a vector has lanes, and j < kDepths.
 template <class D, class T, class A = hn::TFromD<D>>
 HWY_INLINE void InterleaveRows(D d, const T* const* rows, int64_t at, A* to) {
-  constexpr int64_t kRows = dense::kRows;
   const auto a = LoadRowBlocks(d, rows, at), b = LoadRowBlocks(d, rows + 1, at);
   if constexpr (kDepths<A> == 2) {
     hn::StoreU(hn::InterleaveLower(d, a, b), d, to);
-    hn::StoreU(hn::InterleaveUpper(d, a, b), d, to + kRows);
+    hn::StoreU(hn::InterleaveUpper(d, a, b), d, to + kPackedRows);
   } else {
     const auto c = LoadRowBlocks(d, rows + 2, at), e = LoadRowBlocks(d, rows + 3, at);
-    simd::HWY_NAMESPACE::StoreSquares(d, a, b, c, e, to, kRows);
+    StoreSquares(d, a, b, c, e, to, kPackedRows);
   }
 }
 
 // The depths [at, at + count) of the eight rows, as far as they fill whole blocks; returns where those end.
 template <class T, class A>
 HWY_INLINE int64_t InterleaveBlocks(const T* const* rows, int64_t at, int64_t count, A* to) {
-  const hn::CappedTag<A, dense::kRows> d;
+  const hn::CappedTag<A, kPackedRows> d;
   const int64_t end = at + count;
-  for (; at + kDepths<A> <= end; at += kDepths<A>, to += kDepths<A> * dense::kRows) {
-    for (int64_t row = 0; row < dense::kRows; row += static_cast<int64_t>(hn::MaxLanes(d))) {
+  for (; at + kDepths<A> <= end; at += kDepths<A>, to += kDepths<A> * kPackedRows) {
+    for (int64_t row = 0; row < kPackedRows; row += static_cast<int64_t>(hn::MaxLanes(d))) {
       InterleaveRows(d, rows + row, at, to + row);
     }
   }
@@ -73,10 +72,16 @@ HWY_INLINE int64_t InterleaveBlocks(const T* const*, int64_t at, int64_t, A*) {
 // to[8*j + r] = rows[r][at + j], j < count.
 template <class T, class A>
 HWY_INLINE void PackRun(const T* const* rows, int64_t at, int64_t count, A* to) {
-  const int64_t done = InterleaveBlocks(rows, at, count, to);
-  to += (done - at) * dense::kRows;
-  for (int64_t j = done; j < at + count; ++j, to += dense::kRows) {
-    for (int64_t r = 0; r < dense::kRows; ++r) to[r] = static_cast<A>(widen(rows[r][j]));
+  const int64_t done = InterleaveBlocks(rows, at, count, to) - at;
+  if (done == count) return;
+  if (done > 0) {  // the last block again, from where it ends with the run
+    const int64_t again = count - kDepths<A>;
+    InterleaveBlocks(rows, at + again, count - again, to + again * kPackedRows);
+    return;
+  }
+  for (int64_t j = 0; j < count; ++j) {
+    for (int64_t r = 0; r < kPackedRows; ++r)
+      to[j * kPackedRows + r] = static_cast<A>(widen(rows[r][at + j]));
   }
 }
 
@@ -85,12 +90,11 @@ template <class T, class A>
 HWY_NOINLINE void PackRows(const T* const* rows, int64_t k, int64_t channels, int64_t tap, int64_t taps,
                            A* to) {
   if (taps == k) return PackRun(rows, 0, channels * k, to);
-  for (int64_t co = 0; co < channels; ++co, to += taps * dense::kRows) {
+  for (int64_t co = 0; co < channels; ++co, to += taps * kPackedRows) {
     PackRun(rows, co * k + tap, taps, to);
   }
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace tconv::cpu::strided
+}  // namespace tconv::cpu::simd::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 #endif  // per-target include guard
