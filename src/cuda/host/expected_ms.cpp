@@ -102,6 +102,16 @@ struct GatherWeights {
   double start = 2.8e-3, memory = 0.64, warp = 0.6e-9, load = 17e-12, output = 18e-12, term = 0.11e-3;
 } constexpr kGather;
 
+// Outputs in rows that do not begin on 16 bytes, more of them than L2 holds: sectors of L2 are written in
+// pieces. The copy of a product's bytes then takes at least this often its time (1.5 to 2.3; H100, six layers
+// of 270 MB to 3.8 GB).
+double pieces_ms(const Problem& p, const DeviceInfo& d) {
+  constexpr double kLonger = 1.6, kManyL2 = 5;
+  const auto element = static_cast<int64_t>(size_of(p.dtype));
+  const bool many = static_cast<double>(p.y_elements() * element) > kManyL2 * static_cast<double>(d.l2_bytes);
+  return many && p.lout() * element % 16 != 0 ? kLonger * memory_ms(p, d) : 0;
+}
+
 double gap_ms(const Problem& p, const DeviceInfo& d) {
   if (p.operation == core::Operation::strided) return 0;
   const auto stride = static_cast<double>(p.stride);
@@ -143,7 +153,7 @@ double sm90_ms(const Problem& p, const DeviceInfo& d, bool batch_invariant) {
            w.planes * form.planes_ms(d);
   };
   const double one = ms(kSm90[tma ? 1 : 0][mode]), other = tma && mode == 0 ? ms(kSm90Stored) : 0;
-  return std::max(one, other) + c.sums + half_of(kPackSm90[mode], p);
+  return std::max({one, other, pieces_ms(form.product, d)}) + c.sums + half_of(kPackSm90[mode], p);
 }
 
 double sm80_ms(const Problem& p, const DeviceInfo& d, bool batch_invariant) {

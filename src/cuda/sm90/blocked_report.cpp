@@ -63,7 +63,7 @@ std::vector<plan::StageLine> stages(const Sm90BlockedPlan& plan, const Problem& 
     if (line.stage == std::string("writer") && plan.straight) {
       line.words =
           plan.main.config.folded
-              ? "straight from registers, by vectors or pairs"
+              ? "straight from registers, by vectors"
               : "straight from registers, by vectors, shifted where rows of y do not begin on 16 bytes";
     }
   }
