@@ -48,7 +48,7 @@ plan::Support supports(const core::Problem& p, const core::DeviceInfo&, const pl
   // Where taps do not fit one depth block of cpu.strided, it packs 256 at a time, from rows far apart: 18
   // layers of 16 to 32 positions take 0.21 to 0.49 of the time that it takes with raw weights on AVX-512, and
   // 0.32 to 0.82 on AVX2; of the time with packed ones, 0.63 to 1.09 and 0.79 to 1.63.
-  int64_t most = depth >= 256 ? 12 : depth >= 128 ? 4 : 2;
+  int64_t most = depth >= 1024 ? 12 : depth >= 256 ? 8 : depth >= 128 ? 4 : 2;
   if (p.k > strided::kMaxTapBlock) most = 32;
   if (p.cin_per_group() < 4) most = depth >= 1024 ? 6 : 4;
   if (p.l > most) return plan::Support::no("enough positions to fill vectors");
