@@ -175,7 +175,7 @@ HWY_INLINE bool HasSpecial(const A* values, int64_t count) {
   return IsSpecial(d, suspect);
 }
 
-// kTransposed: a row's taps lie side by side, and squares of rows and taps are turned in registers.
+// kTransposed: a row's taps lie side by side; squares of rows and taps are transposed in registers.
 template <bool kTransposed, class T, class A>
 HWY_INLINE bool GatherRows(const RowsFrom<T>& from, const RowOffsets& rows, A* to) {
   bool special = false;
@@ -185,6 +185,7 @@ HWY_INLINE bool GatherRows(const RowsFrom<T>& from, const RowOffsets& rows, A* t
       const T* at = from.weight + block * from.block_step + ci * from.channel_step;
       A* const taps = out + ci * from.taps * kRows;
       if constexpr (kTransposed) {
+        static_assert(kRows == simd::HWY_NAMESPACE::kPackedRows);
         const T* row[kRows];
         for (int64_t i = 0; i < kRows; ++i) row[i] = at + rows.at[i];
         simd::HWY_NAMESPACE::PackRun(row, 0, from.taps, taps);
@@ -197,8 +198,8 @@ HWY_INLINE bool GatherRows(const RowsFrom<T>& from, const RowOffsets& rows, A* t
   return special;
 }
 
-// Returns whether a weight is infinite or NaN. Without a stride a row's taps are neighbours, and four of them
-// fill 16 bytes; else vectors that hold eight rows are permuted where those lie close together.
+// Returns whether a weight is infinite or NaN. Where a row's taps are neighbours that fill 16 bytes, squares
+// are transposed. Elsewhere vectors that hold eight rows are permuted, if those rows lie close together.
 template <class T, class A>
 HWY_INLINE bool PackRows(const RowsFrom<T>& from, const RowOffsets& rows, A* to) {
   if (rows.consecutive) return CopyRows(from, rows, to);

@@ -33,8 +33,8 @@ constexpr int64_t kRawPanelElements = 64 * 1024, kRawSumElements = 64 * 1024, kC
 constexpr int64_t kMinRawCinBlock = 16, kMaxRawUnit = 8192;  // weights of a unit in a channel
 constexpr int64_t kRawTasksPerThread = 2;
 // Weights that a chunk takes from a channel, at least, where there are many weights: shorter pieces touch
-// more pages than a core remembers. On a Xeon with AVX-512, 2048 -> 1024, K7 L83 takes 37 ms with 256 and 42
-// with 56, 1024 -> 512, K16 s8 L100 27 and 29; 160 -> 160, K4 s2 L79 0.30 and 0.29.
+// more pages than the TLB holds. On a Xeon with AVX-512, 2048 -> 1024, K7 L83 takes 37 ms with 256 and 42
+// with 56; 1024 -> 512, K16 s8 L100 27 and 29; 160 -> 160, K4 s2 L79 0.30 and 0.29.
 constexpr int64_t kRawPiece = 256, kManyWeights = int64_t{1} << 20;
 
 // A column computes every residue, even those whose outputs the padding cuts off. If residues are far apart,

@@ -36,10 +36,14 @@ plan::Support supports(const core::Problem& p, const core::DeviceInfo&, const pl
   if (p.l > kColumns || p.k > kDepth) return plan::Support::no("more than 48 positions or 2048 taps");
   if (options.force_kernel == kEntry.name) return plan::Support::yes();
   const core::Size depth = core::Size(p.cout_per_group()) * p.k;
-  // Time over that of cpu.strided with raw weights, Xeon with AVX-512, 512 rows, one sample and 16. Depth 64:
-  // L2 0.47, 1.8, L4 0.75, 2.2. 128: L4 0.41, 1.9, L6 0.52, 2.1. 256: L8 0.32, 0.92, L12 0.44, 0.99, L16
-  // 0.90, 0.97. 512: L12 0.58, 1.3, L16 0.84, 1.3. 4096: L12 0.83, 1.2, L16 1.0, 1.3. Of AVX2 alone they
-  // differ little. The batch must not count: it would change a sample's bits.
+  // The time of this kernel over that of cpu.strided with raw weights, for one sample and for a batch of 16
+  // (Xeon with AVX-512, 512 rows; little else with AVX2 alone):
+  //   depth 64     2 positions 0.47 and 1.8,   4 0.75 and 2.2
+  //   depth 128    4 positions 0.41 and 1.9,   6 0.52 and 2.1
+  //   depth 256    8 positions 0.32 and 0.92, 12 0.44 and 0.99
+  //   depth 512    8 positions 0.43 and 1.2,  12 0.58 and 1.3
+  //   depth 4096   8 positions 0.45 and 0.87, 12 0.83 and 1.2
+  // The batch must not count: it would change a sample's bits.
   if (depth < 48)
     return plan::Support::no("fewer than 48 (channel, tap): adding across lanes would take most of the time");
   // With fewer than 4 rows, which share a column, on a Zen 5: 23 layers within these limits take 0.05 to 1.09

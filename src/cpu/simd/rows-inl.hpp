@@ -13,7 +13,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tconv::cpu::simd::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-inline constexpr int64_t kPackedRows = 8;
+inline constexpr int64_t kPackedRows = 8;  // side by side
 
 // Depths that 16 bytes of accumulators hold.
 template <class A>
@@ -74,9 +74,9 @@ template <class T, class A>
 HWY_INLINE void PackRun(const T* const* rows, int64_t at, int64_t count, A* to) {
   const int64_t done = InterleaveBlocks(rows, at, count, to) - at;
   if (done == count) return;
-  if (done > 0) {  // the last block again, from where it ends with the run
-    const int64_t again = count - kDepths<A>;
-    InterleaveBlocks(rows, at + again, count - again, to + again * kPackedRows);
+  if (done > 0) {  // the last block ends with the run: it overlaps the one before
+    const int64_t last = count - kDepths<A>;
+    InterleaveBlocks(rows, at + last, kDepths<A>, to + last * kPackedRows);
     return;
   }
   for (int64_t j = 0; j < count; ++j) {

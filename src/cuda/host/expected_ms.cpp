@@ -102,14 +102,11 @@ struct GatherWeights {
   double start = 2.8e-3, memory = 0.64, warp = 0.6e-9, load = 17e-12, output = 18e-12, term = 0.11e-3;
 } constexpr kGather;
 
-// Outputs in rows that do not begin on 16 bytes, more of them than L2 holds: sectors of L2 are written in
-// pieces. The copy of a product's bytes then takes at least this often its time (1.5 to 2.3; H100, six layers
-// of 270 MB to 3.8 GB).
+// Outputs that go to memory in pieces of sectors take at least this many times as long as a copy of the
+// problem's bytes: 1.5 to 2.3 times on six layers of 270 MB to 3.8 GB (H100).
 double pieces_ms(const Problem& p, const DeviceInfo& d) {
-  constexpr double kLonger = 1.6, kManyL2 = 5;
-  const auto element = static_cast<int64_t>(size_of(p.dtype));
-  const bool many = static_cast<double>(p.y_elements() * element) > kManyL2 * static_cast<double>(d.l2_bytes);
-  return many && p.lout() * element % 16 != 0 ? kLonger * memory_ms(p, d) : 0;
+  constexpr double kPieces = 1.6;
+  return writes_pieces(p, d) ? kPieces * memory_ms(p, d) : 0;
 }
 
 double gap_ms(const Problem& p, const DeviceInfo& d) {

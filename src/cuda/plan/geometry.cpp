@@ -16,6 +16,16 @@ bool copies_reach(const core::Problem& p, int64_t row, int64_t rows, int64_t sam
   return core::Size(row) * element * rows < kFar && (p.n == 1 || core::Size(sample) * element < kFar);
 }
 
+bool rows_on_vectors(const core::Problem& p) {
+  return p.lout() * static_cast<int64_t>(size_of(p.dtype)) % 16 == 0;
+}
+
+bool writes_pieces(const core::Problem& p, const core::DeviceInfo& d) {
+  constexpr double kManyL2 = 5;  // slower from 270 MB on, where an H100's L2 has 50
+  const double bytes = static_cast<double>(p.y_elements()) * static_cast<double>(size_of(p.dtype));
+  return !rows_on_vectors(p) && bytes > kManyL2 * static_cast<double>(d.l2_bytes);
+}
+
 const core::Work& problem_work(const core::Problem& problem) {
   static thread_local core::Problem last;
   static thread_local core::Work found;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/device_info.hpp"
 #include "core/polyphase.hpp"
 #include "cuda/device/divisor.hpp"
 #include "cuda/device/ordered_sum.hpp"
@@ -76,6 +77,13 @@ int row_classes(int64_t row, int vector);
 // Whether tensor copies can step over `rows` rows and, where there are several, from sample to sample. row,
 // sample: elements from one to the next, more than 0.
 bool copies_reach(const core::Problem& problem, int64_t row, int64_t rows, int64_t sample);
+
+// Whether every row of y begins on 16 bytes if y does.
+bool rows_on_vectors(const core::Problem& problem);
+
+// Whether y goes from L2 to memory in pieces of sectors: its rows begin anywhere, and L2 holds so little of
+// it that a sector is evicted before its other piece is written.
+bool writes_pieces(const core::Problem& problem, const core::DeviceInfo& device);
 
 // core::work_of(), kept because a search asks for it for every candidate of one problem.
 const core::Work& problem_work(const core::Problem& problem);

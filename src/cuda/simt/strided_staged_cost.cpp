@@ -32,8 +32,9 @@ struct Rates {
 // What a copy of dy takes, relative to one of vectors.
 double copy_share(const StridedStagedConfig& c) {
   constexpr int64_t kMostSlots = 8;
-  // Beyond, n128 ci24 co4 l8514 k23 s20 takes 1.55 times as long as without this and n1 ci512 co1 l1590 k256
-  // s64 1.26 times; with 12 and 16 slots nine layers take 0.89 to 1.37 times as long, 1.04 in the mean.
+  // Above so many slots a copy counts twice. Without that, n128 ci24 co4 l8514 k23 s20 takes 1.55 times as
+  // long as expected and n1 ci512 co1 l1590 k256 s64 1.26 times; nine layers of 12 and 16 slots take 0.89
+  // to 1.37 times as long, 1.04 in the mean.
   constexpr int64_t kWideSlots = 16;
   if (c.contiguous) return 1;
   const double share = kRates.element + kRates.slot * static_cast<double>(std::min(c.slots, kMostSlots));

@@ -36,9 +36,8 @@ constexpr BlockedRates kRates;
 
 // Outputs a cycle of an SM.
 double store_rate(const Sm90BlockedPlan& blocked, const Problem& p, int element) {
-  const bool folded = blocked.main.config.folded;
-  if (!blocked.straight) return (folded ? kRates.folded : kRates.passes)[element / 4];
-  return folded || p.lout() * element % 16 == 0 ? kRates.straight : kRates.shifted;
+  if (blocked.straight) return rows_on_vectors(p) ? kRates.straight : kRates.shifted;
+  return (blocked.main.config.folded ? kRates.folded : kRates.passes)[element / 4];
 }
 
 // Cycles of a block's warps that turn, for a tile.

@@ -104,19 +104,20 @@ void set_shared(Sm90BlockedPlan& plan, const Sm90Tile& tile, int64_t limit) {
   plan.main.shared_bytes = static_cast<std::size_t>(raw.barriers + kSm90BarrierBytes * raw.places);
 }
 
-// Whether outputs of few products each fall out of L2 before the rest of their sectors comes: rows begin
-// anywhere, and there are many bytes of them. Then passes store them faster than lanes do from registers.
-// H100, tf32, from registers and by passes: n4 ci1256 co24 l177619 k2 s2 2.98 and 2.47 ms, n61 ci2048 co8
-// l4733 k16 s8 1.83 and 1.55, n1 ci2048 co32 l131057 k4 s4 0.88 and 0.74; but n16 ci1024 co88 l5287 k7 s3 489
-// and 532 us.
-bool falls_out_of_l2(const Sm90BlockedPlan& plan, const DeviceInfo& d) {
-  constexpr double kMany = 5;  // times what L2 holds
+// Whether outputs go from registers to y, not through shared memory. Of samples that share tiles, only where
+// rows of y begin on 16 bytes. Else lanes would store pairs: 124 times of 27 drawn layers are 1.0 to 2.6
+// times as long as by passes (n32 ci192 co1 l8042 k7 tf32: 331 us and 125).
+//
+// Passes are also faster where outputs of few products each go to memory in pieces of sectors. H100, tf32,
+// from registers and by passes: n4 ci1256 co24 l177619 k2 s2 2.98 and 2.47 ms, n61 ci2048 co8 l4733 k16 s8
+// 1.83 and 1.55, n1 ci2048 co32 l131057 k4 s4 0.88 and 0.74; but n16 ci1024 co88 l5287 k7 s3 489 and 532 us.
+bool stores_straight(const Sm90BlockedPlan& plan, const DeviceInfo& d) {
   constexpr int64_t kFewProducts = 256;
   const Problem& f = plan.form.product;
-  const int element = sm90_layout(plan.main.mode, false).element;
-  const double bytes = static_cast<double>(f.y_elements()) * element;
-  return f.lout() * element % 16 != 0 && plan.main.params.grid.row_runs > 1 &&
-         f.cin_per_group() * f.k <= kFewProducts && bytes > kMany * static_cast<double>(d.l2_bytes);
+  const Sm90StageParams& k = plan.main.params;
+  if (f.stride != 1 || plan.main.config.splits > 1) return false;
+  if (plan.main.config.folded) return !k.columns.close && rows_on_vectors(f);
+  return k.grid.row_runs == 1 || f.cin_per_group() * f.k > kFewProducts || !writes_pieces(f, d);
 }
 
 // What the plan of the gathered way sets otherwise.
@@ -126,12 +127,7 @@ void set_main(Sm90BlockedPlan& plan, const DeviceInfo& d) {
   Sm90StageParams& k = main.params;
   const Sm90Tile& tile = sm90_tile(main.config);
   set_columns(k, f, main.phases, tile.columns(), main.config.folded);
-  // Of samples that share tiles, only where rows of y begin on 16 bytes. Else lanes would store pairs: 124
-  // times of 27 drawn layers are 1.0 to 2.6 times as long as by passes (n32 ci192 co1 l8042 k7 tf32: 331 us
-  // and 125).
-  const bool whole_vectors = f.lout() * sm90_layout(main.mode, false).element % 16 == 0;
-  const bool whole = !main.config.folded || (!k.columns.close && whole_vectors);
-  plan.straight = f.stride == 1 && main.config.splits == 1 && whole && !falls_out_of_l2(plan, d);
+  plan.straight = stores_straight(plan, d);
   k.pass.partial = main.config.splits > 1 || k.sizes.cout_blocks > 1;
   if (main.config.turned) sm90_set_raw(plan);
   // An SM's shared memory is what one block may have and kReserved bytes of each block.

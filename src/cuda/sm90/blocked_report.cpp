@@ -61,10 +61,8 @@ std::vector<plan::StageLine> stages(const Sm90BlockedPlan& plan, const Problem& 
     }
     if (line.stage == std::string("operand")) line.words = operand_words(plan.main);
     if (line.stage == std::string("writer") && plan.straight) {
-      line.words =
-          plan.main.config.folded
-              ? "straight from registers, by vectors"
-              : "straight from registers, by vectors, shifted where rows of y do not begin on 16 bytes";
+      line.words = "straight from registers, by vectors";
+      if (!plan.main.config.folded) line.words += ", shifted where rows of y do not begin on 16 bytes";
     }
   }
   return lines;

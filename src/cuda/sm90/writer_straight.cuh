@@ -1,6 +1,6 @@
 // StraightWriter: sums of stride 1 from registers to y, where packed rows are the rows of wgmma. The lanes of
 // a row exchange sums, so that each stores 16 contiguous bytes, shifted if rows of y do not begin on 16
-// bytes. Samples may share tiles; then lanes store their own neighbours instead.
+// bytes. Where samples share tiles, nothing is shifted: see store_pairs.
 #pragma once
 
 #include "cuda/device/wgmma_accumulator.hpp"
@@ -232,9 +232,8 @@ class StraightWriter {
     }
   }
 
-  // Samples share tiles: the lanes of a row store their own neighbours, 32 bytes of float32. Where y begins
-  // between pairs they store elements, which L2 takes a quarter as fast; plans whose rows are not pairs do
-  // not come here.
+  // Samples share tiles, and y does not begin on 16 bytes, though its rows would: the lanes of a row store
+  // their own neighbours. Where y begins between pairs they store elements, which L2 takes a quarter as fast.
   __device__ void store_pairs(const Sums& sums, int half, const Place& first, T* y,
                               const RowEpilogue<S>& epilogue) const {
     const int inner = Registers::column(lane_, 0);
