@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/polyphase.hpp"
+#include "cuda/gathered_places.hpp"
 #include "cuda/refusal.hpp"
 #include "cuda/sm90/blocked_plan.hpp"
 #include "cuda/sm90/cost.hpp"
@@ -148,7 +149,8 @@ TEST(Sm90BlockedPlan, LooksAtRowsAsTheyLie) {
 
 TEST(Sm90BlockedPlan, OutputsReadUnitsOfTheirOwn) {
   judge::Rng rng(5);
-  int taken = 0, folded = 0, close = 0, grouped = 0, strided = 0, turned = 0, phased = 0, scaled = 0;
+  int taken = 0, folded = 0, close = 0, grouped = 0, strided = 0, turned = 0, phased = 0, scaled = 0,
+      lines = 0;
   plan::PlanOptions forced;
   forced.force_kernel = kSm90Blocked.name;
   const core::DeviceInfo d = cuda_test::device("h200");
@@ -178,6 +180,8 @@ TEST(Sm90BlockedPlan, OutputsReadUnitsOfTheirOwn) {
     phased += plan.main.config.phased ? 1 : 0;
     scaled += plan.main.config.scaled ? 1 : 0;
     if (plan.main.config.scaled) expect_seen(plan, what);
+    cuda_test::expect_gathered_places(plan.main, static_cast<int>(size_of(p.dtype)), what);
+    lines += plan.main.params.pass.lines ? 1 : 0;
     const Sm90GatherSource& source = plan.main.params.gather;
     EXPECT_EQ(source.whole < source.phases, plan.main.config.phased) << what;
     EXPECT_TRUE(source.phases == 1 || (source.tap_groups == 1 && plan.main.params.sizes.taps > 1)) << what;
@@ -197,6 +201,7 @@ TEST(Sm90BlockedPlan, OutputsReadUnitsOfTheirOwn) {
   EXPECT_GT(turned, 20);
   EXPECT_GT(phased, 20);
   EXPECT_GT(scaled, 100);
+  EXPECT_GT(lines, taken / 8);
 }
 
 TEST(Sm90BlockedPlan, TurnsRowsThatTensorCopiesBring) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/polyphase.hpp"
+#include "cuda/gathered_places.hpp"
 #include "cuda/host/transposed_form.hpp"
 #include "cuda/refusal.hpp"
 #include "cuda/sm90/cost.hpp"
@@ -126,6 +127,7 @@ void expect_sound(const Sm90Plan& plan, const core::Problem& p, const core::Devi
   EXPECT_GE(k.gather.pitch, k.gather.width) << what;
   EXPECT_LE(k.gather.pitch * 16 >> 4, 0x3fff) << what;  // a descriptor's 14 bits
   EXPECT_FALSE(k.weights.resident) << what;
+  cuda_test::expect_gathered_places(plan, element, what);
   if (!k.pass.partial) {
     EXPECT_EQ(k.pass.row_pitch % vector, 0) << what;
     EXPECT_GE(k.pass.row_pitch, k.pass.span + vector) << what;

@@ -19,6 +19,18 @@ __device__ inline T rounded(Accumulator<T> v) {
   }
 }
 
+// Two of them in a word, the first in its lower half, for 16-bit types.
+template <class T>
+__device__ inline uint32_t rounded_pair(float low, float high) {
+  if constexpr (std::is_same_v<T, __half>) {
+    const __half2 pair = __floats2half2_rn(low, high);
+    return *reinterpret_cast<const uint32_t*>(&pair);
+  } else {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+    return *reinterpret_cast<const uint32_t*>(&pair);
+  }
+}
+
 // A sum as it is stored: rounded once, every NaN canonical. Every store of an output goes through this, or
 // does the same for two at a time (canonical_pair).
 template <class T>

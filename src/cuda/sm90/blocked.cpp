@@ -129,7 +129,7 @@ class Sm90Blocked final : public plan::Kernel {
     const Status status =
         launcher.run(functions.blocking[log], {plan_.blocking_blocks, kSm90BlockingThreads}, blocking);
     if (!status.ok()) return status;
-    Sm90BlockedParams params{gather_params(plan_.main.params), plan_.straight};
+    Sm90BlockedParams params = gather_params(plan_.main.params);
     params.operands = main_operands(first + 16 * int64_t{blocking.front}, operands, context);
     return launcher.run(
         functions.tiles[plan_.main.config.tile],
@@ -167,14 +167,9 @@ class Sm90Blocked final : public plan::Kernel {
   Sm90ScaledParams scaled_params(const Sm90BlockedSeen& seen) const {
     const Sm90BlockingParams& b = plan_.blocking;
     const Sm90Sizes& sizes = plan_.main.params.sizes;
-    Sm90ScaledParams k{{gather_params(plan_.main.params), plan_.straight},
-                       seen,
-                       plan_.part_units,
-                       b.row_samples,
-                       b.pitch,
-                       b.front,
-                       sizes.step * (sizes.taps - 1),
-                       {}};
+    Sm90ScaledParams k{
+        gather_params(plan_.main.params), seen, plan_.part_units, b.row_samples, b.pitch, b.front,
+        sizes.step * (sizes.taps - 1),    {}};
     k.marks.least_sum = sm90_least_sum(plan_.main);
     std::copy_n(b.from_step, 3, k.raw.x_step);
     k.raw.channels = b.channels;
@@ -185,7 +180,7 @@ class Sm90Blocked final : public plan::Kernel {
   // The main kernel alone.
   Status run_turned(const Launcher& launcher, const plan::Operands& operands,
                     const plan::RunContext& context) const {
-    Sm90TurnedParams params{{gather_params(plan_.main.params), plan_.straight}, plan_.raw};
+    Sm90TurnedParams params{gather_params(plan_.main.params), plan_.raw};
     params.operands = main_operands(input(operands), operands, context);
     params.order.beside = context.just_packed;
     if (const Status made = make_maps(params); !made.ok()) return made;

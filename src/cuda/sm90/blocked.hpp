@@ -81,10 +81,7 @@ struct Sm90ScaledBlockingParams : Sm90BlockingParams {
   int64_t part_units;  // from a part to the next
 };
 
-// straight: outputs go from registers to y (StraightWriter), else by PassWriter.
-struct Sm90BlockedParams : Sm90GatherParams {
-  bool straight;
-};
+using Sm90BlockedParams = Sm90GatherParams;
 
 // The operands as the caller has them, for sums that float16 cannot hold (blocked_repair.cuh).
 struct Sm90RawOperands {

@@ -36,7 +36,7 @@ constexpr BlockedRates kRates;
 
 // Outputs a cycle of an SM.
 double store_rate(const Sm90BlockedPlan& blocked, const Problem& p, int element) {
-  if (blocked.straight) return rows_on_vectors(p) ? kRates.straight : kRates.shifted;
+  if (blocked.main.params.pass.lines) return rows_on_vectors(p) ? kRates.straight : kRates.shifted;
   return (blocked.main.config.folded ? kRates.folded : kRates.passes)[element / 4];
 }
 

@@ -53,15 +53,16 @@ void set_columns(Sm90StageParams& k, const Problem& f, const Phases& phases, int
   k.columns.partial_columns = tiles * tile_columns;
 }
 
-// How many stages of x there are. They and slots of weights reach equally far ahead: what comes from L2 takes
-// as long as several products (n16 ci512 co256 l512 k16 s8 in bf16, two taps: 0.11 ms with 4 slots). 0: they
-// do not fit.
+// How many stages of x there are. Slots of weights reach almost as far ahead: what comes from L2 takes as
+// long as several products (n16 ci512 co256 l512 k16 s8 in bf16, two taps: 0.11 ms with 4 slots). 0: they do
+// not fit.
 int stages_in(const Sm90BlockedPlan& plan, int64_t rest, int64_t slot) {
   constexpr int kMinSlots = 3;
   const Sm90GatherSource& k = plan.main.params.gather;
   const int least = plan.main.config.turned ? sm90_turned_least_stages(plan) : 2;
   for (int stages = kSm90MaxStages; stages >= least; --stages) {
-    const int64_t slots = stages > least ? int64_t{stages} * k.tap_group : kMinSlots;
+    const int64_t slots =
+        std::max<int64_t>(kMinSlots, stages > least ? int64_t{stages - 1} * k.tap_group + 1 : 0);
     if (int64_t{stages} * (k.stage_bytes + kSm90BarrierBytes) + slots * slot <= rest) return stages;
   }
   return 0;
@@ -75,9 +76,10 @@ void set_shared(Sm90BlockedPlan& plan, const Sm90Tile& tile, int64_t limit) {
   const int element = layout.element;
   const bool turned = plan.main.config.turned;
   const int64_t slot = int64_t{tile.row_blocks} * layout.parts * kSm90PartBytes;
-  const bool staged = !plan.straight && !k.pass.partial;
   const int64_t staging =
-      staged ? round_up<int64_t>(2LL * k.sizes.block_couts * k.pass.row_pitch * element, 128) : 0;
+      k.pass.lines     ? kSm90LineRows * k.pass.line_ring
+      : k.pass.partial ? 0
+                       : round_up<int64_t>(2LL * k.sizes.block_couts * k.pass.row_pitch * element, 128);
   const int64_t table = round_up<int64_t>(
       kSm90RowBytes * kSm90Rows * tile.row_blocks + (k.sizes.skewed ? 4 * k.sizes.stride : 0), 16);
   const int64_t nowhere = turned ? 16 * 32 * sm90_turners(tile.n) : 0;
@@ -104,20 +106,12 @@ void set_shared(Sm90BlockedPlan& plan, const Sm90Tile& tile, int64_t limit) {
   plan.main.shared_bytes = static_cast<std::size_t>(raw.barriers + kSm90BarrierBytes * raw.places);
 }
 
-// Whether outputs go from registers to y, not through shared memory. Of samples that share tiles, only where
-// rows of y begin on 16 bytes. Else lanes would store pairs: 124 times of 27 drawn layers are 1.0 to 2.6
-// times as long as by passes (n32 ci192 co1 l8042 k7 tf32: 331 us and 125).
-//
-// Passes are also faster where outputs of few products each go to memory in pieces of sectors. H100, tf32,
-// from registers and by passes: n4 ci1256 co24 l177619 k2 s2 2.98 and 2.47 ms, n61 ci2048 co8 l4733 k16 s8
-// 1.83 and 1.55, n1 ci2048 co32 l131057 k4 s4 0.88 and 0.74; but n16 ci1024 co88 l5287 k7 s3 489 and 532 us.
-bool stores_straight(const Sm90BlockedPlan& plan, const DeviceInfo& d) {
-  constexpr int64_t kFewProducts = 256;
+// Whether rows of y are stored line by line, not by passes. Of samples that share tiles, only where rows of y
+// begin on 16 bytes, so that vectors of columns are vectors of y.
+bool stores_lines(const Sm90BlockedPlan& plan) {
   const Problem& f = plan.form.product;
-  const Sm90StageParams& k = plan.main.params;
   if (f.stride != 1 || plan.main.config.splits > 1) return false;
-  if (plan.main.config.folded) return !k.columns.close && rows_on_vectors(f);
-  return k.grid.row_runs == 1 || f.cin_per_group() * f.k > kFewProducts || !writes_pieces(f, d);
+  return !plan.main.config.folded || (!plan.main.params.columns.close && rows_on_vectors(f));
 }
 
 // What the plan of the gathered way sets otherwise.
@@ -127,7 +121,8 @@ void set_main(Sm90BlockedPlan& plan, const DeviceInfo& d) {
   Sm90StageParams& k = main.params;
   const Sm90Tile& tile = sm90_tile(main.config);
   set_columns(k, f, main.phases, tile.columns(), main.config.folded);
-  plan.straight = stores_straight(plan, d);
+  k.pass.lines = stores_lines(plan);
+  k.pass.line_ring = sm90_line_ring(k, static_cast<int>(size_of(f.dtype)));
   k.pass.partial = main.config.splits > 1 || k.sizes.cout_blocks > 1;
   if (main.config.turned) sm90_set_raw(plan);
   // An SM's shared memory is what one block may have and kReserved bytes of each block.
@@ -136,6 +131,9 @@ void set_main(Sm90BlockedPlan& plan, const DeviceInfo& d) {
   set_shared(plan, tile, (d.shared_per_block + kReserved) / plan.blocks_of_sm - kReserved);
   if (main.shared_bytes == 0 && plan.blocks_of_sm > 1) {
     plan.blocks_of_sm = 1;
+    set_shared(plan, tile, d.shared_per_block);
+  }
+  while (main.shared_bytes == 0 && main.config.turned && sm90_shrink_raw_places(plan)) {
     set_shared(plan, tile, d.shared_per_block);
   }
   main.config.stages = k.gather.stages;
@@ -202,7 +200,7 @@ void set_blocking(Sm90BlockedPlan& plan, const Problem& asked, const DeviceInfo&
   if (plan.main.config.scaled) sm90_set_seen(plan, d);
 }
 
-// Samples that share tiles: at no cost if outputs go straight to y, except for the zeros between them.
+// Samples that share tiles: at no cost if rows of y go line by line, except for the zeros between them.
 bool folds(const Problem& f, int splits) {
   if (f.stride > 1 || splits > 1) return may_fold(f, phases_of(f));
   constexpr int64_t kLong = 8192, kCount = 1 << 30;

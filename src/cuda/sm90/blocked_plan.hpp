@@ -24,8 +24,7 @@ struct Sm90BlockedPlan {
   double blocking_ms = 0;
   Sm90BlockedSeen seen = {};  // without pointers; where config.scaled: then a look comes before the pass
   int64_t scales = 0, part_units = 0;
-  bool straight = false;  // outputs go from registers to y
-  int blocks_of_sm = 1;   // that share its shared memory
+  int blocks_of_sm = 1;  // that share its shared memory
 
   double total_ms() const { return main.cost.total; }  // with the pass
 };
@@ -60,6 +59,8 @@ void sm90_set_turned(Sm90BlockedPlan& plan, const core::Problem& asked);
 void sm90_set_raw(Sm90BlockedPlan& plan);
 int sm90_turned_least_stages(const Sm90BlockedPlan& plan);
 void sm90_set_raw_places(Sm90BlockedPlan& plan);
+// Makes places smaller, if they can be: a warp turns fewer boxes at once.
+bool sm90_shrink_raw_places(Sm90BlockedPlan& plan);
 inline constexpr int kSm90BarrierBytes = 16;  // of the two barriers of a place in a ring
 
 // Whether there is a kernel for a mode and a configuration: ieee is always scaled, and its sums take the

@@ -11,35 +11,49 @@ namespace tconv::cuda::sm90 {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// Calls again(i, lane), by all lanes of a warp together, for each of its sums of `columns` columns that is
-// too small, infinite or NaN, if exists(i): whether it is one of an output. The operands of other columns are
-// whatever was in memory, so their sums may be NaN in every tile.
-template <int Count, class Exists, class Again>
-__device__ inline void for_each_wrong(const float (&sums)[Count], float least, int columns,
-                                      const Exists& exists, const Again& again) {
-  using Registers = WgmmaAccumulator<2 * Count>;
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  const auto inside = [&](int i) { return Registers::column(lane, i) < columns; };
-  // Hardly ever is there one, so one instruction a sum finds that there is none.
-  float zeros[4] = {}, lowest = __uint_as_float(kInfBits);
-  if (columns >= 2 * Count) {
+// A thread's sums of the first `columns` columns that are too small, infinite or NaN. (The operands of other
+// columns are whatever was in memory, so their sums may be NaN in every tile.) Found before outputs are
+// stored, so that sums need no registers after that.
+template <int Count>
+class WrongSums {
+ public:
+  __device__ WrongSums(const float (&sums)[Count], float least, int columns) : columns_(columns) {
+    // Hardly ever is there one, so one instruction a sum finds that there is none.
+    float zeros[4] = {}, lowest = __uint_as_float(kInfBits);
+    if (columns >= 2 * Count) {
 #pragma unroll
-    for (int i = 0; i < Count; ++i) zeros[i % 4] = fmaf(sums[i], 0.f, zeros[i % 4]);
-  } else {
+      for (int i = 0; i < Count; ++i) zeros[i % 4] = fmaf(sums[i], 0.f, zeros[i % 4]);
+    } else {
 #pragma unroll
-    for (int i = 0; i < Count; ++i) zeros[i % 4] = fmaf(inside(i) ? sums[i] : 0.f, 0.f, zeros[i % 4]);
+      for (int i = 0; i < Count; ++i) zeros[i % 4] = fmaf(inside(i) ? sums[i] : 0.f, 0.f, zeros[i % 4]);
+    }
+    if (least > 0) {
+#pragma unroll
+      for (int i = 0; i < Count; ++i) lowest = fminf(lowest, inside(i) ? fabsf(sums[i]) : lowest);
+    }
+    any_ = __any_sync(~0u, !(zeros[0] + zeros[1] + (zeros[2] + zeros[3]) == 0) || lowest < least);
+    if (!any_) return;
+    set_ = sums_that(sums, [least](float sum) {
+      return !(fabsf(sum) >= least) || fabsf(sum) >= __uint_as_float(kInfBits);
+    });
   }
-  if (least > 0) {
-#pragma unroll
-    for (int i = 0; i < Count; ++i) lowest = fminf(lowest, inside(i) ? fabsf(sums[i]) : lowest);
+
+  // Calls again(i, lane), by all lanes of a warp together, for each of its sums if exists(i): whether it is
+  // one of an output.
+  template <class Exists, class Again>
+  __device__ void for_each(const Exists& exists, const Again& again) {
+    if (any_) set_.for_each_of_warp([&](int i) { return inside(i) && exists(i); }, again);
   }
-  const bool any = !(zeros[0] + zeros[1] + (zeros[2] + zeros[3]) == 0) || lowest < least;
-  if (!__any_sync(~0u, any)) return;
-  const auto wrong = [least](float sum) {
-    return !(fabsf(sum) >= least) || fabsf(sum) >= __uint_as_float(kInfBits);
-  };
-  sums_that(sums, wrong).for_each_of_warp([&](int i) { return inside(i) && exists(i); }, again);
-}
+
+ private:
+  __device__ bool inside(int i) const {
+    return WgmmaAccumulator<2 * Count>::column(static_cast<int>(threadIdx.x % 32), i) < columns_;
+  }
+
+  SumSet<1, Count> set_;
+  int columns_;
+  bool any_;
+};
 
 // A product of a packed row's sum.
 template <class S>

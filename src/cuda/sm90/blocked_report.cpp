@@ -60,10 +60,6 @@ std::vector<plan::StageLine> stages(const Sm90BlockedPlan& plan, const Problem& 
                    " taps a stage";
     }
     if (line.stage == std::string("operand")) line.words = operand_words(plan.main);
-    if (line.stage == std::string("writer") && plan.straight) {
-      line.words = "straight from registers, by vectors";
-      if (!plan.main.config.folded) line.words += ", shifted where rows of y do not begin on 16 bytes";
-    }
   }
   return lines;
 }

@@ -5,8 +5,7 @@
 #include "cuda/sm90/kernel.cuh"
 #include "cuda/sm90/product_gathered.cuh"
 #include "cuda/sm90/source_packed.cuh"
-#include "cuda/sm90/writer_pass.cuh"
-#include "cuda/sm90/writer_straight.cuh"
+#include "cuda/sm90/writer_gathered.cuh"
 
 namespace tconv::cuda::sm90 {
 
@@ -93,27 +92,6 @@ class BlockSource {
   uint32_t to_;
 };
 
-template <class S, class P>
-class BlockedWriter {
- public:
-  __device__ BlockedWriter(const P& p, const Block& block, unsigned char* shared, int warp, int lane)
-      : p_(p), block_(block), shared_(shared), warp_(warp), lane_(lane) {}
-
-  __device__ void store(float (&sums)[S::kN / 2], int tile, const Seen& seen) const {
-    if (p_.straight) {
-      StraightWriter<S>(p_, block_, shared_).store(sums, tile, seen);
-    } else {
-      PassWriter<S>(p_, block_, shared_, warp_, lane_).store(sums, tile, seen);
-    }
-  }
-
- private:
-  const P& p_;
-  const Block& block_;
-  unsigned char* shared_;
-  int warp_, lane_;
-};
-
 #endif
 
 // What stages of channel blocks have in common. kBringers: how many arrivals complete a stage of x.
@@ -124,7 +102,7 @@ struct ChannelBlockStages {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Product = GatheredProduct<S>;
-  using Writer = BlockedWriter<S, P>;
+  using Writer = GatheredWriter<S>;
 
   __device__ static Arrivals arrivals(const P&) {
     return {kBringers, kSm90Consumers / 32, S::kRowBlocks, kSm90Consumers / 32};
@@ -133,7 +111,7 @@ struct ChannelBlockStages {
     return false;
   }
   __device__ static void prepare_rows(const P& p, const Block& block, unsigned char* shared) {
-    PassWriter<S>::prepare_rows(p, block, shared);
+    Writer::prepare_rows(p, block, shared);
   }
 #endif
 };

@@ -109,6 +109,8 @@ std::unique_ptr<const plan::Kernel> sm90_kernel(const core::Problem&, const core
 
 // gather_plan.cpp: places in shared memory for the stages of a plan; sets shared_bytes to 0 if they do not
 // not fit.
+// Bytes of a row that LineWriter stages, once columns are set. element: of an output.
+int sm90_line_ring(const Sm90StageParams&, int element);
 void sm90_set_gather(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit);
 // tma_plan.cpp: whether tensor copies can bring rows of x at all.
 bool sm90_copies_rows(const Sm90Plan& plan, const core::Problem& problem);

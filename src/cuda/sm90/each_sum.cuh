@@ -11,6 +11,7 @@ namespace tconv::cuda::sm90 {
 template <int Rows, int Count>
 class SumSet {
  public:
+  SumSet() = default;
   template <class Test>
   __device__ SumSet(const float (&sums)[Rows][Count], const Test& test) {
 #pragma unroll

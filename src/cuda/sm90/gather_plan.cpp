@@ -19,6 +19,10 @@ void set_writer(Sm90Plan& plan, const Sm90Tile& tile) {
   const int element = sm90_layout(plan.mode, plan.config.scaled).element, vector = 16 / element;
   const int pass = sm90_pass(tile, element);
   const int reach = (k.sizes.phases - 1) * k.sizes.dilation;
+  constexpr int64_t kLongest = int64_t{1} << 30;  // outputs that LineWriter counts
+  k.pass.lines = k.sizes.stride == 1 && !k.pass.partial && !k.columns.folded && k.sizes.lout < kLongest &&
+                 sm90_layout(plan.mode, plan.config.scaled).parts == 1;
+  k.pass.line_ring = sm90_line_ring(k, element);
   k.pass.span = pass * k.sizes.stride + (k.sizes.skewed ? reach : 0);
   k.pass.row_vectors = pass * k.sizes.stride / vector;
   k.pass.row_turn = 128 / k.pass.row_vectors;
@@ -50,8 +54,10 @@ void set_shared(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit) {
   k.gather.stage_bytes = static_cast<int>(stage);
   const int64_t slot = int64_t{tile.row_blocks} * layout.parts * kSm90PartBytes;
   const int64_t staging =
-      k.pass.partial ? 0
-                     : round_up<int64_t>(2LL * k.sizes.block_couts * k.pass.row_pitch * layout.element, 128);
+      k.pass.lines ? kSm90LineRows * k.pass.line_ring
+      : k.pass.partial
+          ? 0
+          : round_up<int64_t>(2LL * k.sizes.block_couts * k.pass.row_pitch * layout.element, 128);
   const int64_t table = round_up<int64_t>(
       kSm90RowBytes * kSm90Rows * tile.row_blocks + (k.sizes.skewed ? 4 * k.sizes.stride : 0), 16);
   const int64_t rest = limit - staging - table - 8 * kSm90MaxStages - kSm90ScaleBytes - 128;
@@ -75,6 +81,12 @@ void set_shared(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit) {
 }
 
 }  // namespace
+
+int sm90_line_ring(const Sm90StageParams& k, int element) {
+  const int64_t first = k.columns.first_u - k.sizes.padding;  // the output of column 0
+  const bool on_lines = k.sizes.lout * element % kSm90LineBytes == 0 && first * element % kSm90LineBytes == 0;
+  return (k.columns.folded || on_lines ? 1 : 2) * kSm90LineBytes;
+}
 
 void sm90_set_gather(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit) {
   set_writer(plan, tile);

@@ -5,7 +5,7 @@
 #include "cuda/sm90/product_gathered.cuh"
 #include "cuda/sm90/source_gather.cuh"
 #include "cuda/sm90/source_packed.cuh"
-#include "cuda/sm90/writer_pass.cuh"
+#include "cuda/sm90/writer_gathered.cuh"
 
 namespace tconv::cuda::sm90 {
 
@@ -16,7 +16,7 @@ struct GatherStages {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Product = GatheredProduct<S>;
-  using Writer = PassWriter<S>;
+  using Writer = GatheredWriter<S>;
 
   __device__ static Arrivals arrivals(const Params&) {
     return {kSm90Gatherers, kSm90Consumers / 32, S::kRowBlocks, kSm90Consumers / 32};

@@ -23,6 +23,8 @@ inline constexpr int kSm90PartBytes =
 inline constexpr int kSm90Consumers = 256, kSm90Producers = 224, kSm90Threads = 512;
 inline constexpr int kSm90Gatherers = kSm90Producers / 32;
 inline constexpr int kSm90PassBytes = 256;  // of columns that a warpgroup stages at once on their way to y
+inline constexpr int kSm90LineBytes = 64;   // of a row of y, that LineWriter stores at once
+inline constexpr int kSm90LineRows = 128;   // which two warpgroups stage
 inline constexpr int kSm90RowBytes = 16;    // of the writers' table of rows
 inline constexpr int kSm90ScaleBytes = 4 * (16 + kSm90MaxStages);  // what the gathering warps agree on
 static_assert(kSm90Gatherers <= 8);                                // a byte each of a stage's marks
@@ -168,9 +170,12 @@ struct Sm90WarpgroupTiles {
   Divisor per_sample;  // tiles
 };
 
-// PassWriter: of a warpgroup's staged columns, elements from a cout's row to the next; vectors of a row.
+// If x is gathered. PassWriter: of a warpgroup's staged columns, elements from a cout's row to the next;
+// vectors of a row.
 struct Sm90PassWriter {
-  bool partial;  // sums go to the workspace
+  bool partial;   // sums go to the workspace
+  bool lines;     // not in passes: rows of stride 1, line by line (LineWriter)
+  int line_ring;  // bytes that it stages of a row: two lines, or one where rows begin on lines
   int row_pitch;
   int row_vectors, row_turn, row_rest;  // 128 vectors further: this many rows, and vectors
   Divisor vectors_div;

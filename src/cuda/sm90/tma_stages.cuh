@@ -42,7 +42,12 @@ struct TmaStages {
   __device__ static bool idle(const Params&, const Block&) {
     return false;
   }
-  __device__ static void prepare(const Params&, unsigned char*) {}
+  __device__ static void prepare(const Params& p, unsigned char*) {
+    const int map = static_cast<int>(threadIdx.x) - S::kConsumers;
+    if (!p.source.by_elements && map >= 0 && map < p.source.row_classes) {
+      ptx::prefetch_tensor_map(&p.source.maps[map]);
+    }
+  }
   __device__ static void bring(const Params& p, const Block& block, const Rings<S>& rings,
                                unsigned char* shared, int warp) {
     if (p.source.by_elements && warp < S::kWarpgroups) {

@@ -101,4 +101,11 @@ void sm90_set_raw_places(Sm90BlockedPlan& plan) {
       each * std::max(kLeast, kAhead / plan.blocks_of_sm / (each * (raw.place_bytes + kSm90BarrierBytes)));
 }
 
+bool sm90_shrink_raw_places(Sm90BlockedPlan& plan) {
+  Sm90RawSource& raw = plan.raw;
+  if (raw.blocks > 1 || raw.share == 1) return false;
+  raw.block_boxes = round_up(raw.boxes, --raw.share);
+  return true;
+}
+
 }  // namespace tconv::cuda

@@ -2,6 +2,8 @@
 // copies them.
 #pragma once
 
+#include <climits>
+
 #include "cuda/sm90/blocked_stages.cuh"
 
 namespace tconv::cuda::sm90 {
@@ -94,25 +96,24 @@ template <class S>
 class RawSource {
  public:
   __device__ RawSource(const Sm90TurnedParams& p, const Block& block, unsigned char* shared)
-      : p_(p), block_(block), ring_(p, shared) {}
+      : p_(p), block_(block), ring_(p, shared), walk_(p, block) {}
 
-  __device__ void run() {
-    for (RawWalk<S> walk(p_, block_); walk.there(p_); walk.advance(p_, block_)) {
-      const int start = walk.start(p_), first = walk.channel_block(p_);
-      if (p_.raw.blocks > 1) {
-        next_place(p_.raw.blocks * p_.raw.boxes);
+  // begin: as many places as are empty at the beginning; then the others.
+  __device__ void fill(bool begin) {
+    const Sm90RawSource& raw = p_.raw;
 #pragma unroll 1
-        for (int block = first; block < first + p_.raw.blocks; ++block) {
-          copy(block, start, walk.sample(), 0, p_.raw.boxes);
-        }
-      } else {
+    for (int places = begin ? ring_.places : INT_MAX; places > 0 && walk_.there(p_); --places) {
+      const int start = walk_.start(p_), first = walk_.channel_block(p_);
+      const int boxes = raw.blocks > 1 ? raw.boxes : min(raw.boxes - box_, raw.share);
+      next_place(raw.blocks * boxes);
 #pragma unroll 1
-        for (int box = 0; box < p_.raw.boxes; box += p_.raw.share) {
-          const int boxes = min(p_.raw.boxes - box, p_.raw.share);
-          next_place(boxes);
-          copy(first, start, walk.sample(), box, boxes);
-        }
+      for (int block = first; block < first + raw.blocks; ++block) {
+        copy(block, start, walk_.sample(), box_, boxes);
       }
+      box_ += boxes;
+      if (box_ < raw.boxes) continue;
+      box_ = 0;
+      walk_.advance(p_, block_);
     }
   }
 
@@ -138,6 +139,8 @@ class RawSource {
   const Sm90TurnedParams& p_;
   const Block& block_;
   RawRing ring_;
+  RawWalk<S> walk_;
+  int box_ = 0;  // the chunk's next one, where it is one block
   RingPlace place_;
   uint32_t to_, full_;
 };

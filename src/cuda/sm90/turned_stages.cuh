@@ -244,6 +244,8 @@ struct TurnedStages : ChannelBlockStages<S, Sm90TurnedParams, S::kTurners> {
   using Params = Sm90TurnedParams;
 
   __device__ static void prepare(const Params& p, unsigned char* shared) {
+    const int map = static_cast<int>(threadIdx.x) - S::kConsumers;
+    if (map >= 0 && map < 1 << p.raw.log_classes) ptx::prefetch_tensor_map(&p.raw.maps[map]);
     if (threadIdx.x != 0) return;
     const RawRing ring(p, shared);
     for (int i = 0; i < ring.places; ++i) {
@@ -258,12 +260,17 @@ struct TurnedStages : ChannelBlockStages<S, Sm90TurnedParams, S::kTurners> {
       if (warp <= S::kTurners) Turner<S>(p, block, shared, warp - 1).run(rings);
       return;
     }
-    // Different lanes wait for different barriers.
+    // Different lanes wait for different barriers. But who waits for packed weights stops the whole warp: x
+    // is on its way before.
     const int lane = threadIdx.x % 32;
-    if (lane < S::kRowBlocks) {
-      PackedSource<S>(p, block, shared, lane).template run<ColumnTiles>(rings);
-    } else if (lane == 31) {
-      RawSource<S>(p, block, shared).run();
+    RawSource<S> raw(p, block, shared);
+    for (int round = 0; round < 2; ++round) {
+      if (lane == 31) {
+        raw.fill(round == 0);
+      } else if (round == 1 && lane < S::kRowBlocks) {
+        PackedSource<S>(p, block, shared, lane).template run<ColumnTiles>(rings);
+      }
+      __syncwarp();
     }
   }
 #endif

@@ -311,7 +311,8 @@ class PassWriter : PassRows<S> {
       const Spot at = spot_of(i, thread_ % 32);
       return at.to >= 0 && !begins_with_nan<S>(p_, block_, row_block_, at.row, at.n, at.u);
     };
-    for_each_wrong(sums, least, written_columns<S>(p_, tile, first_column_), exists, [&](int i, int lane) {
+    WrongSums<S::kN / 2> wrong(sums, least, written_columns<S>(p_, tile, first_column_));
+    wrong.for_each(exists, [&](int i, int lane) {
       const Spot at = spot_of(i, lane);
       const float sum = exact_sum<S>(p_, block_, row_block_, at.row, at.n, at.u);
       if (thread_ % 32 == 0) store(at, sum);

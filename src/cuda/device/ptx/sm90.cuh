@@ -49,6 +49,11 @@ __device__ inline void bulk_load(uint32_t to, const void* from, uint32_t bytes, 
       : "memory");
 }
 
+// Fetches what tensor copies need to know of a tensor, which the first of them would wait for.
+__device__ inline void prefetch_tensor_map(const void* map) {
+  asm volatile("prefetch.tensormap [%0];\n" ::"l"(map) : "memory");
+}
+
 // A box of a tensor, beginning at element `at`, to shared memory (a multiple of 128 bytes), counted likewise.
 // Elements outside the tensor are zero. at[0] times the element's size must be a multiple of 16 bytes.
 __device__ inline void tensor_load(uint32_t to, const void* map, const int (&at)[4], uint32_t barrier) {

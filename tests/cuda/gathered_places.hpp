@@ -1,0 +1,38 @@
+// What the ring of weights and LineWriter rely on where x is gathered or lies in channel blocks.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "cuda/sm90/cost.hpp"
+#include "cuda/sm90/dense_plan.hpp"
+
+namespace tconv::cuda_test {
+
+// element: bytes of an output.
+inline void expect_gathered_places(const cuda::Sm90Plan& plan, int element, const std::string& what) {
+  const cuda::Sm90StageParams& k = plan.params;
+  const int parts = cuda::sm90_layout(plan.mode, plan.config.scaled).parts;
+  const int tap = cuda::sm90_tile(plan.config).row_blocks * parts * cuda::kSm90PartBytes;
+  EXPECT_GE(k.weights.slots, 3) << what;  // one that is read, the next one, and one that is filled
+  EXPECT_GE(k.pass.shared, k.weights.shared + k.weights.slots * tap) << what;
+  if (!k.pass.lines) return;
+  EXPECT_EQ(k.sizes.stride, 1) << what;
+  EXPECT_FALSE(k.pass.partial) << what;
+  EXPECT_EQ(k.pass.shared % (2 * cuda::kSm90LineBytes), 0) << what;
+  EXPECT_GE(k.pass.shared_rows, k.pass.shared + cuda::kSm90LineRows * k.pass.line_ring) << what;
+  if (k.pass.line_ring == 2 * cuda::kSm90LineBytes) return;
+  EXPECT_EQ(k.pass.line_ring, cuda::kSm90LineBytes) << what;
+  if (k.columns.folded) {  // a vector's columns belong to one sample
+    EXPECT_EQ(k.columns.sample_columns % 8, 0) << what;
+    EXPECT_EQ((k.columns.first_u - k.sizes.padding) % 8, 0) << what;
+    return;
+  }
+  for (int64_t row = 0; row < 3; ++row) {
+    const int64_t first = row * k.sizes.lout + k.columns.first_u - k.sizes.padding;
+    EXPECT_EQ(first * element % cuda::kSm90LineBytes, 0) << what;
+  }
+}
+
+}  // namespace tconv::cuda_test
