@@ -129,7 +129,7 @@ class Sm90Blocked final : public plan::Kernel {
     const Status status =
         launcher.run(functions.blocking[log], {plan_.blocking_blocks, kSm90BlockingThreads}, blocking);
     if (!status.ok()) return status;
-    Sm90BlockedParams params = gather_params(plan_.main.params);
+    Sm90GatherParams params = gather_params(plan_.main.params);
     params.operands = main_operands(first + 16 * int64_t{blocking.front}, operands, context);
     return launcher.run(
         functions.tiles[plan_.main.config.tile],

@@ -81,8 +81,6 @@ struct Sm90ScaledBlockingParams : Sm90BlockingParams {
   int64_t part_units;  // from a part to the next
 };
 
-using Sm90BlockedParams = Sm90GatherParams;
-
 // The operands as the caller has them, for sums that float16 cannot hold (blocked_repair.cuh).
 struct Sm90RawOperands {
   const void *x, *weight;
@@ -90,7 +88,7 @@ struct Sm90RawOperands {
   int64_t channels;   // of a group
   WeightSteps weights;
 };
-struct Sm90ScaledParams : Sm90BlockedParams {
+struct Sm90ScaledParams : Sm90GatherParams {
   Sm90BlockedSeen seen;
   int64_t part_units;
   int64_t row_samples, pitch;  // scales of a group; units of a row
@@ -120,7 +118,7 @@ struct Sm90RawSource {
   int front;  // columns of a turned unit before its first: a copy begins up to 7 positions before (tf32: 3)
   int shared, barriers, nowhere;  // where the ring is; its barriers, full, then empty ones; what nobody reads
 };
-struct Sm90TurnedParams : Sm90BlockedParams {
+struct Sm90TurnedParams : Sm90GatherParams {
   Sm90RawSource raw;
 };
 // Warps of a block that turn.
@@ -129,7 +127,7 @@ constexpr int sm90_turners(int columns) {
 }
 
 struct Sm90BlockedFunctions {
-  void (*tiles[kSm90GatherTiles])(Sm90BlockedParams);
+  void (*tiles[kSm90GatherTiles])(Sm90GatherParams);
   void (*blocking[4])(Sm90BlockingParams);  // of 1, 2, 4 or 8 words at once; null where a unit has fewer
 };
 

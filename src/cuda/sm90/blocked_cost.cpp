@@ -20,9 +20,10 @@ struct BlockedRates {
   double tensor = 0.97;                   // the share of the tensor cores' peak that the sums of a tile reach
   double l2[2] = {44, 27};                // bytes a cycle, by blocks that share an SM
   double kept_bytes = 30e6, again = 1.5;  // of x that L2 keeps; how much longer the rest takes
-  // Outputs a cycle, of 16 bits and of 32, by passes, over one sample or several, and from registers, also
-  // shifted. Fitted to 258 drawn products, every configuration (H100).
-  double passes[2] = {4.15, 3.0}, folded[2] = {4.0, 3.1}, straight = 7.4, shifted = 5;
+  // Outputs a cycle: of 16 bits and of 32 by passes, over one sample or several; line by line, where rows of
+  // y begin on 16 bytes or anywhere. Fitted to 258 drawn products, every configuration (H100); the last two
+  // when rows went to y from registers.
+  double passes[2] = {4.15, 3.0}, folded[2] = {4.0, 3.1}, lines = 7.4, shifted = 5;
   double start = 5000;  // of a block
   double launch_ms = 0.003;
   // For the warps that turn, at stride 1: a slab; with phases: a chunk; for both: 8 channels x 32 positions.
@@ -36,7 +37,7 @@ constexpr BlockedRates kRates;
 
 // Outputs a cycle of an SM.
 double store_rate(const Sm90BlockedPlan& blocked, const Problem& p, int element) {
-  if (blocked.main.params.pass.lines) return rows_on_vectors(p) ? kRates.straight : kRates.shifted;
+  if (blocked.main.params.pass.lines) return rows_on_vectors(p) ? kRates.lines : kRates.shifted;
   return (blocked.main.config.folded ? kRates.folded : kRates.passes)[element / 4];
 }
 

@@ -73,13 +73,9 @@ void set_shared(Sm90BlockedPlan& plan, const Sm90Tile& tile, int64_t limit) {
   Sm90StageParams& k = plan.main.params;
   Sm90RawSource& raw = plan.raw;
   const Sm90Layout layout = sm90_layout(plan.main.mode, plan.main.config.scaled);
-  const int element = layout.element;
   const bool turned = plan.main.config.turned;
   const int64_t slot = int64_t{tile.row_blocks} * layout.parts * kSm90PartBytes;
-  const int64_t staging =
-      k.pass.lines     ? kSm90LineRows * k.pass.line_ring
-      : k.pass.partial ? 0
-                       : round_up<int64_t>(2LL * k.sizes.block_couts * k.pass.row_pitch * element, 128);
+  const int64_t staging = sm90_staging_bytes(k, layout.element);
   const int64_t table = round_up<int64_t>(
       kSm90RowBytes * kSm90Rows * tile.row_blocks + (k.sizes.skewed ? 4 * k.sizes.stride : 0), 16);
   const int64_t nowhere = turned ? 16 * 32 * sm90_turners(tile.n) : 0;

@@ -116,7 +116,7 @@ struct ChannelBlockStages {
 #endif
 };
 
-template <class S, class P = Sm90BlockedParams>
+template <class S, class P = Sm90GatherParams>
 struct BlockedStages : ChannelBlockStages<S, P, 1> {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Params = P;

@@ -108,10 +108,12 @@ std::unique_ptr<const plan::Kernel> sm90_kernel(const core::Problem&, const core
                                                 const Sm90Config&, const Sm90Kernels* kernels = nullptr);
 
 // gather_plan.cpp: places in shared memory for the stages of a plan; sets shared_bytes to 0 if they do not
-// not fit.
-// Bytes of a row that LineWriter stages, once columns are set. element: of an output.
-int sm90_line_ring(const Sm90StageParams&, int element);
+// fit.
 void sm90_set_gather(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit);
+// Bytes of a row that LineWriter stages, once columns are set; of shared memory that the plan's writer stages
+// in, once that is chosen. element: bytes of an output.
+int sm90_line_ring(const Sm90StageParams&, int element);
+int64_t sm90_staging_bytes(const Sm90StageParams&, int element);
 // tma_plan.cpp: whether tensor copies can bring rows of x at all.
 bool sm90_copies_rows(const Sm90Plan& plan, const core::Problem& problem);
 // Whether tensor copies can bring the plan's x to the stages of a warpgroup; also finds their places.

@@ -53,11 +53,7 @@ void set_shared(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit) {
   const int64_t stage = int64_t{layout.parts} * kSm90Blocks * k.gather.pitch * 16;
   k.gather.stage_bytes = static_cast<int>(stage);
   const int64_t slot = int64_t{tile.row_blocks} * layout.parts * kSm90PartBytes;
-  const int64_t staging =
-      k.pass.lines ? kSm90LineRows * k.pass.line_ring
-      : k.pass.partial
-          ? 0
-          : round_up<int64_t>(2LL * k.sizes.block_couts * k.pass.row_pitch * layout.element, 128);
+  const int64_t staging = sm90_staging_bytes(k, layout.element);
   const int64_t table = round_up<int64_t>(
       kSm90RowBytes * kSm90Rows * tile.row_blocks + (k.sizes.skewed ? 4 * k.sizes.stride : 0), 16);
   const int64_t rest = limit - staging - table - 8 * kSm90MaxStages - kSm90ScaleBytes - 128;
@@ -86,6 +82,11 @@ int sm90_line_ring(const Sm90StageParams& k, int element) {
   const int64_t first = k.columns.first_u - k.sizes.padding;  // the output of column 0
   const bool on_lines = k.sizes.lout * element % kSm90LineBytes == 0 && first * element % kSm90LineBytes == 0;
   return (k.columns.folded || on_lines ? 1 : 2) * kSm90LineBytes;
+}
+
+int64_t sm90_staging_bytes(const Sm90StageParams& k, int element) {
+  if (k.pass.lines) return kSm90LineRows * k.pass.line_ring;
+  return k.pass.partial ? 0 : round_up<int64_t>(2LL * k.sizes.block_couts * k.pass.row_pitch * element, 128);
 }
 
 void sm90_set_gather(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit) {

@@ -98,7 +98,7 @@ class RawSource {
   __device__ RawSource(const Sm90TurnedParams& p, const Block& block, unsigned char* shared)
       : p_(p), block_(block), ring_(p, shared), walk_(p, block) {}
 
-  // begin: as many places as are empty at the beginning; then the others.
+  // Called twice: with begin, for the places that are empty at first; then for all others.
   __device__ void fill(bool begin) {
     const Sm90RawSource& raw = p_.raw;
 #pragma unroll 1

@@ -260,8 +260,8 @@ struct TurnedStages : ChannelBlockStages<S, Sm90TurnedParams, S::kTurners> {
       if (warp <= S::kTurners) Turner<S>(p, block, shared, warp - 1).run(rings);
       return;
     }
-    // Different lanes wait for different barriers. But who waits for packed weights stops the whole warp: x
-    // is on its way before.
+    // Different lanes wait for different barriers. But a lane that waits for the launch that packs weights
+    // stops the whole warp, so the ring of raw rows is filled before that.
     const int lane = threadIdx.x % 32;
     RawSource<S> raw(p, block, shared);
     for (int round = 0; round < 2; ++round) {

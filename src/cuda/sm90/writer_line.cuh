@@ -169,8 +169,8 @@ class LineWriter {
     }
   }
 
-  // So that the compiler takes it for another one in every turn of the loop. Otherwise it would make all
-  // outputs of the tile before the loop, and keep both them and the sums, as if the stack cost nothing.
+  // Lets the compiler assume that it changes in every turn of the loop. Otherwise all outputs of the tile are
+  // computed before the loop, and registers for them spill.
   __device__ static void renew(RowEpilogue<S>& epilogue) {
     asm volatile("" : "+f"(epilogue.bias));
     if constexpr (kScaledBlocks<S>) asm volatile("" : "+f"(epilogue.scale.first));
