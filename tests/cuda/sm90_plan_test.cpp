@@ -69,7 +69,7 @@ TEST(Sm90Plan, EveryKernelIsSomePlansChoice) {
                                 : by_arithmetic(plan.mode, sm90_tf32, sm90_ieee, sm90_f16, sm90_bf16)();
     const Sm90Tile& tile = sm90_tile(plan.config);
     chosen.insert(tile.tma ? reinterpret_cast<Kernel>(f.tma[tile.row_blocks - 1][plan.params.tma.tap_group])
-                           : reinterpret_cast<Kernel>(f.gather[plan.config.tile]));
+                           : reinterpret_cast<Kernel>(f.gather[plan.params.pass.lines][plan.config.tile]));
   };
   judge::Rng rng(3);
   for (int i = 0; i < 4000; ++i) {
@@ -85,10 +85,10 @@ TEST(Sm90Plan, EveryKernelIsSomePlansChoice) {
   } all[] = {{"tf32", sm90_tf32()}, {"ieee", sm90_ieee()},     {"f16", sm90_f16()},
              {"bf16", sm90_bf16()}, {"scaled", sm90_scaled()}, {"split", sm90_split()}};
   for (const auto& [name, f] : all) {
-    for (int tile = 0; tile < kSm90GatherTiles; ++tile) {
-      const auto kernel = reinterpret_cast<Kernel>(f.gather[tile]);
+    for (int i = 0; i < 2 * kSm90GatherTiles; ++i) {
+      const auto kernel = reinterpret_cast<Kernel>(f.gather[i % 2][i / 2]);
       EXPECT_TRUE(kernel == nullptr || chosen.contains(kernel))
-          << name << ", gathered, " << kSm90Tiles[tile].name;
+          << name << ", gathered, " << kSm90Tiles[i / 2].name << (i % 2 == 1 ? ", line by line" : "");
     }
     for (int i = 0; i < 2 * (kSm90MaxTapGroup + 1); ++i) {
       const auto kernel = reinterpret_cast<Kernel>(f.tma[i % 2][i / 2]);

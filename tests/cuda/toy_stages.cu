@@ -75,14 +75,14 @@ class OnesSource {
 // [stages]
 // The gathered way with that source.
 template <class S>
-struct ToyStages : GatherStages<S> {
+struct ToyStages : GatherStages<S, false> {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   __device__ static void bring(const Sm90GatherParams& p, const Block& block, const Rings<S>& rings,
                                unsigned char* shared, int warp) {
     if (warp < kSm90Gatherers) {
       OnesSource<S>(p, block, shared, warp).run(rings);
     } else {
-      GatherStages<S>::bring(p, block, rings, shared, warp);
+      GatherStages<S, false>::bring(p, block, rings, shared, warp);
     }
   }
 #endif
@@ -95,7 +95,8 @@ void (*const toy_kernel)(Sm90GatherParams) = kernel<ToyStages<ReluShape<F16, 1, 
 // Each way that x takes, with the prologue: gathered, to registers, to shared memory; stored, scaled, split.
 template <class Mode, int N>
 void set_leaky_gather(Sm90Functions& f, int tile) {
-  f.gather[tile] = kernel<GatherStages<Leaky<GatherShape<Mode, 1, N>>>>;
+  f.gather[0][tile] = kernel<GatherStages<Leaky<GatherShape<Mode, 1, N>>, false>>;
+  f.gather[1][tile] = kernel<GatherStages<Leaky<GatherShape<Mode, 1, N>>, true>>;
 }
 template <class Mode, int Group>
 void set_leaky_tma(Sm90Functions& f) {

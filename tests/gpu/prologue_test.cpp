@@ -47,7 +47,7 @@ void expect_fused(const std::string& line, const cuda::Sm90Kernels& kernels) {
     const cuda::Sm90Tile& tile = cuda::sm90_tile(c);
     if (plan.blocks == 0 || tile.row_blocks > 1) continue;
     if (tile.tma ? functions.tma[0][plan.params.tma.tap_group] == nullptr
-                 : functions.gather[static_cast<std::size_t>(c.tile)] == nullptr) {
+                 : functions.gather[0][static_cast<std::size_t>(c.tile)] == nullptr) {
       continue;
     }
     const auto fused = run_once(*cuda::sm90_kernel(plain.problem, device, c, &kernels), plain);

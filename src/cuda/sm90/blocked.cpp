@@ -132,7 +132,7 @@ class Sm90Blocked final : public plan::Kernel {
     Sm90GatherParams params = gather_params(plan_.main.params);
     params.operands = main_operands(first + 16 * int64_t{blocking.front}, operands, context);
     return launcher.run(
-        functions.tiles[plan_.main.config.tile],
+        functions.tiles[plan_.main.params.pass.lines][plan_.main.config.tile],
         {plan_.main.blocks, sm90_blocked_threads(sm90_tile(plan_.main.config).n), plan_.main.shared_bytes},
         params);
   }
@@ -161,7 +161,7 @@ class Sm90Blocked final : public plan::Kernel {
     params.raw.x = input(operands);
     params.raw.weight = raw;
     const int threads = sm90_blocked_threads(sm90_tile(plan_.main.config).n, split ? 2 : 1);
-    return launcher.run(functions.tiles[plan_.main.config.tile],
+    return launcher.run(functions.tiles[plan_.main.params.pass.lines][plan_.main.config.tile],
                         {plan_.main.blocks, threads, plan_.main.shared_bytes}, params);
   }
   Sm90ScaledParams scaled_params(const Sm90BlockedSeen& seen) const {
@@ -187,7 +187,7 @@ class Sm90Blocked final : public plan::Kernel {
     const Sm90TurnedFunctions functions =
         by_arithmetic(plan_.main.mode, sm90_turned_tf32, sm90_turned_f16, sm90_turned_bf16)();
     return launcher.run(
-        functions.tiles[plan_.main.config.tile],
+        functions.tiles[plan_.main.params.pass.lines][plan_.main.config.tile],
         {plan_.main.blocks, sm90_blocked_threads(sm90_tile(plan_.main.config).n), plan_.main.shared_bytes},
         params);
   }

@@ -127,7 +127,7 @@ constexpr int sm90_turners(int columns) {
 }
 
 struct Sm90BlockedFunctions {
-  void (*tiles[kSm90GatherTiles])(Sm90GatherParams);
+  void (*tiles[2][kSm90GatherTiles])(Sm90GatherParams);  // [1]: rows of y are stored line by line
   void (*blocking[4])(Sm90BlockingParams);  // of 1, 2, 4 or 8 words at once; null where a unit has fewer
 };
 
@@ -137,7 +137,7 @@ Sm90BlockedFunctions sm90_blocked_f16();
 Sm90BlockedFunctions sm90_blocked_bf16();
 
 struct Sm90ScaledFunctions {
-  void (*tiles[kSm90GatherTiles])(Sm90ScaledParams);  // null if the mode does not have it
+  void (*tiles[2][kSm90GatherTiles])(Sm90ScaledParams);  // null if the mode does not have it
   void (*blocking[4])(Sm90ScaledBlockingParams);
   void (*look[3])(Sm90BlockedLookParams);  // by Sm90LookWay
 };
@@ -145,7 +145,7 @@ Sm90ScaledFunctions sm90_blocked_scaled();  // tf32
 Sm90ScaledFunctions sm90_blocked_split();   // ieee
 
 struct Sm90TurnedFunctions {
-  void (*tiles[kSm90GatherTiles])(Sm90TurnedParams);
+  void (*tiles[2][kSm90GatherTiles])(Sm90TurnedParams);
 };
 Sm90TurnedFunctions sm90_turned_tf32();
 Sm90TurnedFunctions sm90_turned_f16();

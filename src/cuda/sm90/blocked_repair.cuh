@@ -17,6 +17,7 @@ namespace tconv::cuda::sm90 {
 template <int Count>
 class WrongSums {
  public:
+  WrongSums() = default;
   __device__ WrongSums(const float (&sums)[Count], float least, int columns) : columns_(columns) {
     // Hardly ever is there one, so one instruction a sum finds that there is none.
     float zeros[4] = {}, lowest = __uint_as_float(kInfBits);
@@ -38,6 +39,11 @@ class WrongSums {
     });
   }
 
+  // The same in all lanes of a warp.
+  __device__ bool any() const {
+    return any_;
+  }
+
   // Calls again(i, lane), by all lanes of a warp together, for each of its sums if exists(i): whether it is
   // one of an output.
   template <class Exists, class Again>
@@ -51,9 +57,13 @@ class WrongSums {
   }
 
   SumSet<1, Count> set_;
-  int columns_;
-  bool any_;
+  int columns_ = 0;
+  bool any_ = false;
 };
+
+// What a writer of gathered tiles leaves to be made again.
+template <class S>
+using LaterSums = std::conditional_t<kScaledBlocks<S>, WrongSums<S::kN / 2>, SumSet<1, S::kN / 2>>;
 
 // A product of a packed row's sum.
 template <class S>

@@ -94,15 +94,16 @@ class BlockSource {
 
 #endif
 
-// What stages of channel blocks have in common. kBringers: how many arrivals complete a stage of x.
-template <class S, class P, int kBringers>
+// What stages of channel blocks have in common. kBringers: how many arrivals complete a stage of x. Lines:
+// rows of y are stored line by line.
+template <class S, class P, int kBringers, bool Lines>
 struct ChannelBlockStages {
   using Shape = S;
   using Params = P;
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Product = GatheredProduct<S>;
-  using Writer = GatheredWriter<S>;
+  using Writer = GatheredWriter<S, Lines>;
 
   __device__ static Arrivals arrivals(const P&) {
     return {kBringers, kSm90Consumers / 32, S::kRowBlocks, kSm90Consumers / 32};
@@ -116,8 +117,8 @@ struct ChannelBlockStages {
 #endif
 };
 
-template <class S, class P = Sm90GatherParams>
-struct BlockedStages : ChannelBlockStages<S, P, 1> {
+template <class S, bool Lines, class P = Sm90GatherParams>
+struct BlockedStages : ChannelBlockStages<S, P, 1, Lines> {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Params = P;
 
@@ -136,7 +137,9 @@ struct BlockedStages : ChannelBlockStages<S, P, 1> {
 template <class Mode, int Tile = 0>
 void set_blocked(Sm90BlockedFunctions& f) {
   constexpr Sm90Tile kTile = kSm90Tiles[Tile];
-  f.tiles[Tile] = kernel<BlockedStages<BlockedShape<Mode, kTile.row_blocks, kTile.n>>>;
+  using Shape = BlockedShape<Mode, kTile.row_blocks, kTile.n>;
+  f.tiles[0][Tile] = kernel<BlockedStages<Shape, false>>;
+  f.tiles[1][Tile] = kernel<BlockedStages<Shape, true>>;
   if constexpr (Tile + 1 < kSm90GatherTiles) set_blocked<Mode, Tile + 1>(f);
 }
 
@@ -155,7 +158,9 @@ template <class Mode, int Tile = 0>
 void set_scaled(Sm90ScaledFunctions& f) {
   constexpr Sm90Tile kTile = kSm90Tiles[Tile];
   if constexpr (Mode::kParts == 1 || kTile.n < 256) {
-    f.tiles[Tile] = kernel<BlockedStages<ScaledShape<Mode, kTile.row_blocks, kTile.n>, Sm90ScaledParams>>;
+    using Shape = ScaledShape<Mode, kTile.row_blocks, kTile.n>;
+    f.tiles[0][Tile] = kernel<BlockedStages<Shape, false, Sm90ScaledParams>>;
+    f.tiles[1][Tile] = kernel<BlockedStages<Shape, true, Sm90ScaledParams>>;
   }
   if constexpr (Tile + 1 < kSm90GatherTiles) set_scaled<Mode, Tile + 1>(f);
 }

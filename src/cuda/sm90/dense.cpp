@@ -160,7 +160,7 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
     params.operands = of_run;
     params.marks = marks;
     if (!marked) params.order = main_order(context.just_packed);
-    return launcher.run(functions.gather[static_cast<std::size_t>(plan.config.tile)],
+    return launcher.run(functions.gather[plan.params.pass.lines][static_cast<std::size_t>(plan.config.tile)],
                         {plan.blocks, kSm90Threads, plan.shared_bytes}, params);
   }
   Status launch_tma(const Launcher& launcher, const Sm90Plan& plan, const Sm90Operands& operands,

@@ -70,7 +70,8 @@ namespace tconv::cuda {
 extern const plan::KernelEntry kSm90Dense;
 
 struct Sm90Functions {
-  void (*gather[kSm90GatherTiles])(Sm90GatherParams);   // null if the mode does not have it
+  // [1]: rows of y are stored line by line. Null if the mode does not have it.
+  void (*gather[2][kSm90GatherTiles])(Sm90GatherParams);
   void (*tma[2][kSm90MaxTapGroup + 1])(Sm90TmaParams);  // of one row block or two, by tap_group
   // Null where operands are scaled: with tf32.
   void (*pack)(Sm90PackParams), (*pack_stream)(Sm90PackParams);

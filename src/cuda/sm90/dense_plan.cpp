@@ -107,7 +107,7 @@ Sm90Plan sm90_laid_out(const Problem& p, const core::DeviceInfo& d, const Sm90Co
     if (!sm90_tma_takes(plan, p)) return plan;
     sm90_set_tma(plan, tile, d.shared_per_block);
   } else {
-    sm90_set_gather(plan, tile, d.shared_per_block);
+    sm90_set_gather(plan, tile, d);
   }
   if (plan.shared_bytes == 0) return plan;
   if (k.pass.partial) {

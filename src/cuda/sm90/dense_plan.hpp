@@ -109,7 +109,7 @@ std::unique_ptr<const plan::Kernel> sm90_kernel(const core::Problem&, const core
 
 // gather_plan.cpp: places in shared memory for the stages of a plan; sets shared_bytes to 0 if they do not
 // fit.
-void sm90_set_gather(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit);
+void sm90_set_gather(Sm90Plan& plan, const Sm90Tile& tile, const core::DeviceInfo& device);
 // Bytes of a row that LineWriter stages, once columns are set; of shared memory that the plan's writer stages
 // in, once that is chosen. element: bytes of an output.
 int sm90_line_ring(const Sm90StageParams&, int element);

@@ -3,6 +3,7 @@
 
 #include "core/polyphase.hpp"
 #include "cuda/plan/geometry.hpp"
+#include "cuda/plan/places.hpp"
 #include "cuda/sm90/cost.hpp"
 
 namespace tconv::cuda {
@@ -13,15 +14,24 @@ using core::ceil_div;
 constexpr int kMaxHalo = 128;  // positions of a stage before its columns
 constexpr int kMinStages = 3, kMinSlots = 4, kMaxSlots = 12;
 
+// Whether rows of y are stored line by line, not by passes. In two parts, the loop over lines reads spilled
+// values, and a tile takes up to 1.2 times as long; but it has much less code, which a block that has one
+// tile waits for (n1 ci256 co256 l4000 k3 ieee: 25.4 us by passes, 22.6; n16 ci128 co128 l8000: 130 and 147).
+bool stores_lines(const Sm90Plan& plan, const core::DeviceInfo& d) {
+  constexpr int64_t kLongest = int64_t{1} << 30;  // outputs that LineWriter counts
+  const Sm90StageParams& k = plan.params;
+  if (k.sizes.stride != 1 || k.pass.partial || k.columns.folded || k.sizes.lout >= kLongest) return false;
+  const int64_t rows = int64_t{k.grid.row_runs} * k.sizes.groups;
+  return sm90_layout(plan.mode, plan.config.scaled).parts == 1 ||
+         rows * k.columns.column_tiles <= block_places(d, 1, 1);
+}
+
 // How the writer stages a warpgroup's outputs.
 void set_writer(Sm90Plan& plan, const Sm90Tile& tile) {
   Sm90StageParams& k = plan.params;
   const int element = sm90_layout(plan.mode, plan.config.scaled).element, vector = 16 / element;
   const int pass = sm90_pass(tile, element);
   const int reach = (k.sizes.phases - 1) * k.sizes.dilation;
-  constexpr int64_t kLongest = int64_t{1} << 30;  // outputs that LineWriter counts
-  k.pass.lines = k.sizes.stride == 1 && !k.pass.partial && !k.columns.folded && k.sizes.lout < kLongest &&
-                 sm90_layout(plan.mode, plan.config.scaled).parts == 1;
   k.pass.line_ring = sm90_line_ring(k, element);
   k.pass.span = pass * k.sizes.stride + (k.sizes.skewed ? reach : 0);
   k.pass.row_vectors = pass * k.sizes.stride / vector;
@@ -89,9 +99,10 @@ int64_t sm90_staging_bytes(const Sm90StageParams& k, int element) {
   return k.pass.partial ? 0 : round_up<int64_t>(2LL * k.sizes.block_couts * k.pass.row_pitch * element, 128);
 }
 
-void sm90_set_gather(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit) {
+void sm90_set_gather(Sm90Plan& plan, const Sm90Tile& tile, const core::DeviceInfo& d) {
+  plan.params.pass.lines = stores_lines(plan, d);
   set_writer(plan, tile);
-  set_shared(plan, tile, limit);
+  set_shared(plan, tile, d.shared_per_block);
 }
 
 }  // namespace tconv::cuda

@@ -9,14 +9,15 @@
 
 namespace tconv::cuda::sm90 {
 
-template <class S>
+// Lines: rows of y are stored line by line.
+template <class S, bool Lines>
 struct GatherStages {
   using Shape = S;
   using Params = Sm90GatherParams;
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Product = GatheredProduct<S>;
-  using Writer = GatheredWriter<S>;
+  using Writer = GatheredWriter<S, Lines>;
 
   __device__ static Arrivals arrivals(const Params&) {
     return {kSm90Gatherers, kSm90Consumers / 32, S::kRowBlocks, kSm90Consumers / 32};

@@ -30,10 +30,11 @@ class GatheredProduct {
     // The same in all lanes, which the compiler then knows: descriptors stay in uniform registers.
     const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
     const int row_block = S::kRowBlocks == 2 ? warpgroup : 0, column = S::kRowBlocks == 2 ? 0 : warpgroup;
-    weights_ = ptx::matrix_descriptor(
+    weights_ = static_cast<uint32_t>(ptx::matrix_descriptor(
         ptx::shared_address(shared + p.weights.shared) + row_block * Mode::kParts * kSm90PartBytes,
-        kSm90Rows * 16, 128);
-    x_ = ptx::matrix_descriptor(ptx::shared_address(shared) + column * S::kN * 16, p.source.pitch * 16, 128);
+        kSm90Rows * 16, kAlongRows));
+    x_ = static_cast<uint32_t>(ptx::matrix_descriptor(ptx::shared_address(shared) + column * S::kN * 16,
+                                                      p.source.pitch * 16, kAlongRows));
   }
 
   __device__ int next() {
@@ -93,17 +94,16 @@ class GatheredProduct {
       if constexpr (kMarksTiles<S>) {
         see();
       }
-      uint64_t b = x_ + static_cast<uint32_t>((stage_.at * p_.source.stage_bytes >> 4) + p_.source.halo -
-                                              first * p_.sizes.step);
+      uint32_t b = x_ + (stage_.at * p_.source.stage_bytes >> 4) + p_.source.halo - first * p_.sizes.step;
       for (int i = first; i < taps; ++i) {
         ptx::barrier_wait(rings_.weights_full(slot_.at), slot_.parity);
-        const uint64_t a = weights_ + static_cast<uint32_t>(slot_.at * S::kSlotBytes >> 4);
+        const uint32_t a = weights_ + (slot_.at * S::kSlotBytes >> 4);
         ptx::wgmma_fence();
 #pragma unroll
         for (int h = 0; h < S::kN / kWide; ++h) {
           auto& part = *reinterpret_cast<float(*)[kWide / 2]>(&sums[h * kWide / 2]);
-          ptx::wgmma<kOperand<Mode>, kWide>(part, a, b + h * kWide, accumulate);
-          ptx::wgmma<kOperand<Mode>, kWide>(part, a + kStepA, b + h * kWide + p_.source.step_pitch, 1);
+          multiply<kWide>(part, a, b + h * kWide, accumulate);
+          multiply<kWide>(part, a + kStepA, b + h * kWide + p_.source.step_pitch, 1);
         }
         accumulate = 1;
         b -= p_.sizes.step;
@@ -162,6 +162,7 @@ class GatheredProduct {
   static constexpr uint32_t kTiny = 0xff;
   static_assert(kSm90Beyond <= kTiny);
   static constexpr int kWide = S::kWide;
+  static constexpr uint32_t kAlongRows = 128;   // bytes from 8 rows, or columns, to the next ones
   static constexpr int kStepA = 2 * kSm90Rows;  // 16-byte units from a step's weights to the next step's
 
   __device__ void release(int stage, int slot) const {
@@ -180,17 +181,16 @@ class GatheredProduct {
       if (leader_) marked |= marks_[stage_.at].x | marks_[stage_.at].y;
       for (int i = 0; i < taps; ++i) {
         ptx::barrier_wait(rings_.weights_full(slot_.at), slot_.parity);
-        const uint64_t a = weights_ + (slot_.at * S::kSlotBytes >> 4);
-        const uint64_t b = x_ + (stage_.at * p_.source.stage_bytes >> 4) +
-                           static_cast<uint32_t>(p_.source.halo - p_.sizes.step * i);
-        const uint64_t a_lo = a + (kSm90PartBytes >> 4), b_lo = b + kSm90Blocks * p_.source.pitch;
+        const uint32_t a = weights_ + (slot_.at * S::kSlotBytes >> 4);
+        const uint32_t b = x_ + (stage_.at * p_.source.stage_bytes >> 4) + p_.source.halo - p_.sizes.step * i;
+        const uint32_t a_lo = a + (kSm90PartBytes >> 4), b_lo = b + kSm90Blocks * p_.source.pitch;
         ptx::wgmma_fence();
-        ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a_lo, b, 0);
-        ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a, b_lo, 1);
-        ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a_lo + kStepA, b + p_.source.step_pitch, 1);
-        ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a + kStepA, b_lo + p_.source.step_pitch, 1);
-        ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a, b, 1);
-        ptx::wgmma<ptx::Operand::tf32, S::kN>(sums, a + kStepA, b + p_.source.step_pitch, 1);
+        multiply<S::kN>(sums, a_lo, b, 0);
+        multiply<S::kN>(sums, a, b_lo, 1);
+        multiply<S::kN>(sums, a_lo + kStepA, b + p_.source.step_pitch, 1);
+        multiply<S::kN>(sums, a + kStepA, b_lo + p_.source.step_pitch, 1);
+        multiply<S::kN>(sums, a, b, 1);
+        multiply<S::kN>(sums, a + kStepA, b + p_.source.step_pitch, 1);
         ptx::wgmma_commit();
         ptx::wgmma_wait<0>(sums);
         release(i == taps - 1 ? stage_.at : -1, slot_.at);
@@ -218,12 +218,11 @@ class GatheredProduct {
       for (int i = first; i < taps;) {
         const int end = min(taps, i + together);
         RingPlace slot = slot_;
-        uint64_t b = x_ + (stage_.at * p_.source.stage_bytes >> 4) +
-                     static_cast<uint32_t>(p_.source.halo - p_.sizes.step * i);
+        uint32_t b = x_ + (stage_.at * p_.source.stage_bytes >> 4) + p_.source.halo - p_.sizes.step * i;
 #pragma unroll 1
         for (int tap = i; tap < end; ++tap) {
           ptx::barrier_wait(rings_.weights_full(slot.at), slot.parity);
-          multiply_small(sums, weights_ + static_cast<uint32_t>(slot.at * S::kSlotBytes >> 4), b, tap > i);
+          multiply_small(sums, weights_ + (slot.at * S::kSlotBytes >> 4), b, tap > i);
           b -= p_.sizes.step;
           slot.advance(p_.weights.slots);
         }
@@ -234,7 +233,7 @@ class GatheredProduct {
         b += p_.sizes.step * (end - i);
 #pragma unroll 1
         for (int tap = i; tap < end; ++tap) {
-          multiply_large(sums, weights_ + static_cast<uint32_t>(slot.at * S::kSlotBytes >> 4), b, tap > i);
+          multiply_large(sums, weights_ + (slot.at * S::kSlotBytes >> 4), b, tap > i);
           b -= p_.sizes.step;
           slot.advance(p_.weights.slots);
         }
@@ -257,11 +256,10 @@ class GatheredProduct {
 #pragma unroll
     for (int i = 0; i < S::kN / 2; ++i) total[i] = 0;
     for_stages([&](int first, int taps) {
-      uint64_t b = x_ + static_cast<uint32_t>((stage_.at * p_.source.stage_bytes >> 4) + p_.source.halo -
-                                              first * p_.sizes.step);
+      uint32_t b = x_ + (stage_.at * p_.source.stage_bytes >> 4) + p_.source.halo - first * p_.sizes.step;
       for (int i = first; i < taps; ++i) {
         ptx::barrier_wait(rings_.weights_full(slot_.at), slot_.parity);
-        const uint64_t a = weights_ + static_cast<uint32_t>(slot_.at * S::kSlotBytes >> 4);
+        const uint32_t a = weights_ + (slot_.at * S::kSlotBytes >> 4);
         multiply_large(sums, a, b, 0);
         multiply_small(small, a, b, accumulate);
         accumulate = 1;
@@ -281,20 +279,26 @@ class GatheredProduct {
     for (int k = 0; k < S::kN / 2; ++k) total[k] = fmaf(small[k], Fp16Split::kDown, total[k]);
     return {};
   }
+  // From lower halves of descriptors: the upper ones are all alike, and there are few registers.
+  template <int N>
+  __device__ static void multiply(float (&sums)[N / 2], uint32_t a, uint32_t b, int accumulate) {
+    constexpr uint64_t kUpper = static_cast<uint64_t>(kAlongRows >> 4) << 32;
+    ptx::wgmma<kOperand<Mode>, N>(sums, kUpper | a, kUpper | b, accumulate);
+  }
   // 32 channels of a tap, from descriptors of both operands' first parts.
-  __device__ void multiply_small(Sums& sums, uint64_t a, uint64_t b, int accumulate) const {
-    const uint64_t a_lo = a + (kSm90PartBytes >> 4), b_lo = b + kSm90Blocks * p_.source.pitch;
+  __device__ void multiply_small(Sums& sums, uint32_t a, uint32_t b, int accumulate) const {
+    const uint32_t a_lo = a + (kSm90PartBytes >> 4), b_lo = b + kSm90Blocks * p_.source.pitch;
     ptx::wgmma_fence();
-    ptx::wgmma<kOperand<Mode>, S::kN>(sums, a_lo, b, accumulate);
-    ptx::wgmma<kOperand<Mode>, S::kN>(sums, a, b_lo, 1);
-    ptx::wgmma<kOperand<Mode>, S::kN>(sums, a_lo + kStepA, b + p_.source.step_pitch, 1);
-    ptx::wgmma<kOperand<Mode>, S::kN>(sums, a + kStepA, b_lo + p_.source.step_pitch, 1);
+    multiply<S::kN>(sums, a_lo, b, accumulate);
+    multiply<S::kN>(sums, a, b_lo, 1);
+    multiply<S::kN>(sums, a_lo + kStepA, b + p_.source.step_pitch, 1);
+    multiply<S::kN>(sums, a + kStepA, b_lo + p_.source.step_pitch, 1);
     ptx::wgmma_commit();
   }
-  __device__ void multiply_large(Sums& sums, uint64_t a, uint64_t b, int accumulate) const {
+  __device__ void multiply_large(Sums& sums, uint32_t a, uint32_t b, int accumulate) const {
     ptx::wgmma_fence();
-    ptx::wgmma<kOperand<Mode>, S::kN>(sums, a, b, accumulate);
-    ptx::wgmma<kOperand<Mode>, S::kN>(sums, a + kStepA, b + p_.source.step_pitch, 1);
+    multiply<S::kN>(sums, a, b, accumulate);
+    multiply<S::kN>(sums, a + kStepA, b + p_.source.step_pitch, 1);
     ptx::wgmma_commit();
   }
 
@@ -307,7 +311,7 @@ class GatheredProduct {
   // In the leader: what undoes the tile's scale, a power of two, and how many of its operands are tiny, in
   // the bits of the mantissa that are zero.
   uint32_t told_ = 0;
-  uint64_t weights_, x_;
+  uint32_t weights_, x_;   // lower halves of descriptors
   const uint2* marks_;     // of each stage, a byte a warp that loads
   const float* unscales_;  // of each stage: what undoes its tile's scale
   RingPlace stage_, slot_;

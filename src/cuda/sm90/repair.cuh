@@ -18,6 +18,31 @@ __device__ inline void for_each_nan(const Sums& sums, bool all, const Again& aga
   sums_that(sums, [all](float sum) { return all || sum != sum; }).for_each(again);
 }
 
+// Whether sums of the block's warpgroup may have to be made again; the same in all lanes of a warp.
+template <class S>
+__device__ inline bool may_need_repairs(const typename S::Params& p, const Block& block) {
+  if constexpr (kMarksTiles<S>) {
+    return false;
+  } else if constexpr (kScaledBlocks<S> || S::Mode::kParts == 2) {
+    return true;
+  } else {
+    const int row_block =
+        block.run * S::kRowBlocks + (S::kRowBlocks == 2 ? static_cast<int>(threadIdx.x) / 128 : 0);
+    return __any_sync(~0u, p.sizes.ragged || weight_marks(p, block, row_block) != 0);
+  }
+}
+
+// The sums of a tile to be made again: those that are NaN or, in two parts, all of them where an operand is
+// marked. Whether a lane of the warp has one.
+template <class S, int Count>
+__device__ inline bool find_again(const typename S::Params& p, const float (&sums)[Count], bool marked,
+                                  SumSet<1, Count>& found) {
+  const bool all = S::Mode::kParts == 2 && marked;
+  if (!__any_sync(~0u, all || ((p.sizes.ragged || marked) && any_nan(sums)))) return false;
+  found = sums_that(sums, [all](float sum) { return all || sum != sum; });
+  return true;
+}
+
 // Whether rows of x become channel blocks in shared memory, whose channels are in units (UnitOrder).
 template <class S>
 concept FromUnits = requires {

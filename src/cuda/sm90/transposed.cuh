@@ -21,7 +21,9 @@ void set_gather(Sm90Functions& f) {
   // Split or scaled operands need the registers of 256 columns in a warpgroup for a second set of sums, or
   // for x on its way.
   if constexpr (kTile.n < 256 || (Mode::kParts == 1 && !kIsScaled<Mode>)) {
-    f.gather[Tile] = kernel<GatherStages<GatherShape<Mode, kTile.row_blocks, kTile.n>>>;
+    using Shape = GatherShape<Mode, kTile.row_blocks, kTile.n>;
+    f.gather[0][Tile] = kernel<GatherStages<Shape, false>>;
+    f.gather[1][Tile] = kernel<GatherStages<Shape, true>>;
   }
   if constexpr (Tile + 1 < kSm90GatherTiles) set_gather<Mode, Tile + 1>(f);
 }

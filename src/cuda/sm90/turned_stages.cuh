@@ -238,8 +238,8 @@ class Turner {
 
 #endif
 
-template <class S>
-struct TurnedStages : ChannelBlockStages<S, Sm90TurnedParams, S::kTurners> {
+template <class S, bool Lines>
+struct TurnedStages : ChannelBlockStages<S, Sm90TurnedParams, S::kTurners, Lines> {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Params = Sm90TurnedParams;
 
@@ -279,7 +279,9 @@ struct TurnedStages : ChannelBlockStages<S, Sm90TurnedParams, S::kTurners> {
 template <class Mode, int Tile = 0>
 void set_turned(Sm90TurnedFunctions& f) {
   constexpr Sm90Tile kTile = kSm90Tiles[Tile];
-  f.tiles[Tile] = kernel<TurnedStages<TurnedShape<Mode, kTile.row_blocks, kTile.n>>>;
+  using Shape = TurnedShape<Mode, kTile.row_blocks, kTile.n>;
+  f.tiles[0][Tile] = kernel<TurnedStages<Shape, false>>;
+  f.tiles[1][Tile] = kernel<TurnedStages<Shape, true>>;
   if constexpr (Tile + 1 < kSm90GatherTiles) set_turned<Mode, Tile + 1>(f);
 }
 

@@ -33,6 +33,11 @@ class LineWriter {
   using T = typename Mode::T;
   using Sums = float[S::kN / 2];
   using Params = typename S::Params;
+  using Later = LaterSums<S>;
+
+  __device__ static void prepare_rows(const Params& p, const Block& block, unsigned char* shared) {
+    make_rows<S>(p, block, shared, [](int /*inner*/, int /*phase*/, bool there) { return there ? 0 : -1; });
+  }
 
   __device__ LineWriter(const Params& p, const Block& block, unsigned char* shared) : p_(p), block_(block) {
     const int thread = static_cast<int>(threadIdx.x);
@@ -47,23 +52,50 @@ class LineWriter {
     staged_ = (ptx::shared_address(shared + p.writer.shared) + ring) ^ swizzle % p.writer.line_ring;
   }
 
-  __device__ void store(const Sums& sums, int tile, const Seen& seen) const {
+  // Whether sums of a block's warpgroup may have to be made again.
+  __device__ static bool repairs(const Params& p, const Block& block) {
+    return may_need_repairs<S>(p, block);
+  }
+  // Stores a tile's outputs. True: some sums must be made again, which `later` has.
+  template <bool Repairs>
+  __device__ bool store(const Sums& sums, int tile, const Seen& seen, Later& later) const {
     const Place first = place_of_tile(tile);
     if constexpr (kMarksTiles<S>) {
       if (threadIdx.x % 128 == 0)
         block_.marks(p_)[2 * tile + threadIdx.x / 128] = seen.marked || marks() != 0;
     }
     if constexpr (kScaledBlocks<S>) {
-      WrongSums<S::kN / 2> wrong(sums, seen.least, written_columns<S>(p_, tile, first_column_));
+      later = Later(sums, seen.least, written_columns<S>(p_, tile, first_column_));
       store_lines(sums, first, seen.unscale);
-      repair_scaled(wrong, first);
-      return;
+      return later.any();
+    } else {
+      store_lines(sums, first, seen.unscale);
+      if constexpr (kMarksTiles<S> || !Repairs) return false;
+      return find_again<S>(p_, sums, seen.marked || marks() != 0, later);
     }
-    store_lines(sums, first, seen.unscale);
-    if constexpr (kMarksTiles<S>) return;
-    const bool again = Mode::kParts == 2 && (seen.marked || marks() != 0);
-    if (!p_.sizes.ragged && !again && marks() == 0) return;
-    if (again || any_nan(sums)) repair(sums, first, again);
+  }
+
+  // Apart from the loop over tiles, not inline: calls of it are rare.
+  __device__ __noinline__ static void make_again(const Params& p, const Block block, unsigned char* shared,
+                                                 int tile, Later later) {
+    const LineWriter w(p, block, shared);
+    const Place first = w.place_of_tile(tile);
+    if constexpr (kScaledBlocks<S>) {
+      const auto exists = [&](int i) {
+        const Spot at = w.spot(first, i, w.lane_);
+        return at.there && !begins_with_nan<S>(p, block, w.row_block_, at.row, at.n, at.u);
+      };
+      later.for_each(exists, [&](int i, int lane) {
+        const Spot at = w.spot(first, i, lane);
+        const float sum = exact_sum<S>(p, block, w.row_block_, at.row, at.n, at.u);
+        if (w.lane_ == 0) w.store_again(at, sum);
+      });
+    } else {
+      later.for_each([&](int i) {
+        const Spot at = w.spot(first, i, w.lane_);
+        if (at.there) w.store_again(at, sum_again<S>(p, block, w.row_block_, at.row, at.n, at.u));
+      });
+    }
   }
 
  private:
@@ -116,17 +148,13 @@ class LineWriter {
     const Outputs origin = outputs_at(first, 0);
     const Row rows[2] = {rows_[row_of(0)], rows_[row_of(1)]};
     RowEpilogue<S> epilogues[2] = {epilogue_of<S>(rows[0], unscale), epilogue_of<S>(rows[1], unscale)};
-    T* y[2] = {row(0), row(1)};
-    const int late[2] = {late_of(y[0] + origin.at), late_of(y[1] + origin.at)};
+    T* y = row(0);
+    int late[2] = {late_of(y + origin.at), late_of(y + origin.at + 8 * p_.sizes.lout)};
     const bool shifted = __any_sync(~0u, (late[0] | late[1]) != 0),
                odd = __any_sync(~0u, ((late[0] | late[1]) & 1) != 0);
-    // Where the lane's first pair goes in the ring, before it is swizzled.
-    const uint32_t at[2] = {kSize * (late[0] / 2 * 2 + Registers::column(lane_, 0)),
-                            kSize * (late[1] / 2 * 2 + Registers::column(lane_, 0))};
     const int vector = lane_ % 4 * kVector;  // of a line
     const bool folded = p_.columns.folded;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) y[half] += folded ? 0 : origin.at + vector - late[half];
+    y += folded ? 0 : origin.at + vector;
     // The same in all lanes, which the compiler then knows: a loop that lanes might leave one by one costs
     // the whole kernel its uniform registers (n1 ci96 co96 l12800 k11 bf16: 14.1 us, and 16.7).
     const Lines lines = of_first_lane(lines_of(origin, shifted));
@@ -137,7 +165,13 @@ class LineWriter {
     for (int line = 0; line < lines.end; ++line) {
       renew(epilogues[0]);
       renew(epilogues[1]);
-      if (line < kLines) stage(sums, line, ring, at, epilogues);
+      asm volatile("" : "+r"(late[0]), "+r"(late[1]), "+l"(y));
+      if (line < kLines) {
+        // Where the lane's first pair goes in the ring, before it is swizzled.
+        const uint32_t at[2] = {kSize * (late[0] / 2 * 2 + Registers::column(lane_, 0)),
+                                kSize * (late[1] / 2 * 2 + Registers::column(lane_, 0))};
+        stage(sums, line, ring, at, epilogues);
+      }
       __syncwarp();
       const uint32_t from = ring ^ lane_ % 4 * 16;
       uint4 v[2] = {ptx::load_shared16(from), ptx::load_shared16(from + below)};
@@ -158,8 +192,9 @@ class LineWriter {
         place = of.at;
       }
       if (__all_sync(~0u, whole)) {
-        if (there[0]) store_vector(y[0] + place, v[0]);
-        if (there[1]) store_vector(y[1] + place, v[1]);
+        T* const to = y + place;
+        if (there[0]) store_vector(to - late[0], v[0]);
+        if (there[1]) store_vector(to + 8 * p_.sizes.lout - late[1], v[1]);
       } else {
         if (there[0]) store_ends(0, first, line, v[0]);
         if (there[1]) store_ends(1, first, line, v[1]);
@@ -284,25 +319,6 @@ class LineWriter {
 
   __device__ uint32_t marks() const {
     return weight_marks(p_, block_, row_block_);
-  }
-  // The thread's own outputs: those that are NaN, or all.
-  __device__ void repair(const Sums& sums, const Place& first, bool all) const {
-    for_each_nan(sums, all, [&](int i) {
-      const Spot at = spot(first, i, lane_);
-      if (at.there) store_again(at, sum_again<S>(p_, block_, row_block_, at.row, at.n, at.u));
-    });
-  }
-  // The same of scaled blocks: a warp's outputs that may be wrong.
-  __device__ void repair_scaled(WrongSums<S::kN / 2>& wrong, const Place& first) const {
-    const auto exists = [&](int i) {
-      const Spot at = spot(first, i, lane_);
-      return at.there && !begins_with_nan<S>(p_, block_, row_block_, at.row, at.n, at.u);
-    };
-    wrong.for_each(exists, [&](int i, int lane) {
-      const Spot at = spot(first, i, lane);
-      const float sum = exact_sum<S>(p_, block_, row_block_, at.row, at.n, at.u);
-      if (lane_ == 0) store_again(at, sum);
-    });
   }
   // The output of which sum i of a lane is one.
   struct Spot {

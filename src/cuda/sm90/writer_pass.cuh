@@ -25,6 +25,7 @@ class PassWriter : PassRows<S> {
   using T = typename Mode::T;
   using Sums = float[S::kN / 2];
   using Params = typename S::Params;
+  using Later = LaterSums<S>;
   static constexpr bool kScaled = kIsScaled<Mode>;
   using PassRows<S>::kVector, PassRows<S>::kPass, PassRows<S>::kLeadsAt;
 
@@ -42,33 +43,60 @@ class PassWriter : PassRows<S> {
     for (int r = 0; r <= gap; ++r) leads[slot + r] = lead + r;
   }
 
-  __device__ PassWriter(const Params& p, const Block& block, unsigned char* shared, int /*warp*/,
-                        int /*lane*/)
+  __device__ PassWriter(const Params& p, const Block& block, unsigned char* shared)
       : PassRows<S>(p, shared, row_block_of(block)), block_(block), row_block_(row_block_of(block)) {
     first_column_ = S::kRowBlocks == 2 ? 0 : warpgroup_ * S::kN;
     channel_ = int64_t{block.group} * p.sizes.cout_group + row_block_ * p.sizes.block_couts;
   }
 
-  __device__ void store(Sums& sums, int tile, const Seen& seen) {
+  // Whether sums of a block's warpgroup may have to be made again.
+  __device__ static bool repairs(const Params& p, const Block& block) {
+    return may_need_repairs<S>(p, block);
+  }
+  // Stores a tile's outputs. True: some sums must be made again, which `later` has.
+  template <bool Repairs>
+  __device__ bool store(Sums& sums, int tile, const Seen& seen, Later& later) {
     unscale_ = seen.unscale;
     if constexpr (kMarksTiles<S>) {
       if (thread_ == 0) block_.marks(p_)[2 * tile + warpgroup_] = seen.marked || marks() != 0;
     }
     if (p_.writer.partial) {
-      store_partial(sums, tile, seen);
-      return;
+      store_partial(sums, tile);
+    } else {
+      store_passes(sums, tile);
     }
-    store_passes(sums, tile);
-    if constexpr (kMarksTiles<S>) return;
+    if constexpr (kMarksTiles<S> || !Repairs) return false;
     if constexpr (kScaledBlocks<S>) {
-      sync();  // others store this thread's sums
-      repair_scaled(sums, tile, seen.least);
-      return;
+      later = Later(sums, seen.least, written_columns<S>(p_, tile, first_column_));
+      settle();
+      return later.any();
+    } else {
+      const bool marked = seen.marked || marks() != 0;
+      if (p_.sizes.ragged || marked) settle();
+      return find_again<S>(p_, sums, marked, later);
     }
-    const bool again = Mode::kParts == 2 && (seen.marked || marks() != 0);
-    if (!p_.sizes.ragged && !again && marks() == 0) return;
-    sync();  // others store this thread's sums
-    if (again || any_nan(sums)) repair(sums, tile, again);
+  }
+
+  // Apart from the loop over tiles, not inline: calls of it are rare.
+  __device__ __noinline__ static void make_again(const Params& p, const Block block, unsigned char* shared,
+                                                 int tile, Later later) {
+    const PassWriter w(p, block, shared);
+    if constexpr (kScaledBlocks<S>) {
+      const auto exists = [&](int i) {
+        const Spot at = w.spot(tile, i, w.thread_ % 32);
+        return at.to >= 0 && !begins_with_nan<S>(p, block, w.row_block_, at.row, at.n, at.u);
+      };
+      later.for_each(exists, [&](int i, int lane) {
+        const Spot at = w.spot(tile, i, lane);
+        const float sum = exact_sum<S>(p, block, w.row_block_, at.row, at.n, at.u);
+        if (w.thread_ % 32 == 0) w.store_again(at, sum);
+      });
+    } else {
+      later.for_each([&](int i) {
+        const Spot at = w.spot(tile, i, w.thread_ % 32);
+        if (at.to >= 0) w.store_again(at, sum_again<S>(p, block, w.row_block_, at.row, at.n, at.u));
+      });
+    }
   }
 
  private:
@@ -84,6 +112,15 @@ class PassWriter : PassRows<S> {
   }
 
   __device__ uint32_t marks() const { return weight_marks(p_, block_, row_block_); }
+
+  // Before outputs are stored again: others store this thread's sums, unless they are partial ones.
+  __device__ void settle() const {
+    if (p_.writer.partial) {
+      __syncwarp();
+    } else {
+      sync();
+    }
+  }
 
   // A column of a tile, `at` columns after the warpgroup's first one.
   struct Place {
@@ -210,15 +247,20 @@ class PassWriter : PassRows<S> {
     return epilogue(half == 0 ? sums[i] : sums[i + 2]);
   }
 
-  // Partial sums: [split][row][column], every column of the tile.
-  __device__ void store_partial(Sums& sums, int tile, const Seen& seen) const {
-    if (row_block_ >= p_.sizes.row_blocks) return;
+  // Partial sums: [split][row][column], every column of the tile. The row block's first row.
+  __device__ float* partial_rows() const {
     const int64_t all_rows = int64_t{p_.sizes.groups} * p_.sizes.row_blocks * kSm90Rows;
     const int64_t row = int64_t{block_.split} * all_rows +
                         (int64_t{block_.group} * p_.sizes.row_blocks + row_block_) * kSm90Rows;
-    float* const rows = static_cast<float*>(p_.operands.output) + row * p_.columns.partial_columns;
-    const int64_t first_column = int64_t{tile} * S::kColumns + first_column_;
-    const int64_t column = first_column + Registers::column(thread_ % 32, 0);
+    return static_cast<float*>(p_.operands.output) + row * p_.columns.partial_columns;
+  }
+  __device__ int64_t partial_column(int tile) const {
+    return int64_t{tile} * S::kColumns + first_column_;
+  }
+  __device__ void store_partial(const Sums& sums, int tile) const {
+    if (row_block_ >= p_.sizes.row_blocks) return;
+    float* const rows = partial_rows();
+    const int64_t column = partial_column(tile) + Registers::column(thread_ % 32, 0);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float* to = rows + row_of(half) * p_.columns.partial_columns + column;
@@ -235,15 +277,6 @@ class PassWriter : PassRows<S> {
         *reinterpret_cast<float2*>(to + 8 * j) = pair;
       }
     }
-    if constexpr (kMarksTiles<S>) return;
-    if constexpr (kScaledBlocks<S>) {
-      __syncwarp();
-      repair_scaled_partial(sums, tile, rows, first_column, seen.least);
-      return;
-    }
-    const bool again = Mode::kParts == 2 && (seen.marked || marks() != 0);
-    if (again || ((p_.sizes.ragged || marks() != 0) && any_nan(sums)))
-      repair_partial(sums, rows, first_column, again);
   }
 
   __device__ TilePlace place_of_register(int i, int lane) const {
@@ -254,10 +287,12 @@ class PassWriter : PassRows<S> {
   struct Spot {
     int row;
     int64_t n, u;
-    int64_t to;  // in a row of y or of partial sums; -1: there is none
+    int64_t to;  // in a sample's rows of y, or in rows of partial sums; -1: there is none
   };
+  // The sum of parts reads only outputs; the sums of other columns depend on whatever was in memory.
   __device__ Spot spot(int tile, int i, int lane) const {
     const auto [row, column] = place_of_register(i, lane);
+    if (p_.writer.partial) return partial_spot(row, partial_column(tile) + column);
     const Place at = place_of_column(tile, column);
     const int cout = row / p_.sizes.phases;
     const int64_t o =
@@ -265,58 +300,21 @@ class PassWriter : PassRows<S> {
     const bool there = cout < couts_ && at.n < p_.sizes.samples && o >= 0 && o < p_.sizes.lout;
     return {row, at.n, at.u, there ? cout * p_.sizes.lout + o : -1};
   }
-  // The sum of parts reads only outputs; the sums of other columns depend on whatever was in memory.
-  __device__ Spot partial_spot(int64_t first_column, int i, int lane) const {
-    const auto [row, at] = place_of_register(i, lane);
-    const int64_t column = first_column + at, n = column / p_.columns.sample_columns;
+  __device__ Spot partial_spot(int row, int64_t column) const {
+    const int64_t n = column / p_.columns.sample_columns;
     const int64_t u = column - n * p_.columns.sample_columns + p_.columns.first_u;
     const RowPlace of_row(p_.sizes, row_block_, row);
     const int64_t o = u * p_.sizes.stride + int64_t{of_row.phase} * p_.sizes.dilation - p_.sizes.padding;
-    const bool there = n < p_.sizes.samples && of_row.there(p_.sizes) && o >= 0 && o < p_.sizes.lout;
+    const bool there = row_block_ < p_.sizes.row_blocks && n < p_.sizes.samples && of_row.there(p_.sizes) &&
+                       o >= 0 && o < p_.sizes.lout;
     return {row, n, u, there ? row * p_.columns.partial_columns + column : -1};
   }
   __device__ void store_again(const Spot& spot, float sum) const {
-    first_row(static_cast<int>(spot.n))[spot.to] = epilogue_of_exact<S>(rows_[spot.row])(sum);
-  }
-
-  // The thread's own outputs: those that are NaN, or all.
-  __device__ void repair(const Sums& sums, int tile, bool all) const {
-    for_each_nan(sums, all, [&](int i) {
-      const Spot at = spot(tile, i, thread_ % 32);
-      if (at.to >= 0) store_again(at, sum_again<S>(p_, block_, row_block_, at.row, at.n, at.u));
-    });
-  }
-  __device__ void repair_partial(const Sums& sums, float* rows, int64_t first_column, bool all) const {
-    for_each_nan(sums, all, [&](int i) {
-      const Spot at = partial_spot(first_column, i, thread_ % 32);
-      if (at.to >= 0) rows[at.to] = sum_again<S>(p_, block_, row_block_, at.row, at.n, at.u);
-    });
-  }
-  // The same of scaled blocks: a warp's outputs that may be wrong.
-  __device__ void repair_scaled(const Sums& sums, int tile, float least) const {
-    repair_wrong(
-        sums, tile, least, [&](int i, int lane) { return spot(tile, i, lane); },
-        [&](const Spot& at, float sum) { store_again(at, sum); });
-  }
-  __device__ void repair_scaled_partial(const Sums& sums, int tile, float* rows, int64_t first_column,
-                                        float least) const {
-    repair_wrong(
-        sums, tile, least, [&](int i, int lane) { return partial_spot(first_column, i, lane); },
-        [&](const Spot& at, float sum) { rows[at.to] = sum; });
-  }
-  template <class SpotOf, class Store>
-  __device__ void repair_wrong(const Sums& sums, int tile, float least, const SpotOf& spot_of,
-                               const Store& store) const {
-    const auto exists = [&](int i) {
-      const Spot at = spot_of(i, thread_ % 32);
-      return at.to >= 0 && !begins_with_nan<S>(p_, block_, row_block_, at.row, at.n, at.u);
-    };
-    WrongSums<S::kN / 2> wrong(sums, least, written_columns<S>(p_, tile, first_column_));
-    wrong.for_each(exists, [&](int i, int lane) {
-      const Spot at = spot_of(i, lane);
-      const float sum = exact_sum<S>(p_, block_, row_block_, at.row, at.n, at.u);
-      if (thread_ % 32 == 0) store(at, sum);
-    });
+    if (p_.writer.partial) {
+      partial_rows()[spot.to] = sum;
+    } else {
+      first_row(static_cast<int>(spot.n))[spot.to] = epilogue_of_exact<S>(rows_[spot.row])(sum);
+    }
   }
 
   using PassRows<S>::p_, PassRows<S>::thread_, PassRows<S>::warpgroup_, PassRows<S>::couts_;
