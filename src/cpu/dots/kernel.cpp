@@ -43,6 +43,11 @@ plan::Support supports(const core::Problem& p, const core::DeviceInfo&, const pl
   //   depth 256    8 positions 0.32 and 0.92, 12 0.44 and 0.99
   //   depth 512    8 positions 0.43 and 1.2,  12 0.58 and 1.3
   //   depth 4096   8 positions 0.45 and 0.87, 12 0.83 and 1.2
+  // On a Zen 5 (AVX-512, 512 rows, batches of 16), where a batch gains less and long rows of weights gain
+  // nothing:
+  //   depth 1536   8 positions 0.55 and 1.4,  12 0.75 and 1.4
+  //   depth 5120   8 positions 0.92 and 1.6,  12 1.0 and 1.6
+  //   depth 13312  8 positions 1.2 and 1.6,   12 1.3 and 1.6
   // The batch must not count: it would change a sample's bits.
   if (depth < 48)
     return plan::Support::no("fewer than 48 (channel, tap): adding across lanes would take most of the time");
@@ -52,7 +57,7 @@ plan::Support supports(const core::Problem& p, const core::DeviceInfo&, const pl
   // Where taps do not fit one depth block of cpu.strided, it packs 256 at a time, from rows far apart: 18
   // layers of 16 to 32 positions take 0.21 to 0.49 of the time that it takes with raw weights on AVX-512, and
   // 0.32 to 0.82 on AVX2; of the time with packed ones, 0.63 to 1.09 and 0.79 to 1.63.
-  int64_t most = depth >= 1024 ? 12 : depth >= 256 ? 8 : depth >= 128 ? 4 : 2;
+  int64_t most = depth >= 4096 ? 8 : depth >= 1024 ? 12 : depth >= 256 ? 8 : depth >= 128 ? 4 : 2;
   if (p.k > strided::kMaxTapBlock) most = 32;
   if (p.cin_per_group() < 4) most = depth >= 1024 ? 6 : 4;
   if (p.l > most) return plan::Support::no("enough positions to fill vectors");
