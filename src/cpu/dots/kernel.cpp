@@ -43,8 +43,7 @@ plan::Support supports(const core::Problem& p, const core::DeviceInfo&, const pl
   //   depth 256    8 positions 0.32 and 0.92, 12 0.44 and 0.99
   //   depth 512    8 positions 0.43 and 1.2,  12 0.58 and 1.3
   //   depth 4096   8 positions 0.45 and 0.87, 12 0.83 and 1.2
-  // On a Zen 5 (AVX-512, 512 rows, batches of 16), where a batch gains less and long rows of weights gain
-  // nothing:
+  // The same on a Zen 5 with AVX-512: from about depth 4096 on, more than 8 positions lose either way.
   //   depth 1536   8 positions 0.55 and 1.4,  12 0.75 and 1.4
   //   depth 5120   8 positions 0.92 and 1.6,  12 1.0 and 1.6
   //   depth 13312  8 positions 1.2 and 1.6,   12 1.3 and 1.6

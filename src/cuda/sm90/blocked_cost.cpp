@@ -23,11 +23,11 @@ struct BlockedRates {
   // Outputs a cycle: of 16 bits and of 32 by passes, over one sample or several; line by line, where rows of
   // y begin on 16 bytes or anywhere. Fitted to 258 drawn products, every configuration (H100).
   double passes[2] = {4.15, 3.0}, folded[2] = {4.0, 3.1}, lines = 7.4, shifted = 5;
-  // How much longer lines take in tiles of 64 columns, and in those of 128 where blocks share an SM, whose
-  // loop over lines reads spilled values. Fitted to 1,000 times of 340 products, drawn ones and input
-  // gradients of models' layers at batch 16 (H100): off by 8 to 20%, by 20 to 31% without this.
+  // How much longer lines take in tiles of 64 columns; and, of 16 bits and of 32, in tiles of 128 that share
+  // an SM, whose loop over lines reads spilled values. Fitted to 1,000 times of 340 products, drawn ones and
+  // input gradients of models' layers at batch 16 (H100): off by 8 to 20%, by 20 to 31% without this.
   double narrow = 1.45, spilled[2] = {1.6, 2.0};
-  // How much longer a block that turns takes if there is no room for the other one: 1.2 to 1.5 times on 9
+  // How much longer a block that turns takes if its SM has no room for a second one: 1.2 to 1.5 times on 9
   // products.
   double alone = 1.35;
   double start = 5000;  // of a block
@@ -50,8 +50,12 @@ bool two_share(const Sm90BlockedPlan& plan) {
 // Outputs a cycle of an SM.
 double store_rate(const Sm90BlockedPlan& blocked, const Problem& p, int element) {
   if (blocked.main.params.pass.lines) {
-    const int n = sm90_tile(blocked.main.config).n;
-    const double longer = n == 64 ? kRates.narrow : two_share(blocked) ? kRates.spilled[element / 4] : 1;
+    double longer = 1;
+    if (sm90_tile(blocked.main.config).n == 64) {
+      longer = kRates.narrow;
+    } else if (two_share(blocked)) {
+      longer = kRates.spilled[element / 4];
+    }
     return (rows_on_vectors(p) ? kRates.lines : kRates.shifted) / longer;
   }
   return (blocked.main.config.folded ? kRates.folded : kRates.passes)[element / 4];

@@ -14,9 +14,10 @@ using core::ceil_div;
 constexpr int kMaxHalo = 128;  // positions of a stage before its columns
 constexpr int kMinStages = 3, kMinSlots = 4, kMaxSlots = 12;
 
-// Whether rows of y are stored line by line, not by passes. In two parts, the loop over lines reads spilled
-// values, and a tile takes up to 1.2 times as long; but it has much less code, which a block that has one
-// tile waits for (n1 ci256 co256 l4000 k3 ieee: 25.4 us by passes, 22.6; n16 ci128 co128 l8000: 130 and 147).
+// Whether rows of y are stored line by line, not by passes. With operands in two parts, the loop over lines
+// reads spilled values, and a tile takes up to 1.2 times as long. But lines take much less code, which a
+// block with only one tile waits for (ieee, k3, by passes and by lines: n1 ci256 co256 l4000 25.4 and 22.6
+// us, n16 ci128 co128 l8000 130 and 147).
 bool stores_lines(const Sm90Plan& plan, const core::DeviceInfo& d) {
   constexpr int64_t kLongest = int64_t{1} << 30;  // outputs that LineWriter counts
   const Sm90StageParams& k = plan.params;

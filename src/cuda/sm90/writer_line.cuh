@@ -165,7 +165,7 @@ class LineWriter {
     for (int line = 0; line < lines.end; ++line) {
       renew(epilogues[0]);
       renew(epilogues[1]);
-      asm volatile("" : "+r"(late[0]), "+r"(late[1]), "+l"(y));  // keeps nothing that follows from them
+      asm volatile("" : "+r"(late[0]), "+r"(late[1]), "+l"(y));  // nothing derived is kept
       if (line < kLines) {
         // Where the lane's first pair goes in the ring, before it is swizzled.
         const uint32_t at[2] = {kSize * (late[0] / 2 * 2 + Registers::column(lane_, 0)),
