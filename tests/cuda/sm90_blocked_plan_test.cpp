@@ -126,8 +126,15 @@ void expect_seen(const Sm90BlockedPlan& plan, const std::string& what) {
   EXPECT_GE(sm90_seen_bytes(plan), 4 * plan.scales * (plan.seen.shares + 1 + plan.seen.pieces)) << what;
   const Sm90BlockedLookParams look = sm90_look_params(plan, nullptr);
   EXPECT_EQ(look.samples * b.row_samples, b.samples) << what;
-  EXPECT_EQ(look.tiny, plan.scales * plan.seen.pieces) << what;
-  EXPECT_GE(plan.bytes, 16 * (plan.main.mode == Arithmetic::ieee ? 2 : 1) * plan.part_units) << what;
+  EXPECT_EQ(look.zeros, plan.scales * (plan.seen.pieces + 3) + 1) << what;
+  const Sm90BlockedSeen seen = sm90_seen_at(plan, nullptr);
+  EXPECT_EQ(seen.any - seen.tiny + 1, look.zeros) << what;
+  EXPECT_EQ(plan.seen.every, plan.main.config.sampled ? 16 : 1) << what;
+  EXPECT_TRUE(plan.main.config.sampled || b.channels * b.length * look.samples * plan.scales < 4'000'000)
+      << what;
+  const int parts = plan.main.mode == Arithmetic::ieee ? 2 : 1;
+  EXPECT_GE(plan.bytes, 16 * parts * plan.part_units) << what;
+  EXPECT_EQ(plan.tail_bytes, 16 * parts * plan.part_units) << what;
 }
 
 TEST(Sm90BlockedPlan, LooksAtRowsAsTheyLie) {

@@ -36,21 +36,25 @@ void multiply(BlockedCase& c, WeightFactor by) {
   }
 }
 
-// Calls check with kernels of all tiles, split or not, folded or not.
+// Calls check with kernels of all tiles, split or not, folded or not, with scales from all of x or a sample.
 template <class Check>
 void each_kernel(const BlockedCase& c, const core::DeviceInfo& device, const Check& check) {
   int taken = 0;
   for (int tile = 0; tile < cuda::kSm90GatherTiles; ++tile) {
-    for (const bool folded : {false, true}) {
-      const cuda::Sm90Config config{
-          .tile = tile, .splits = 1 + (tile + folded) % 2, .scaled = true, .folded = folded};
+    for (int ways = 0; ways < 4; ++ways) {
+      const bool folded = ways % 2 == 1, sampled = ways / 2 == 1;
+      const cuda::Sm90Config config{.tile = tile,
+                                    .splits = 1 + (tile + folded) % 2,
+                                    .scaled = true,
+                                    .folded = folded,
+                                    .sampled = sampled};
       const cuda::Sm90BlockedPlan plan = cuda::sm90_blocked_plan_of(c.problem, device, config);
       if (plan.main.blocks == 0 || config.splits > plan.main.params.grid.units) continue;
       ++taken;
       check(*cuda::sm90_blocked_kernel(c.problem, device, config));
     }
   }
-  EXPECT_GE(taken, 3) << core::text(c.problem);
+  EXPECT_GE(taken, 6) << core::text(c.problem);
 }
 
 // What each output should be, and how far it may be off: products, roundings of sums, subnormal results.
@@ -108,6 +112,13 @@ constexpr struct {
      [](int64_t in, int64_t out, int64_t k) {
        return std::ldexp(1.0, static_cast<int>((in * 5 + out * 29 + k * 13) % 89 - 44));
      }},
+    // What a sample of x is likely to miss.
+    {"one number above all others",
+     [](int64_t n, int64_t c, int64_t i, int64_t) { return n == 1 && c == 17 && i == 77 ? 1e9 : 1.0; },
+     [](int64_t, int64_t, int64_t) { return 1.0; }},
+    {"silence but for a few small numbers",
+     [](int64_t, int64_t c, int64_t i, int64_t) { return (31 * c + i) % 397 == 5 ? 1e-25 : 0.0; },
+     [](int64_t, int64_t, int64_t) { return 1.0; }},
     {"large numbers", [](int64_t, int64_t, int64_t, int64_t) { return 3e37; },
      [](int64_t, int64_t, int64_t) { return 1e-20; }},
     {"large weights", [](int64_t, int64_t, int64_t, int64_t) { return 1e-20; },
@@ -115,7 +126,7 @@ constexpr struct {
     {"subnormal numbers", [](int64_t, int64_t, int64_t, int64_t) { return 1e-39; },
      [](int64_t, int64_t, int64_t) { return 1e20; }},
 };
-constexpr int kNormal = 9;  // the first ones
+constexpr int kNormal = 11;  // the first ones
 
 TEST_F(BlockedScaled, SpreadNumbersKeepTheirBits) {
   for (const std::string problem : kProblems) {
@@ -158,6 +169,7 @@ TEST_F(BlockedScaled, RandomProblems) {
     cuda::Sm90Config config;
     config.tile = below(cuda::kSm90GatherTiles), config.splits = 1 << below(3);
     config.scaled = true, config.folded = rng.chance(40), config.phased = rng.chance(30);
+    config.sampled = rng.chance(50);
     if (!cuda::kSm90Blocked.supports(p, device_, forced).ok) continue;
     const cuda::Sm90BlockedPlan plan = cuda::sm90_blocked_plan_of(p, device_, config);
     if (plan.main.blocks == 0 || config.splits > plan.main.params.grid.units) continue;

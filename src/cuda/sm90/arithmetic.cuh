@@ -30,6 +30,9 @@ struct Fp16Split {
 template <class Mode>
 inline constexpr bool kIsScaled = std::is_same_v<Mode, Fp16Scaled> || std::is_same_v<Mode, Fp16Split>;
 
+// By which tails (blocked_scale.cuh) are multiplied, so that they are below 2^14.
+inline constexpr float kTailUp = 0x1p39f, kTailDown = 0x1p-39f;
+
 // Two numbers times a power of two, in float16.
 __device__ inline uint32_t scaled_pair(uint32_t left, uint32_t right, float scale) {
   const __half2 both = __floats2half2_rn(__uint_as_float(left) * scale, __uint_as_float(right) * scale);

@@ -41,7 +41,9 @@ class Sm90Blocked final : public plan::Kernel {
     return static_cast<std::size_t>(raw_packed_size()) + workspace_bytes();
   }
   std::size_t table_bytes() const override { return sizeof(*this); }
-  std::size_t workspace_bytes() const override { return static_cast<std::size_t>(blocks_at() + plan_.bytes); }
+  std::size_t workspace_bytes() const override {
+    return static_cast<std::size_t>(blocks_at() + plan_.bytes + plan_.tail_bytes);
+  }
   std::string describe() const override { return cuda::describe(plan_); }
   std::vector<plan::StageLine> stages() const override {
     return sm90_with_packing(cuda::stages(plan_, asked_), plan_.main, plan_.form, device_);
@@ -137,7 +139,7 @@ class Sm90Blocked final : public plan::Kernel {
         params);
   }
 
-  // The look, the pass and the main kernel.
+  // The look, the pass, behind a look at a sample the pass that stands by, and the main kernel.
   Status run_scaled(const Launcher& launcher, const plan::Operands& operands, const void* raw,
                     const plan::RunContext& context) const {
     const bool split = plan_.main.mode == Arithmetic::ieee;
@@ -152,9 +154,12 @@ class Sm90Blocked final : public plan::Kernel {
     Sm90ScaledBlockingParams blocking{plan_.blocking, look.seen, plan_.part_units};
     blocking.from = input(operands);
     blocking.to = first;
-    blocking.order.lets_begin = plan_.bytes < kShortPass;
+    const bool sampled = plan_.main.config.sampled;
+    blocking.order.lets_begin = !sampled && plan_.bytes < kShortPass;
     const auto log = static_cast<std::size_t>(blocked_words(blocking, size_of(asked_.dtype)));
     status = launcher.run(functions.blocking[log], {plan_.blocking_blocks, kSm90BlockingThreads}, blocking);
+    if (status.ok() && sampled)
+      status = launcher.run(functions.again[log], {again_blocks(), kSm90BlockingThreads}, blocking);
     if (!status.ok()) return status;
     Sm90ScaledParams params = scaled_params(look.seen);
     params.operands = main_operands(first + 16 * int64_t{blocking.front}, operands, context);
@@ -163,6 +168,10 @@ class Sm90Blocked final : public plan::Kernel {
     const int threads = sm90_blocked_threads(sm90_tile(plan_.main.config).n, split ? 2 : 1);
     return launcher.run(functions.tiles[plan_.main.params.pass.lines][plan_.main.config.tile],
                         {plan_.main.blocks, threads, plan_.main.shared_bytes}, params);
+  }
+  // They end at once, most of the time, so there are few.
+  int64_t again_blocks() const {
+    return std::min<int64_t>(plan_.blocking_blocks, 4LL * std::max(1, device_.sm_count));
   }
   Sm90ScaledParams scaled_params(const Sm90BlockedSeen& seen) const {
     const Sm90BlockingParams& b = plan_.blocking;

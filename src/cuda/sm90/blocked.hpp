@@ -61,16 +61,21 @@ struct Sm90BlockingParams {
 // or for each group where samples are folded.
 inline constexpr int kSm90TinyUnits = 64;  // of a row, whose tiny numbers are counted together
 struct Sm90BlockedSeen {
-  uint32_t* most;      // [scale][share]: bits of the largest finite magnitude of a share of its elements
-  int32_t* exponents;  // [scale]: of the power of two that was divided out
-  uint32_t* tiny;      // [scale][piece]: of the rows of its channel blocks
+  uint32_t *most, *below;  // [scale][share]: the extent of a share of its elements
+  int32_t* exponents;      // [scale]: of the power of two that was divided out
+  uint32_t* tiny;          // [scale][piece]: of the rows of its channel blocks
+  // [scale]: the largest magnitude that an exponent from a sample is too small for; whether the tails of tiny
+  // numbers are multiplied too; how many numbers are too small even for these. And whether any scale is wide,
+  // or has numbers beyond its exponent.
+  uint32_t *beyond, *wide, *lost, *any;
   int32_t shares, pieces;
+  int32_t every;  // the look is at one of so many parts of x, a power of two
 };
 struct Sm90BlockedLookParams {
   const void* from;
   int64_t from_step[3];
   int64_t channels, length, samples;  // of a scale; samples: 1, or all that are folded
-  int64_t row_samples, tiny;          // scales of a group; all counters
+  int64_t row_samples, zeros;         // scales of a group; words from seen.tiny on that begin at zero
   Sm90BlockedSeen seen;
   LaunchOrder order;
 };
@@ -78,7 +83,7 @@ struct Sm90BlockedLookParams {
 enum class Sm90LookWay { any, together, vectors };
 struct Sm90ScaledBlockingParams : Sm90BlockingParams {
   Sm90BlockedSeen seen;
-  int64_t part_units;  // from a part to the next
+  int64_t part_units;  // from a part to the next; parts of tails come after those of x
 };
 
 // The operands as the caller has them, for sums that float16 cannot hold (blocked_repair.cuh).
@@ -139,6 +144,7 @@ Sm90BlockedFunctions sm90_blocked_bf16();
 struct Sm90ScaledFunctions {
   void (*tiles[2][kSm90GatherTiles])(Sm90ScaledParams);  // null if the mode does not have it
   void (*blocking[4])(Sm90ScaledBlockingParams);
+  void (*again[4])(Sm90ScaledBlockingParams);
   void (*look[3])(Sm90BlockedLookParams);  // by Sm90LookWay
 };
 Sm90ScaledFunctions sm90_blocked_scaled();  // tf32

@@ -201,8 +201,10 @@ double sm90_blocking_ms(const Sm90BlockedPlan& plan, const Problem& asked, const
       blocked_words(plan.blocking, size_of(asked.dtype)) + (size_of(asked.dtype) == 4 ? 1 : 0);
   const bool plain = plan.blocking.phases == 1 || plan.blocking.phase_slabs;
   const double rate = plain ? kRates.plain : kRates.blocking[log_bytes];
+  // Behind a look at a sample there is a launch that mostly does nothing.
+  const double looked = read / std::max(1, plan.seen.every), launches = plan.main.config.sampled ? 2 : 1;
   const double look =
-      plan.main.config.scaled ? kRates.launch_ms + read / std::max(1.0, d.copy_gbps) * 1e-6 : 0;
+      plan.main.config.scaled ? launches * kRates.launch_ms + looked / std::max(1.0, d.copy_gbps) * 1e-6 : 0;
   return look + kRates.launch_ms +
          (static_cast<double>(plan.bytes) + read) / std::max(1.0, rate * d.copy_gbps) * 1e-6;
 }

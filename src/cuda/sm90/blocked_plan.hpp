@@ -20,6 +20,7 @@ struct Sm90BlockedPlan {
   Sm90BlockingParams blocking = {};  // without pointers
   int64_t blocking_blocks = 0;       // of threads
   int64_t bytes = 0;                 // of all channel blocks, with `slack` units before and behind them
+  int64_t tail_bytes = 0;            // of those of tails, where scaled
   int64_t slack = 0;                 // that copies of columns which are no outputs may reach
   double blocking_ms = 0;
   Sm90BlockedSeen seen = {};  // without pointers; where config.scaled: then a look comes before the pass

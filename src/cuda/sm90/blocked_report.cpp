@@ -14,7 +14,10 @@ std::string describe(const Sm90BlockedPlan& plan) {
   }
   char text[160];
   std::snprintf(text, sizeof text, "x in channel blocks of %.1f MB, by a %s of %.4f ms; ",
-                static_cast<double>(plan.bytes) * 1e-6, plan.main.config.scaled ? "look and a pass" : "pass",
+                static_cast<double>(plan.bytes) * 1e-6,
+                plan.main.config.sampled  ? "look at a sample and a pass"
+                : plan.main.config.scaled ? "look and a pass"
+                                          : "pass",
                 plan.blocking_ms);
   std::string out = text;
   if (plan.main.config.phased) {
@@ -32,7 +35,9 @@ std::string operand_words(const Sm90Plan& main) {
   if (!main.config.scaled) return "by the pass, in shared memory";
   return scaled_words(main.mode) + " by the pass, in shared memory; a scale for each group and " +
          (main.params.columns.folded ? "all samples" : "sample") +
-         ", found by a look over x; sums beyond its range again from x and weights as they are";
+         (main.config.sampled ? ", found by a look at a sixteenth of x, and by another pass where that misses"
+                              : ", found by a look over x") +
+         "; sums beyond its range again from x and weights as they are";
 }
 
 }  // namespace

@@ -47,38 +47,48 @@ class BlockSource {
       : p_(p), block_(block), to_(ptx::shared_address(shared)) {}
 
   __device__ void run(const Rings<S>& rings) const {
-    const uint32_t bytes = p_.source.width * 16;
     const int64_t step = p_.sizes.x_step[1] * 16;
     const unsigned char* from = static_cast<const unsigned char*>(p_.operands.x) +
                                 int64_t{block_.group} * p_.grid.slabs * kSm90Blocks * step;
+    const Sweeps<S> sweeps(p_);
     RingPlace stage;
     for (ColumnTiles tiles(p_, block_); tiles.there(p_); tiles.next(p_, block_)) {
       const unsigned char* row = from + (first_unit(tiles.tile) - p_.source.halo) * 16;
-      for (int slab = block_.first_slab; slab < block_.end_slab; ++slab) {
-        for (int group = 0; group < p_.source.tap_groups; ++group) {
-          const unsigned char* at = row + int64_t{slab} * kSm90Blocks * step -
-                                    int64_t{p_.sizes.step} * group * p_.source.tap_group * 16;
-          const uint32_t full = rings.full(0, stage.at), to = to_ + stage.at * p_.source.stage_bytes;
-          ptx::barrier_wait(rings.empty(0, stage.at), stage.parity ^ 1);
-          ptx::barrier_arrive_expect(full, S::Mode::kParts * kSm90Blocks * bytes);
-#pragma unroll
-          for (int b = 0; b < kSm90Blocks; ++b) {
-            ptx::bulk_load(to + b * p_.source.pitch * 16, at + b * step, bytes, full);
-          }
-          if constexpr (S::Mode::kParts == 2) {
-#pragma unroll
-            for (int b = 0; b < kSm90Blocks; ++b) {
-              ptx::bulk_load(to + (kSm90Blocks + b) * p_.source.pitch * 16,
-                             at + p_.part_units * 16 + b * step, bytes, full);
-            }
-          }
-          stage.advance(p_.source.stages);
-        }
+      for (int sweep = sweeps.of_tile(p_, block_, tiles); sweep > 0; --sweep) {
+        bring_rows(rings, row, stage);
+        if constexpr (kScaledBlocks<S>) row += S::Mode::kParts * p_.part_units * 16;  // tails
       }
     }
   }
 
  private:
+  // From the tile's row of the first channel block.
+  __device__ void bring_rows(const Rings<S>& rings, const unsigned char* row, RingPlace& stage) const {
+    const uint32_t bytes = p_.source.width * 16;
+    const int64_t step = p_.sizes.x_step[1] * 16;
+    for (int slab = block_.first_slab; slab < block_.end_slab; ++slab) {
+      for (int group = 0; group < p_.source.tap_groups; ++group) {
+        const unsigned char* at = row + int64_t{slab} * kSm90Blocks * step -
+                                  int64_t{p_.sizes.step} * group * p_.source.tap_group * 16;
+        const uint32_t full = rings.full(0, stage.at), to = to_ + stage.at * p_.source.stage_bytes;
+        ptx::barrier_wait(rings.empty(0, stage.at), stage.parity ^ 1);
+        ptx::barrier_arrive_expect(full, S::Mode::kParts * kSm90Blocks * bytes);
+#pragma unroll
+        for (int b = 0; b < kSm90Blocks; ++b) {
+          ptx::bulk_load(to + b * p_.source.pitch * 16, at + b * step, bytes, full);
+        }
+        if constexpr (S::Mode::kParts == 2) {
+#pragma unroll
+          for (int b = 0; b < kSm90Blocks; ++b) {
+            ptx::bulk_load(to + (kSm90Blocks + b) * p_.source.pitch * 16, at + p_.part_units * 16 + b * step,
+                           bytes, full);
+          }
+        }
+        stage.advance(p_.source.stages);
+      }
+    }
+  }
+
   // The unit of a tile's first column.
   __device__ int64_t first_unit(int tile) const {
     if (p_.columns.folded) return int64_t{tile} * S::kColumns;
@@ -173,6 +183,9 @@ Sm90ScaledFunctions scaled_functions_of() {
   f.blocking[1] = blocking_kernel<Mode, 2>;
   f.blocking[2] = blocking_kernel<Mode, 4>;
   f.blocking[3] = f.blocking[2];  // no load has more than 16 bytes
+  f.again[0] = blocking_again_kernel<Mode, 1>;
+  f.again[1] = blocking_again_kernel<Mode, 2>;
+  f.again[2] = f.again[3] = blocking_again_kernel<Mode, 4>;
   f.look[0] = blocked_look_kernel<Sm90LookWay::any>;
   f.look[1] = blocked_look_kernel<Sm90LookWay::together>;
   f.look[2] = blocked_look_kernel<Sm90LookWay::vectors>;

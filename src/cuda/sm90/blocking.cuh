@@ -56,17 +56,18 @@ template <class Mode>
 using BlockingParams = std::conditional_t<kIsScaled<Mode>, Sm90ScaledBlockingParams, Sm90BlockingParams>;
 
 // A thread makes the units of some positions of a row (group, channel block, row), with all loads under way
-// together. Vector: how many phases of a channel one load brings, if they lie on such boundaries.
-template <class Mode, int Vector>
-__device__ inline void make_channel_blocks(const BlockingParams<Mode>& p) {
+// together. Vector: how many phases of a channel one load brings, if they lie on such boundaries. at: which
+// of the pass's blocks of threads it is in.
+template <class Mode, int Vector, bool Again = false>
+__device__ inline void make_channel_blocks(const BlockingParams<Mode>& p, int64_t at) {
   using Word = typename Mode::Word;
   constexpr int kPositions = 2;
-  const int64_t row_block = divide(blockIdx.x, p.tiles);
+  const int64_t row_block = divide(at, p.tiles);
   const int lane = static_cast<int>(threadIdx.x) & (p.lanes - 1),
             inner = static_cast<int>(threadIdx.x) / p.lanes;
   int64_t row = row_block * (kSm90BlockingThreads / p.lanes) + inner;
-  const int64_t first = (blockIdx.x - row_block * p.tiles) * kPositions * p.lanes + lane;
-  const bool exists = row < p.rows && first < p.pitch;
+  const int64_t first = (at - row_block * p.tiles) * kPositions * p.lanes + lane;
+  bool exists = row < p.rows && first < p.pitch;
   if constexpr (!kIsScaled<Mode>) {
     if (!exists) return;
   } else {
@@ -75,6 +76,10 @@ __device__ inline void make_channel_blocks(const BlockingParams<Mode>& p) {
   if (Vector == 1 && p.phase_slabs) row = of_slabs(p, row);
   const int64_t block = divide(row, p.row_samples), group = divide(block, p.blocks);
   const int of_group = static_cast<int>(block - group * p.blocks);
+  if constexpr (Again) {
+    const int64_t scale = group * p.row_samples + row - block * p.row_samples;
+    exists = exists && (p.seen.beyond[scale] | p.seen.wide[scale]) != 0;
+  }
   int co = of_group * Mode::kUnit / p.phases, phase = of_group * Mode::kUnit - co * p.phases;
   if (Vector == 1 && p.phase_slabs) {
     const int slab = of_group / kSm90Blocks, slabs = slab / p.phases;
@@ -124,16 +129,26 @@ __device__ inline void make_channel_blocks(const BlockingParams<Mode>& p) {
   uint4* to = static_cast<uint4*>(p.to) + block * p.block_units + of_row * p.pitch + first;
   if constexpr (kIsScaled<Mode>) {
     const int64_t scale = group * p.row_samples + of_row;
-    const int exponent = exponent_of_scale(p.seen, scale, p.lanes);
-    if (of_group == 0 && first == 0 && exists) p.seen.exponents[scale] = exponent;
-    const float up = power_of_two(-exponent);
+    const ScaleOfRow known = Again ? scale_again(p.seen, scale) : scale_of_row(p.seen, scale, p.lanes);
+    const bool sampled = !Again && p.seen.every > 1;
+    if (sampled) tell_beyond(p.seen, scale, values, known.exponent);
+    if (of_group == 0 && first == 0 && exists) {
+      p.seen.exponents[scale] = known.exponent;
+      if (known.tails) p.seen.wide[scale] = *p.seen.any = 1;
+    }
+    const float up = power_of_two(-known.exponent);
 #pragma unroll
     for (int i = 0; i < kPositions; ++i) {
-      add_tiny(p.seen, scale, first + i * p.lanes, p.lanes, count_tiny(values[i], up));
+      if (sampled) add_tiny(p.seen, scale, first + i * p.lanes, p.lanes, count_below(values[i], up, kTiny));
       if (!exists || first + i * p.lanes >= p.pitch) continue;
+      uint4* const to_unit = to + i * p.lanes;
+      if (known.tails) {
+        store_with_tails<Mode>(p.seen, scale, values[i], up, to_unit, p.part_units);
+        continue;
+      }
       const uint4 unit = scaled_unit(values[i], up);
-      to[i * p.lanes] = unit;
-      if constexpr (Mode::kParts == 2) to[p.part_units + i * p.lanes] = rest_of_unit(values[i], up, unit);
+      to_unit[0] = unit;
+      if constexpr (Mode::kParts == 2) to_unit[p.part_units] = rest_of_unit(values[i], up, unit);
     }
   } else {
 #pragma unroll
@@ -149,8 +164,19 @@ template <class Mode, int Vector>
 __global__ void __launch_bounds__(kSm90BlockingThreads)
     blocking_kernel(const __grid_constant__ BlockingParams<Mode> p) {
   wait_for_launch_before(p.order);
-  make_channel_blocks<Mode, Vector>(p);
+  make_channel_blocks<Mode, Vector>(p, blockIdx.x);
   wait_for_launch_beside(p.order);
+}
+
+// The pass that stands by: scales whose exponent was too small, and tails of wide ones.
+template <class Mode, int Vector>
+__global__ void __launch_bounds__(kSm90BlockingThreads)
+    blocking_again_kernel(const __grid_constant__ BlockingParams<Mode> p) {
+  wait_for_launch_before({.lets_begin = true});
+  if (*p.seen.any == 0) return;
+  const int rows = kSm90BlockingThreads / p.lanes;  // of a block
+  const int64_t blocks = divide(p.rows + rows - 1, rows) * p.tiles;
+  for (int64_t at = blockIdx.x; at < blocks; at += gridDim.x) make_channel_blocks<Mode, Vector, true>(p, at);
 }
 
 }  // namespace tconv::cuda::sm90

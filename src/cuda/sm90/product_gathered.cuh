@@ -45,15 +45,7 @@ class GatheredProduct {
   __device__ void finish() const {}
   __device__ void run(Sums& sums, int tile) {
     if constexpr (kScaledBlocks<S>) {
-      const int row_block = block_.run * S::kRowBlocks + (S::kRowBlocks == 2 ? threadIdx.x / 128 : 0);
-      if constexpr (Mode::kParts == 1) {
-        const ScaledBlocksTile<S> scaled(p_, block_, tile, row_block);  // comes while sums are made
-        sums_of_tile(sums);
-        seen_ = scaled.seen();
-      } else {
-        sums_of_tile(sums);  // no register is left
-        seen_ = ScaledBlocksTile<S>(p_, block_, tile, row_block).seen();
-      }
+      run_scaled(sums, tile);
       return;
     }
     seen_ = sums_of_tile(sums);
@@ -65,6 +57,36 @@ class GatheredProduct {
   __device__ const Seen& seen() const { return seen_; }
 
  private:
+  // Sums over the parts of x and, if its scale is wide, over tails (blocked_scale.cuh).
+  __device__ void run_scaled(Sums& sums, int tile) {
+    const int row_block = block_.run * S::kRowBlocks + (S::kRowBlocks == 2 ? threadIdx.x / 128 : 0);
+    bool tails = false;
+    if constexpr (Mode::kParts == 1) {
+      const ScaledBlocksTile<S> scaled(p_, block_, tile, row_block);  // comes while sums are made
+      do {
+        sums_of_tile(sums, tails);
+      } while (goes_on(sums, scaled.wide(), tails));
+      seen_ = scaled.seen();
+    } else {
+      bool wide = false;
+      do {
+        sums_of_tile(sums, tails);
+        const ScaledBlocksTile<S> scaled(p_, block_, tile, row_block);  // no register is left before
+        wide = scaled.wide();
+        seen_ = scaled.seen();
+      } while (goes_on(sums, wide, tails));
+    }
+  }
+  // After sums over x: whether those over tails are added to them. After these: undoes their scale.
+  __device__ static bool goes_on(Sums& sums, bool wide, bool& tails) {
+    if (!wide) return false;
+    const float by = tails ? kTailDown : kTailUp;
+#pragma unroll
+    for (int i = 0; i < S::kN / 2; ++i) sums[i] *= by;
+    tails = !tails;
+    return tails;
+  }
+
   // Calls multiply(first, end) for each of the tile's stages, once it is full: its taps.
   template <class Multiply>
   __device__ __forceinline__ void for_stages(const Multiply& multiply) {
@@ -83,13 +105,13 @@ class GatheredProduct {
 
   // A slot or a stage is released once the wgmma that read it are complete, which is waited for after the
   // next ones have been issued. (If a wait is not in every iteration of the loop, ptxas serialises all wgmma,
-  // C7520.) Returns what the loading warps saw in the tile.
-  __device__ Seen sums_of_tile(Sums& sums) {
-    if constexpr (kScaledBlocks<S> && Mode::kParts == 2) return promoted_beside(sums);
+  // C7520.) Returns what the loading warps saw in the tile. more: adds to what the sums are.
+  __device__ Seen sums_of_tile(Sums& sums, bool more = false) {
+    if constexpr (kScaledBlocks<S> && Mode::kParts == 2) return promoted_beside(sums, more);
     if constexpr (std::is_same_v<Mode, Fp16Split>) return promoted_scaled(sums);
     if constexpr (Mode::kParts == 2) return promoted(sums);
     told_ = 0;
-    int accumulate = 0, used_stage = -1, used_slot = -1;
+    int accumulate = more ? 1 : 0, used_stage = -1, used_slot = -1;
     for_stages([&](int first, int taps) {
       if constexpr (kMarksTiles<S>) {
         see();
@@ -250,11 +272,13 @@ class GatheredProduct {
   }
   // The same with a third set of sums for the small products, which need not be added up before the end: the
   // tensor cores multiply them while the large ones of a tap are added up.
-  __device__ Seen promoted_beside(Sums& total) {
+  __device__ Seen promoted_beside(Sums& total, bool more) {
     int accumulate = 0, used_stage = -1, used_slot = -1;
     Sums sums, small;
+    if (!more) {
 #pragma unroll
-    for (int i = 0; i < S::kN / 2; ++i) total[i] = 0;
+      for (int i = 0; i < S::kN / 2; ++i) total[i] = 0;
+    }
     for_stages([&](int first, int taps) {
       uint32_t b = x_ + (stage_.at * p_.source.stage_bytes >> 4) + p_.source.halo - first * p_.sizes.step;
       for (int i = first; i < taps; ++i) {

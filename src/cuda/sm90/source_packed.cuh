@@ -3,6 +3,7 @@
 
 #include "cuda/device/launch_order.cuh"
 #include "cuda/sm90/rings.cuh"
+#include "cuda/sm90/scaled_tile.cuh"
 
 namespace tconv::cuda::sm90 {
 
@@ -65,22 +66,25 @@ class PackedSource {
     const int slots =
         kWhole ? (block_.end_slab - block_.first_slab) * p_.sizes.taps : p_.grid.slabs;  // of a tile
     const int slot_bytes = pieces_ * piece_bytes_;
+    const Sweeps<S> sweeps(p_);
     RingPlace slot;
     TapSlots<S> tap(p_, block_);
     // Whoever multiplies waits for resident weights, even without tiles.
     for (Walk walk(p_, block_); p_.weights.resident || walk.there(p_); walk.next(p_, block_)) {
+      for (int sweep = sweeps.of_tile(p_, block_, walk); sweep > 0; --sweep) {
 #pragma unroll 1
-      for (int s = 0; s < slots; ++s) {
-        if (tap.lacks(p_)) continue;
-        const uint32_t full = rings.weights_full(slot.at);
-        ptx::barrier_wait(rings.weights_empty(slot.at), slot.parity ^ 1);
-        ptx::barrier_arrive_expect(full, slot_bytes);
+        for (int s = 0; s < slots; ++s) {
+          if (tap.lacks(p_)) continue;
+          const uint32_t full = rings.weights_full(slot.at);
+          ptx::barrier_wait(rings.weights_empty(slot.at), slot.parity ^ 1);
+          ptx::barrier_arrive_expect(full, slot_bytes);
 #pragma unroll 4
-        for (int i = 0; i < pieces_; ++i) {
-          ptx::bulk_load(to_ + (slot.at * pieces_ + i) * S::kRowBlocks * piece_bytes_,
-                         from_ + int64_t{s} * slot_bytes + i * piece_bytes_, piece_bytes_, full);
+          for (int i = 0; i < pieces_; ++i) {
+            ptx::bulk_load(to_ + (slot.at * pieces_ + i) * S::kRowBlocks * piece_bytes_,
+                           from_ + int64_t{s} * slot_bytes + i * piece_bytes_, piece_bytes_, full);
+          }
+          slot.advance(p_.weights.slots);
         }
-        slot.advance(p_.weights.slots);
       }
       if (p_.weights.resident) return;
     }
