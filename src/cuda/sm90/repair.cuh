@@ -18,6 +18,13 @@ __device__ inline void for_each_nan(const Sums& sums, bool all, const Again& aga
   sums_that(sums, [all](float sum) { return all || sum != sum; }).for_each(again);
 }
 
+// An output that is made again.
+struct OutputSpot {
+  int row;
+  int64_t n, u;
+  int64_t to;  // where it goes; -1: the sum is none of an output
+};
+
 // Whether sums of the block's warpgroup may have to be made again; the same in all lanes of a warp.
 template <class S>
 __device__ inline bool may_need_repairs(const typename S::Params& p, const Block& block) {

@@ -11,7 +11,39 @@ namespace tconv::cuda::sm90 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
 template <class S, bool Lines>
-using GatheredWriter = std::conditional_t<Lines, LineWriter<S>, PassWriter<S>>;
+class GatheredWriter : public std::conditional_t<Lines, LineWriter<S>, PassWriter<S>> {
+ public:
+  using Params = typename S::Params;
+  using Later = LaterSums<S>;
+  using Base = std::conditional_t<Lines, LineWriter<S>, PassWriter<S>>;
+  using Base::Base;
+
+  __device__ static bool repairs(const Params& p, const Block& block) {
+    return may_need_repairs<S>(p, block);
+  }
+  // Apart from the loop over tiles, not inline: calls of it are rare.
+  __device__ __noinline__ static void make_again(const Params& p, const Block block, unsigned char* shared,
+                                                 int tile, Later later) {
+    const GatheredWriter w(p, block, shared);
+    const int own = static_cast<int>(threadIdx.x % 32);
+    if constexpr (kScaledBlocks<S>) {
+      const auto exists = [&](int i) {
+        const OutputSpot at = w.spot(tile, i, own);
+        return at.to >= 0 && !begins_with_nan<S>(p, block, w.row_block(), at.row, at.n, at.u);
+      };
+      later.for_each(exists, [&](int i, int lane) {
+        const OutputSpot at = w.spot(tile, i, lane);
+        const float sum = exact_sum<S>(p, block, w.row_block(), at.row, at.n, at.u);
+        if (own == 0) w.store_again(at, sum);
+      });
+    } else {
+      later.for_each([&](int i) {
+        const OutputSpot at = w.spot(tile, i, own);
+        if (at.to >= 0) w.store_again(at, sum_again<S>(p, block, w.row_block(), at.row, at.n, at.u));
+      });
+    }
+  }
+};
 
 #endif
 

@@ -52,10 +52,6 @@ class LineWriter {
     staged_ = (ptx::shared_address(shared + p.writer.shared) + ring) ^ swizzle % p.writer.line_ring;
   }
 
-  // Whether sums of a block's warpgroup may have to be made again.
-  __device__ static bool repairs(const Params& p, const Block& block) {
-    return may_need_repairs<S>(p, block);
-  }
   // Stores a tile's outputs. True: some sums must be made again, which `later` has.
   template <bool Repairs>
   __device__ bool store(const Sums& sums, int tile, const Seen& seen, Later& later) const {
@@ -75,28 +71,20 @@ class LineWriter {
     }
   }
 
-  // Apart from the loop over tiles, not inline: calls of it are rare.
-  __device__ __noinline__ static void make_again(const Params& p, const Block block, unsigned char* shared,
-                                                 int tile, Later later) {
-    const LineWriter w(p, block, shared);
-    const Place first = w.place_of_tile(tile);
-    if constexpr (kScaledBlocks<S>) {
-      const auto exists = [&](int i) {
-        const Spot at = w.spot(first, i, w.lane_);
-        return at.there && !begins_with_nan<S>(p, block, w.row_block_, at.row, at.n, at.u);
-      };
-      later.for_each(exists, [&](int i, int lane) {
-        const Spot at = w.spot(first, i, lane);
-        const float sum = exact_sum<S>(p, block, w.row_block_, at.row, at.n, at.u);
-        if (w.lane_ == 0) w.store_again(at, sum);
-      });
-    } else {
-      later.for_each([&](int i) {
-        const Spot at = w.spot(first, i, w.lane_);
-        if (at.there) w.store_again(at, sum_again<S>(p, block, w.row_block_, at.row, at.n, at.u));
-      });
-    }
+  // For sums that are made again: the output of which sum i of a lane is one.
+  __device__ OutputSpot spot(int tile, int i, int lane) const {
+    const TilePlace of_warp = Registers::place({lane, i});
+    const int row = warp_ * Registers::kRows + of_warp.row, inner = of_warp.column & 7;
+    const Outputs at = outputs_at(place_of_tile(tile), of_warp.column & ~7);
+    const int o = at.o + inner;
+    const bool there = rows_[row].at >= 0 && at.there && o >= 0 && o < p_.sizes.lout;
+    return {row, (at.at - at.o) / (p_.sizes.cout * p_.sizes.lout), int64_t{o} + p_.sizes.padding,
+            there ? (channel_ + row) * p_.sizes.lout + at.at + inner : -1};
   }
+  __device__ void store_again(const OutputSpot& spot, float sum) const {
+    static_cast<T*>(p_.operands.output)[spot.to] = epilogue_of_exact<S>(rows_[spot.row])(sum);
+  }
+  __device__ int row_block() const { return row_block_; }
 
  private:
   using Registers = WgmmaAccumulator<S::kN>;
@@ -165,7 +153,7 @@ class LineWriter {
     for (int line = 0; line < lines.end; ++line) {
       renew(epilogues[0]);
       renew(epilogues[1]);
-      asm volatile("" : "+r"(late[0]), "+r"(late[1]), "+l"(y));  // nothing derived is kept
+      asm volatile("" : "+r"(late[0]), "+r"(late[1]), "+l"(y));  // keeps nothing that follows from them
       if (line < kLines) {
         // Where the lane's first pair goes in the ring, before it is swizzled.
         const uint32_t at[2] = {kSize * (late[0] / 2 * 2 + Registers::column(lane_, 0)),
@@ -320,25 +308,6 @@ class LineWriter {
   __device__ uint32_t marks() const {
     return weight_marks(p_, block_, row_block_);
   }
-  // The output of which sum i of a lane is one.
-  struct Spot {
-    int row;
-    int64_t n, u, to;
-    bool there;
-  };
-  __device__ Spot spot(const Place& first, int i, int lane) const {
-    const TilePlace of_warp = Registers::place({lane, i});
-    const int row = warp_ * Registers::kRows + of_warp.row, inner = of_warp.column & 7;
-    const Outputs at = outputs_at(first, of_warp.column & ~7);
-    const int o = at.o + inner;
-    return {row, (at.at - at.o) / (p_.sizes.cout * p_.sizes.lout), int64_t{o} + p_.sizes.padding,
-            (channel_ + row) * p_.sizes.lout + at.at + inner,
-            rows_[row].at >= 0 && at.there && o >= 0 && o < p_.sizes.lout};
-  }
-  __device__ void store_again(const Spot& spot, float sum) const {
-    static_cast<T*>(p_.operands.output)[spot.to] = epilogue_of_exact<S>(rows_[spot.row])(sum);
-  }
-
   const Params& p_;
   const Block& block_;
   int lane_, warp_, warpgroup_, row_block_, first_column_;

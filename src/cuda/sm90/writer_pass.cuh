@@ -49,10 +49,6 @@ class PassWriter : PassRows<S> {
     channel_ = int64_t{block.group} * p.sizes.cout_group + row_block_ * p.sizes.block_couts;
   }
 
-  // Whether sums of a block's warpgroup may have to be made again.
-  __device__ static bool repairs(const Params& p, const Block& block) {
-    return may_need_repairs<S>(p, block);
-  }
   // Stores a tile's outputs. True: some sums must be made again, which `later` has.
   template <bool Repairs>
   __device__ bool store(Sums& sums, int tile, const Seen& seen, Later& later) {
@@ -77,27 +73,26 @@ class PassWriter : PassRows<S> {
     }
   }
 
-  // Apart from the loop over tiles, not inline: calls of it are rare.
-  __device__ __noinline__ static void make_again(const Params& p, const Block block, unsigned char* shared,
-                                                 int tile, Later later) {
-    const PassWriter w(p, block, shared);
-    if constexpr (kScaledBlocks<S>) {
-      const auto exists = [&](int i) {
-        const Spot at = w.spot(tile, i, w.thread_ % 32);
-        return at.to >= 0 && !begins_with_nan<S>(p, block, w.row_block_, at.row, at.n, at.u);
-      };
-      later.for_each(exists, [&](int i, int lane) {
-        const Spot at = w.spot(tile, i, lane);
-        const float sum = exact_sum<S>(p, block, w.row_block_, at.row, at.n, at.u);
-        if (w.thread_ % 32 == 0) w.store_again(at, sum);
-      });
+  // For sums that are made again: the output of which sum i of a lane is one; `to`: in a sample's rows of y, or
+  // in rows of partial sums.
+  __device__ OutputSpot spot(int tile, int i, int lane) const {
+    const auto [row, column] = place_of_register(i, lane);
+    if (p_.writer.partial) return partial_spot(row, partial_column(tile) + column);
+    const Place at = place_of_column(tile, column);
+    const int cout = row / p_.sizes.phases;
+    const int64_t o =
+        at.u * p_.sizes.stride + int64_t{row % p_.sizes.phases} * p_.sizes.dilation - p_.sizes.padding;
+    const bool there = cout < couts_ && at.n < p_.sizes.samples && o >= 0 && o < p_.sizes.lout;
+    return {row, at.n, at.u, there ? cout * p_.sizes.lout + o : -1};
+  }
+  __device__ void store_again(const OutputSpot& spot, float sum) const {
+    if (p_.writer.partial) {
+      partial_rows()[spot.to] = sum;
     } else {
-      later.for_each([&](int i) {
-        const Spot at = w.spot(tile, i, w.thread_ % 32);
-        if (at.to >= 0) w.store_again(at, sum_again<S>(p, block, w.row_block_, at.row, at.n, at.u));
-      });
+      first_row(static_cast<int>(spot.n))[spot.to] = epilogue_of_exact<S>(rows_[spot.row])(sum);
     }
   }
+  __device__ int row_block() const { return row_block_; }
 
  private:
   using Registers = WgmmaAccumulator<S::kN>;
@@ -283,24 +278,8 @@ class PassWriter : PassRows<S> {
     const TilePlace of_warp = Registers::place({lane, i});
     return {thread_ / 32 * Registers::kRows + of_warp.row, of_warp.column};
   }
-  // The output of which sum i of a lane is one.
-  struct Spot {
-    int row;
-    int64_t n, u;
-    int64_t to;  // in a sample's rows of y, or in rows of partial sums; -1: there is none
-  };
   // The sum of parts reads only outputs; the sums of other columns depend on whatever was in memory.
-  __device__ Spot spot(int tile, int i, int lane) const {
-    const auto [row, column] = place_of_register(i, lane);
-    if (p_.writer.partial) return partial_spot(row, partial_column(tile) + column);
-    const Place at = place_of_column(tile, column);
-    const int cout = row / p_.sizes.phases;
-    const int64_t o =
-        at.u * p_.sizes.stride + int64_t{row % p_.sizes.phases} * p_.sizes.dilation - p_.sizes.padding;
-    const bool there = cout < couts_ && at.n < p_.sizes.samples && o >= 0 && o < p_.sizes.lout;
-    return {row, at.n, at.u, there ? cout * p_.sizes.lout + o : -1};
-  }
-  __device__ Spot partial_spot(int row, int64_t column) const {
+  __device__ OutputSpot partial_spot(int row, int64_t column) const {
     const int64_t n = column / p_.columns.sample_columns;
     const int64_t u = column - n * p_.columns.sample_columns + p_.columns.first_u;
     const RowPlace of_row(p_.sizes, row_block_, row);
@@ -309,14 +288,6 @@ class PassWriter : PassRows<S> {
                        o >= 0 && o < p_.sizes.lout;
     return {row, n, u, there ? row * p_.columns.partial_columns + column : -1};
   }
-  __device__ void store_again(const Spot& spot, float sum) const {
-    if (p_.writer.partial) {
-      partial_rows()[spot.to] = sum;
-    } else {
-      first_row(static_cast<int>(spot.n))[spot.to] = epilogue_of_exact<S>(rows_[spot.row])(sum);
-    }
-  }
-
   using PassRows<S>::p_, PassRows<S>::thread_, PassRows<S>::warpgroup_, PassRows<S>::couts_;
   using PassRows<S>::staged_, PassRows<S>::rows_, PassRows<S>::sync;
 
