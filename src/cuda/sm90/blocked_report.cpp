@@ -37,7 +37,9 @@ std::string operand_words(const Sm90Plan& main) {
          (main.params.columns.folded ? "all samples" : "sample") +
          (main.config.sampled ? ", found by a look at a sixteenth of x, and by another pass where that misses"
                               : ", found by a look over x") +
-         "; sums beyond its range again from x and weights as they are";
+         "; tiles over numbers that spread further than 2^28 in a second round, sums beyond that again from "
+         "x "
+         "and weights as they are";
 }
 
 }  // namespace
