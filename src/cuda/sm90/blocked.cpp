@@ -139,7 +139,7 @@ class Sm90Blocked final : public plan::Kernel {
         params);
   }
 
-  // The look, the pass, behind a look at a sample the pass that stands by, and the main kernel.
+  // The look, the pass, the pass that stands by (if the look is at a sample), and the main kernel.
   Status run_scaled(const Launcher& launcher, const plan::Operands& operands, const void* raw,
                     const plan::RunContext& context) const {
     const bool split = plan_.main.mode == Arithmetic::ieee;
@@ -169,7 +169,7 @@ class Sm90Blocked final : public plan::Kernel {
     return launcher.run(functions.tiles[plan_.main.params.pass.lines][plan_.main.config.tile],
                         {plan_.main.blocks, threads, plan_.main.shared_bytes}, params);
   }
-  // They end at once, most of the time, so there are few.
+  // Of the pass that stands by: few, since they mostly find nothing to do.
   int64_t again_blocks() const {
     return std::min<int64_t>(plan_.blocking_blocks, 4LL * std::max(1, device_.sm_count));
   }

@@ -89,8 +89,12 @@ struct Weights {
   // How much longer loads take as the slabs of a chunk fill the ring: times the square of the share they
   // take.
   double crowded = 0;
+  // Which share of the lesser of store and dram is counted twice, of 16 bits and of 32: lines go to memory
+  // while others are stored, if rows fill tiles of 256 columns. Without this, 23 times of 16 bits and 11 of
+  // 32 that outputs bind are expected to be 1.14 and 1.10 times as long as they are (H100).
+  double beside[2] = {0, 0};
 };
-constexpr Weights kPass = {0.1e-3, 0.746, 0, 0.55, 1.11, 0.755, 0.613, 1.17},
+constexpr Weights kPass = {0.1e-3, 0.746, 0, 0.55, 1.11, 0.755, 0.613, 1.17, 0, {0.5, 0.3}},
                   kPhased = {0.03e-3, 0.753, 0, 0.592, 1.03, 0.533, 0.98, 0.75},
                   kTurned = {5.0e-3, 0.87, 0.80, 0.05, 0.6, 0.43, 0, 0.99};
 // float32 in float16, tf32 in one part and ieee in two; with slabs of one phase. Fitted to 2,200 times of 400
@@ -120,26 +124,22 @@ double crowding(const Sm90BlockedPlan& plan) {
   return std::min(1.0, std::max(1.0, slabs) / plan.main.params.gather.stages);
 }
 
-// What a weighted sum counts twice: milliseconds in which lines go to memory while others are stored, if rows
-// fill tiles of 256 columns. Without this, 22 products of 16 bits and 11 of 32 that are bound by their
-// outputs were expected to take 1.2 and 1.1 times as long as they do (H100).
-double stored_beside_ms(const Sm90BlockedPlan& plan, const Weights& w, const Sm90Cost& c, int element) {
-  constexpr double kBeside[2] = {0.5, 0.3}, kFull = 0.85;
-  const Sm90Plan& main = plan.main;
-  const Sm90Sizes& sizes = main.params.sizes;
-  const Sm90Tile& tile = sm90_tile(main.config);
-  if (&w != &kPass || !main.params.pass.lines || tile.n < 256) return 0;
+// Whether rows are stored line by line from tiles of 256 columns that they fill.
+bool fills_lines(const Sm90Plan& plan) {
+  constexpr double kFull = 0.85;
+  const Sm90Sizes& sizes = plan.params.sizes;
+  const Sm90Tile& tile = sm90_tile(plan.config);
   const double rows = double(round_up(sizes.row_blocks, tile.row_blocks)) * sizes.block_couts;
-  if (sizes.cout_group < kFull * rows) return 0;
-  return kBeside[element / 4] * std::min(w.store * c.store, w.dram * c.dram);
+  return plan.params.pass.lines && tile.n == 256 && sizes.cout_group >= kFull * rows;
 }
 
 double whole_ms(const Sm90BlockedPlan& plan, const Sm90Cost& c, int element) {
   const Weights& w = weights_of(plan, element);
-  const double crowded = crowding(plan);
+  const double crowded = crowding(plan), store = w.store * c.store, dram = w.dram * c.dram;
+  const double twice = fills_lines(plan.main) ? w.beside[element / 4] * std::min(store, dram) : 0;
   const double ms = w.start + w.tensor * c.tensor + w.load * c.load * (1 + w.crowded * crowded * crowded) +
-                    w.l2 * c.l2 + w.store * c.store + w.dram * c.dram + w.blocking * plan.blocking_ms +
-                    w.rest * (c.launch - kRates.launch_ms) - stored_beside_ms(plan, w, c, element);
+                    w.l2 * c.l2 + store + dram + w.blocking * plan.blocking_ms +
+                    w.rest * (c.launch - kRates.launch_ms) - twice;
   const bool alone = plan.main.config.turned && two_share(plan) && plan.blocks_of_sm == 1;
   return alone ? kRates.alone * ms : ms;
 }
@@ -208,9 +208,8 @@ Sm90Cost sm90_blocked_cost(const Sm90BlockedPlan& blocked, const DeviceInfo& d) 
 }
 
 double sm90_blocking_ms(const Sm90BlockedPlan& plan, const Problem& asked, const DeviceInfo& d) {
-  const bool transposed = asked.operation == core::Operation::transposed;
-  const double read = static_cast<double>(transposed ? asked.x_elements() : asked.y_elements()) *
-                      static_cast<double>(size_of(asked.dtype));
+  const double read =
+      static_cast<double>(sm90_blocked_input(asked)) * static_cast<double>(size_of(asked.dtype));
   const int log_bytes =
       blocked_words(plan.blocking, size_of(asked.dtype)) + (size_of(asked.dtype) == 4 ? 1 : 0);
   const bool plain = plan.blocking.phases == 1 || plan.blocking.phase_slabs;

@@ -218,7 +218,7 @@ int slab_of(const Problem& p, bool scaled) {
 
 Sm90BlockedPlan plan_with(const TransposedForm& form, const Problem& asked, const DeviceInfo& d,
                           const Sm90Config& config) {
-  constexpr double kMostBytes = 8e9;
+  constexpr double kMostBytes = 8e9, kMostPadding = 4e9, kMostOfElement = 256;
   Sm90BlockedPlan plan;
   plan.form = form;
   plan.main = sm90_laid_out(form.product, d, config);
@@ -238,11 +238,10 @@ Sm90BlockedPlan plan_with(const TransposedForm& form, const Problem& asked, cons
     return plan;
   }
   set_blocking(plan, asked, d);
-  // Rows may be padded to many times their length.
-  const bool transposed = asked.operation == core::Operation::transposed;
-  const double elements = static_cast<double>(transposed ? asked.x_elements() : asked.y_elements());
-  const double padded = 4e9 + 256 * elements, all = static_cast<double>(plan.bytes + plan.tail_bytes);
-  if (static_cast<double>(plan.bytes) > kMostBytes || all > padded ||
+  // Padding may make rows many times as long as they are, and tails double that.
+  const double most = kMostPadding + kMostOfElement * static_cast<double>(sm90_blocked_input(asked));
+  if (static_cast<double>(plan.bytes) > kMostBytes ||
+      static_cast<double>(plan.bytes + plan.tail_bytes) > most ||
       plan.blocking_blocks > (int64_t{1} << 31) - 1) {
     plan.main.blocks = 0;
     return plan;
@@ -253,6 +252,10 @@ Sm90BlockedPlan plan_with(const TransposedForm& form, const Problem& asked, cons
 }
 
 }  // namespace
+
+int64_t sm90_blocked_input(const Problem& asked) {
+  return asked.operation == core::Operation::transposed ? asked.x_elements() : asked.y_elements();
+}
 
 bool sm90_blocks(Arithmetic mode, const Sm90Config& config) {
   if (config.scaled)

@@ -35,6 +35,9 @@ Sm90BlockedPlan sm90_blocked_plan(const core::Problem& problem, const core::Devi
 Sm90BlockedPlan sm90_blocked_plan_of(const core::Problem& problem, const core::DeviceInfo& device,
                                      const Sm90Config& config);
 
+// Elements of what becomes channel blocks: of x, or of dy.
+int64_t sm90_blocked_input(const core::Problem& asked);
+
 // The predicted time of all launches, and the milliseconds of the pass alone (blocked_cost.cpp).
 Sm90Cost sm90_blocked_cost(const Sm90BlockedPlan& plan, const core::DeviceInfo& device);
 double sm90_blocking_ms(const Sm90BlockedPlan& plan, const core::Problem& asked,

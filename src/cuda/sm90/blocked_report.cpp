@@ -12,13 +12,12 @@ std::string describe(const Sm90BlockedPlan& plan) {
   if (plan.main.config.turned) {
     return "x turned into channel blocks in shared memory; " + describe(plan.main, plan.form.product);
   }
+  const char* launches = "pass";
+  if (plan.main.config.scaled) launches = "look and a pass";
+  if (plan.main.config.sampled) launches = "look at a sample and a pass";
   char text[160];
   std::snprintf(text, sizeof text, "x in channel blocks of %.1f MB, by a %s of %.4f ms; ",
-                static_cast<double>(plan.bytes) * 1e-6,
-                plan.main.config.sampled  ? "look at a sample and a pass"
-                : plan.main.config.scaled ? "look and a pass"
-                                          : "pass",
-                plan.blocking_ms);
+                static_cast<double>(plan.bytes) * 1e-6, launches, plan.blocking_ms);
   std::string out = text;
   if (plan.main.config.phased) {
     const Sm90GatherSource& k = plan.main.params.gather;
@@ -37,9 +36,8 @@ std::string operand_words(const Sm90Plan& main) {
          (main.params.columns.folded ? "all samples" : "sample") +
          (main.config.sampled ? ", found by a look at a sixteenth of x, and by another pass where that misses"
                               : ", found by a look over x") +
-         "; tiles over numbers that spread further than 2^28 in a second round, sums beyond that again from "
-         "x "
-         "and weights as they are";
+         "; a second round of tiles over numbers that spread further than 2^28"
+         "; sums beyond that again from x and weights as they are";
 }
 
 }  // namespace

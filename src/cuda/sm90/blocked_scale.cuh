@@ -6,7 +6,7 @@
 //   for each unit of 8 channels:        exponent puts the scale's largest magnitude into [2^14, 2^15)  pass
 //                                       parts of x * 2^-exponent
 //   for each unit of a wide scale:      tails: what parts leave of tiny numbers, times 2^39            pass
-//   for each sum of a tile:             over parts; of a wide scale over tails too                     product
+//   for each sum of a tile:             over parts; of a wide scale over tails too product
 //                                       times 2^(both exponents), unless it may miss too much          writer
 //
 // One scale serves all operands of a sum, so that the product needs none, and 2^28 lie between the largest
@@ -14,14 +14,14 @@
 // One of x or of the weights puts a sum off by up to 2^-9, or 2^-19 in two parts (fp16_scale.cuh).
 //
 // A scale with tiny numbers of x is wide: its tiles go over all slabs a second time, with tails instead of x.
-// (In float32, sums of both lie 2^39 apart: they are multiplied by that in between, and divided in the end,
-// all of it exact.) Then 2^67 lie between the largest number and the least. What is below counts as lost[scale],
-// and puts a sum off by 2^39 times less than a tiny number would.
+// Sums are multiplied by 2^39 before the second round adds to them, and divided by it afterwards, both
+// exactly. Then 2^67 lie between the largest number and the least. Smaller numbers are counted in
+// lost[scale]; each puts a sum off by 2^39 times less than a tiny one would.
 //
 // Sums below (lost * 2^-39 + tiny) * Sm90TileMarks::least_sum are computed again, from x and weights as the
-// caller has them (blocked_repair.cuh); and so are those that are infinite or NaN, since a zero that stands for
-// no product, or the rest of an infinite number, makes NaN. How many of a cout's weights are tiny is not known:
-// where one is, all count. To compute a sum again takes some 100 us of a warp, so this must be rare.
+// caller has them (blocked_repair.cuh); and so are those that are infinite or NaN, since a zero that stands
+// for no product, or the rest of an infinite number, makes NaN. How many of a cout's weights are tiny is not
+// known: where one is, all count. To compute a sum again takes some 100 us of a warp, so this must be rare.
 //
 // Where x is large, the look is at a sample of it, since to read all of it takes as long as half of the pass.
 // The exponent is then kSpare larger, and the pass, which sees every number, finds out the rest:
@@ -31,9 +31,9 @@
 //   for each scale with such:     the unit again, its exponent from beyond[scale] if there is any, and
 //                                 its tails                                                            again
 //
-// This last launch mostly finds nothing to do: of normally distributed numbers one in 10^7 is tiny, and of the
-// sums of tiles with fewer than kMany hardly any is small. Only tiny numbers that a tile reads count against
-// its sums.
+// This last launch mostly finds nothing to do: of normally distributed numbers one in 10^7 is tiny, and of
+// the sums of tiles with fewer than kMany hardly any is small. Only tiny numbers that a tile reads count
+// against its sums.
 #pragma once
 
 #include "cuda/device/divide.cuh"
@@ -43,16 +43,16 @@
 
 namespace tconv::cuda::sm90 {
 
-// Of the parts of a share, 32 lanes' each, the one that a warp looks at in its `some`-th turn: one of `every`
-// that follow each other, another one each time, lest rows of x of just such a length hide what they have in
-// common.
+// A warp looks at one of every `every` parts of a share, of 32 words or vectors each: which one, in its
+// `some`-th turn. It varies, so that rows whose length is a multiple of that are not always seen at the same
+// positions.
 __device__ inline int64_t picked(const Sm90BlockedSeen& seen, int64_t some) {
   const uint32_t mixed = static_cast<uint32_t>(some + blockIdx.x) * 0x9e3779b1u >> 16;
   return some * seen.every + (mixed & static_cast<uint32_t>(seen.every - 1));
 }
 
-// How far numbers reach: the largest finite magnitude, and what is 1 below the smallest but 0 (as unsigned
-// numbers, so that 0 comes to be the largest).
+// The largest finite magnitude of some numbers, and the smallest that is not 0, less 1: as unsigned numbers,
+// so that 0 becomes the largest of all and never counts.
 struct Extent {
   uint32_t most = 0, below = ~0u;
 
@@ -123,8 +123,8 @@ __global__ void __launch_bounds__(kSm90BlockingThreads)
   wait_for_launch_beside(p.order);
 }
 
-// A power of two that the largest number of a sample leaves to those that are not in it; and what stands for
-// it if all of the sample are zero.
+// How much larger the exponent is than the largest number of a sample needs, for the sake of those that are
+// not in it; and the exponent if all of a sample are zero.
 inline constexpr int kSpare = 2, kLeastExponent = -126;
 inline constexpr float kTiny = 0x1p-14f;  // what is smaller is no normal number of float16
 inline constexpr uint32_t kMany = 16;     // tiny numbers of a piece
@@ -146,7 +146,7 @@ __device__ inline ScaleOfRow scale_of_row(const Sm90BlockedSeen& seen, int64_t s
     if (seen.every == 1) below = min(below, seen.below[scale * seen.shares + share]);
   }
   for (int apart = width / 2; apart > 0; apart /= 2) {
-    most = max(most, __shfl_xor_sync(~0u, most, apart)),
+    most = max(most, __shfl_xor_sync(~0u, most, apart));
     below = min(below, __shfl_xor_sync(~0u, below, apart));
   }
   if (seen.every > 1) return {most == 0 ? kLeastExponent : exponent_of(most) + kSpare, false};

@@ -23,8 +23,7 @@ struct Sm90Config {
   bool aligned = false;  // columns begin at a multiple of 16 positions of x
   bool turned = false;   // for cuda.sm90.blocked: channel blocks are made in shared memory
   bool phased = false;   // for cuda.sm90.blocked: slabs have one phase each, and lack the taps that it lacks
-  bool sampled =
-      false;  // for cuda.sm90.blocked, scaled: scales from a sample of x; the plan sets it for large x
+  bool sampled = false;  // for cuda.sm90.blocked, if scaled: by a sample of x; the plan sets it if x is large
   bool operator==(const Sm90Config&) const = default;
 };
 

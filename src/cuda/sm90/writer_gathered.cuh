@@ -13,10 +13,9 @@ namespace tconv::cuda::sm90 {
 template <class S, bool Lines>
 class GatheredWriter : public std::conditional_t<Lines, LineWriter<S>, PassWriter<S>> {
  public:
-  using Params = typename S::Params;
-  using Later = LaterSums<S>;
   using Base = std::conditional_t<Lines, LineWriter<S>, PassWriter<S>>;
   using Base::Base;
+  using typename Base::Later, typename Base::Params;
 
   __device__ static bool repairs(const Params& p, const Block& block) {
     return may_need_repairs<S>(p, block);

@@ -153,7 +153,7 @@ class LineWriter {
     for (int line = 0; line < lines.end; ++line) {
       renew(epilogues[0]);
       renew(epilogues[1]);
-      asm volatile("" : "+r"(late[0]), "+r"(late[1]), "+l"(y));  // keeps nothing that follows from them
+      asm volatile("" : "+r"(late[0]), "+r"(late[1]), "+l"(y));  // kept, and nothing made of them
       if (line < kLines) {
         // Where the lane's first pair goes in the ring, before it is swizzled.
         const uint32_t at[2] = {kSize * (late[0] / 2 * 2 + Registers::column(lane_, 0)),
@@ -308,6 +308,7 @@ class LineWriter {
   __device__ uint32_t marks() const {
     return weight_marks(p_, block_, row_block_);
   }
+
   const Params& p_;
   const Block& block_;
   int lane_, warp_, warpgroup_, row_block_, first_column_;

@@ -73,8 +73,8 @@ class PassWriter : PassRows<S> {
     }
   }
 
-  // For sums that are made again: the output of which sum i of a lane is one; `to`: in a sample's rows of y, or
-  // in rows of partial sums.
+  // For sums that are made again: the output of which sum i of a lane is one; `to`: in a sample's rows of y,
+  // or in rows of partial sums.
   __device__ OutputSpot spot(int tile, int i, int lane) const {
     const auto [row, column] = place_of_register(i, lane);
     if (p_.writer.partial) return partial_spot(row, partial_column(tile) + column);
@@ -288,6 +288,7 @@ class PassWriter : PassRows<S> {
                        o >= 0 && o < p_.sizes.lout;
     return {row, n, u, there ? row * p_.columns.partial_columns + column : -1};
   }
+
   using PassRows<S>::p_, PassRows<S>::thread_, PassRows<S>::warpgroup_, PassRows<S>::couts_;
   using PassRows<S>::staged_, PassRows<S>::rows_, PassRows<S>::sync;
 
