@@ -186,8 +186,13 @@ __global__ void __launch_bounds__(kOverlapThreads, 2)
   }
   ptx::copy_async_wait<0>();
   __syncthreads();
-  stage_products<S>(reinterpret_cast<float*>(shared), sums, first_row, first_column);
-  store_outputs<S>(p, place.rank, place, reinterpret_cast<float*>(shared), small);
+  const Products products = Products::of<S>(p, shared);
+  if (p.columns_beside) {
+    stage_products<S, true>(products.at, sums, first_row, first_column);
+  } else {
+    stage_products<S, false>(products.at, sums, first_row, first_column);
+  }
+  store_outputs<S>(p, place.rank, place, products, small);
 #endif
 }
 

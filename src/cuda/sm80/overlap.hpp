@@ -22,6 +22,8 @@
 // fragments from shared memory.
 #pragma once
 
+#include <algorithm>
+
 #include "cuda/device/arithmetic.hpp"
 #include "cuda/device/divisor.hpp"
 
@@ -40,7 +42,11 @@ inline constexpr int kOverlapPad = 8;  // elements after each row of a stage, so
 // A block's tile. A stage holds stage_bytes of depth: a part of a slab if there are many columns.
 struct OverlapTile {
   int rows, columns, stages, stage_bytes;
-  constexpr int sum_pitch() const { return rows + 4; }  // of a column's products: they meet all banks
+  // Floats from a row of products to the next, and from a column to the next: those that a warp writes meet
+  // all banks.
+  constexpr int row_step(bool columns_beside) const { return columns_beside ? columns + 8 : 1; }
+  constexpr int column_step(bool columns_beside) const { return columns_beside ? 1 : rows + 4; }
+  constexpr int sum_floats() const { return std::max(rows * row_step(true), columns * column_step(false)); }
 };
 inline constexpr OverlapTile kOverlapTiles[] = {{128, 16, 5, 128},  {128, 32, 4, 128}, {128, 64, 4, 128},
                                                 {128, 128, 3, 128}, {64, 256, 4, 64},  {32, 256, 4, 64}};
@@ -70,7 +76,8 @@ struct OverlapParams {
   int first_u;
   Divisor turns;  // positions u of a sample
   int slabs, splits;
-  bool rows_first;  // neighbouring blocks share columns
+  bool rows_first;      // neighbouring blocks share columns
+  bool columns_beside;  // in shared memory, a row's products lie together; otherwise a column's
   OverlapCopy weight_copy, x_copy;
 };
 
@@ -85,8 +92,7 @@ OverlapFunctions overlap_bf16();
 constexpr int overlap_shared_bytes(int tile, int element) {
   const OverlapTile& t = kOverlapTiles[tile];
   const int stage = t.stage_bytes / element * (t.rows + t.columns + 2 * kOverlapPad) * element;
-  const int sums = t.columns * t.sum_pitch() * 4, stages = t.stages * stage;
-  return sums > stages ? sums : stages;
+  return std::max(t.sum_floats() * 4, t.stages * stage);
 }
 
 }  // namespace tconv::cuda

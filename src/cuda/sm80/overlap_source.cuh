@@ -13,7 +13,8 @@ struct Shape {
   using T = typename A::T;
   static constexpr OverlapTile kTile = kOverlapTiles[kTileIndex];
   static constexpr int kRows = kTile.rows, kColumns = kTile.columns, kStages = kTile.stages;
-  static constexpr int kSumPitch = kTile.sum_pitch();
+  static constexpr int kRowStep = kTile.row_step(true), kColumnStep = kTile.column_step(false);
+  static constexpr int kSumFloats = kTile.sum_floats();
   static constexpr int kWarpRows = kColumns < 64 ? 16 : 32, kRowWarps = kRows / kWarpRows;
   static constexpr int kWarpColumns = kColumns / (kOverlapThreads / 32 / kRowWarps);
   static constexpr int kMi = kWarpRows / 16, kNi = kWarpColumns / 8;

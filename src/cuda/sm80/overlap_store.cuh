@@ -4,13 +4,28 @@
 
 #include "cuda/device/accumulator.hpp"
 #include "cuda/device/epilogue.cuh"
+#include "cuda/device/writers.cuh"
 #include "cuda/sm80/cluster_sums.cuh"
 #include "cuda/sm80/overlap_exact.cuh"
 
 namespace tconv::cuda::sm80::overlap {
 
-// products[column][row]: both the lanes that store and those that read neighbouring rows meet all banks.
-template <class S, class Sums>
+// Where a block's products lie. Lanes that store neighbouring outputs read neighbouring rows as far as the
+// stride goes, then the next column: so a column's rows lie together, or with a small stride a row's columns.
+// (Loads from other blocks' shared memory take as long as the pieces they are made of: with a cluster of 6, a
+// stride of 1 and columns apart, 16 of 32 us.)
+struct Products {
+  float* at;
+  int row_step, column_step;
+
+  template <class S>
+  __device__ static Products of(const OverlapParams& p, unsigned char* shared) {
+    return {reinterpret_cast<float*>(shared), p.columns_beside ? S::kRowStep : 1,
+            p.columns_beside ? 1 : S::kColumnStep};
+  }
+};
+
+template <class S, bool kColumnsBeside, class Sums>
 __device__ __forceinline__ void stage_products(float* products, const Sums& sums, int first_row,
                                                int first_column) {
   using Map = MmaAccumulator;
@@ -20,9 +35,16 @@ __device__ __forceinline__ void stage_products(float* products, const Sums& sums
 #pragma unroll
     for (int j = 0; j < S::kNi; ++j) {
 #pragma unroll
-      for (int r = 0; r < Map::kRegisters; ++r) {
+      for (int r = 0; r < Map::kRegisters; r += 2) {
         const int column = first_column + j * Map::kColumns + Map::column(lane, r);
-        products[column * S::kSumPitch + first_row + i * Map::kRows + Map::row(lane, r)] = sums[i][j][r];
+        const int row = first_row + i * Map::kRows + Map::row(lane, r);
+        if constexpr (kColumnsBeside) {
+          store_pair(products + row * S::kRowStep + column, sums[i][j][r], sums[i][j][r + 1]);
+        } else {
+          float* to = products + column * S::kColumnStep + row;
+          to[0] = sums[i][j][r];
+          to[S::kColumnStep] = sums[i][j][r + 1];
+        }
       }
     }
   }
@@ -55,7 +77,8 @@ struct OutputPlace {
   int product;             // of the first cout and tap 0
 
   template <class P>
-  __device__ OutputPlace(const OverlapParams& p, const P& place, int sum_pitch, int n, int u, int slot) {
+  __device__ OutputPlace(const OverlapParams& p, const P& place, const Products& products, int n, int u,
+                         int slot) {
     const int64_t at = int64_t{u} * p.stride + slot - p.padding;
     if (at < 0 || at >= p.lout) return;
     o = int64_t{n} * p.cout * p.lout + at;
@@ -64,14 +87,14 @@ struct OutputPlace {
     first_tap = u < l ? 0 : (u - l) / p.step + 1;
     end_tap = min(taps, u / p.step + 1);
     const int column = n * l + u - (place.column_tile * p.own - p.halo);
-    product = column * sum_pitch + slot - place.first_phase;
+    product = column * products.column_step + (slot - place.first_phase) * products.row_step;
   }
 };
 
 // Calls store(out, u, slot, n, cout of the tile, y) for each output of a block's share of the tile.
 template <class S, class P, class Store>
 __device__ __forceinline__ void for_share(const OverlapParams& p, int rank, int splits, const P& place,
-                                          const Store& store) {
+                                          const Products& products, const Store& store) {
   using T = typename S::T;
   const Turns turns(p, place);
   const bool last = place.first_phase + p.chunk >= p.phases;
@@ -86,10 +109,10 @@ __device__ __forceinline__ void for_share(const OverlapParams& p, int rank, int 
     const uint32_t turn = e / slots, number = turns.first + turn, n = p.turns.divide(number);
     const int u = p.first_u + static_cast<int>(number - n * p.turns.value);
     const int slot = place.first_phase + static_cast<int>(e - turn * slots);
-    const OutputPlace out(p, place, S::kSumPitch, static_cast<int>(n), u, slot);
+    const OutputPlace out(p, place, products, static_cast<int>(n), u, slot);
     if (out.o < 0) continue;
     T* to = static_cast<T*>(p.y) + out.o + (first_channel + cout_lane) * p.lout;
-#pragma unroll 4
+#pragma unroll 2
     for (int cout = cout_lane; cout < place.couts; cout += cout_lanes) {
       store(out, Turn{static_cast<int>(n), u, slot}, cout, to);
       to += cout_lanes * p.lout;
@@ -100,22 +123,27 @@ __device__ __forceinline__ void for_share(const OverlapParams& p, int rank, int 
 // Returns whether some sum was not finite.
 template <class S, bool kClustered, class P>
 __device__ __forceinline__ bool store_share(const OverlapParams& p, int rank, const P& place,
-                                            const float* products) {
+                                            const Products& products) {
   using T = typename S::T;
-  const int tap_step = p.tap_rows - p.step * S::kSumPitch;
+  const int tap_step = p.tap_rows * products.row_step - p.step * products.column_step;
+  const int cout_step = p.cout_rows * products.row_step;
   const int64_t first_channel = int64_t{place.group} * p.cout_group + place.first_cout;
   bool infinite = false;
   const int splits = kClustered ? p.splits : 1;
-  for_share<S>(p, rank, splits, place, [&](const OutputPlace& out, const Turn&, int cout, T* to) {
+  for_share<S>(p, rank, splits, place, products, [&](const OutputPlace& out, const Turn&, int cout, T* to) {
     if (out.first_tap >= out.end_tap) {
       *to = epilogue_of<T>(p.bias, first_channel + cout).alone();
       return;
     }
-    const float* at = products + out.product + cout * p.cout_rows;
+    const float* at = products.at + out.product + cout * cout_step;
+    constexpr int kAhead = kClustered ? 2 : 1;  // taps
     float sum = 0;
 #pragma unroll 1
-    for (int tap = out.first_tap; tap < out.end_tap; ++tap) {
-      sum += split_sum<kClustered>(at + tap * tap_step, splits);
+    for (int tap = out.first_tap; tap < out.end_tap; tap += kAhead) {
+      float taps[kAhead];
+      split_sums<kClustered>(at + tap * tap_step, tap_step, out.end_tap - tap, splits, taps);
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) sum += taps[i];
     }
     if constexpr (S::A::kParts == 2) infinite = infinite || !isfinite(sum);
     *to = epilogue_of_sums<T>(p.bias, first_channel + cout)(sum);
@@ -125,20 +153,24 @@ __device__ __forceinline__ bool store_share(const OverlapParams& p, int rank, co
 
 // Recomputes what split operands get wrong: all outputs, or those that are not finite.
 template <class S, class P>
-__device__ __noinline__ void store_exact(const OverlapParams& p, int rank, const P& place, bool all) {
-  for_share<S>(p, rank, p.splits, place, [&](const OutputPlace& out, const Turn& turn, int cout, float* to) {
-    if (out.first_tap >= out.end_tap || (!all && isfinite(*to))) return;
-    const float sum = exact_sum(p, place.group, place.first_cout + cout, turn, out.first_tap, out.end_tap);
-    *to = epilogue_of_sums<float>(p.bias, int64_t{place.group} * p.cout_group + place.first_cout + cout)(sum);
-  });
+__device__ __noinline__ void store_exact(const OverlapParams& p, int rank, const P& place,
+                                         const Products& products, bool all) {
+  for_share<S>(p, rank, p.splits, place, products,
+               [&](const OutputPlace& out, const Turn& turn, int cout, float* to) {
+                 if (out.first_tap >= out.end_tap || (!all && isfinite(*to))) return;
+                 const float sum =
+                     exact_sum(p, place.group, place.first_cout + cout, turn, out.first_tap, out.end_tap);
+                 *to = epilogue_of_sums<float>(
+                     p.bias, int64_t{place.group} * p.cout_group + place.first_cout + cout)(sum);
+               });
 }
 
 // small: whether this block has seen operands that do not fit two parts; then the tile is computed again.
 template <class S, bool kClustered, class P>
-__device__ __forceinline__ void store_tile(const OverlapParams& p, int rank, const P& place, float* products,
-                                           bool small) {
+__device__ __forceinline__ void store_tile(const OverlapParams& p, int rank, const P& place,
+                                           const Products& products, bool small) {
   constexpr bool kSplitOperands = S::A::kParts == 2;
-  float* mark = products + S::kColumns * S::kSumPitch - 1;  // the last places of a column hold no product
+  float* mark = products.at + S::kSumFloats - 1;  // the last place holds no product
   if constexpr (kSplitOperands) {
     small = __syncthreads_or(small) != 0;
     if (threadIdx.x == 0) *mark = small ? 1.0f : 0.0f;
@@ -153,7 +185,7 @@ __device__ __forceinline__ void store_tile(const OverlapParams& p, int rank, con
   const bool infinite = store_share<S, kClustered>(p, rank, place, products);
   if constexpr (kSplitOperands) {
     const bool all = split_sum<kClustered>(mark, p.splits) != 0;
-    if (__syncthreads_or(all || infinite)) store_exact<S>(p, rank, place, all);
+    if (__syncthreads_or(all || infinite)) store_exact<S>(p, rank, place, products, all);
   }
   if constexpr (kClustered) {
     __syncwarp();
@@ -165,7 +197,7 @@ __device__ __forceinline__ void store_tile(const OverlapParams& p, int rank, con
 
 template <class S, class P>
 __device__ __forceinline__ void store_outputs(const OverlapParams& p, int rank, const P& place,
-                                              float* products, bool small) {
+                                              const Products& products, bool small) {
   if (p.splits == 1) {
     store_tile<S, false>(p, rank, place, products, small);
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900

@@ -80,6 +80,31 @@ __device__ inline bool has_product(const WindowParams& p, int i) {
   return least < p.k && least <= (p.lout - 1 - o) / p.dilation;
 }
 
+template <class T>
+__device__ __forceinline__ T finished(const void* bias, int64_t channel, bool alone, float sum) {
+  return alone ? epilogue_of<T>(bias, channel).alone() : epilogue_of_sums<T>(bias, channel)(sum + 0.f);
+}
+
+// A cluster's sums of rows [row, rows) in steps; l: outputs from a row to the next. Not inlined, because the
+// loops of the kernel then get other registers and take up to 1.1 times as long.
+template <class S>
+__device__ __noinline__ void store_splits_of(const float* from, int row, int rows, int step, int splits,
+                                             typename S::T* to, int64_t l, const void* bias, int64_t channel,
+                                             bool alone) {
+  using T = typename S::T;
+  constexpr int kAhead = 4;  // rows whose sums are read before the first is stored
+#pragma unroll 1
+  for (; row < rows; row += kAhead * step, from += kAhead * step * S::kSumPitch) {
+    float sums[kAhead];
+    split_sums<true>(from, step * S::kSumPitch, (rows - row + step - 1) / step, splits, sums);
+#pragma unroll
+    for (int a = 0; a < kAhead; ++a, to += step * l) {
+      const int at = row + a * step;
+      if (at < rows) *to = finished<T>(bias, channel + at, alone, sums[a]);
+    }
+  }
+}
+
 // A thread stores one column of every kApart-th row.
 template <class S, bool kClustered>
 __device__ __forceinline__ void store_share(const WindowParams& p, const Place& place, const float* staged) {
@@ -93,11 +118,14 @@ __device__ __forceinline__ void store_share(const WindowParams& p, const Place& 
             step = kApart * (kClustered ? p.splits : 1);
   const int64_t channel = int64_t{place.group} * p.cin_group + place.first_row;
   T* to = static_cast<T*>(p.dx) + (n * p.cin + channel + first) * p.l + i;
+  if constexpr (kClustered) {
+    store_splits_of<S>(staged + first * S::kSumPitch + column, first, place.rows, step, p.splits, to, p.l,
+                       p.bias, channel, alone);
+  } else {
 #pragma unroll 4
-  for (int row = first; row < place.rows; row += step, to += step * p.l) {
-    const float sum = split_sum<kClustered>(staged + row * S::kSumPitch + column, p.splits);
-    *to = alone ? epilogue_of<T>(p.bias, channel + row).alone()
-                : epilogue_of_sums<T>(p.bias, channel + row)(sum + 0.f);
+    for (int row = first; row < place.rows; row += step, to += step * p.l) {
+      *to = finished<T>(p.bias, channel + row, alone, staged[row * S::kSumPitch + column]);
+    }
   }
 }
 
