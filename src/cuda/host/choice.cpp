@@ -19,7 +19,6 @@
 #include "cuda/sm80/pointwise.hpp"
 #include "cuda/sm80/window.hpp"
 #include "cuda/sm90/blocked.hpp"
-#include "cuda/sm90/blocked_plan.hpp"
 #include "cuda/sm90/dense.hpp"
 #include "cuda/sm90/pointwise.hpp"
 
@@ -58,7 +57,6 @@ KernelChoice compare(const Problem& p, const DeviceInfo& d, const PlanOptions& o
   };
   PlanOptions forced = options;
   for (const KernelEntry* entry : compared) {
-    if (entry == &kSm90Blocked && !sm90_blocked_pays(p)) continue;
     if (!has_features(*entry) || (best.entry != nullptr && least_ms(*entry, p, d) >= best.ms)) continue;
     forced.force_kernel = entry->name;
     if (!entry->supports(p, d, forced).ok) continue;

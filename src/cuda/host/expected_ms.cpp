@@ -37,29 +37,34 @@ using plan::KernelEntry;
 // times are within 10% (narrow and longk, older fits: 19%).
 
 // Of a plan of cuda.sm90.dense, gathered or by tensor copies, in tf32, 16 bit and ieee; gap: the bytes of
-// outputs without taps; planes: the pass over a strided product's dy. Those of tf32 are fitted to 602
-// layers, drawn ones of both products and those of decoders (H100, raw weights): off by 17% and 14% (root of
-// the mean square); those of ieee to 586 such layers (packed weights): 11% and 12%.
+// outputs without taps; planes: the pass over a strided product's dy. Gathered ones are fitted to 325 drawn
+// layers of both products, half of the packing included (H100): off by 15%, 13% and 9% (standard deviation)
+// where this kernel is among the fastest. Those by tensor copies in tf32 are fitted to 602 layers, drawn ones
+// of both products and those of decoders (H100): off by 14%; in ieee to 586 such layers: 12%.
 struct Sm90Weights {
   double start, tensor, load, l2, store, dram, gap, launch, planes;
 };
-constexpr Sm90Weights kSm90[2][3] = {{{2.5e-3, 0.10, 0.98, 0.43, 0.78, 0.49, 0.72, 0.86, 0.99},
-                                      {4.0e-3, 0.18, 0.72, 1.06, 0.33, 1.08, 0, 0.20, 1.49},
-                                      {5.0e-3, 0.65, 0.55, 0.11, 1.39, 0.37, 0, 0.72, 0.96}},
-                                     {{8.3e-3, 0.56, 0.13, 0.68, 0.53, 0.49, 0, 1.67, 0.95},
-                                      {3.1e-3, 0, 0.94, 0, 0.63, 0.77, 0, 1.11, 1.86},
-                                      {0, 1.14, 0, 0.74, 1.24, 0.02, 0, 2.08, 0.99}}};
+constexpr Sm90Weights kSm90[2][3] = {{{0.9e-3, 0.04, 1.25, 0.32, 0.61, 0.33, 0.72, 0.77, 0.56},
+                                      {3.2e-3, 0.20, 0.74, 0.86, 0.06, 0.68, 0, 0.61, 0.62},
+                                      {2.5e-3, 0.70, 0.65, 0.13, 1.47, 0.12, 0, 1.02, 0.78}},
+                                     {{9.9e-3, 0.56, 0.13, 0.68, 0.53, 0.49, 0, 1.67, 0.95},
+                                      {3.6e-3, 0, 0.94, 0, 0.63, 0.77, 0, 1.11, 1.86},
+                                      {2.6e-3, 1.14, 0, 0.74, 1.24, 0.02, 0, 2.08, 0.99}}};
 // For tf32 by tensor copies, where memory and stores bind rather than L2: the longer of the two times counts.
-constexpr Sm90Weights kSm90Stored = {6.4e-3, 0, 0.81, 0, 0.67, 0.58, 0, 1.13, 1.01};
+constexpr Sm90Weights kSm90Stored = {8.0e-3, 0, 0.81, 0, 0.67, 0.58, 0, 1.13, 1.01};
 // Of cuda.sm80.dense: tf32, 16 bit, ieee.
 struct Sm80Weights {
   double waves, l2, dram, gap, planes;
 };
 constexpr Sm80Weights kSm80[3] = {
     {2.69, 0.69, 1.38, 4.41, 1.45}, {3.38, 0.29, 1.80, 0, 2.28}, {3.20, 1.54, 1.53, 0, 1.83}};
-// Of cuda.sm90.blocked: the configuration that is chosen from many tends to be one whose time is expected too
-// low (by 1% on average over 461 drawn problems).
-constexpr double kBlocked = 1.03;
+// Of cuda.sm90.blocked, transposed and strided products: its model, and parts of it once more; packing.
+// Fitted to 529 drawn layers, all modes (H100): off by 14% and 10%.
+struct BlockedWeights {
+  double start, total, tensor, blocking;
+};
+constexpr BlockedWeights kBlocked[2] = {{2.2e-3, 0.75, 0.39, 0.24}, {0.1e-3, 0.94, 0.07, 0}};
+constexpr double kBlockedPack = 0.87;
 // Of cuda.simt.dense: its model, milliseconds an element of y, and a block of each SM.
 struct DenseWeights {
   double model = 1.13, output = 2.5e-9, block = 0.36e-3;
@@ -74,19 +79,22 @@ struct NarrowWeights {
   double pieces = 750, half_pieces = 420;
 } constexpr kNarrow;
 // What packing takes: milliseconds, and a byte of weights. cuda.sm90.dense packs float32 in two layouts.
-// Fitted to the difference between raw and packed weights on some 340 drawn layers of both products (H100, in
-// a graph).
+// Fitted to the difference between raw and packed weights on some 340 drawn layers of both products, those of
+// cuda.sm90.dense on 331 gathered ones (H100, in a graph).
 struct PackWeights {
   double start, byte;
 };
-constexpr PackWeights kPackSm90[3] = {{5.0e-3, 1.1e-9}, {2.4e-3, 0.8e-9}, {7.0e-3, 1.25e-9}};
+constexpr PackWeights kPackSm90[3] = {{1.75e-3, 1.12e-9}, {1.3e-3, 0.84e-9}, {1.7e-3, 1.38e-9}};
 constexpr PackWeights kPackSm80[3] = {{2.4e-3, 0.9e-9}, {2.5e-3, 1.2e-9}, {4.0e-3, 1.1e-9}};
 constexpr PackWeights kPackSimt[2] = {{2.3e-3, 0.9e-9}, {2.1e-3, 1.7e-9}};
 
 // Of cuda.simt.depthwise, rows in windows: every output channel reads its group's inputs again, from the L2
-// cache; a multiply-add, an output and a row of y. Fitted to 122 drawn problems: half are within 14%.
+// cache; an output, by float32 and 16 bit; a multiply-add and the inputs read again, by x in words and in
+// single elements; a row of y. Fitted to 55 drawn problems where it is among the fastest (H100): off by 18%.
 struct DepthwiseWeights {
-  double start = 3.1e-3, memory = 1.0, again = 0.77, product = 0.127e-9, output = 0.12e-9, row = 0.68e-6;
+  double start = 3.9e-3, memory = 1.02, output[2] = {0.033e-9, 0.372e-9};
+  double product[2][2] = {{0.013e-9, 0.026e-9}, {0.079e-9, 0.210e-9}}, again[2] = {0.06, 0.67};
+  double row = 0.23e-6;
 } constexpr kDepthwise;
 // Run flat, float32 and 16 bit: a multiply-add with its two loads from L1, an output's place in its row.
 // Fitted to 61 problems (H100), within 8% and 18% (standard deviation).
@@ -171,7 +179,9 @@ double sm80_ms(const Problem& p, const DeviceInfo& d, bool batch_invariant) {
 double blocked_ms(const Problem& p, const DeviceInfo& d) {
   const Sm90BlockedPlan plan = sm90_blocked_plan(p, d);
   if (plan.main.blocks == 0) return 0;
-  return kBlocked * plan.total_ms() + 0.5 * sm90_blocked_pack_ms(plan, p);
+  const BlockedWeights& w = kBlocked[p.operation == core::Operation::strided];
+  return w.start + w.total * plan.total_ms() + w.tensor * plan.main.cost.tensor +
+         w.blocking * plan.blocking_ms + 0.5 * kBlockedPack * sm90_blocked_pack_ms(plan, p);
 }
 
 double dense_ms(const Problem& p, const DeviceInfo& d, bool batch_invariant) {
@@ -221,23 +231,26 @@ double depthwise_flat_ms(const Problem& p, const DeviceInfo& d) {
 }
 
 double depthwise_ms(const Problem& p, const DeviceInfo& d) {
-  if (simt::plan_depthwise(p, d).way == simt::DepthwiseWay::flat) return depthwise_flat_ms(p, d);
+  const simt::DepthwiseWay way = simt::plan_depthwise(p, d).way;
+  if (way == simt::DepthwiseWay::flat) return depthwise_flat_ms(p, d);
+  const bool elements = way == simt::DepthwiseWay::elements, half = width_of(p) == 1;
   const auto outputs = static_cast<double>(p.y_elements()), rows = static_cast<double>(p.n * p.cout);
   const double products = outputs * static_cast<double>(p.cin_per_group() * ceil_div(p.k, p.stride));
   const double again = static_cast<double>(p.x_elements() * (p.cout_per_group() - 1)) *
                        static_cast<double>(size_of(p.dtype)) / std::max(1.0, d.copy_gbps) * 1e-6;
-  return kDepthwise.start + kDepthwise.memory * memory_ms(p, d) + kDepthwise.again * again +
-         slower(d) * (kDepthwise.product * products + kDepthwise.output * outputs + kDepthwise.row * rows);
+  const DepthwiseWeights& w = kDepthwise;
+  return w.start + w.memory * memory_ms(p, d) + w.again[elements] * again +
+         slower(d) * (w.product[elements][half] * products + w.output[half] * outputs + w.row * rows);
 }
 
 // Models that were fitted to layers of several taps expect too little of one tap, where an element that is
 // copied takes part in few products: medians of measured over expected times of 450 random pointwise layers
-// (H100; 16-bit types, tf32 and ieee together).
+// (H100; 16-bit types, tf32 and ieee together); of blocked and overlap, whose models are newer, of 15.
 double one_tap(const KernelEntry& entry, const Problem& p) {
   if (p.k != 1 || p.stride != 1 || p.padding != 0) return 1;
   if (&entry == &kSm90Dense) return mode_of(p) == 2 ? 1 : 1.28;  // ieee is fitted to such layers too
-  if (&entry == &kSm90Blocked) return 1.2;
-  if (&entry == &kSm80Overlap) return 1.3;
+  if (&entry == &kSm90Blocked) return 1.03;
+  if (&entry == &kSm80Overlap) return 1.1;
   return &entry == &kSimtFlipped ? 1.4 : 1;
 }
 

@@ -247,35 +247,9 @@ std::string refusal(const Problem& p, const core::DeviceInfo& device, const plan
   return "";
 }
 
-// If slabs and row blocks are mostly padding, or no sums are long, a pass does not pay, except for large
-// problems, whose pass takes a known share of the time, and for problems that need no pass. Strided products
-// of few channels pay if they are large and outputs are most of it: Conv1d n16 ci1 co512 l79999 k21 s10 takes
-// 71 us in bf16 and 116 in tf32, 126 and 196 in cuda.sm90.dense (H100).
-bool worth_asking(const Problem& p, const Problem& f) {
-  constexpr int64_t kManyChannels = 48, kLongSum = 256;
-  const int64_t rows = f.cout_per_group() * std::min(f.k, f.stride), channels = f.cin_per_group();
-  if (rows >= kManyChannels && channels >= kManyChannels && channels * f.k / f.stride >= kLongSum)
-    return true;
-  constexpr int64_t kSomeChannels = 24, kSomeRows = 8;
-  constexpr double kLarge = 5e7;  // bytes
-  const bool large = core::work_of(f).bytes >= kLarge;
-  if (channels < kSomeChannels) {
-    constexpr int64_t kManyRows = 128, kFewChannels = 8;
-    return p.operation == core::Operation::strided && large && rows >= kManyRows &&
-           channels >= kFewChannels && f.y_elements() >= 8 * f.x_elements();
-  }
-  const bool may_turn = f.stride == 1 && f.k > 1 && no_turned_form(p).empty();
-  return (may_turn && rows >= kSomeRows) || large;
-}
-
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {
   const bool forced = options.force_kernel == kSm90Blocked.name;
   if (std::string words = refusal(p, device, options); !words.empty()) return Support::no(std::move(words));
-  const TransposedForm form = transposed_form(p);
-  const Problem& f = form.product;
-  if (!forced && !worth_asking(p, f)) {
-    return Support::no("few channels or short sums: a pass over x would not pay");
-  }
   const Sm90BlockedPlan plan = sm90_blocked_plan(p, device);
   if (plan.main.blocks == 0) return Support::no("its stages do not fit in shared memory");
   if (forced) return Support::yes();
@@ -288,10 +262,6 @@ std::unique_ptr<const plan::Kernel> make(const Problem& problem, const core::Dev
 }
 
 }  // namespace
-
-bool sm90_blocked_pays(const Problem& p) {
-  return worth_asking(p, transposed_form(p).product);
-}
 
 std::unique_ptr<const plan::Kernel> sm90_blocked_kernel(const Problem& problem,
                                                         const core::DeviceInfo& device,

@@ -79,9 +79,6 @@ int blocked_words(const Sm90BlockingParams& blocking, std::size_t element);
 std::unique_ptr<const plan::Kernel> sm90_blocked_kernel(const core::Problem&, const core::DeviceInfo&,
                                                         const Sm90Config&);
 
-// Whether sums are long enough and channels many enough that a pass over x may pay, or that none is needed.
-bool sm90_blocked_pays(const core::Problem& problem);
-
 std::string describe(const Sm90BlockedPlan& plan);
 std::vector<plan::StageLine> stages(const Sm90BlockedPlan& plan, const core::Problem& asked);
 
