@@ -13,6 +13,10 @@
 //       for n in the chunk, for co:
 //         line[stride*q + r] = bias[co] + sum over j of tile[(n, q - j)][co, r + stride*j]     (dilation 1)
 //         y[n, co, o] = line[o + padding], rounded
+//
+// A line's vectors run along r. A small stride fills little of them, and a line then takes longer than its
+// products if these are short (32 -> 512 K3 L4: 11 cycles an output). With many columns, rows of packed
+// panels are therefore (k, co), and vectors of that last step run along co: by_tap.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +29,7 @@ namespace tconv::cpu::short_l {
 
 inline constexpr int64_t kPanel = 64;        // rows of the widest panel
 inline constexpr int64_t kBuffer = 1 << 18;  // accumulators that the tile, or staged x, may take
+inline constexpr int64_t kMostLanes = 16;    // accumulators of a vector
 
 struct Config {
   int64_t samples = 0;       // of a chunk
@@ -32,6 +37,7 @@ struct Config {
   int64_t depth = 0;         // ci at a time
   int64_t stage = 0;         // chunks whose x is staged at once
   bool pack_panels = true;   // else weights of the accumulators' type are read in place
+  bool by_tap = false;       // packed rows are (k, co)
   bool fetch_ahead = false;  // weights in place come from beyond L2
   bool operator==(const Config&) const = default;
   std::string text() const;
@@ -45,6 +51,7 @@ struct Job {
   int64_t chunks = 0, channel_blocks = 0;
 
   int64_t columns() const { return config.samples * problem.l; }  // of a whole chunk
+  int64_t line_elements() const;                                  // scratch for what goes to y at once
   std::size_t stage_bytes() const;                                // shared
   std::size_t scratch_bytes() const;                              // of a thread
 };

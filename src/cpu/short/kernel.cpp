@@ -81,12 +81,13 @@ plan::Support supports(const Problem& p, const core::DeviceInfo& device, const p
   if (!support.ok || options.force_kernel == kEntry.name) return support;
   // ms on one core with raw weights, short and cpu.dense: 512 -> 512 K4 s2 L8 0.30, 2.8; 512 -> 256 K16 s8
   // L32 1.7, 3.0, the same 16 times 18.7, 20.2, L64 2.8, 4.5; 512 -> 512 K12 s12 L17, 32 times 34.5, 35.7;
-  // 128 -> 64 K5 s2 L50 0.035, 0.040, the same 256 times 10, 6.6; 32 -> 32 K4 s2 L16, 32 times 0.11, 0.07.
-  // With vectors of 32 bytes, where cpu.dense keeps strips of x in L1, on a Zen 3: 2048 -> 128 K4 s2 L12 0.61,
-  // 1.45, L28 1.40, 1.38; 768 -> 64 K16 s8 takes 0.76 of cpu.dense's time at L24, 16 times 0.92, and 2048 -> 32
-  // K5 L61, 16 times 1.85 of it. The batch must not count: it would change a sample's bits.
-  const int64_t most = short_vectors(device.vector_bytes) ? 24 : 64;
-  if (p.l > (p.cin_per_group() < 128 ? 8 : p.cin_per_group() < 256 ? 24 : most))
+  // 96 -> 256 K4 s2 L16 0.022, 0.042, 16 times 0.28, 0.26; 64 -> 64 K16 s8 L16 0.012, 0.025, 16 times 0.17,
+  // 0.18; 32 -> 256 K3 L16 0.013, 0.008, 16 times 0.097, 0.076. With vectors of 32 bytes, where cpu.dense
+  // keeps strips of x in L1, on a Zen 3: 2048 -> 128 K4 s2 L12 0.61, 1.45, L28 1.40, 1.38; 768 -> 64 K16 s8
+  // takes 0.76 of cpu.dense's time at L24, 16 times 0.92, and 2048 -> 32 K5 L61, 16 times 1.85 of it. The
+  // batch must not count: it would change a sample's bits.
+  const int64_t most = short_vectors(device.vector_bytes) ? 24 : 64, cin = p.cin_per_group();
+  if (p.l > (cin < 64 ? 8 : cin < 128 ? 16 : cin < 256 ? 24 : most))
     return plan::Support::no("too many positions: a matrix product");
   if (p.cout_per_group() * p.k < 32) return plan::Support::no("fewer than 32 rows (channel, tap)");
   return plan::Support::yes();

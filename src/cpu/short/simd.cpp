@@ -53,16 +53,29 @@ void Stage(const Job& job, const T* x, int64_t chunk, int64_t block, Accumulator
   }
 }
 
+// Rows (co, k) as rows (k, co).
+template <class T>
+HWY_INLINE void TurnRow(const T* HWY_RESTRICT w, int64_t channels, int64_t taps, T* HWY_RESTRICT out) {
+  for (int64_t k = 0; k < taps; ++k) {
+    for (int64_t c = 0; c < channels; ++c) out[k * channels + c] = w[c * taps + k];
+  }
+}
+
 // Rows of `depth` channels, widened, as panels one after another in whole vectors. All panels but the last
-// have `width` rows.
+// have `width` rows. taps: of rows that are turned, in `turned`; 0: none are.
 template <class T, class D, class A>
 HWY_INLINE void PackPanels(D d, const T* w, int64_t w_pitch, int64_t rows, int64_t left, int64_t width,
-                           int64_t depth, A* panels) {
+                           int64_t depth, int64_t taps, T* turned, A* panels) {
   for (int64_t ci = 0; ci < depth; ++ci) {
+    const T* row = w + ci * w_pitch;
+    if (taps > 0) {
+      TurnRow(row, rows / taps, taps, turned);
+      row = turned, left = rows;
+    }
     for (int64_t r = 0; r < rows; r += width) {
       const int64_t wide = std::min(width, WholeVectors(d, rows - r));
       // Beyond the end, rows of other tasks do as well as zeros: nobody reads their sums.
-      PackPanelRow(d, w + ci * w_pitch + r, std::min(wide, left - r), wide, panels + r * depth + ci * wide);
+      PackPanelRow(d, row + r, std::min(wide, left - r), wide, panels + r * depth + ci * wide);
     }
   }
 }
@@ -101,7 +114,7 @@ HWY_INLINE void PanelOfColumns(D d, const Columns& columns, const A* staged, int
 // tile[column][row] for the rows [row0, row0 + rows) of a group.
 template <class T, class D, class A>
 HWY_INLINE void Products(D d, const Job& job, const T* w, int64_t row0, int64_t rows, int64_t group,
-                         const Columns& columns, const A* staged, A* panels, A* tile) {
+                         const Columns& columns, const A* staged, A* panels, A* turned, A* tile) {
   const core::Problem& p = job.problem;
   const int64_t w_pitch = p.cout_per_group() * p.k, cin = p.cin_per_group(), ci0 = group * cin;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)),
@@ -120,7 +133,10 @@ HWY_INLINE void Products(D d, const Job& job, const T* w, int64_t row0, int64_t 
     // The last vector of a row may read the next one's weights, but nothing beyond the last row.
     const int64_t end = (from + depth - 1) * w_pitch + row0 + WholeVectors(d, rows);
     const bool in_place = kCheap && !job.config.pack_panels && end <= left;
-    if (!in_place) PackPanels(d, rows_w, w_pitch, rows, w_pitch - row0, width, depth, panels);
+    if (!in_place) {
+      PackPanels(d, rows_w, w_pitch, rows, w_pitch - row0, width, depth, job.config.by_tap ? p.k : 0,
+                 reinterpret_cast<T*>(turned), panels);
+    }
     for (int64_t r = 0; r < rows; r += width) {
       const int64_t wide = std::min(width, WholeVectors(d, rows - r)), vectors = wide / lanes;
       if (in_place) {
@@ -201,6 +217,38 @@ HWY_INLINE void Channel(D d, const Job& job, const A* tile, A bias, A* line, T* 
   NarrowRow(d, line + p.padding, job.lout, y);
 }
 
+// All channels of one sample whose tile has rows (k, co), in the order of sums of GatherTaps. y: of the first
+// channel.
+template <class T, class D, class A>
+HWY_INLINE void ChannelsByTap(D d, const Job& job, const plan::Operands& in, const A* tile, int64_t first,
+                              int64_t channels, A* HWY_RESTRICT sums, T* y) {
+  const core::Problem& p = job.problem;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), taps = core::ceil_div(p.k, p.stride);
+  for (int64_t c = 0; c < channels; c += lanes) {
+    const int64_t count = std::min(lanes, channels - c);
+    HWY_ALIGN A start[kMostLanes] = {};
+    for (int64_t e = 0; e < count; ++e) start[e] = start_of<T>(p.has_bias, in.bias, first + c + e);
+    const auto bias = hn::LoadU(d, start);
+    int64_t q = p.padding / p.stride, r = p.padding % p.stride;
+    for (int64_t o = 0; o < job.lout; ++o) {
+      const int64_t j0 = std::max<int64_t>(0, q - p.l + 1),
+                    j1 = std::min({taps - 1, q, (p.k - 1 - r) / p.stride});
+      auto sum = bias;
+      for (int64_t j = r < p.k ? j0 : j1 + 1; j <= j1; ++j) {
+        const int64_t row = (r + p.stride * j) * channels + c;
+        sum = hn::Add(sum, hn::LoadU(d, tile + (q - j) * job.row_pitch + row));
+      }
+      hn::StoreU(sum, d, sums + o * lanes);
+      if (++r == p.stride) r = 0, ++q;
+    }
+    A* const rows = sums + kMostLanes * job.lout;
+    for (int64_t e = 0; e < count; ++e) {
+      for (int64_t o = 0; o < job.lout; ++o) rows[e * job.lout + o] = sums[o * lanes + e];
+    }
+    NarrowRow(d, rows, count * job.lout, y + c * job.lout);
+  }
+}
+
 template <class T>
 void RunTask(const Job& job, const plan::Operands& in, int64_t chunk, const Accumulator<T>* staged,
              int64_t task, Accumulator<T>* scratch) {
@@ -214,15 +262,19 @@ void RunTask(const Job& job, const plan::Operands& in, int64_t chunk, const Accu
   A* tile = scratch;
   A* panels = tile + (job.columns() + 1) * job.row_pitch;
   A* line = panels + job.config.depth * job.row_pitch;
+  A* turned = line + job.line_elements();
   const T* w = static_cast<const T*>(in.weight) + group * cin * cout * p.k;
-  Products<T>(d, job, w, first * p.k, channels * p.k, group, columns, staged, panels, tile);
+  Products<T>(d, job, w, first * p.k, channels * p.k, group, columns, staged, panels, turned, tile);
   for (int64_t m = 0; m < columns.count / p.l; ++m) {
-    const int64_t n = chunk * job.config.samples + m;
-    for (int64_t c = 0; c < channels; ++c) {
-      const int64_t co = group * cout + first + c;
-      const A bias = start_of<T>(p.has_bias, in.bias, co);
-      T* y = static_cast<T*>(in.output) + (n * p.cout + co) * job.lout;
-      Channel(d, job, tile + m * p.l * job.row_pitch + c * p.k, bias, line, y);
+    const int64_t n = chunk * job.config.samples + m, co = group * cout + first;
+    const A* sample = tile + m * p.l * job.row_pitch;
+    T* y = static_cast<T*>(in.output) + (n * p.cout + co) * job.lout;
+    if (job.config.by_tap) {
+      ChannelsByTap<T>(d, job, in, sample, co, channels, line, y);
+      continue;
+    }
+    for (int64_t c = 0; c < channels; ++c, y += job.lout) {
+      Channel(d, job, sample + c * p.k, start_of<T>(p.has_bias, in.bias, co + c), line, y);
     }
   }
 }
