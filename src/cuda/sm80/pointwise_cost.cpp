@@ -55,7 +55,8 @@ double pointwise_total_ms(const PointwisePlan& plan, const Problem& p, const cor
                           const PointwiseTotals& totals, double alone, double work, int most) {
   const PointwiseParams& k = plan.params;
   const int64_t resident = std::clamp<int64_t>(d.shared_per_sm / (plan.shared_bytes + 1024), 1, most);
-  const double an_sm = static_cast<double>(plan.blocks) / std::max(1, d.sm_count);
+  const double an_sm =
+      static_cast<double>(plan.blocks) / static_cast<double>(block_places(d, 1, k.splits));
   const auto waves = static_cast<double>(ceil_div(plan.blocks, block_places(d, resident, k.splits)));
   const double odd = k.splits > 2 && k.splits % 4 != 0 ? 1 + totals.odd : 1;
   const double rounds = alone * odd * (1 + totals.wave * (waves - 1));
