@@ -31,6 +31,11 @@ inline constexpr int64_t kPanel = 64;        // rows of the widest panel
 inline constexpr int64_t kBuffer = 1 << 18;  // accumulators that the tile, or staged x, may take
 inline constexpr int64_t kMostLanes = 16;    // accumulators of a vector
 
+// The dilation of a single tap is none.
+inline bool is_dilated(const core::Problem& problem) {
+  return problem.dilation > 1 && problem.k > 1;
+}
+
 struct Config {
   int64_t samples = 0;       // of a chunk
   int64_t channels = 0;      // co of a task

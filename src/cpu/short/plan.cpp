@@ -69,7 +69,7 @@ int64_t channels_of_few_columns(const Problem& p, int64_t columns, int64_t threa
 // 0.58.
 bool turning_pays(const Problem& p, int64_t samples) {
   constexpr double kWeight = 1.1, kAtLeast = 1.6, kSaved[] = {13, 5, 3.5, 3};
-  if (p.stride > static_cast<int64_t>(std::size(kSaved)) || p.dilation > 1) return false;
+  if (p.stride > static_cast<int64_t>(std::size(kSaved))) return false;
   const double saved = kSaved[p.stride - 1] * static_cast<double>(samples * p.lout());
   return saved > kAtLeast * kWeight * static_cast<double>(p.k * p.cin_per_group());
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 
 #include "core/polyphase.hpp"
 #include "cpu/short/contract.hpp"
@@ -38,18 +39,43 @@ HWY_INLINE int64_t WholeVectors(D d, int64_t rows) {
   return static_cast<int64_t>(hwy::RoundUpTo(static_cast<std::size_t>(rows), hn::Lanes(d)));
 }
 
+// The same number of neighbouring positions of each channel, by copies of one size.
+template <std::size_t kCount, class A>
+HWY_INLINE void CopyPositions(const A* HWY_RESTRICT x, int64_t x_pitch, int64_t channels, int64_t pitch,
+                              A* HWY_RESTRICT out) {
+  for (int64_t ci = 0; ci < channels; ++ci) {
+    std::memcpy(out + ci * pitch, x + ci * x_pitch, kCount * sizeof(A));
+  }
+}
+
+// `count` neighbouring positions of each channel. x_pitch, pitch: from a channel to the next.
+template <class T, class A>
+HWY_INLINE void StagePositions(const T* HWY_RESTRICT x, int64_t x_pitch, int64_t x_step, int64_t channels,
+                               int64_t count, int64_t pitch, A* HWY_RESTRICT out) {
+  if constexpr (std::is_same_v<T, A>) {
+    if (x_step == 1 && count == 4) return CopyPositions<4>(x, x_pitch, channels, pitch, out);
+    if (x_step == 1 && count == 5) return CopyPositions<5>(x, x_pitch, channels, pitch, out);
+    if (x_step == 1 && count == 6) return CopyPositions<6>(x, x_pitch, channels, pitch, out);
+    if (x_step == 1 && count == 8) return CopyPositions<8>(x, x_pitch, channels, pitch, out);
+  }
+  for (int64_t ci = 0; ci < channels; ++ci) {
+    for (int64_t c = 0; c < count; ++c) out[ci * pitch + c] = widen(x[ci * x_pitch + c * x_step]);
+  }
+}
+
 template <class T>
 void Stage(const Job& job, const T* x, int64_t chunk, int64_t block, Accumulator<T>* staged) {
   const core::Problem& p = job.problem;
   const auto steps = p.x_steps();
   const Columns columns = ColumnsOf(job, chunk);
   if (block >= columns.blocks) return;
-  const int64_t begin = columns.begin(block), width = columns.begin(block + 1) - begin;
+  const int64_t begin = columns.begin(block), end = columns.begin(block + 1), width = end - begin;
   Accumulator<T>* out = staged + begin * p.cin;
-  for (int64_t c = 0; c < width; ++c) {
-    const int64_t n = chunk * job.config.samples + (begin + c) / p.l, i = (begin + c) % p.l;
-    const T* column = x + n * steps[0] + i * steps[2];
-    for (int64_t ci = 0; ci < p.cin; ++ci) out[ci * width + c] = widen(column[ci * steps[1]]);
+  for (int64_t column = begin; column < end;) {
+    const int64_t m = column / p.l, i = column - m * p.l, count = std::min(p.l - i, end - column);
+    const T* from = x + (chunk * job.config.samples + m) * steps[0] + i * steps[2];
+    StagePositions(from, steps[1], steps[2], p.cin, count, width, out + (column - begin));
+    column += count;
   }
 }
 
@@ -134,8 +160,8 @@ HWY_INLINE void Products(D d, const Job& job, const T* w, int64_t row0, int64_t 
     const int64_t end = (from + depth - 1) * w_pitch + row0 + WholeVectors(d, rows);
     const bool in_place = kCheap && !job.config.pack_panels && end <= left;
     if (!in_place) {
-      PackPanels(d, rows_w, w_pitch, rows, w_pitch - row0, width, depth, job.config.by_tap ? p.k : 0,
-                 reinterpret_cast<T*>(turned), panels);
+      PackPanels(d, rows_w, w_pitch, rows, w_pitch - row0, width, depth,
+                 job.config.by_tap && p.k > 1 ? p.k : 0, reinterpret_cast<T*>(turned), panels);
     }
     for (int64_t r = 0; r < rows; r += width) {
       const int64_t wide = std::min(width, WholeVectors(d, rows - r)), vectors = wide / lanes;
@@ -191,14 +217,14 @@ template <class T, class D, class A>
 HWY_INLINE void Channel(D d, const Job& job, const A* tile, A bias, A* line, T* y) {
   const core::Problem& p = job.problem;
   const int64_t length = job.full + p.output_padding, pitch = job.row_pitch;
-  if (p.l == 1 && p.dilation == 1 && p.padding + job.lout <= p.k) {
+  if (p.l == 1 && !is_dilated(p) && p.padding + job.lout <= p.k) {
     // With a single position, taps are outputs.
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
     const auto start = hn::Set(d, bias);
     for (int64_t i = 0; i < job.lout; i += lanes) {
       hn::StoreU(hn::Add(start, hn::LoadU(d, tile + p.padding + i)), d, line + p.padding + i);
     }
-  } else if (p.dilation > 1) {
+  } else if (is_dilated(p)) {
     std::fill(line, line + length, bias);
     ScatterTaps(p, tile, pitch, line);
   } else {
@@ -217,29 +243,38 @@ HWY_INLINE void Channel(D d, const Job& job, const A* tile, A bias, A* line, T* 
   NarrowRow(d, line + p.padding, job.lout, y);
 }
 
-// All channels of one sample whose tile has rows (k, co), in the order of sums of GatherTaps. y: of the first
-// channel.
+// All channels of one sample whose tile has rows (k, co), in the order of sums of GatherTaps or ScatterTaps.
+// y: of the first channel.
 template <class T, class D, class A>
 HWY_INLINE void ChannelsByTap(D d, const Job& job, const plan::Operands& in, const A* tile, int64_t first,
                               int64_t channels, A* HWY_RESTRICT sums, T* y) {
   const core::Problem& p = job.problem;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), taps = core::ceil_div(p.k, p.stride);
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const bool dilated = is_dilated(p);
   for (int64_t c = 0; c < channels; c += lanes) {
     const int64_t count = std::min(lanes, channels - c);
     HWY_ALIGN A start[kMostLanes] = {};
     for (int64_t e = 0; e < count; ++e) start[e] = start_of<T>(p.has_bias, in.bias, first + c + e);
     const auto bias = hn::LoadU(d, start);
-    int64_t q = p.padding / p.stride, r = p.padding % p.stride;
     for (int64_t o = 0; o < job.lout; ++o) {
-      const int64_t j0 = std::max<int64_t>(0, q - p.l + 1),
-                    j1 = std::min({taps - 1, q, (p.k - 1 - r) / p.stride});
       auto sum = bias;
-      for (int64_t j = r < p.k ? j0 : j1 + 1; j <= j1; ++j) {
-        const int64_t row = (r + p.stride * j) * channels + c;
-        sum = hn::Add(sum, hn::LoadU(d, tile + (q - j) * job.row_pitch + row));
+      const int64_t at = o + p.padding;
+      const auto add = [&](int64_t i, int64_t k) HWY_ATTR {
+        sum = hn::Add(sum, hn::LoadU(d, tile + i * job.row_pitch + k * channels + c));
+      };
+      if (dilated) {
+        const int64_t beyond = at - (p.l - 1) * p.stride;
+        const int64_t least = beyond > 0 ? core::ceil_div(beyond, p.dilation) : 0;
+        for (int64_t k = std::min(p.k - 1, at / p.dilation); k >= least; --k) {
+          const int64_t rest = at - k * p.dilation;
+          if (rest % p.stride == 0) add(rest / p.stride, k);
+        }
+      } else {
+        const int64_t q = at / p.stride, first_i = std::min(q, p.l - 1), r = at - q * p.stride;
+        for (int64_t i = first_i, k = r + (q - first_i) * p.stride; i >= 0 && k < p.k; --i, k += p.stride)
+          add(i, k);
       }
       hn::StoreU(sum, d, sums + o * lanes);
-      if (++r == p.stride) r = 0, ++q;
     }
     A* const rows = sums + kMostLanes * job.lout;
     for (int64_t e = 0; e < count; ++e) {
