@@ -25,9 +25,10 @@ inline double run_cycles(double task, int64_t tasks, int threads) {
 template <class Task>
 double run_cycles_of(int64_t tasks, int threads, const Task& task) {
   constexpr int kMostThreads = 8;
-  constexpr int64_t kMostRounds = 4;
+  constexpr int64_t kMostRounds = 4, kFewTasks = 16;
   const double first = task(0);
-  if (tasks <= 1 || threads <= 1 || threads > kMostThreads || tasks > kMostRounds * threads) {
+  if (tasks <= 1 || threads <= 1 || threads > kMostThreads ||
+      tasks > std::max(kFewTasks, kMostRounds * threads)) {
     return run_cycles(first, tasks, threads);
   }
   std::array<double, kMostThreads> busy{};

@@ -53,12 +53,14 @@ void choose_slabs(Job& job) {
 // Cycles of a task on 16 lanes of float32, fitted to random layers: Y, the products and X of each position,
 // and for each chunk the move of the sums to dw or to the totals. Each row's part of dw lies in other cache
 // lines.
-double task_cycles(const Job& job, int64_t panel_columns, int64_t task_rows) {
+double task_cycles(const Job& job, int64_t slab, int64_t panel_columns, int64_t task_rows) {
   const auto columns = static_cast<double>(panel_columns), rows = static_cast<double>(task_rows);
   const Config& c = job.config;
-  const auto positions = static_cast<double>(std::min(job.depth, c.chunk * c.chunks_per_slab));
+  // The last slab may have fewer chunks.
+  const int64_t of_slab = c.chunk * c.chunks_per_slab, left = job.depth - slab * of_slab;
+  const auto positions = static_cast<double>(std::clamp<int64_t>(left, 0, of_slab));
   return 2000 + positions * (columns * y_cycles(job.problem) + rows * (columns * kProductCycles + 0.3)) +
-         static_cast<double>(c.chunks_per_slab) * rows * columns * 0.5 + rows * 60;
+         positions / static_cast<double>(c.chunk) * rows * columns * 0.5 + rows * 60;
 }
 
 // Fewer rows or columns per task: then several tasks make the same Y or the same X, but no thread is idle.
@@ -80,8 +82,9 @@ void choose_tasks(Job& job, int threads) {
           job.config.slabs * job.problem.groups * ceil_div(job.columns, columns) * ceil_div(job.cin, rows);
       const auto task = [&](int64_t index) {
         const int64_t ranges = ceil_div(job.cin, rows), row = index % ranges * rows;
-        const int64_t column = index / ranges % ceil_div(job.columns, columns) * columns;
-        return task_cycles(job, std::min(columns, job.columns - column), std::min(rows, job.cin - row));
+        const int64_t panels = ceil_div(job.columns, columns), column = index / ranges % panels * columns;
+        const int64_t slab = index / ranges / panels / job.problem.groups;
+        return task_cycles(job, slab, std::min(columns, job.columns - column), std::min(rows, job.cin - row));
       };
       const double cycles = run_cycles_of(tasks, threads, task);
       if (cycles < best) best = cycles, c.panel_columns = columns, c.task_rows = rows;
