@@ -220,6 +220,32 @@ TEST(CpuBits, NoDependenceOnAddresses) {
   });
 }
 
+// A sample alone, and the first and the last of many: kernels lay batches out in other ways than samples.
+TEST(CpuBits, NoDependenceOnTheBatch) {
+  int64_t compared = 0;
+  each_kernel([&](const Problem& p, const std::string& kernel) {
+    if (!p.x_contiguous) return;
+    Problem one = p, many = p;
+    one.n = 1, many.n = 24;
+    if (!supported(one, kernel.c_str()) || !supported(many, kernel.c_str())) return;
+    Tensors alone(one), batch(many);
+    batch.fill_uniform();
+    for (int64_t i = 0; i < alone.w.count(); ++i) alone.w.set_bits(i, batch.w.bits(i));
+    for (int64_t i = 0; i < alone.bias.count(); ++i) alone.bias.set_bits(i, batch.bias.bits(i));
+    batch.run(kernel);
+    for (const int64_t sample : {int64_t{0}, many.n - 1}) {
+      const int64_t x = alone.x.count(), y = alone.y.count();
+      for (int64_t i = 0; i < x; ++i) alone.x.set_bits(i, batch.x.bits(sample * x + i));
+      alone.run(kernel);
+      for (int64_t i = 0; i < y; ++i) {
+        ASSERT_EQ(alone.y.bits(i), batch.y.bits(sample * y + i)) << "sample " << sample << ", element " << i;
+      }
+      ++compared;
+    }
+  });
+  EXPECT_GT(compared, 200);
+}
+
 // Sums of many NaN, which the vectors of one target and the tails of another met in other orders.
 TEST(CpuBits, SameNanForAnySplit) {
   for (const std::string& simd : SimdTarget::all()) {

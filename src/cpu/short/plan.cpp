@@ -69,7 +69,8 @@ int64_t channels_of_few_columns(const Problem& p, int64_t columns, int64_t threa
 // 0.58.
 bool turning_pays(const Problem& p, int64_t samples) {
   constexpr double kWeight = 1.1, kAtLeast = 1.6, kSaved[] = {13, 5, 3.5, 3};
-  if (p.stride > static_cast<int64_t>(std::size(kSaved))) return false;
+  constexpr int64_t kMostOutputs = kBuffer / 128;  // of a channel: sixteen of them twice, in L2
+  if (p.stride > static_cast<int64_t>(std::size(kSaved)) || p.lout() > kMostOutputs) return false;
   const double saved = kSaved[p.stride - 1] * static_cast<double>(samples * p.lout());
   return saved > kAtLeast * kWeight * static_cast<double>(p.k * p.cin_per_group());
 }
