@@ -165,9 +165,11 @@ HWY_INLINE void LoadSome(const SplitPanel& s, const T* row, int64_t first, int64
     const int64_t at = tap.at(s.stride);
     A* out = to + line * s.line;
     const T* from = row + (s.stride * begin + at);
-    int64_t taken = LoadSquares(d, from, s.stride, some, s.line, end - begin, out + (begin - place));
+    int64_t taken =
+        LoadSquares(d, from, s.stride, some, s.line, end - begin, s.from_memory, out + (begin - place));
     if (taken == 0)
-      taken = LoadSquares(narrow, from, s.stride, some, s.line, end - begin, out + (begin - place));
+      taken = LoadSquares(narrow, from, s.stride, some, s.line, end - begin, s.from_memory,
+                          out + (begin - place));
     LoadEnd(s, row, s.stride * place + at, some, begin - place, out);
     const int64_t next = begin + taken;
     LoadEnd(s, row, s.stride * next + at, some, place + count - next, out + (next - place));

@@ -62,16 +62,33 @@ HWY_INLINE void LoadSquare(D d, const T* from, int64_t stride, int64_t lines, in
   }
 }
 
-// The same for `count` positions; returns how many it loaded: all, or none if they do not fill a vector. The
-// last vector overlaps the one before it.
-template <class D, class T, class A = hn::TFromD<D>>
-HWY_INLINE int64_t LoadSquares(D d, const T* from, int64_t stride, int64_t lines, int64_t pitch,
+inline constexpr int64_t kSquareAhead = 2048, kCacheLine = 64;  // bytes
+
+template <bool kFetch, class D, class T, class A = hn::TFromD<D>>
+HWY_INLINE void LoadAllSquares(D d, const T* from, int64_t stride, int64_t lines, int64_t pitch,
                                int64_t count, A* to) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  if (count < lanes) return 0;
   for (int64_t i = 0; i < count; i += lanes) {
     const int64_t at = std::min(i, count - lanes);
+    if constexpr (kFetch) {
+      const char* ahead = reinterpret_cast<const char*>(from + at * stride) + kSquareAhead;
+      const int64_t bytes = lanes * stride * static_cast<int64_t>(sizeof(T));
+      for (int64_t b = 0; b < bytes; b += kCacheLine) __builtin_prefetch(ahead + b);
+    }
     LoadSquare(d, from + at * stride, stride, lines, pitch, to + at);
+  }
+}
+
+// The same for `count` positions; returns how many it loaded: all, or none if they do not fill a vector. The
+// last vector overlaps the one before it. fetch: rows come from memory (panel.cpp).
+template <class D, class T, class A = hn::TFromD<D>>
+HWY_INLINE int64_t LoadSquares(D d, const T* from, int64_t stride, int64_t lines, int64_t pitch,
+                               int64_t count, bool fetch, A* to) {
+  if (count < static_cast<int64_t>(hn::Lanes(d))) return 0;
+  if (fetch) {
+    LoadAllSquares<true>(d, from, stride, lines, pitch, count, to);
+  } else {
+    LoadAllSquares<false>(d, from, stride, lines, pitch, count, to);
   }
   return count;
 }
@@ -79,7 +96,7 @@ HWY_INLINE int64_t LoadSquares(D d, const T* from, int64_t stride, int64_t lines
 #else  // vectors of one lane hold no square
 
 template <class D, class T, class A>
-HWY_INLINE int64_t LoadSquares(D, const T*, int64_t, int64_t, int64_t, int64_t, A*) {
+HWY_INLINE int64_t LoadSquares(D, const T*, int64_t, int64_t, int64_t, int64_t, bool, A*) {
   return 0;
 }
 
