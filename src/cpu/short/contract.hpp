@@ -15,8 +15,8 @@
 //         y[n, co, o] = line[o + padding], rounded
 //
 // A line's vectors run along r. A small stride fills little of them, and a line then takes longer than its
-// products if these are short (32 -> 512 K3 L4: 11 cycles an output). With many columns, rows of packed
-// panels are therefore (k, co), and vectors of that last step run along co: by_tap.
+// products if these are short (32 -> 512 K3 L4: 11 cycles an output). Where this costs more than to turn the
+// rows of packed panels to (k, co), they are turned, and vectors of that last step run along co: by_tap.
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <initializer_list>
 
 #include "core/device_info.hpp"
 #include "core/polyphase.hpp"
@@ -12,6 +14,13 @@
 #include "cuda/device/phases.hpp"
 
 namespace tconv::cuda {
+
+// What parts of a cost take together that mostly overlap: hardly more than the longest of them.
+inline double mostly_the_longest(std::initializer_list<double> parts) {
+  double fourths = 0;
+  for (const double part : parts) fourths += part * part * part * part;
+  return std::sqrt(std::sqrt(fourths));
+}
 
 template <class T>
 T round_up(T value, T to) {

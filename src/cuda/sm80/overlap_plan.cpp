@@ -1,7 +1,6 @@
 #include "cuda/sm80/overlap_plan.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "core/checked.hpp"
@@ -145,6 +144,11 @@ double slab_us(const OverlapPlan& plan, const Problem& p, const core::DeviceInfo
                   far ? kRates.far_slab : 0);
 }
 
+// Neighbouring outputs that a tile makes of one position.
+int slots_of(const OverlapParams& k) {
+  return k.phase_tiles > 1 ? k.chunk : k.stride;
+}
+
 // Of the loads of x where a warp's columns are of many samples: every sample is a sector of its own. (n256 l1
 // in bf16: 272 MB for 4 MB of x.)
 double sectors_us(const OverlapPlan& plan, const Problem& p) {
@@ -162,7 +166,7 @@ double block_us(const OverlapPlan& plan, const Problem& p, const core::DeviceInf
   // Short samples have more outputs than stride times columns.
   const double more = std::max(1.0, static_cast<double>(k.lout) / (static_cast<double>(k.l) * k.stride));
   const double outputs = more * static_cast<double>(k.couts) * std::min(k.own, k.columns) *
-                         static_cast<double>(k.phase_tiles > 1 ? k.chunk : k.stride) / k.splits;
+                         static_cast<double>(slots_of(k)) / k.splits;
   const double tap = k.splits > 1 ? kRates.far_tap * k.splits : kRates.tap;
   return kRates.block + static_cast<double>(ceil_div(k.slabs, k.splits)) * slab_us(plan, p, d, far) +
          outputs * (kRates.output + tap * k.taps) + (k.splits > 1 ? kRates.neighbour * k.splits : 0);
@@ -177,8 +181,7 @@ double ms_of(const OverlapPlan& plan, const Problem& p, const core::DeviceInfo& 
       an_sm <= 1 ? 1 : kRates.together[plan.config.tile] * (an_sm <= 2 ? 2 : an_sm + kRates.tail);
   const double blocks = turns * block_us(plan, p, d, far), sectors = sectors_us(plan, p);
   const double memory = d.copy_gbps > 0 ? problem_work(p).bytes / d.copy_gbps * 1e-3 + kRates.memory : 0;
-  const auto square = [](double v) { return v * v; };
-  const double both = std::sqrt(std::sqrt(square(square(blocks)) + square(square(sectors))));
+  const double both = mostly_the_longest({blocks, sectors});
   return (kRates.launch + std::max(both, far ? memory : 0)) * 1e-3;
 }
 
@@ -213,8 +216,8 @@ OverlapPlan overlap_plan_of(const Problem& p, const core::DeviceInfo& d, const O
   k.tap_stride = static_cast<int>(f.tap_stride);
   k.step = static_cast<int>(f.step);
   k.rows_first = p.x_elements() > p.weight_elements();
-  constexpr int64_t kRowsBeside = 8;  // lanes that read as many rows together read few pieces
-  k.columns_beside = std::min<int64_t>(k.stride, k.phase_tiles > 1 ? k.chunk : k.stride) < kRowsBeside;
+  constexpr int kRowsBeside = 8;  // lanes that read as many rows together read few pieces
+  k.columns_beside = slots_of(k) < kRowsBeside;
   const core::Size blocks = core::Size(tiles_of(rows)) * p.groups * k.column_tiles * k.splits;
   if (blocks > int64_t{1} << 30) return plan;
   plan.blocks = tiles_of(rows) * p.groups * k.column_tiles * k.splits;

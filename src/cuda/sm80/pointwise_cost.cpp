@@ -55,8 +55,7 @@ double pointwise_total_ms(const PointwisePlan& plan, const Problem& p, const cor
                           const PointwiseTotals& totals, double alone, double work, int most) {
   const PointwiseParams& k = plan.params;
   const int64_t resident = std::clamp<int64_t>(d.shared_per_sm / (plan.shared_bytes + 1024), 1, most);
-  const double an_sm =
-      static_cast<double>(plan.blocks) / static_cast<double>(block_places(d, 1, k.splits));
+  const double an_sm = static_cast<double>(plan.blocks) / static_cast<double>(block_places(d, 1, k.splits));
   const auto waves = static_cast<double>(ceil_div(plan.blocks, block_places(d, resident, k.splits)));
   const double odd = k.splits > 2 && k.splits % 4 != 0 ? 1 + totals.odd : 1;
   const double rounds = alone * odd * (1 + totals.wave * (waves - 1));
@@ -64,8 +63,7 @@ double pointwise_total_ms(const PointwisePlan& plan, const Problem& p, const cor
                              1 / totals.both);
   const double dram = d.copy_gbps > 0 ? problem_work(p).bytes / d.copy_gbps * 1e-3 : 0;
   const double memory = totals.memory * dram;
-  const auto fourth = [](double v) { return v * v * v * v; };
-  return (totals.launch + std::sqrt(std::sqrt(fourth(sm) + fourth(memory)))) * 1e-3;
+  return (totals.launch + mostly_the_longest({sm, memory})) * 1e-3;
 }
 
 double pointwise_ms(const PointwisePlan& plan, const Problem& p, const core::DeviceInfo& d) {

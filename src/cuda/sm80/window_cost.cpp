@@ -108,9 +108,8 @@ double window_ms(const WindowPlan& plan, const Problem& p, const core::DeviceInf
   const double dram = d.copy_gbps > 0 ? problem_work(p).bytes / d.copy_gbps * 1e-3 : 0;
   const double l2 = static_cast<double>(plan.blocks) * slabs * (weight_bytes + dy_bytes) / kRates.l2;
   const double memory = std::max(kRates.memory * dram, l2);
-  const auto fourth = [](double v) { return v * v * v * v; };
-  const double sm = fourth(alone * (1 + kRates.wave * (waves - 1))) + fourth(turns * work);
-  return (kRates.launch + std::sqrt(std::sqrt(sm + fourth(memory)))) * 1e-3;
+  const double latency = alone * (1 + kRates.wave * (waves - 1));
+  return (kRates.launch + mostly_the_longest({latency, turns * work, memory})) * 1e-3;
 }
 
 }  // namespace tconv::cuda

@@ -6,7 +6,7 @@
 //   for each unit of 8 channels:        exponent puts the scale's largest magnitude into [2^14, 2^15)  pass
 //                                       parts of x * 2^-exponent
 //   for each unit of a wide scale:      tails: what parts leave of tiny numbers, times 2^39            pass
-//   for each sum of a tile:             over parts; of a wide scale over tails too product
+//   for each sum of a tile:             over parts; of a wide scale over tails too                     product
 //                                       times 2^(both exponents), unless it may miss too much          writer
 //
 // One scale serves all operands of a sum, so that the product needs none, and 2^28 lie between the largest
