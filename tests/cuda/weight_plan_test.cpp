@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/polyphase.hpp"
 #include "cuda/plan/tensor.hpp"
 #include "cuda/refusal.hpp"
 #include "cuda/simt/bias.hpp"
@@ -271,19 +272,42 @@ TEST(WeightPlan, StagedChunksCoverThePositions) {
   EXPECT_GT(taken, 700);
 }
 
-// What sums positions covers all of them once.
-TEST(WeightPlan, SimtSplitsCoverThePositions) {
+// Shares cover the steps once, and steps the positions; no lane adds more than kWeightLongest products one
+// after the other; steps that are added without a test have all products inside x and dy.
+TEST(WeightPlan, SimtStepsCoverThePositions) {
   judge::Rng rng(14);
   const core::DeviceInfo d = device("h200");
+  int inside = 0;
   for (int i = 0; i < 1000; ++i) {
     const core::Problem p = drawn(rng, core::Operation::weight);
-    const simt::WeightPlan plan = simt::weight_plan(p, d);
-    const simt::WeightParams& k = plan.params;
-    EXPECT_GE(k.splits * k.split_positions, k.positions) << text(p);
-    EXPECT_LE(k.split_positions, int64_t{simt::kWeightThreads} * 512) << text(p);
-    EXPECT_TRUE(k.splits == 1 || (k.splits - 1) * k.split_positions < k.positions) << text(p);
-    EXPECT_EQ(plan.part_bytes > 0, k.splits > 1) << text(p);
+    if (!simt::weight_refusal(p).empty()) continue;
+    const core::Polyphase f(p);
+    for (int tile = 0; tile < simt::kWeightTiles; ++tile) {
+      const simt::WeightPlan plan = simt::weight_plan_of(p, d, {tile, 1 + i % 3 * 7});
+      EXPECT_GE(plan.seconds, simt::weight_least_seconds(p, d)) << text(p);
+      const simt::WeightParams& k = plan.params;
+      const int64_t of_block = int64_t{k.share_steps} * k.tile_warps, sample_steps = k.by_sample_steps.value;
+      EXPECT_GE(k.splits * of_block, k.steps) << text(p);
+      EXPECT_TRUE(k.splits == 1 || (k.splits - 1) * of_block < k.steps) << text(p);
+      EXPECT_LE(k.share_steps, simt::kWeightLongest) << text(p);
+      const int64_t tile_taps = plan.tile().taps, taps = std::min(tile_taps, f.taps);
+      EXPECT_GE(sample_steps * k.lane_positions, p.l + (taps - 1) * f.step) << text(p);
+      EXPECT_GE(k.by_tap_tiles.value * tile_taps, f.taps) << text(p);
+      EXPECT_LE(k.lane_positions * k.lane_phases, 32) << text(p);
+      EXPECT_EQ(plan.part_bytes > 0, k.splits > 1) << text(p);
+      if (k.inside_first >= k.inside_end) continue;
+      ++inside;
+      const int64_t first = int64_t{k.inside_first} * k.lane_positions;
+      const int64_t last = int64_t{k.inside_end} * k.lane_positions - 1;
+      const int64_t last_tap = (k.by_tap_tiles.value - 1) * tile_taps * f.step;
+      EXPECT_LE(k.inside_end, sample_steps) << text(p);
+      EXPECT_GE(first - (tile_taps - 1) * f.step, 0) << text(p);
+      EXPECT_LT(last, p.l) << text(p);
+      EXPECT_GE(first * p.stride - p.padding, 0) << text(p);
+      EXPECT_LT((last + last_tap) * p.stride + (f.count - 1) * p.dilation - p.padding, p.lout()) << text(p);
+    }
   }
+  EXPECT_GT(inside, 1000);
 }
 
 }  // namespace

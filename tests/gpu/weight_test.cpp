@@ -1,11 +1,10 @@
 // The weight and bias gradients: every configuration against every other, long sums, other addresses.
-#include "cuda/simt/weight.hpp"
-
 #include <map>
 
 #include "cuda/entries.hpp"
 #include "cuda/plan/tensor.hpp"
 #include "cuda/simt/bias.hpp"
+#include "cuda/simt/weight_plan.hpp"
 #include "cuda/simt/weight_staged.hpp"
 #include "cuda/sm80/weight_plan.hpp"
 #include "cuda/sm90/weight_blocked_plan.hpp"
@@ -46,6 +45,27 @@ TEST_F(Weight, ConfigurationsAgree) {
       }
     }
     EXPECT_GT(taken, 20) << text;
+  }
+}
+
+// The same of multiply-adds: tiles, shares of the steps, with and without other addresses.
+TEST_F(Weight, SimtConfigurationsAgree) {
+  const core::DeviceInfo device = cuda::device_info(0).value();
+  for (const char* text : {"gw n3 ci6 co3 l304 k5 s1 p2 g3 f32", "gw n5 ci5 co9 l13 k7 s3 p1 d2 bf16",
+                           "gw n2 ci7 co7 l136 k9 s1 p0 d5 g7 f16", "gw n70 ci4 co3 l2 k16 s8 p4 bf16",
+                           "gw n1 ci4 co1 l400 k300 s70 p0 f64", "gw n2 ci16 co24 l200 k3 s2 p1 d2 g4 f16",
+                           "gw n3 ci1 co5 l3000 k4 s2 p40 op1 f32", "gw n1 ci3 co2 l70 k11 s4 d6 p9 f32"}) {
+    const Gradient g(text, true);
+    const std::vector<std::byte> expected = g.truth();
+    for (int tile = 0; tile < cuda::simt::kWeightTiles; ++tile) {
+      for (const int64_t shares : {1, 2, 4, 9, 50}) {
+        const auto plan = cuda::simt::weight_plan_of(g.problem, device, {tile, shares});
+        for (const int64_t move : {0, 1}) {
+          EXPECT_TRUE(g.run(*cuda::simt::weight_kernel_of(g.problem, device, plan), move) == expected)
+              << text << ": tile " << plan.tile().name << ", shares " << shares << ", moved " << move;
+        }
+      }
+    }
   }
 }
 

@@ -48,10 +48,9 @@ __device__ __forceinline__ Total sum_in_order(const Part* at, int64_t split_size
 // together, without a branch between them, because a load takes as long as hundreds of additions. at[i]:
 // where output i's first part is, -1: it has none. What is loaded beyond the last split adds +0, which
 // changes no bits: a sum that began with +0 is never -0.
-template <int kCount, class Total, class Part>
+template <int kAhead, int kCount, class Total, class Part>
 __device__ __forceinline__ void sum_together(Total (&sums)[kCount], const Part* parts,
                                              const int64_t (&at)[kCount], int64_t split_size, int splits) {
-  constexpr int kAhead = kCount == 1 ? 8 : 4;
   const Part* from[kCount];
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
@@ -176,11 +175,11 @@ __device__ __forceinline__ void sum_outputs(const typename Place::Params& p, con
   }
   Total sums[kCount];
   const Part* const parts = static_cast<const Part*>(p.partial);
-  constexpr int kManySplits = 32;
+  constexpr int kManySplits = 16;  // of few outputs, whose loads the latency of memory binds
   if (kCount == 1 && p.splits > kManySplits) {
-    sums[0] = at[0] < 0 ? Total(0) : sum_in_order<8, Total>(parts + at[0], p.split_size, p.splits);
+    sum_together<32>(sums, parts, at, p.split_size, p.splits);
   } else {
-    sum_together(sums, parts, at, p.split_size, p.splits);
+    sum_together<kCount == 1 ? 8 : 4>(sums, parts, at, p.split_size, p.splits);
   }
   T* y = static_cast<T*>(p.output) + place.first();
 #pragma unroll

@@ -83,15 +83,16 @@ double expected_seconds(const KernelEntry& entry, const Problem& p, const Device
 // Its time is not below this: a search is not needed where another kernel takes no longer.
 double least_seconds(const KernelEntry& entry, const Problem& p, const DeviceInfo& d) {
   if (&entry == &kSimtWeightStaged) return simt::staged_least_seconds(p, d);
+  if (&entry == &kSimtWeight) return simt::weight_least_seconds(p, d);
   if (&entry == &kSm80Weight) return weighted(kSm80WeightWeights, weight_least_seconds(p, d), p, d);
   if (&entry == &kSm90Weight) return weighted(kSm90WeightWeights, sm90_weight_least_seconds(p, d), p, d);
   return 0;
 }
 
 KernelChoice compare(const Problem& p, const DeviceInfo& d) {
-  static const KernelEntry* const kCompared[] = {&kSimtOuter,      &kSimtWeight,       &kSimtWeightStaged,
-                                                 &kSm90WeightRows, &kSm90WeightTurned, &kSm90WeightBlocked,
-                                                 &kSm90Weight,     &kSm80Weight};
+  static const KernelEntry* const kCompared[] = {&kSimtOuter,         &kSm90WeightRows, &kSm90WeightTurned,
+                                                 &kSm90WeightBlocked, &kSimtWeight,     &kSimtWeightStaged,
+                                                 &kSm90Weight,        &kSm80Weight};
   KernelChoice best;
   plan::PlanOptions forced;
   for (const KernelEntry* entry : kCompared) {

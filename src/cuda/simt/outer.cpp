@@ -70,7 +70,7 @@ class Kernel final : public SplitWeightKernel<OuterPlan, OuterFunctions> {
   }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
-    return run_as(kSimtOuter.name, kOuterThreads, operands, context);
+    return run_as(kSimtOuter.name, functions_.tiles[plan_.tile], kOuterThreads, operands, context);
   }
 };
 

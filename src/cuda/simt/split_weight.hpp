@@ -66,7 +66,8 @@ class SplitWeightKernel : public plan::Kernel {
            blocks_text(tile, plan_.params.tiles, plan_.params.splits);
   }
   // A single split stores dw itself.
-  core::Status run_as(const char* name, int threads, const plan::Operands& operands,
+  template <class Function>
+  core::Status run_as(const char* name, Function function, int threads, const plan::Operands& operands,
                       const plan::RunContext& context, std::size_t shared_bytes = 0) const {
     const Launcher launcher(name, problem_, device_, context);
     core::Status status = launcher.check(operands);
@@ -76,7 +77,7 @@ class SplitWeightKernel : public plan::Kernel {
     params.y = operands.grad_output;
     params.output = operands.output;
     params.parts = params.splits > 1 ? context.workspace : nullptr;
-    status = launcher.run(functions_.tiles[plan_.tile], {plan_.blocks, threads, shared_bytes}, params);
+    status = launcher.run(function, {plan_.blocks, threads, shared_bytes}, params);
     if (!status.ok() || params.splits == 1) return status;
     return sum_partials(launcher, problem_.dtype, Parts::accumulator,
                         flat_sum_params(params.parts, params.output, params.elements, params.splits));

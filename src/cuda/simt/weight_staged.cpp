@@ -54,7 +54,8 @@ class Kernel final : public SplitWeightKernel<StagedPlan, StagedFunctions> {
   }
 
   Status run(const plan::Operands& operands, const plan::RunContext& context) const override {
-    return run_as(kSimtWeightStaged.name, plan_.threads, operands, context, plan_.shared_bytes);
+    return run_as(kSimtWeightStaged.name, functions_.tiles[plan_.tile], plan_.threads, operands, context,
+                  plan_.shared_bytes);
   }
 
  private:
