@@ -53,8 +53,10 @@ class WeightSums {
     last_column_ = min(Co, p.cout_group - at.co0) - 1;
   }
 
-  // Steps [first, end) of all samples.
+  // Steps [first, end) of all samples. What lies outside x counts as zero; if it met an infinity in dy, its
+  // product made a NaN that must not be: then everything is added again without those products.
   __device__ void add(int64_t first, int64_t end) {
+    const T *const x = x_, *const y = y_;
     go_to(first);
     int left = static_cast<int>(end - first);
 #pragma unroll 1
@@ -62,9 +64,16 @@ class WeightSums {
       if (step_ >= p_.inside_first && step_ + Steps <= p_.inside_end && left >= Steps) {
         add_inside();
       } else {
-        add_tested(left);
+        add_tested<Steps, false>(left);
       }
     }
+    if (!__any_sync(~0u, has_nan())) return;
+    x_ = x, y_ = y;
+    clear();
+    go_to(first);
+    left = static_cast<int>(end - first);
+#pragma unroll 1
+    for (; left > 0; --left) add_tested<1, true>(left);
   }
 
   __device__ const Sum& operator[](int i) const {
@@ -72,6 +81,16 @@ class WeightSums {
   }
 
  private:
+  __device__ bool has_nan() const {
+    bool nan = false;
+#pragma unroll
+    for (int i = 0; i < kSums; ++i) nan |= (*this)[i] != (*this)[i];
+    return nan;
+  }
+  __device__ void clear() {
+#pragma unroll
+    for (int i = 0; i < kSums; ++i) sums_[i / Taps / Co][i / Taps % Co][i % Taps] = 0;
+  }
   __device__ void go_to(int64_t step) {
     const auto sample_steps = static_cast<int64_t>(p_.by_sample_steps.value);
     const int64_t n = p_.steps < int64_t{1} << 31 ? p_.by_sample_steps.divide(static_cast<uint32_t>(step))
@@ -92,10 +111,10 @@ class WeightSums {
     }
   }
   __device__ int64_t row(int r) const {
-    return min(r, last_row_) * p_.x_step[1];
+    return r == 0 ? 0 : min(r, last_row_) * p_.x_step[1];
   }
   __device__ int64_t column(int c) const {
-    return min(c, last_column_) * p_.y_step[1];
+    return c == 0 ? 0 : min(c, last_column_) * p_.y_step[1];
   }
   __device__ int64_t tap(int j) const {
     return Near ? j : j * p_.tap_advance;
@@ -128,34 +147,32 @@ class WeightSums {
     }
   }
 
-  // The same for steps that may lie in several samples and end before Steps. What lies outside is no product:
-  // zero times an infinity would be NaN.
+  // The same for steps that may lie in several samples and end before kSteps. Masked: without products of
+  // what lies outside x.
+  template <int kSteps, bool kMasked>
   __device__ void add_tested(int left) {
-    T x[Steps][Ci][Taps], y[Steps][Co];
-    unsigned there[Steps];  // bit j: of tap j
+    T x[kSteps][Ci][Taps], y[kSteps][Co];
+    bool there[kSteps][Taps];
 #pragma unroll
-    for (int t = 0; t < Steps; ++t) {
+    for (int t = 0; t < kSteps; ++t) {
       const bool output = t < left && static_cast<unsigned>(o_) < static_cast<unsigned>(p_.lout);
-      there[t] = 0;
 #pragma unroll
       for (int c = 0; c < Co; ++c) y[t][c] = output ? __ldg(y_ + column(c)) : T(0.f);
 #pragma unroll
       for (int j = 0; j < Taps; ++j) {
-        const bool both = output && static_cast<unsigned>(i_ - j * p_.step) < static_cast<unsigned>(p_.l);
-        there[t] |= unsigned{both} << j;
+        there[t][j] = output && static_cast<unsigned>(i_ - j * p_.step) < static_cast<unsigned>(p_.l);
 #pragma unroll
-        for (int r = 0; r < Ci; ++r) x[t][r][j] = both ? __ldg(x_ + row(r) - tap(j)) : T(0.f);
+        for (int r = 0; r < Ci; ++r) x[t][r][j] = there[t][j] ? __ldg(x_ + row(r) - tap(j)) : T(0.f);
       }
       advance(1);
     }
 #pragma unroll
-    for (int t = 0; t < Steps; ++t) {
+    for (int t = 0; t < kSteps; ++t) {
 #pragma unroll
       for (int j = 0; j < Taps; ++j) {
-        const bool both = (there[t] >> j & 1) != 0;
 #pragma unroll
         for (int c = 0; c < Co; ++c) {
-          const Sum b = both ? widen(y[t][c]) : Sum(0);
+          const Sum b = kMasked && !there[t][j] ? Sum(0) : widen(y[t][c]);
 #pragma unroll
           for (int r = 0; r < Ci; ++r) sums_[r][c][j] = fma(widen(x[t][r][j]), b, sums_[r][c][j]);
         }
