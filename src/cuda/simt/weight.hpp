@@ -34,7 +34,7 @@ inline constexpr int kWeightThreads = 128, kWeightWarps = kWeightThreads / 32;
 inline constexpr int kWeightLongest = 512;  // products that a lane adds one after the other
 // Blocks of an SM: as many as leave loads of all steps at once registers of their own.
 constexpr int weight_blocks(int channels, int sums, int sum_bytes) {
-  return sum_bytes == 8 ? 3 : sums > 16 ? 4 : channels > 1 ? 5 : 6;
+  return sum_bytes == 8 ? (sums > 16 ? 2 : 3) : sums > 16 ? 4 : channels > 1 ? 5 : 6;
 }
 // Of taps that are not neighbours in x each has an address of its own.
 constexpr int weight_steps_far(int taps, int steps) {
