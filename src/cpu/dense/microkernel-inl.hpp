@@ -33,6 +33,12 @@ struct LinesAhead {
       at += run_step - of_run * kLineBytes;
     }
   }
+  // Past lines that another fetches. count <= left
+  HWY_INLINE void skip(int64_t count) {
+    const int64_t to = place + count, runs = to / of_run;
+    at += runs * run_step + (to - runs * of_run - place) * kLineBytes;
+    place = to - runs * of_run, left -= count;
+  }
 };
 
 // Where the weights of a step's eight rows lie. Packed: [ci][tap][8].

@@ -38,16 +38,61 @@ HWY_INLINE LinesAhead LinesOf(const SplitPanel& s, const T* row, int64_t channel
   return lines;
 }
 
-// Prefetches what the next panel reads while this panel's tiles are computed: nothing else would hide that
-// stream.
+// Prefetches what the next panel reads, sample after sample, while this panel's tiles are computed: nothing
+// else would hide that stream.
+template <class T>
 class PanelAhead {
  public:
-  HWY_INLINE PanelAhead() {}
-  HWY_INLINE PanelAhead(const LinesAhead& lines, int64_t tiles)
-      : lines_(lines), a_tile_(core::ceil_div(lines.left, tiles)) {}
-  HWY_INLINE void fetch() { lines_.fetch(a_tile_); }
+  HWY_INLINE PanelAhead(const SplitPanel& s, const T* row, int64_t channels, int64_t begin, int64_t end,
+                        int64_t tiles)
+      : s_(s), row_(row), channels_(channels), begin_(begin), end_(end) {
+    int64_t lines = 0;
+    while (begin_ < end_) {
+      Next();
+      lines += lines_.left;
+    }
+    begin_ = begin, lines_.left = 0;
+    a_tile_ = core::ceil_div(lines, tiles);
+  }
+  // A tile's share, at once.
+  HWY_INLINE void fetch() {
+    if (lines_.left >= a_tile_) {
+      lines_.fetch(a_tile_);
+    } else {
+      Fetch(a_tile_);
+    }
+  }
+  // The same, but most of it for the tile to fetch on its way.
+  HWY_INLINE LinesAhead take() {
+    if (lines_.left == 0 && begin_ < end_) Next();
+    LinesAhead some = lines_;
+    some.left = std::min(a_tile_, lines_.left);
+    lines_.skip(some.left);
+    Fetch(a_tile_ - some.left);
+    return some;
+  }
 
  private:
+  HWY_NOINLINE void Fetch(int64_t left) {
+    while (left > 0) {
+      if (lines_.left == 0) {
+        if (begin_ >= end_) return;
+        Next();
+      }
+      const int64_t some = std::min(left, lines_.left);
+      lines_.fetch(some);
+      left -= std::max<int64_t>(some, 1);
+    }
+  }
+  // To the columns of the next sample. Not in the loops of tiles, which it would slow down.
+  HWY_NOINLINE void Next() {
+    lines_ = LinesOf(s_, row_, channels_, begin_, end_);
+    begin_ += s_.period - begin_ % s_.period;
+  }
+
+  const SplitPanel& s_;
+  const T* row_;
+  int64_t channels_, begin_, end_;  // begin: of what lines_ does not have yet
   LinesAhead lines_ = {};
   int64_t a_tile_ = 0;
 };

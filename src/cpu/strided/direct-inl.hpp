@@ -104,10 +104,8 @@ HWY_INLINE bool DoDirect(const Worker<T, A>& w, const Depth& depth, int64_t bloc
     if (place + columns > p.l || columns % lanes != 0) return false;
     const int64_t first = w.task.group * w.job.cin + block * kRows;
     T* const out = w.dx + (at / w.job.split.period * p.cin + first) * p.l + place;
-    A bias[kRows];
-    for (int64_t r = 0; r < rows; ++r) {
-      bias[r] = w.bias == nullptr ? A(0) : start_of<T>(true, w.bias, first + r);
-    }
+    A bias[kRows] = {};
+    for (int64_t r = 0; w.bias != nullptr && r < rows; ++r) bias[r] = start_of<T>(true, w.bias, first + r);
     DirectTile<A> t{w.panel + column,
                     w.job.split.channel(),
                     depth.channels(),

@@ -73,7 +73,7 @@ struct ColumnRun {
 // All tiles of a row block in a run of columns and a depth block. Returns whether a sum at an end is NaN.
 template <class T, class A, class Weights>
 HWY_INLINE bool DoBlock(const Worker<T, A>& w, const Depth& depth, int64_t block, const ColumnRun& run,
-                        const Weights& weights, PanelAhead& ahead, bool last) {
+                        const Weights& weights, PanelAhead<T>& ahead, bool last) {
   const Job& job = w.job;
   const bool one = job.one_depth_block();
   // With one phase, taps lie evenly apart, and columns are fetched ahead without a table: a tenth faster from
@@ -90,7 +90,7 @@ HWY_INLINE bool DoBlock(const Worker<T, A>& w, const Depth& depth, int64_t block
     const int64_t left = core::ceil_div(run.end - column, lanes);
     const int64_t vecs = left == 4 ? 2 : std::min<int64_t>(3, left);  // 2 + 2 keeps more sums in flight
     const int64_t count = std::min(vecs * lanes, run.end - column);
-    ahead.fetch();
+    if (direct) ahead.fetch();
     if (fetch) FetchOutputs(job, w.task, block, column, count, w.dx);
     if constexpr (!Weights::kInPlace) {
       if (direct && DoDirect(w, depth, block, column, count, weights.row(0), nan)) {
@@ -113,6 +113,11 @@ HWY_INLINE bool DoBlock(const Worker<T, A>& w, const Depth& depth, int64_t block
     t.tap_offsets = job.split.offsets.data() + depth.tap_begin;
     if (even) t.panel += t.tap_offsets[0], t.tap_stride = job.problem.dilation / job.problem.stride;
     if (run.begin == 0) t.ahead = NextWeights(w, depth, block, index, tiles);
+    if (t.ahead.left == 0 && !direct) {
+      t.ahead = ahead.take();
+    } else if (!direct) {
+      ahead.fetch();
+    }
     const int64_t rows = std::min(kRows, job.cin - block * kRows);
     if (even) {
       dense::HWY_NAMESPACE::MultiplyBlock(t, weights, rows, vecs);
@@ -139,7 +144,7 @@ HWY_INLINE bool ReadInPlace(const Worker<T, A>& w, int64_t block) {
 // A row block of a pass whose raw weights, unless they are read in place, are packed at `packed`.
 template <class T, class A>
 HWY_INLINE bool DoRawBlock(const Worker<T, A>& w, const Depth& depth, int64_t block, const ColumnRun& run,
-                           const A* packed, PanelAhead& ahead, bool last) {
+                           const A* packed, PanelAhead<T>& ahead, bool last) {
   if constexpr (std::is_same_v<T, A>) {
     if (ReadInPlace(w, block)) {
       const BlockRows<T> rows = RowsOf(w, depth, block);
@@ -155,7 +160,7 @@ HWY_INLINE bool DoRawBlock(const Worker<T, A>& w, const Depth& depth, int64_t bl
 // Row blocks whose weights stay in L2, run by run of the panel.
 template <class T, class A>
 HWY_INLINE bool DoPass(const Worker<T, A>& w, const Depth& depth, int64_t block_begin, int64_t block_end,
-                       PanelAhead& ahead, bool last) {
+                       PanelAhead<T>& ahead, bool last) {
   const bool raw = w.packed == nullptr;
   const int64_t columns = w.task.column_end - w.task.column_begin;
   const auto size = static_cast<int64_t>(w.job.row_elements());
@@ -203,8 +208,8 @@ HWY_INLINE bool DoDepth(const Worker<T, A>& w, const Depth& depth, const T* dy, 
   const int64_t from = more ? depth.co_end : 0, channels = std::min(w.job.cout - from, w.job.config.co_block);
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<A>()));
   const int64_t tiles = core::ceil_div(w.task.column_end - w.task.column_begin, 3 * lanes);
-  PanelAhead ahead(LinesOf(s, group + from * s.channel_step, channels, begin, end),
-                   tiles * (w.task.block_end - w.task.block_begin));
+  PanelAhead<T> ahead(s, group + from * s.channel_step, channels, begin, end,
+                      tiles * (w.task.block_end - w.task.block_begin));
   bool nan = false;
   for (int64_t block = w.task.block_begin; block < w.task.block_end; block += w.job.config.pass_blocks) {
     const int64_t block_end = std::min(w.task.block_end, block + w.job.config.pass_blocks);

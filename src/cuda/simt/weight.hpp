@@ -8,15 +8,15 @@
 //     lanes of a phase and warps of a block that share a tile are added in order
 //   a second kernel adds the parts of blocks in order (ordered_sum.cuh)
 //
-// Positions count from the tile's first tap on, so that dilation makes no steps without products. Neighbouring
-// lanes read neighbouring outputs: without dilation each element of dy is read once, in whole lines, whatever
-// the stride, and x, of which there is less, comes again from L1 for each tap of a phase. A lane for each
-// position of x instead reads a line of dy for each few of its elements and has all K taps to add (bf16,
-// depthwise n1 ci256 l128323 k10 s5 on an H100: 700 us, and 215).
+// Positions count from the tile's first tap on, so that dilation makes no steps without products.
+// Neighbouring lanes read neighbouring outputs: without dilation each element of dy is read once, in whole
+// lines, whatever the stride, and x, of which there is less, comes again from L1 for each tap of a phase. A
+// lane for each position of x instead reads a line of dy for each few of its elements and has all K taps to
+// add (bf16, depthwise n1 ci256 l128323 k10 s5 on an H100: 700 us, and 215).
 //
 // Steps whose products all lie inside x and dy are added without a test, several at once, so that their loads
-// are under way together. In others what lies outside is zero; if that makes a NaN with an infinity of dy, the
-// share is added again without those products.
+// are under way together. In others what lies outside is zero; if that makes a NaN with an infinity of dy,
+// the share is added again without those products.
 #pragma once
 
 #include <cstdint>
