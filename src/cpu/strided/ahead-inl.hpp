@@ -19,8 +19,8 @@ namespace HWY_NAMESPACE {
 using dense::HWY_NAMESPACE::kLineBytes;
 using dense::HWY_NAMESPACE::LinesAhead;
 
-// The cache lines of dy that hold the columns [begin, end), those in the same sample as the first, of
-// channels from `row` on.
+// The cache lines of dy that hold the columns [begin, end) of a panel's lines, those in the same sample as
+// the first, of channels from `row` on.
 template <class T>
 HWY_INLINE LinesAhead LinesOf(const SplitPanel& s, const T* row, int64_t channels, int64_t begin,
                               int64_t end) {
@@ -28,7 +28,8 @@ HWY_INLINE LinesAhead LinesOf(const SplitPanel& s, const T* row, int64_t channel
   if (s.place_step != 1 || begin >= end) return lines;
   const int64_t sample = begin / s.period, place = begin % s.period;
   const int64_t low = s.stride * place + s.taps.front().at(s.stride);
-  const int64_t high = s.stride * std::min(place + end - begin, s.l) + s.taps.back().at(s.stride);
+  const TapPlace& last_line = s.expanded ? s.taps.back() : s.taps[static_cast<std::size_t>(s.lines - 1)];
+  const int64_t high = s.stride * (std::min(place + end - begin, s.period) - 1) + last_line.at(s.stride) + 1;
   const int64_t first = std::clamp<int64_t>(low, 0, s.lout), last = std::clamp(high, first, s.lout);
   const int64_t element = static_cast<int64_t>(sizeof(T));
   lines.at = reinterpret_cast<const char*>(row + sample * s.sample_step + first);

@@ -204,7 +204,8 @@ HWY_INLINE bool DoDepth(const Worker<T, A>& w, const Depth& depth, const T* dy, 
   // The next panel: other channels of the same columns, or the columns of the next task.
   const bool more = depth.co_end < w.job.cout;
   const int64_t begin = more ? w.task.column_begin : w.task.column_end;
-  const int64_t end = std::min(begin + w.task.column_end - w.task.column_begin, s.columns);
+  const int64_t panel = core::ceil_div(w.task.column_end - w.task.column_begin, kColumnAlign) * kColumnAlign;
+  const int64_t end = std::min(begin + panel + s.halo, s.columns);
   const int64_t from = more ? depth.co_end : 0, channels = std::min(w.job.cout - from, w.job.config.co_block);
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<A>()));
   const int64_t tiles = core::ceil_div(w.task.column_end - w.task.column_begin, 3 * lanes);

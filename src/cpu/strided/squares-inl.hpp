@@ -19,6 +19,14 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class A>
 inline constexpr int64_t kSquareLines = 16 / static_cast<int64_t>(sizeof(A));
 
+// Fetches what lies kFarAhead bytes behind `bytes` that are loaded next, of rows that come from memory
+// (panel.cpp).
+inline constexpr int64_t kFarAhead = 2048, kCacheLine = 64;
+HWY_INLINE void FetchAhead(const void* from, int64_t bytes) {
+  const char* const ahead = static_cast<const char*>(from) + kFarAhead;
+  for (int64_t b = 0; b < bytes; b += kCacheLine) __builtin_prefetch(ahead + b);
+}
+
 #if HWY_TARGET != HWY_SCALAR
 
 // Blocks of 16 bytes, `step` elements apart in memory, side by side.
@@ -62,19 +70,13 @@ HWY_INLINE void LoadSquare(D d, const T* from, int64_t stride, int64_t lines, in
   }
 }
 
-inline constexpr int64_t kSquareAhead = 2048, kCacheLine = 64;  // bytes
-
 template <bool kFetch, class D, class T, class A = hn::TFromD<D>>
 HWY_INLINE void LoadAllSquares(D d, const T* from, int64_t stride, int64_t lines, int64_t pitch,
                                int64_t count, A* to) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t i = 0; i < count; i += lanes) {
     const int64_t at = std::min(i, count - lanes);
-    if constexpr (kFetch) {
-      const char* ahead = reinterpret_cast<const char*>(from + at * stride) + kSquareAhead;
-      const int64_t bytes = lanes * stride * static_cast<int64_t>(sizeof(T));
-      for (int64_t b = 0; b < bytes; b += kCacheLine) __builtin_prefetch(ahead + b);
-    }
+    if constexpr (kFetch) FetchAhead(from + at * stride, lanes * stride * static_cast<int64_t>(sizeof(T)));
     LoadSquare(d, from + at * stride, stride, lines, pitch, to + at);
   }
 }
