@@ -39,6 +39,10 @@ HWY_INLINE LinesAhead LinesOf(const SplitPanel& s, const T* row, int64_t channel
   return lines;
 }
 
+// Samples of a panel whose lines are fetched; of more of them the first alone: n256 ci16 co64 l5 k3
+// takes 1.12 times as long if each is found.
+inline constexpr int64_t kMostSamples = 6;
+
 // Prefetches what the next panel reads, sample after sample, while this panel's tiles are computed: nothing
 // else would hide that stream.
 template <class T>
@@ -47,6 +51,7 @@ class PanelAhead {
   HWY_INLINE PanelAhead(const SplitPanel& s, const T* row, int64_t channels, int64_t begin, int64_t end,
                         int64_t tiles)
       : s_(s), row_(row), channels_(channels), begin_(begin), end_(end) {
+    if (end - begin > kMostSamples * s.period) end_ = std::min(end, (begin / s.period + 1) * s.period);
     int64_t lines = 0;
     while (begin_ < end_) {
       Next();
