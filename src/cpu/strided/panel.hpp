@@ -42,7 +42,7 @@ struct SplitPanel {
   bool adjacent = false;                     // each line begins one element of dy after the one before
   bool expanded = false;
   bool tiled = false;
-  bool from_memory = false;      // dy is larger than caches: squares fetch ahead
+  bool from_memory = false;      // dy is larger than caches: it is fetched ahead
   int64_t lines = 1;             // of one channel: phases, or the taps of a block
   int64_t halo = 0;              // columns of a line beyond those of the panel
   int64_t period = 0;            // columns from one sample to the next

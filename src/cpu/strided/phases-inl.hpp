@@ -84,10 +84,10 @@ HWY_INLINE int64_t WidenEverySecond(D d, const T* from, int64_t count, float* to
   return i;
 }
 
-// to[i] = row[(stride*(place + shift + i) + phase) * step].
+// to[i] = row[(stride*(place + shift + i) + phase) * step]. fetch: rows come from memory (panel.cpp).
 template <class T, class A>
 HWY_INLINE void LoadPhase(const T* row, int64_t stride, int64_t step, const TapPlace& phase, int64_t place,
-                          int64_t count, A* to) {
+                          int64_t count, A* to, bool fetch = false) {
   const hn::ScalableTag<A> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t first = place + phase.shift;
@@ -113,6 +113,7 @@ HWY_INLINE void LoadPhase(const T* row, int64_t stride, int64_t step, const TapP
   int64_t i = 0;
   if (stride == 1) {
     for (; i + lanes <= valid; i += lanes) {
+      if (fetch) FetchAhead(from + i, lanes * static_cast<int64_t>(sizeof(T)));
       hn::StoreU(simd::HWY_NAMESPACE::LoadAs(d, from + i), d, to + i);
     }
   } else if constexpr (std::is_same_v<T, A>) {
@@ -136,7 +137,7 @@ HWY_INLINE void LoadLines(const SplitPanel& s, const T* row, int64_t first, int6
                           int64_t count, A* to) {
   for (int64_t line = 0; line < lines; ++line) {
     const TapPlace& tap = s.taps[static_cast<std::size_t>(first + line)];
-    LoadPhase(row, s.stride, s.place_step, tap, place, count, to + line * s.line);
+    LoadPhase(row, s.stride, s.place_step, tap, place, count, to + line * s.line, s.from_memory);
   }
 }
 
