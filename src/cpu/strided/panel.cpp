@@ -51,7 +51,8 @@ SplitPanel split_panel(const core::Problem& p, int64_t rows, bool masks) {
   const auto steps = p.y_steps();
   s.sample_step = steps[0], s.channel_step = steps[1], s.place_step = steps[2];
   const int64_t element = static_cast<int64_t>(core::size_of(p.dtype));
-  s.from_memory = p.y_elements() * element >= kFarBytes && p.stride * element <= kFarStep;
+  s.from_memory =
+      s.place_step == 1 && p.y_elements() * element >= kFarBytes && p.stride * element <= kFarStep;
   const int64_t square = 16 / static_cast<int64_t>(accumulator_size(p.dtype));
   for (int64_t k = 0; k < p.k; ++k) {
     const int64_t at = k * p.dilation - p.padding, shift = floor_div(at, p.stride);

@@ -113,10 +113,12 @@ HWY_INLINE bool DoBlock(const Worker<T, A>& w, const Depth& depth, int64_t block
     t.tap_offsets = job.split.offsets.data() + depth.tap_begin;
     if (even) t.panel += t.tap_offsets[0], t.tap_stride = job.problem.dilation / job.problem.stride;
     if (run.begin == 0) t.ahead = NextWeights(w, depth, block, index, tiles);
-    if (t.ahead.left == 0 && !direct) {
-      t.ahead = ahead.take();
-    } else if (!direct) {
-      ahead.fetch();
+    if (!direct) {
+      if (t.ahead.left > 0) {
+        ahead.fetch();
+      } else {
+        t.ahead = ahead.take();
+      }
     }
     const int64_t rows = std::min(kRows, job.cin - block * kRows);
     if (even) {

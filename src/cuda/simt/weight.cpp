@@ -38,7 +38,7 @@ class Kernel final : public SplitWeightKernel<WeightPlan, WeightFunctions> {
                              std::to_string(k.share_steps) + " steps of " + std::to_string(k.lane_positions) +
                              " positions"},
             {"source", "x and dy by elements from L1 to registers, any strides, " +
-                           std::to_string(tile.at_once) + " steps at once"},
+                           std::to_string(plan_.at_once()) + " steps at once"},
             {"product", "fused multiply-adds, a lane a phase and position of " + std::to_string(tile.cin) +
                             " ci x " + std::to_string(tile.cout) + " co x " + std::to_string(tile.taps) +
                             " taps; lanes and warps of a tile are added in order"},

@@ -21,7 +21,7 @@ namespace {
 constexpr int64_t kMostShares = 1024;
 
 // Positions u of a sample that have a product of so many neighbouring taps.
-int64_t positions_of(const Problem& p, const Polyphase& f, int64_t taps) {
+int64_t tile_positions(const Problem& p, const Polyphase& f, int64_t taps) {
   return p.l + (std::min(taps, f.taps) - 1) * f.step;
 }
 
@@ -41,7 +41,7 @@ void set_tiles(WeightParams& k, const Problem& p, const Polyphase& f, const Weig
 // Steps of a sample, from the tile's first tap on; and those whose lanes have all products of every tile, of
 // taps that fill it included.
 void set_steps_of_tile(WeightParams& k, const Problem& p, const Polyphase& f, const WeightTile& tile) {
-  const int64_t q = k.lane_positions, steps = ceil_div(positions_of(p, f, tile.taps), q);
+  const int64_t q = k.lane_positions, steps = ceil_div(tile_positions(p, f, tile.taps), q);
   k.by_sample_steps = Divisor::of(static_cast<uint32_t>(steps));
   k.steps = p.lout() == 0 ? 0 : p.n * steps;
   k.x_wrap = k.x_step[0] - steps * k.x_advance, k.y_wrap = k.y_step[0] - steps * k.y_advance;
@@ -117,7 +117,7 @@ double weight_least_seconds(const Problem& p, const DeviceInfo& device) {
 std::string weight_refusal(const Problem& p) {
   const Polyphase f(p);
   // What is named beyond the last position: a step, and the positions that fill it.
-  const int64_t positions = positions_of(p, f, f.taps) + 64;
+  const int64_t positions = tile_positions(p, f, f.taps) + 64;
   const bool fits = p.stride < kWeightReach / 64 && positions < kWeightReach &&
                     positions < (kWeightReach - p.padding) / p.stride && p.k < kWeightReach / p.dilation;
   return fits ? "" : "positions, outputs or taps beyond 2^30";

@@ -23,6 +23,10 @@ struct WeightPlan {
   std::size_t part_bytes = 0;
   double seconds = 0;  // predicted
   const WeightTile& tile() const { return kWeightTileTable[config.tile]; }
+  // Steps that its kernel has under way together.
+  int at_once() const {
+    return near ? tile().at_once : weight_steps_far(tile().taps, tile().at_once);
+  }
 };
 // Empty, or why there is no plan.
 std::string weight_refusal(const core::Problem&);
