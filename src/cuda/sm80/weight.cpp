@@ -52,8 +52,10 @@ class Sm80Weight final : public WeightKernel<WeightPlan> {
     status = launcher.run(functions_.tiles[plan_.config.tile],
                           {plan_.blocks, tile.threads(), plan_.shared_bytes}, params);
     if (!status.ok() || params.direct) return status;
-    return sum_weight_parts(launcher, functions_.sum, weight_sum_params(params, tile.rows(), tile.columns()),
-                            operands, context);
+    const int64_t elements = problem_.weight_elements();
+    return sum_weight_parts(launcher, functions_.sum,
+                            weight_sum_params(params, tile.rows(), tile.columns(), elements), operands,
+                            context);
   }
 
  private:
@@ -97,8 +99,8 @@ Status sum_weight_parts(const Launcher& launcher, void (*kernel)(WeightSumParams
                         const plan::Operands& operands, const plan::RunContext& context) {
   params.parts = context.workspace;
   params.output = operands.output;
-  return launcher.run(
-      kernel, {ceil_div(params.part_size, kWeightSumOutputs), kWeightSumOutputs * kWeightSumGroups}, params);
+  const int64_t threads = int64_t{params.elements} << params.runs_shift;
+  return launcher.run(kernel, {ceil_div(threads, kWeightSumThreads), kWeightSumThreads}, params);
 }
 
 std::unique_ptr<const plan::Kernel> weight_kernel(const Problem& problem, const core::DeviceInfo& device,

@@ -38,7 +38,7 @@ inline constexpr int kWeightSlots = 3;
 // truncates when it adds: 512 steps of 8 are off by at most 1.3e-5 if all products have one sign.
 inline constexpr int kWeightChain = 4096;
 inline constexpr int kWeightStepBytes = 32;  // of the positions that one mma multiplies
-inline constexpr int kWeightSumOutputs = 32, kWeightSumGroups = 8;
+inline constexpr int kWeightSumThreads = 256;
 
 enum class WeightCopy : int32_t { elements, words, vectors };  // how x is read: by element, 4 or 16 bytes
 
@@ -71,10 +71,12 @@ struct WeightSumParams {
   const void* parts;
   void* output;
   int64_t part_size;
-  int32_t splits, tile_rows, tile_columns;
-  int32_t cin_group, cout_group, k, tap_stride;
-  int32_t block_couts, block_phases, block_taps, rows;
-  int32_t row_tiles, cout_blocks, phase_blocks, tap_blocks;
+  uint32_t elements;  // of dw
+  int32_t splits, runs_shift;
+  // An element's place in dw, and the blocks of it that tiles have.
+  Divisor by_k, by_cout, by_cin, by_tap_stride;
+  Divisor by_rows, by_couts, by_phases, by_taps;
+  uint32_t tile_columns, rows, row_tiles, cout_blocks, phase_blocks, tap_blocks;
 };
 
 // Rows and columns of a tile, and how the warps share it.

@@ -204,17 +204,24 @@ std::string weight_where(const WeightParams& k, int tile_rows, const Problem& p,
          std::to_string(at.row) + " and column " + std::to_string(at.column) + " of the tile";
 }
 
-WeightSumParams weight_sum_params(const WeightParams& k, int rows, int columns) {
+WeightSumParams weight_sum_params(const WeightParams& k, int rows, int columns, int64_t elements) {
+  // Few elements with many splits: enough threads to fill an H100, with at least eight parts each.
+  constexpr int64_t kEnoughThreads = int64_t{1} << 18;
   WeightSumParams s{};
   s.part_size = int64_t{k.tiles} * rows * columns;
+  s.elements = static_cast<uint32_t>(elements);
   s.splits = k.splits;
-  s.tile_rows = rows;
-  s.tile_columns = columns;
-  s.cin_group = k.cin_group, s.cout_group = k.cout_group, s.k = k.k, s.tap_stride = k.tap_stride;
-  s.block_couts = k.block_couts, s.block_phases = k.block_phases, s.block_taps = k.block_taps,
-  s.rows = k.rows;
-  s.row_tiles = k.row_tiles, s.cout_blocks = k.cout_blocks;
-  s.phase_blocks = k.phase_blocks, s.tap_blocks = k.tap_blocks;
+  while (s.runs_shift < 5 && 8 << s.runs_shift < k.splits && elements << s.runs_shift < kEnoughThreads) {
+    ++s.runs_shift;
+  }
+  const auto by = [](int32_t value) { return Divisor::of(static_cast<uint32_t>(value)); };
+  s.by_k = by(k.k), s.by_cout = by(k.cout_group), s.by_cin = by(k.cin_group);
+  s.by_tap_stride = by(k.tap_stride);
+  s.by_rows = by(rows), s.by_couts = by(k.block_couts), s.by_phases = by(k.block_phases);
+  s.by_taps = by(k.block_taps);
+  s.tile_columns = static_cast<uint32_t>(columns), s.rows = static_cast<uint32_t>(k.rows);
+  s.row_tiles = static_cast<uint32_t>(k.row_tiles), s.cout_blocks = static_cast<uint32_t>(k.cout_blocks);
+  s.phase_blocks = static_cast<uint32_t>(k.phase_blocks), s.tap_blocks = static_cast<uint32_t>(k.tap_blocks);
   return s;
 }
 

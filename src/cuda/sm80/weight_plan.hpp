@@ -56,7 +56,8 @@ const WeightPlan& weight_search(const core::Problem&, const core::DeviceInfo&);
 WeightPlan weight_plan(const core::Problem&, const core::DeviceInfo&);  // the cheapest
 // A lower bound of the predicted time of every plan, without a search.
 double weight_least_seconds(const core::Problem&, const core::DeviceInfo&);
-WeightSumParams weight_sum_params(const WeightParams&, int rows, int columns);
+// elements: of dw.
+WeightSumParams weight_sum_params(const WeightParams&, int rows, int columns, int64_t elements);
 
 // Which tile of the grid sums an element of dw, and where in the tile. The rows of a tile are ci.
 struct WeightPlace {
