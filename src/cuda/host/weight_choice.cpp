@@ -40,11 +40,6 @@ struct FamilyWeights {
 struct ByMode {
   FamilyWeights half, tf32, other;  // 16 bits; tf32; ieee float32 and f64
 };
-constexpr ByMode kSm80WeightWeights = {
-    {-6.7e-6, 1.83, 11.7, 2.15e-12, 0.22e-12}, {-2.8e-6, 1.38, 7.2}, {0, 1.17, 5.8}};
-// That of tf32 is fitted to 59 of another 330 problems, where the kernel is among the fastest.
-constexpr ByMode kSm90WeightWeights = {
-    {-14e-6, 1.84, 16.8, 0.46e-12, 0.26e-12}, {-7.7e-6, 1.75, 4.5}, {0, 1.55, 12}};
 constexpr FamilyWeights kOuterWeights = {0, 0.9, 0};
 // The part of dw keeps gradients of few positions, whose tiles store more than they multiply, with
 // simt.outer.
@@ -73,8 +68,8 @@ double expected_seconds(const KernelEntry& entry, const Problem& p, const Device
   if (&entry == &kSimtOuter) return weighted(kOuterWeights, simt::outer_plan(p, d).seconds, p, d);
   if (&entry == &kSimtWeight) return simt::weight_plan(p, d).seconds;
   if (&entry == &kSimtWeightStaged) return simt::staged_plan(p, d).seconds;
-  if (&entry == &kSm80Weight) return weighted(kSm80WeightWeights, weight_search(p, d).cost.total, p, d);
-  if (&entry == &kSm90Weight) return weighted(kSm90WeightWeights, sm90_weight_search(p, d).cost.total, p, d);
+  if (&entry == &kSm80Weight) return weight_search(p, d).cost.total;
+  if (&entry == &kSm90Weight) return sm90_weight_search(p, d).cost.total;
   if (&entry == &kSm90WeightRows) return weighted(kRowsWeights, sm90_weight_rows_plan(p, d).cost.total, p, d);
   if (&entry == &kSm90WeightTurned) return sm90_weight_turned_plan(p, d).cost.total;
   return weighted(kBlockedWeights, sm90_weight_blocked_plan(p, d).cost.total, p, d);
@@ -84,8 +79,8 @@ double expected_seconds(const KernelEntry& entry, const Problem& p, const Device
 double least_seconds(const KernelEntry& entry, const Problem& p, const DeviceInfo& d) {
   if (&entry == &kSimtWeightStaged) return simt::staged_least_seconds(p, d);
   if (&entry == &kSimtWeight) return simt::weight_least_seconds(p, d);
-  if (&entry == &kSm80Weight) return weighted(kSm80WeightWeights, weight_least_seconds(p, d), p, d);
-  if (&entry == &kSm90Weight) return weighted(kSm90WeightWeights, sm90_weight_least_seconds(p, d), p, d);
+  if (&entry == &kSm80Weight) return weight_least_seconds(p, d);
+  if (&entry == &kSm90Weight) return sm90_weight_least_seconds(p, d);
   return 0;
 }
 

@@ -14,17 +14,6 @@ using core::Problem;
 using core::Status;
 using plan::Support;
 
-// The widest copies of x that its address and steps allow. The sums are the same with all of them.
-WeightCopy copy_of(const Problem& p, const void* x) {
-  const auto steps = p.x_steps();
-  const auto element = static_cast<int64_t>(size_of(p.dtype));
-  if (steps[2] != 1 && p.l > 1) return WeightCopy::elements;
-  const int64_t places =
-      static_cast<int64_t>(reinterpret_cast<uintptr_t>(x) % 16) | steps[0] * element | steps[1] * element;
-  if (places % 16 == 0) return WeightCopy::vectors;
-  return places % 4 == 0 ? WeightCopy::words : WeightCopy::elements;
-}
-
 class Sm80Weight final : public WeightKernel<WeightPlan> {
  public:
   Sm80Weight(const Problem& problem, const core::DeviceInfo& device, const WeightPlan& plan)
@@ -47,7 +36,7 @@ class Sm80Weight final : public WeightKernel<WeightPlan> {
     params.x = operands.x;
     params.y = operands.grad_output;
     params.output = params.direct ? operands.output : context.workspace;
-    params.copy = copy_of(problem_, operands.x);
+    params.copy = weight_copy(problem_, operands.x);
     const WeightTile& tile = kWeightTileTable[plan_.config.tile];
     status = launcher.run(functions_.tiles[plan_.config.tile],
                           {plan_.blocks, tile.threads(), plan_.shared_bytes}, params);
@@ -70,7 +59,7 @@ std::vector<plan::StageLine> Sm80Weight::stages() const {
   return {{"schedule", "a block a tile of " + to_string(k.tiles) + " (" + to_string(tile.rows()) + " ci x " +
                            to_string(k.block_couts) + " co, " + to_string(k.block_phases) + " phases, " +
                            to_string(k.block_taps) + " taps) and split of " + to_string(k.splits)},
-          {"source", to_string(kWeightSlots) + " slots of " + stage +
+          {"source", to_string(k.slots) + " slots of " + stage +
                          " by asynchronous copies: x in the widest units that it begins on, dy in 16 bytes"},
           {"operand", std::string("raw rows, a tap a place in dy's; ") + name_of(plan_.mode)},
           {"product", "mma.sync over positions, " + to_string(tile.warp_rows) + " x " +

@@ -152,6 +152,17 @@ __device__ __noinline__ void repair(const WeightParams& p, int64_t first_stage, 
   }
 }
 
+// Waits for the oldest of slots - 1 groups of copies.
+__device__ inline void wait_for_oldest(int slots) {
+  if (slots == kWeightMostSlots) {
+    ptx::copy_async_wait<kWeightMostSlots - 2>();
+  } else if (slots == kWeightSomeSlots) {
+    ptx::copy_async_wait<kWeightSomeSlots - 2>();
+  } else {
+    ptx::copy_async_wait<kWeightLeastSlots - 2>();
+  }
+}
+
 #endif
 
 template <class S>
@@ -171,7 +182,8 @@ __global__ void __launch_bounds__(S::kThreads, S::kMinBlocks)
 
   const int64_t first = int64_t{p.stages} * at.split / p.splits;
   const int64_t end = int64_t{p.stages} * (at.split + 1) / p.splits;
-  for (int ahead = 0; ahead < kWeightSlots - 1; ++ahead) {
+  const int slots_ahead = p.slots - 1;
+  for (int ahead = 0; ahead < slots_ahead; ++ahead) {
     const uint32_t slot = slots + ahead * p.slot_bytes;
     if (first + ahead < end) {
       x.copy(first + ahead, slot);
@@ -182,13 +194,13 @@ __global__ void __launch_bounds__(S::kThreads, S::kMinBlocks)
 
   Sums<S> sums;
   sums.clear();
-  int now = 0, next = kWeightSlots - 1;
+  int now = 0, next = slots_ahead;
   int64_t chain_first = first;
   bool again = false;
   for (int64_t stage = first; stage < end; ++stage) {
-    ptx::copy_async_wait<kWeightSlots - 2>();
-    __syncthreads();  // everybody has multiplied the slot of two stages later
-    const int64_t later = stage + kWeightSlots - 1;
+    wait_for_oldest(p.slots);
+    __syncthreads();  // everybody has multiplied what lay in the slot of `later`
+    const int64_t later = stage + slots_ahead;
     const uint32_t slot = slots + next * p.slot_bytes;
     if (later < end) {
       x.copy(later, slot);
@@ -196,8 +208,8 @@ __global__ void __launch_bounds__(S::kThreads, S::kMinBlocks)
     }
     ptx::copy_async_commit();
     multiply_stage<S>(sums, p, lane, skew, stage, slots + now * p.slot_bytes);
-    now = now + 1 == kWeightSlots ? 0 : now + 1;
-    next = next + 1 == kWeightSlots ? 0 : next + 1;
+    now = now + 1 == p.slots ? 0 : now + 1;
+    next = next + 1 == p.slots ? 0 : next + 1;
     if (stage + 1 - chain_first == p.chain && stage + 1 < end) {
       again |= finish_chain<S>(sums, p, at, chain_first == first);
       sums.clear();

@@ -7,7 +7,7 @@
 //   o = stride*(i + j*step) + a*dilation - padding
 //
 //   for tile of ci (rows), block of (co, a, j) (columns), split:      a block of threads
-//     for stage of positions (n, i) of the split:                      three of them in shared memory
+//     for stage of positions (n, i) of the split:                      3 to 6 of them in shared memory
 //       x [ci][position], dy [co][o], as they are in memory, zeros outside
 //       for 32 bytes of positions, mma tile: sums += x * dy shifted
 //     every kWeightChain positions and at the end: the sums are added to the split's own part
@@ -33,7 +33,10 @@ namespace tconv::cuda {
 
 extern const plan::KernelEntry kSm80Weight;
 
-inline constexpr int kWeightSlots = 3;
+// Stages in shared memory: the most of these for which a further block does not miss its place on the SM. A
+// stage that arrives later than the products before it take is waited for (with three slots 1,400 cycles a
+// stage, H200).
+inline constexpr int kWeightMostSlots = 6, kWeightSomeSlots = 4, kWeightLeastSlots = 3;
 // Positions that are summed in one accumulator before it is added to the split's part. A tensor core
 // truncates when it adds: 512 steps of 8 are off by at most 1.3e-5 if all products have one sign.
 inline constexpr int kWeightChain = 4096;
@@ -60,6 +63,7 @@ struct WeightParams {
   int32_t piece_shift, pieces_shift;
   int32_t piece_pitch;  // elements of a piece of a row of dy, with the sixteen bytes in which it may begin
   int32_t x_pitch, y_pitch, slot_bytes;  // bytes
+  int32_t slots;                         // of cuda.sm80.weight
   int32_t line_shift;                    // 2^line_shift threads copy a piece of a row of dy
   int32_t chain;                         // stages that are summed in one accumulator
   WeightCopy copy;

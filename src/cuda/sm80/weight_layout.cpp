@@ -152,10 +152,12 @@ int weight_y_pitch(const WeightParams& k, int element, int columns, bool exact) 
 
 int weight_line_shift(const WeightParams& k, int unit, int threads) {
   const int64_t lines = int64_t{k.block_couts} * k.stage_pieces, units = k.piece_pitch / unit;
+  const int threads_shift = std::countr_zero(static_cast<unsigned>(threads));
   int best = 5;
   int64_t least = 0;
   for (int shift = 5; shift >= 0; --shift) {
-    const int64_t cost = ceil_div(lines << shift, threads) * (40 + 15 * ceil_div(units, int64_t{1} << shift));
+    const int64_t turns = ((lines << shift) + threads - 1) >> threads_shift;
+    const int64_t cost = turns * (58 + 52 * ((units + (1 << shift) - 1) >> shift));
     if (least == 0 || cost < least) best = shift, least = cost;
   }
   return best;

@@ -31,8 +31,8 @@ void set_weight_splits(WeightParams& k, int& wanted);
 inline constexpr int kWeightPitchSlack = 112;
 int weight_y_pitch(const WeightParams& k, int element, int columns, bool exact);
 
-// How many threads copy a line, `unit` elements at a time: a power of two that leaves few of `threads` idle,
-// counting about 40 instructions for a line and 15 for each sixteen bytes.
+// How many threads copy a line, `unit` elements at a time: a power of two that leaves few of `threads` (a
+// power of two) idle, counting 58 instructions for a line and 52 for each sixteen bytes, as its cost model.
 int weight_line_shift(const WeightParams& k, int unit, int threads);
 
 }  // namespace tconv::cuda

@@ -24,20 +24,32 @@ int step_of(Arithmetic mode) {
   return kWeightStepBytes / shape_of(mode).element;
 }
 
-void set_layout(WeightPlan& plan, const Problem& p, const WeightTile& tile, bool exact) {
+int slots_of(Arithmetic mode, const core::DeviceInfo& device, const WeightTile& tile, int64_t slot_bytes) {
+  const int64_t of_sm =
+      device.shared_per_sm / weight_resident_blocks(mode, device, tile, slot_bytes) - kSharedOfSystem;
+  const int64_t room = std::min(of_sm, device.shared_per_block) / slot_bytes;
+  for (const int slots : {kWeightMostSlots, kWeightSomeSlots}) {
+    if (slots <= room) return slots;
+  }
+  return kWeightLeastSlots;
+}
+
+void set_layout(WeightPlan& plan, const Problem& p, const core::DeviceInfo& device, const WeightTile& tile,
+                bool exact) {
   WeightParams& k = plan.params;
   const int element = shape_of(plan.mode).element, positions = plan.config.piece * plan.config.stage_pieces;
   set_weight_pieces(k, p, plan.config.piece, plan.config.stage_pieces);
   k.chain = std::max(1, kWeightChain / positions);
   const int unit = 16 / element;
-  k.line_shift = exact ? weight_line_shift(k, unit, tile.threads()) : 0;  // no cost depends on it
+  k.line_shift = weight_line_shift(k, unit, tile.threads());
   const int x_unit = element == 8 ? 32 : 16;
   k.x_pitch = static_cast<int>(round_up<int64_t>(int64_t{positions} * element, x_unit));
   if (k.x_pitch / x_unit % 2 == 0) k.x_pitch += x_unit;
   k.y_pitch = weight_y_pitch(k, element, tile.columns(), exact);
   k.slot_bytes = static_cast<int>(
       round_up<int64_t>(int64_t{tile.rows()} * k.x_pitch + int64_t{k.block_couts} * k.y_pitch, 128));
-  plan.shared_bytes = static_cast<std::size_t>(kWeightSlots) * static_cast<std::size_t>(k.slot_bytes);
+  k.slots = slots_of(plan.mode, device, tile, k.slot_bytes);
+  plan.shared_bytes = static_cast<std::size_t>(k.slots) * static_cast<std::size_t>(k.slot_bytes);
 }
 
 bool fits(const WeightPlan& plan, const core::DeviceInfo& device) {
@@ -56,8 +68,10 @@ void set_splits(WeightPlan& plan, const core::DeviceInfo& device, const WeightTi
 
 // What all plans of a problem have in common.
 WeightPlan begun(const Problem& p, const core::DeviceInfo& device) {
-  WeightPlan plan{arithmetic_of(p), {}, {}, {}, 0, 0, 0};
+  WeightPlan plan{arithmetic_of(p), {}, {}, {}};
   set_weight_sizes(plan.params, p);
+  plan.params.copy = weight_copy(p, nullptr);
+  plan.dw_elements = p.weight_elements();
   plan.cost.dram = problem_work(p).bytes / (device.copy_gbps * 1e9);
   return plan;
 }
@@ -73,7 +87,7 @@ WeightPlan without_splits(const WeightPlan& sized, const Problem& p, const core:
   if (weight_reach(plan.params) * config.stage_pieces >= 1 << 18) return plan;
   plan.config.block_couts = plan.params.block_couts;
   plan.config.block_taps = plan.params.block_taps;
-  set_layout(plan, p, tile, exact);
+  set_layout(plan, p, device, tile, exact);
   plan.blocks = fits(plan, device) ? 1 : 0;
   return plan;
 }
@@ -86,6 +100,16 @@ void try_splits(WeightPlan& best, const WeightPlan& plan, const core::DeviceInfo
 }
 
 }  // namespace
+
+WeightCopy weight_copy(const Problem& p, const void* x) {
+  const auto steps = p.x_steps();
+  const auto element = static_cast<int64_t>(size_of(p.dtype));
+  if (steps[2] != 1 && p.l > 1) return WeightCopy::elements;
+  const int64_t places =
+      static_cast<int64_t>(reinterpret_cast<uintptr_t>(x) % 16) | steps[0] * element | steps[1] * element;
+  if (places % 16 == 0) return WeightCopy::vectors;
+  return places % 4 == 0 ? WeightCopy::words : WeightCopy::elements;
+}
 
 bool weight_has(Arithmetic mode, int tile) {
   if (tile == 0) return mode != Arithmetic::ieee && mode != Arithmetic::f64;
@@ -130,7 +154,7 @@ namespace {
 
 WeightPlan cheapest(const Problem& p, const core::DeviceInfo& device) {
   const Arithmetic mode = arithmetic_of(p);
-  WeightPlan best{mode, {}, {}, {}, 0, 0, 0};
+  WeightPlan best{mode, {}, {}, {}};
   const WeightPlan sized = begun(p, device);
   const Phases phases = phases_of(p);
   for (int tile = 0; tile < kWeightTiles; ++tile) {
@@ -164,7 +188,8 @@ WeightPlan cheapest(const Problem& p, const core::DeviceInfo& device) {
 bool depends_on_pitch(const WeightPlan& plan, const core::DeviceInfo& device) {
   const WeightTile& tile = kWeightTileTable[plan.config.tile];
   const int64_t bytes = plan.params.slot_bytes, less = int64_t{kWeightPitchSlack} * plan.params.block_couts;
-  return weight_resident_blocks(device, tile, bytes) != weight_resident_blocks(device, tile, bytes - less);
+  return weight_resident_blocks(plan.mode, device, tile, bytes) !=
+         weight_resident_blocks(plan.mode, device, tile, bytes - less);
 }
 
 }  // namespace

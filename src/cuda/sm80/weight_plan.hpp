@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <compare>
 #include <string>
 
@@ -30,22 +31,32 @@ struct WeightPlan {
   Arithmetic mode;
   WeightConfig config;
   WeightCost cost;
-  WeightParams params;  // without pointers, as for an x that is read by element
+  WeightParams params;  // without pointers
   int64_t blocks = 0;   // 0: does not fit
+  int64_t dw_elements = 0;
   int64_t part_bytes = 0;
   std::size_t shared_bytes = 0;
 };
 
-// Seconds of a stage in one block, by unit, and how many blocks an SM has at once.
+// Seconds of a stage in one block: by unit, of all together, and how long a block waits beside; and how many
+// blocks an SM has at once.
 struct WeightStageCost {
-  double tensor, shared, l2, busy, resident;
+  double tensor, shared, l2, work, wait, resident;
 };
-int64_t weight_resident_blocks(const core::DeviceInfo&, const WeightTile&, int64_t slot_bytes);
+inline constexpr int64_t kSharedOfSystem = 1024;  // bytes of a block that are not its own
+int64_t weight_resident_blocks(Arithmetic mode, const core::DeviceInfo&, const WeightTile&,
+                               int64_t slot_bytes);
 WeightStageCost weight_stage_cost(const WeightPlan&, const core::DeviceInfo&, const WeightTile&);
+// Of two units that overlap but where both take about as long: the root of the sum of fourth powers.
+inline double overlapped(double a, double b) {
+  return std::sqrt(std::sqrt(a * a * a * a + b * b * b * b));
+}
 // cost.dram is there already.
 void set_weight_cost(WeightPlan&, const core::DeviceInfo&, const WeightTile&, const WeightStageCost&);
 
 bool weight_has(Arithmetic mode, int tile);
+// The widest copies of x that its address and steps allow. The sums are the same with all of them.
+WeightCopy weight_copy(const core::Problem& problem, const void* x);
 plan::Support weight_supports(const core::Problem& problem);
 
 WeightPlan weight_plan_of(const core::Problem&, const core::DeviceInfo&, const WeightConfig&);

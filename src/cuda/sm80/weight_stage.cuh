@@ -181,6 +181,49 @@ struct Skew {
   }
 };
 
+// Sixteen bytes of which element `begin` is the first in its row.
+template <class T>
+__device__ inline void copy_head(uint32_t to, const T* from, int begin, int end) {
+  constexpr int kElement = sizeof(T), kUnit = 16 / kElement;
+#pragma unroll 1
+  for (int e = 0; e < kUnit; ++e) {
+    const bool inside = e >= begin && e < end;
+    if constexpr (kElement == 2) {
+      const auto* bits = reinterpret_cast<const unsigned short*>(from);
+      store_shared2(to + 2 * e, inside ? __ldg(bits + e) : 0u);
+    } else if constexpr (kElement == 4) {
+      copy_async4(to + 4 * e, inside ? from + e : from + kUnit - 1, inside ? 4 : 0);
+    } else {
+      copy_async8(to + 8 * e, inside ? from + e : from + kUnit - 1, inside ? 8 : 0);
+    }
+  }
+}
+
+// Elements [begin, end) of a line of `length` are in its row of dy; o: of its first element.
+struct PartInRow {
+  int length, begin, end;
+  __device__ PartInRow(const WeightParams& p, const Piece& piece, int64_t o) : length(p.piece_pitch) {
+    const int64_t all = length;
+    begin = static_cast<int>(min(all, max(int64_t{0}, -o)));
+    end = piece.there ? static_cast<int>(min(all, max(int64_t{0}, p.lout - o))) : 0;
+  }
+};
+
+// A line's units first, first + step, ...; what is outside its row is zero. y: any address of dy.
+template <class T>
+__device__ inline void copy_line(uint32_t to, const T* from, const T* y, int first, int step,
+                                 const PartInRow& part) {
+  constexpr int kElement = sizeof(T), kUnit = 16 / kElement;
+  for (int unit = first; unit < part.length; unit += step) {
+    if (unit < part.begin && unit + kUnit > part.begin) {
+      copy_head(to + unit * kElement, from + unit, part.begin - unit, part.end - unit);
+    } else {
+      const int elements = unit < part.begin ? 0 : min(kUnit, max(0, part.end - unit));
+      copy_async16(to + unit * kElement, elements > 0 ? from + unit : y, elements * kElement);
+    }
+  }
+}
+
 // Rows of dy; a line is a piece of one cout. line_lanes threads copy a line, sixteen bytes each.
 template <class S>
 class RowsOfY {
@@ -205,35 +248,11 @@ class RowsOfY {
       const int64_t o = piece.i * p_.stride + skew_.origin - skew;
       const T* from = y_ + piece.n * p_.y_step[0] + cout * p_.y_step[1] + o;
       const uint32_t place = to + cout * p_.y_pitch + index * p_.piece_pitch * kElement;
-      for (int unit = lane * kUnit; unit < p_.piece_pitch; unit += lanes * kUnit) {
-        const int64_t left = piece.there ? p_.lout - o - unit : 0;
-        if (o + unit >= 0 || left <= 0) {
-          const int elements = static_cast<int>(min(int64_t{kUnit}, max(int64_t{0}, left)));
-          copy_async16(place + unit * kElement, elements > 0 ? from + unit : y_, elements * kElement);
-        } else {
-          copy_head(place + unit * kElement, from + unit, o + unit);
-        }
-      }
+      copy_line(place, from, y_, lane * kUnit, lanes * kUnit, PartInRow(p_, piece, o));
     }
   }
 
  private:
-  // Sixteen bytes that begin before the row does.
-  __device__ void copy_head(uint32_t to, const T* from, int64_t o) const {
-#pragma unroll 1
-    for (int e = 0; e < kUnit; ++e) {
-      const bool inside = o + e >= 0 && o + e < p_.lout;
-      if constexpr (kElement == 2) {
-        const auto* bits = reinterpret_cast<const unsigned short*>(from);
-        store_shared2(to + 2 * e, inside ? __ldg(bits + e) : 0u);
-      } else if constexpr (kElement == 4) {
-        copy_async4(to + 4 * e, inside ? from + e : from + kUnit - 1, inside ? 4 : 0);
-      } else {
-        copy_async8(to + 8 * e, inside ? from + e : from + kUnit - 1, inside ? 8 : 0);
-      }
-    }
-  }
-
   const WeightParams& p_;
   Skew<T> skew_;
   const T* y_;

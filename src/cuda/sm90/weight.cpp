@@ -91,7 +91,7 @@ std::vector<plan::StageLine> Kernel::stages() const {
                       to_string(64 * shape.row_blocks) + " x " + to_string(shape.columns) + ", sums of " +
                       to_string(k.chain) + " stages"},
       epilogue_line(problem_),
-      tiles_writer_line("from registers, element by element", k.direct, k.splits)};
+      tiles_writer_line("16 columns of 16 rows at a time through shared memory", k.direct, k.splits)};
 }
 
 Support supports(const Problem& p, const core::DeviceInfo& device, const plan::PlanOptions& options) {

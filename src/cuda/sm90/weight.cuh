@@ -21,6 +21,10 @@ struct SourceShape {
 
 using sm80::weight::Column;
 
+// What a warp stages of its sums: 16 columns of 16 rows, so far apart that lanes store into all banks.
+constexpr int kStagedColumns = 16, kStagedPitch = 20;
+static_assert(kStagedColumns * kStagedPitch * 4 * 4 * kSm90WeightWarpgroups == kSm90WeightStaging);
+
 template <class T, int Sums>
 __device__ inline void product(float (&sums)[Sums], const uint32_t (&a)[4], uint64_t b, int accumulate) {
   if constexpr (std::is_same_v<T, float>) {
@@ -62,9 +66,9 @@ struct Product : ProductSums<S> {
         uint32_t a[S::kRowBlocks][4];
 #pragma unroll
         for (int b = 0; b < S::kRowBlocks; ++b) raw[b].convert(a[b]);
-        ptx::wgmma_fence();
 #pragma unroll
         for (int b = 0; b < S::kRowBlocks; ++b) {
+          ptx::wgmma_fence();  // each: ptxas converts operands of the second and third behind the first wgmma
           product<typename S::Mode::T>(sums[b], a[b], b_at, accumulate);
         }
         ptx::wgmma_commit();
@@ -82,44 +86,62 @@ struct Product : ProductSums<S> {
     }
   }
 
-  // Adds the sums to the split's part, or stores them. Returns whether one may include a product that does
-  // not exist.
-  __device__ bool finish(const WeightParams& p, const Place& at, int warpgroup, bool first) const {
+  // Adds the sums to the split's part, or stores them: 16 rows of the product by 16 columns at a time go
+  // through the warp's `staging`, so that a lane has one row, whose place in dw it keeps, and 16 lanes store
+  // side by side. Straight from registers each of a lane's 192 sums had code of its own, which a block with
+  // few stages waits for (n1 ci1024 co512 l28 k8 s4 in tf32, H200: 70 us of one stage). Returns whether a sum
+  // of the warp may include a product that does not exist.
+  __device__ bool finish(const WeightParams& p, const Place& at, int warpgroup, bool first,
+                         uint32_t staging) const {
     using Mode = typename S::Mode;
     using T = typename Mode::T;
-    const int m_first = threadIdx.x % 4 * 2;
-    float* part = sm80::weight::part_of<S>(p, at);
+    const int lane = threadIdx.x % 32, begin = lane / 16;
+    const int columns = min(S::kN, p.cin_group - at.row);
+    const int64_t step =
+        p.direct ? int64_t{2} * p.cout_group * p.k * sizeof(T) : 2 * S::kColumns * sizeof(float);
+    const uint32_t to = staging + (lane % 4 * 2 * kStagedPitch + lane / 4) * 4;
+    const uint32_t from = staging + (begin * kStagedPitch + lane % 16) * 4;
     bool again = false;
 #pragma unroll
     for (int b = 0; b < S::kRowBlocks; ++b) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int c = LaneRows<S>::row(warpgroup, b, half);
+      char* out;
+      int left;  // columns that the lane's row has from here on
+      {
+        const int c = LaneRows<S>::row(warpgroup, b, 0) - lane / 4 + lane % 16;
         const Column column_at(p, at, c);
-        if (!column_at.there) continue;
+        left = column_at.there ? columns - begin : 0;
+        out = p.direct ? reinterpret_cast<char*>(static_cast<T*>(p.output) + column_at.output(p, at, begin))
+                       : reinterpret_cast<char*>(sm80::weight::part_of<S>(p, at) + begin * S::kColumns + c);
+      }
 #pragma unroll
-        for (int j = 0; j < S::kN / 8; ++j) {
+      for (int first_column = 0; first_column < S::kN; first_column += kStagedColumns) {
+        __syncwarp();
 #pragma unroll
-          for (int side = 0; side < 2; ++side) {
-            const int m = j * 8 + m_first + side;
-            if (at.row + m >= p.cin_group) continue;
-            const float v = sums[b][4 * j + 2 * half + side];
-            again = again || sm80::weight::suspicious<Mode>(v);
-            if (p.direct) {
-              static_cast<T*>(p.output)[column_at.output(p, at, m)] = narrow<T>(v);
-            } else {
-              float* to = part + m * S::kColumns + c;
-              *to = first ? v : *to + v;
-            }
-          }
+        for (int i = 0; i < kStagedColumns / 2; ++i) {
+          const int place = (i / 4 * 8 + i % 2) * kStagedPitch + i / 2 % 2 * 8;
+          ptx::store_shared4(to + place * 4, __float_as_uint(sums[b][first_column / 2 + i]));
         }
+        __syncwarp();
+#pragma unroll 1
+        for (int m = 0; m < min(kStagedColumns, left); m += 2) {
+          const float v = __uint_as_float(ptx::load_shared4(from + m * kStagedPitch * 4));
+          again |= sm80::weight::suspicious<Mode>(v);
+          if (p.direct) {
+            *reinterpret_cast<T*>(out) = narrow<T>(v);
+          } else {
+            auto* part = reinterpret_cast<float*>(out);
+            *part = first ? v : *part + v;
+          }
+          out += step;
+        }
+        left -= kStagedColumns;
       }
     }
-    return again;
+    return __any_sync(~0u, again);
   }
 };
 
-// Recomputes the thread's suspicious sums over all chains.
+// Recomputes the thread's suspicious sums over all chains, once its warp has stored all.
 template <class S>
 __device__ __noinline__ void repair(const WeightParams& p, int warpgroup, int64_t first, int64_t end) {
   const Place at = sm80::weight::place_of(p, S::kRows);
@@ -161,6 +183,8 @@ __device__ inline void multiply(const Sm90WeightParams& params, const Place& at,
                                 uint32_t slots, int64_t first, int64_t end) {
   const WeightParams& p = params.k;
   const int warpgroup = threadIdx.x / 128 - 1;
+  const uint32_t staging = slots - kSm90WeightStaging +
+                           (threadIdx.x - kSm90WeightProducers) / 32 * (kStagedColumns * kStagedPitch * 4);
   const LaneRows<S> rows(params, warpgroup);
   const Skew<typename S::Mode::T> skew(p, at);
   Product<S> product;
@@ -175,12 +199,13 @@ __device__ inline void multiply(const Sm90WeightParams& params, const Place& at,
     if (threadIdx.x % 32 == 0) ptx::barrier_arrive(barriers.empty(place.at));
     place.advance(params.slots);
     if (stage + 1 - chain_first == p.chain && stage + 1 < end) {
-      again |= product.finish(p, at, warpgroup, chain_first == first);
+      again |= product.finish(p, at, warpgroup, chain_first == first, staging);
       product.accumulate = 0;
       chain_first = stage + 1;
     }
   }
-  again |= product.finish(p, at, warpgroup, chain_first == first);
+  again |= product.finish(p, at, warpgroup, chain_first == first, staging);
+  __syncwarp();
   if (again) repair<S>(p, warpgroup, first, end);
 }
 
@@ -191,7 +216,7 @@ __global__ void __launch_bounds__(kSm90WeightThreads, 1) kernel(const __grid_con
   wait_for_launch_before();
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) unsigned char shared[];
-  const uint32_t slots = ptx::shared_address(shared) + kSm90WeightBarriers;
+  const uint32_t slots = ptx::shared_address(shared) + kSm90WeightHead;
   const RingBarriers barriers{ptx::shared_address(shared), p.slots};
   if (threadIdx.x == 0) {
     for (int i = 0; i < p.slots; ++i) {
@@ -216,7 +241,8 @@ __global__ void __launch_bounds__(kSm90WeightThreads, 1) kernel(const __grid_con
 
 template <class Mode>
 Sm90WeightFunctions functions_of() {
-  return {{kernel<Shape<Mode, 3, 128>>, kernel<Shape<Mode, 1, 128>>, kernel<Shape<Mode, 3, 64>>}};
+  return {{kernel<Shape<Mode, 3, 128>>, kernel<Shape<Mode, 1, 128>>, kernel<Shape<Mode, 3, 64>>,
+           kernel<Shape<Mode, 3, 32>>}};
 }
 
 }  // namespace tconv::cuda::sm90::weight

@@ -26,7 +26,10 @@ extern const plan::KernelEntry kSm90Weight;
 
 inline constexpr int kSm90WeightBlock = 128;   // bytes of positions of a block of x
 inline constexpr int kSm90WeightChain = 2048;  // wgmma on a sum: 4096 were off by 2.1e-4, all of one sign
-inline constexpr int kSm90WeightMaxSlots = 8, kSm90WeightBarriers = 1024;  // and bytes before the slots
+inline constexpr int kSm90WeightMaxSlots = 8;
+// Bytes before the slots: barriers, and sums on their way to memory.
+inline constexpr int kSm90WeightBarriers = 1024, kSm90WeightStaging = 10240;
+inline constexpr int kSm90WeightHead = kSm90WeightBarriers + kSm90WeightStaging;
 inline constexpr int kSm90WeightProducers = 128, kSm90WeightWarpgroups = 2;
 inline constexpr int kSm90WeightThreads = kSm90WeightProducers + 128 * kSm90WeightWarpgroups;
 
@@ -43,8 +46,9 @@ struct Sm90WeightShape {
   int row_blocks, columns;
   constexpr int rows() const { return 64 * kSm90WeightWarpgroups * row_blocks; }
 };
-inline constexpr int kSm90WeightShapes = 3;
-inline constexpr Sm90WeightShape kSm90WeightShapeTable[kSm90WeightShapes] = {{3, 128}, {1, 128}, {3, 64}};
+inline constexpr int kSm90WeightShapes = 4;
+inline constexpr Sm90WeightShape kSm90WeightShapeTable[kSm90WeightShapes] = {
+    {3, 128}, {1, 128}, {3, 64}, {3, 32}};
 
 struct Sm90WeightFunctions {
   void (*shapes[kSm90WeightShapes])(Sm90WeightParams);

@@ -25,6 +25,7 @@ struct Sm90WeightPlan {
   Sm90WeightCost cost;
   Sm90WeightParams params;  // without pointers and map
   int64_t blocks = 0;       // 0: does not fit
+  int64_t dw_elements = 0;
   int64_t part_bytes = 0;
   std::size_t shared_bytes = 0;
 };

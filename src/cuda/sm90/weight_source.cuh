@@ -125,7 +125,7 @@ class SourceY {
             ptx::copy_async16(place + unit * kElement, row - skew + unit);
           }
         } else {
-          copy_edges(piece, o - skew, row - skew, place);
+          copy_edges(sm80::weight::PartInRow(p_, piece, o - skew), row - skew, place);
         }
         row += lines * p_.y_step[1];
         place += lines * p_.y_pitch;
@@ -134,34 +134,9 @@ class SourceY {
   }
 
  private:
-  __device__ __noinline__ void copy_edges(const Piece& piece, int64_t o, const T* from,
-                                          uint32_t place) const {
-#pragma unroll 1
-    for (int unit = lane_; unit < p_.piece_pitch; unit += kUnit << p_.line_shift) {
-      const int64_t left = piece.there ? p_.lout - o - unit : 0;
-      if (o + unit >= 0 || left <= 0) {
-        const int elements = static_cast<int>(min(int64_t{kUnit}, max(int64_t{0}, left)));
-        sm80::weight::copy_async16(place + unit * kElement, elements > 0 ? from + unit : y_,
-                                   elements * kElement);
-      } else {
-        copy_head(place + unit * kElement, from + unit, o + unit);
-      }
-    }
-  }
-
-  // Sixteen bytes that begin before the row does.
-  __device__ void copy_head(uint32_t to, const T* from, int64_t o) const {
-#pragma unroll 1
-    for (int e = 0; e < kUnit; ++e) {
-      const bool inside = o + e >= 0 && o + e < p_.lout;
-      if constexpr (kElement == 2) {
-        const auto* bits = reinterpret_cast<const unsigned short*>(from);
-        ptx::store_shared2(to + 2 * e, static_cast<uint16_t>(inside ? __ldg(bits + e) : 0u));
-      } else {
-        const auto* bits = reinterpret_cast<const uint32_t*>(from);
-        ptx::store_shared4(to + 4 * e, inside ? __ldg(bits + e) : 0u);
-      }
-    }
+  // Apart from the loop above, which would have too few registers.
+  __device__ __noinline__ void copy_edges(sm80::weight::PartInRow part, const T* from, uint32_t place) const {
+    sm80::weight::copy_line(place, from, y_, lane_, kUnit << p_.line_shift, part);
   }
 
   const WeightParams& p_;
