@@ -5,6 +5,7 @@
 #include "core/polyphase.hpp"
 #include "cuda/plan/geometry.hpp"
 #include "cuda/plan/tensor.hpp"
+#include "cuda/sm80/weight_layout.hpp"
 #include "cuda/sm80/weight_plan.hpp"
 
 namespace tconv::cuda {
@@ -13,23 +14,24 @@ namespace {
 using core::ceil_div;
 using core::Problem;
 
-// Fitted to 2,104 configurations of 242 drawn problems in tf32, bf16 and ieee (H200, in a graph): half of the
-// times are within 7%, 90% within 20%, and the choice takes 1.01 times as long as the fastest measured.
-constexpr double kClock = 1.7e9, kL2BytesPerCycle = 26;
+// Fitted to 3,693 configurations of 442 drawn problems in tf32, bf16 and ieee (H200, in a graph): half of the
+// times are within 7%, 90% within 20%, and the choice takes 1.02 times as long as the fastest measured.
+constexpr double kClock = 1.7e9, kL2BytesPerCycle = 23.6;
 // Of a block with one stage, of each round of blocks, and of the second kernel.
-constexpr double kLaunchSeconds = 3.6e-6, kRoundSeconds = 0.54e-6, kSumSeconds = 0.19e-6;
+constexpr double kLaunchSeconds = 2.7e-6, kRoundSeconds = 0.42e-6, kSumSeconds = 1.4e-6;
 // Cycles of a stage in a block: always; if one stage is under way before it, of several a part; and of an
 // element of x that a thread loads and stores.
-constexpr double kStageCycles = 1135, kWaitCycles = 1250, kElementCycles = 120;
+constexpr double kStageCycles = 800, kWaitCycles = 1310, kElementCycles = 97;
 // Cycles of a warp for one of its loads from shared memory, and of a scheduler for an instruction; those
-// that copy: a unit of x, more if it is not of sixteen bytes, a line of dy, one of its units, a piece.
-constexpr double kLoadCycles = 0.61, kIssueCycles = 0.94;
-constexpr double kCopyX = 5, kShortCopy = 12, kLine = 58, kLineUnit = 52, kPiece = 113;
+// that copy: a unit of x, a line of dy, one of its units, a piece.
+constexpr double kLoadCycles = 0.86, kIssueCycles = 1;
+constexpr double kCopyX = 15, kPiece = 98;
 // The end of a chain in a block: the sums of the fragments of a column, each with those of half a row.
-constexpr double kColumnCycles = 400;
-constexpr double kPartBytesPerSecond = 1.23e12, kDirectBytesPerSecond = 0.8e12;
+constexpr double kColumnCycles = 320;
+constexpr double kPartBytesPerSecond = 0.96e12, kDirectBytesPerSecond = 1.02e12;
+constexpr double kSectorCycles = 0.75;  // for 32 bytes of dw or a part of them, of a block that stores dw
 // The units overlap, but not perfectly.
-constexpr double kBeside = 0.43;
+constexpr double kBeside = 0.37;
 
 double product_rate(Arithmetic mode, const core::DeviceInfo& device) {
   // On Hopper, mma.sync attains about three quarters of the rate of wgmma.
@@ -64,10 +66,9 @@ namespace {
 double copy_instructions(const WeightParams& k, const WeightTile& tile, int element, int64_t x_turns) {
   const int64_t lines = int64_t{k.block_couts} * k.stage_pieces, units = k.piece_pitch / (16 / element);
   const int64_t turns = ceil_div(lines << k.line_shift, int64_t{tile.threads()});
-  const double of_x = kCopyX + (k.copy == WeightCopy::vectors ? 0 : kShortCopy);
-  const double of_line = kLine + kLineUnit * double(ceil_div(units, int64_t{1} << k.line_shift));
+  const double of_line = kWeightLine + kWeightLineUnit * double(ceil_div(units, int64_t{1} << k.line_shift));
   const double warps = tile.threads() / 32.0;
-  return warps * (double(x_turns) * of_x + double(turns) * of_line + k.stage_pieces * kPiece);
+  return warps * (double(x_turns) * kCopyX + double(turns) * of_line + k.stage_pieces * kPiece);
 }
 
 }  // namespace
@@ -122,11 +123,13 @@ void set_weight_cost(WeightPlan& plan, const core::DeviceInfo& device, const Wei
   // The resident blocks take turns, or wait at once.
   const double stages = rounds * per_split * std::max(double(resident) * stage.work, stage.work + stage.wait);
   const double chains = std::ceil(per_split / k.chain);
-  const double ends =
-      rounds * double(resident) * chains * kColumnCycles / kClock * tile.ni * (1 + tile.mi / 2.0);
+  const double turns_of_blocks = rounds * double(resident);
+  const double ends = turns_of_blocks * chains * kColumnCycles / kClock * tile.ni * (1 + tile.mi / 2.0);
   const int element = shape_of(plan.mode).element;
   const double dw = double(plan.dw_elements) * element, part = dw * (element == 2 ? 2 : 1);
-  c.sum = k.direct ? dw / kDirectBytesPerSecond : kSumSeconds + k.splits * part / kPartBytesPerSecond;
+  const double sectors = turns_of_blocks * tile.rows() * tile.columns() / weight_run(k, element);
+  c.sum = k.direct ? dw / kDirectBytesPerSecond + sectors * kSectorCycles / kClock
+                   : kSumSeconds + k.splits * part / kPartBytesPerSecond;
   c.total = kLaunchSeconds + rounds * kRoundSeconds + overlapped(stages + ends, c.dram) + c.sum;
 }
 

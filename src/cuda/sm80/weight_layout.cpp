@@ -127,6 +127,11 @@ void set_weight_blocks(WeightParams& k, int rows, int columns, int block_taps, i
   k.tiles = static_cast<int>(groups * k.row_tiles * k.cout_blocks * k.phase_blocks * k.tap_blocks);
 }
 
+int weight_run(const WeightParams& k, int element) {
+  const int run = k.taps == 1 && k.phases == k.k ? k.rows : k.block_phases;
+  return std::min({run, 16, 32 / element});
+}
+
 int64_t weight_reach(const WeightParams& k) {
   return int64_t{k.stride} * (k.piece - 1 + int64_t{k.block_taps - 1} * k.step) +
          int64_t{k.block_phases - 1} * k.dilation + 1;
@@ -157,7 +162,7 @@ int weight_line_shift(const WeightParams& k, int unit, int threads) {
   int64_t least = 0;
   for (int shift = 5; shift >= 0; --shift) {
     const int64_t turns = ((lines << shift) + threads - 1) >> threads_shift;
-    const int64_t cost = turns * (58 + 52 * ((units + (1 << shift) - 1) >> shift));
+    const int64_t cost = turns * (kWeightLine + kWeightLineUnit * ((units + (1 << shift) - 1) >> shift));
     if (least == 0 || cost < least) best = shift, least = cost;
   }
   return best;

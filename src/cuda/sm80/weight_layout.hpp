@@ -20,6 +20,10 @@ void set_weight_blocks(WeightParams& k, int rows, int columns, int block_taps, i
 // Pieces of positions of a sample, and stages of pieces.
 void set_weight_pieces(WeightParams& k, const core::Problem& p, int piece, int stage_pieces);
 
+// Neighbouring columns that are neighbours in dw too, at most as many as share 32 bytes there, and as a warp
+// stores together.
+int weight_run(const WeightParams& k, int element);
+
 // Outputs of a piece: from the first tap of its first position to the last tap of its last position.
 int64_t weight_reach(const WeightParams& k);
 
@@ -32,7 +36,8 @@ inline constexpr int kWeightPitchSlack = 112;
 int weight_y_pitch(const WeightParams& k, int element, int columns, bool exact);
 
 // How many threads copy a line, `unit` elements at a time: a power of two that leaves few of `threads` (a
-// power of two) idle, counting 58 instructions for a line and 52 for each sixteen bytes, as its cost model.
+// power of two) idle, by what its cost model counts for a line and for each sixteen bytes: instructions.
+inline constexpr int kWeightLine = 181, kWeightLineUnit = 50;
 int weight_line_shift(const WeightParams& k, int unit, int threads);
 
 }  // namespace tconv::cuda

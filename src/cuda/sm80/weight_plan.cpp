@@ -184,12 +184,15 @@ WeightPlan cheapest(const Problem& p, const core::DeviceInfo& device) {
   return best;
 }
 
-// Whether rows of dy that lie closer together might give an SM room for another block, which saves time.
+// Whether rows of dy that lie closer together might give an SM room for another block or stage, which saves
+// time.
 bool depends_on_pitch(const WeightPlan& plan, const core::DeviceInfo& device) {
   const WeightTile& tile = kWeightTileTable[plan.config.tile];
-  const int64_t bytes = plan.params.slot_bytes, less = int64_t{kWeightPitchSlack} * plan.params.block_couts;
+  const int64_t bytes = plan.params.slot_bytes,
+                less = bytes - int64_t{kWeightPitchSlack} * plan.params.block_couts;
   return weight_resident_blocks(plan.mode, device, tile, bytes) !=
-         weight_resident_blocks(plan.mode, device, tile, bytes - less);
+             weight_resident_blocks(plan.mode, device, tile, less) ||
+         slots_of(plan.mode, device, tile, bytes) != slots_of(plan.mode, device, tile, less);
 }
 
 }  // namespace
