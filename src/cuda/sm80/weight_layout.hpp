@@ -37,7 +37,7 @@ int weight_y_pitch(const WeightParams& k, int element, int columns, bool exact);
 
 // How many threads copy a line, `unit` elements at a time: a power of two that leaves few of `threads` (a
 // power of two) idle, by what its cost model counts for a line and for each sixteen bytes: instructions.
-inline constexpr int kWeightLine = 181, kWeightLineUnit = 50;
+inline constexpr int kWeightLine = 158, kWeightLineUnit = 51;
 int weight_line_shift(const WeightParams& k, int unit, int threads);
 
 }  // namespace tconv::cuda
