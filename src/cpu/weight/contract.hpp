@@ -15,7 +15,7 @@
 //         24 vectors of sums over the chunk; added across lanes, all at once, then to totals in float64
 //     round the totals to dw; with several slabs, keep them and add the slabs in order afterwards
 //
-// A chunk's float32 sum has at most 1024 products, or 4096 where a group has one row of x, and a lane's as
+// A chunk's float32 sum has at most 2048 products, or 4096 where a group has one row of x, and a lane's as
 // many divided by the lanes; chunks are added in float64. So the error is that of a short sum however long
 // the depth is, and the order depends only on the problem and the vectors: chunks and slabs are chosen
 // without regard to the number of threads.

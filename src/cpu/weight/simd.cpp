@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/polyphase.hpp"
 #include "cpu/common/storage.hpp"
@@ -97,8 +98,22 @@ struct LinesOfDy {
   int64_t channel;  // elements from one channel to the next
 };
 
+// A sum that is not finite may come from a zero that stands for no product: it is summed again.
+template <class T, class A>
+HWY_NOINLINE void Repair(const Worker<T, A>& w, int64_t row, int64_t rows, int64_t column, int64_t count,
+                         double (*sums)[kTileColumns]) {
+  const Task& t = w.task;
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < count; ++c) {
+      if (std::isfinite(sums[r][c])) continue;
+      const int64_t of = column + c;
+      sums[r][c] = ExactDot(w, t.ci_begin + row + r, t.co_begin + of / w.taps(), t.tap_begin + of % w.taps());
+    }
+  }
+}
+
 // Sums up to 6 columns of the totals, [column, column + count), the first at `place`, for `rows` rows from
-// `row` on. A sum that is not finite may come from a zero that stands for no product: it is summed again.
+// `row` on.
 template <class T, class A>
 HWY_INLINE void DoTile(const Worker<T, A>& w, const Rows<A>& x, int64_t channel, int64_t row, int64_t rows,
                        int64_t column, int64_t count, Place<A>& place) {
@@ -116,14 +131,14 @@ HWY_INLINE void DoTile(const Worker<T, A>& w, const Rows<A>& x, int64_t channel,
   }
   double sums[4][kTileColumns] = {};
   AddDots(rows, x.from(row), y, sums);
+  bool right = true;
+  for (const auto& of_row : sums) {
+    for (const double sum : of_row) right &= std::abs(sum) <= std::numeric_limits<double>::max();
+  }
+  if (!right) [[unlikely]]
+    Repair(w, row, rows, column, count, sums);
   for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = 0; c < count; ++c) {
-      if (!std::isfinite(sums[r][c])) [[unlikely]] {
-        sums[r][c] = ExactDot(w, t.ci_begin + row + r, t.co_begin + (column + c) / taps,
-                              t.tap_begin + (column + c) % taps);
-      }
-      to[r * width + c] += sums[r][c];
-    }
+    for (int64_t c = 0; c < count; ++c) to[r * width + c] += sums[r][c];
   }
 }
 
