@@ -1,10 +1,13 @@
 #include <cmath>
 #include <memory>
 
+#include "cpu/weight/contract.hpp"
 #include "cpu_family.hpp"
 
 namespace tconv::tests {
 namespace {
+
+namespace weight = cpu::weight;
 
 TEST(CpuWeight, ShapesOfModels) {
   judge_lines("cpu.weight", {"gw n2 ci64 co32 l50 k16 s8 p4",      // HiFi-GAN's upsampling, trained
@@ -32,6 +35,20 @@ TEST(CpuWeight, EndsBatchesAndGroups) {
       {"gw ci1 co1 l1 k1", "gw n0 ci2 co2 l4 k2", "gw n40 ci8 co8 l3 k16 s8 p4", "gw n5 ci3 co4 l1 k9 s2 p3",
        "gw ci6 co9 g3 l7 k5 s3 op2", "gw ci4 co2 l9 k3 s4 p20 d50", "gw ci4 co2 l9 k3 s4 d5000 p20",
        "gw ci3 co3 l40 k1030 s7 p6", "gw n2 ci5 co2 l5 k6 s7 p11 op6", "gw ci35 co70 l20 k3 p1"});
+}
+
+// Wide gaps between samples are passed over: several chunks of whole samples, samples of whole vectors and
+// others, a last sample alone in its chunk.
+TEST(CpuWeight, GapsBetweenSamples) {
+  for (const char* line : {"gw n24 ci9 co7 l106 k9 s1 p20 d5", "gw n13 ci6 co5 l64 k24 s2 p3 d3 op1",
+                           "gw n70 ci3 co8 l33 k4 s1 p9 d8", "gw n9 ci8 co6 g2 l112 k30 s1 p4",
+                           "gw n5 ci12 co3 l160 k7 s1 p2 d20"}) {
+    const weight::Job job = weight::make_job(problem_of(line), 64);
+    EXPECT_LT(job.used, job.split.period) << line;
+    EXPECT_EQ(job.config.chunk % job.split.period, 0) << line;
+    EXPECT_LE(job.used + job.split.halo, job.split.period) << line;
+    judge_lines("cpu.weight", {line});
+  }
 }
 
 void draw_gradient(judge::Rng& rng, core::Problem& p, core::Operation operation) {

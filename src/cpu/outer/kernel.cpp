@@ -55,9 +55,12 @@ double cycles_of_dots(const core::Problem& p) {
              length = static_cast<double>(p.l);
   const auto rows = static_cast<double>(ci > 2 ? round_up<int64_t>(ci, 4) : ci);
   const double whole = static_cast<double>(round_up(all, weight::kTileColumns)) / columns;
-  const auto chunk = static_cast<double>(std::clamp<int64_t>(p.n * p.l, 1, 1024));
   const auto lines = static_cast<double>(p.k > strided::kMaxTapBlock ? p.k : std::min(p.stride, p.k));
-  const double gap = p.n > 1 ? 1 + static_cast<double>((p.k - 1) * p.dilation / p.stride) / length : 1;
+  const auto chunk = static_cast<double>(std::clamp<int64_t>(p.n * p.l, 1, lines <= 2 ? 2048 : 1024));
+  const int64_t reach = (p.k - 1) * p.dilation / p.stride, used = round_up<int64_t>(p.l, 16);
+  const bool passed = used + reach <= 512;  // cpu.weight passes over gaps between samples that are not longer
+  const auto multiplied = static_cast<double>(passed ? std::min(used, p.l + reach) : p.l + reach);
+  const double gap = p.n > 1 ? multiplied / length : 1;
   return gap * whole * (0.05 * rows + 0.036) + 10 * rows * whole / chunk +
          (p.stride > 1 ? 0.38 * lines : 0.22) / k + 0.035 * static_cast<double>(ci) / columns +
          17 * lines / (k * length);

@@ -12,7 +12,8 @@
 //       rows of x, widened, zeros between samples, or in place with copies of their ends
 //       dy split by phase, or in place at stride 1 with few rows of x
 //       for each tile of 4 ci x 6 (co, k)
-//         24 vectors of sums over the chunk; added across lanes, all at once, then to totals in float64
+//         for each sample, without the gap behind it where that is wide
+//           24 vectors of sums over the chunk; added across lanes, all at once, then to totals in float64
 //     round the totals to dw; with several slabs, keep them and add the slabs in order afterwards
 //
 // A chunk's float32 sum has at most 2048 products, or 4096 where a group has one row of x, and a lane's as
@@ -51,6 +52,7 @@ struct Job {
   core::Problem problem;
   int64_t lout = 0, cin = 0, cout = 0;  // channels of a group
   strided::SplitPanel split;
+  int64_t used = 0;  // columns of a sample that are multiplied, of split.period
   Config config;
 
   int64_t x_line() const { return config.chunk + 16; }  // elements of a row of x in the panel

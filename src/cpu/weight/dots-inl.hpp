@@ -22,14 +22,18 @@ struct Columns {
 };
 
 // Rows of x, `line` apart, of which the first `whole` columns lie there. The next 16, zeros where there are
-// none, are the rows of `tail`, unless it is null.
+// none, are the rows of `tail`, unless it is null. Of every `period` columns, a multiple of 16, the first
+// `used` are multiplied.
 template <class A>
 struct Rows {
   const A* first;
   int64_t line, whole;
   const A* tail;
+  int64_t used, period;
 
-  Rows from(int64_t row) const { return {first + row * line, line, whole, tail ? tail + 16 * row : nullptr}; }
+  Rows from(int64_t row) const {
+    return {first + row * line, line, whole, tail ? tail + 16 * row : nullptr, used, period};
+  }
 };
 
 // Named members rather than an array: compilers keep these in registers.
@@ -93,7 +97,10 @@ HWY_NOINLINE void AddDots(const Rows<A>& x, const Columns<A>& y, double (*totals
   };
   const A* const first = x.first;
   const int64_t whole = x.whole, line = x.line;
-  for (int64_t i = 0; i < whole; i += lanes) add(i, first + i, line);
+  for (int64_t sample = 0; sample < whole; sample += x.period) {
+    const int64_t end = std::min(whole, sample + x.used);
+    for (int64_t i = sample; i < end; i += lanes) add(i, first + i, line);
+  }
   for (int64_t i = 0; x.tail != nullptr && i < 16; i += lanes) add(whole + i, x.tail + i, 16);
   if constexpr (kTileRows == 1) AddLanes<1>(d, {s0}, totals);
   if constexpr (kTileRows == 2) AddLanes<2>(d, {s0, s1}, totals);

@@ -49,6 +49,29 @@ int64_t most_of_chunk(const Job& job, int vector_bytes) {
                                                           : kChunk;
 }
 
+// Samples lie a gap apart, so that taps which reach beyond one meet zeros. Where the gap is wide, tiles pass
+// over it, sample by sample, or every tap has a line of its own without gaps: whatever takes the fewest
+// cycles, half of one for a vector of x times one of dy and 1.5 for a vector that is copied.
+void set_split(Job& job) {
+  const core::Problem& p = job.problem;
+  const auto rows = static_cast<double>(job.cin), length = static_cast<double>(std::max<int64_t>(1, p.l));
+  job.split = strided::split_panel(p, job.cin);
+  job.used = job.split.period;
+  if (p.n == 1 || p.k > strided::kMaxTapBlock) return;
+  strided::SplitPanel gaps = strided::split_panel(p, 1);
+  const int64_t used = round_up<int64_t>(p.l, 16), period = round_up<int64_t>(used + gaps.halo, 16);
+  if (gaps.expanded || 2 * period > kChunk) return;
+  const auto cycles = [&](const strided::SplitPanel& s, int64_t multiplied, int64_t copied) {
+    const double copies = 1.5 * static_cast<double>(s.lines) / static_cast<double>(p.k);
+    return (0.5 * rows * static_cast<double>(multiplied) + copies * static_cast<double>(copied)) / length;
+  };
+  if (cycles(gaps, used, period) >= 0.95 * cycles(job.split, job.split.period, job.split.period)) return;
+  gaps.period = period;
+  gaps.columns = (p.n - 1) * period + p.l;
+  job.split = std::move(gaps);
+  job.used = used;
+}
+
 }  // namespace
 
 std::size_t Job::total_elements() const {
@@ -65,11 +88,14 @@ std::size_t Job::partial_elements() const {
 }
 
 Job make_job(const core::Problem& p, int vector_bytes) {
-  Job job{p, p.lout(), p.cin_per_group(), p.cout_per_group(), strided::split_panel(p, p.cin_per_group()), {}};
+  Job job{p, p.lout(), p.cin_per_group(), p.cout_per_group(), {}, 0, {}};
+  set_split(job);
   Config& c = job.config;
   const int64_t all = round_up(std::max<int64_t>(job.split.columns, 1), dense::kColumnAlign);
   c.chunk =
       std::clamp<int64_t>(2 * kDyElements / job.split.lines / 16 * 16, 64, most_of_chunk(job, vector_bytes));
+  if (job.used < job.split.period)
+    c.chunk = std::max<int64_t>(1, c.chunk / job.split.period) * job.split.period;
   c.chunk = std::min(c.chunk, all);
   job.split.set_columns(c.chunk);
   c.ci_block = std::min(job.cin, kCiBlock);
@@ -110,7 +136,8 @@ std::string text(const Job& job) {
   const auto number = [](int64_t v) { return std::to_string(v); };
   return number(job.cin) + " ci x " + number(job.cout * job.problem.k) + " (co, k), depth " +
          number(job.split.columns) + " in chunks of " + number(c.chunk) + " (" + number(job.split.lines) +
-         (job.split.expanded ? " taps" : " phases") + " a channel) and " + number(c.slabs) + " slabs, " +
+         (job.split.expanded ? " taps" : " phases") + " a channel" +
+         (job.used < job.split.period ? ", gaps passed over" : "") + ") and " + number(c.slabs) + " slabs, " +
          number(c.ci_block) + " ci x " + number(c.co_block) + " co a task, " + number(task_count(job)) +
          " tasks";
 }

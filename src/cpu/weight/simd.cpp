@@ -158,13 +158,20 @@ HWY_INLINE Rows<A> LoadX(const Worker<T, A>& w) {
         A* const tail = w.x_panel + 16 * ci;
         std::fill(std::copy_n(first + ci * steps[1] + whole, count - whole, tail), tail + 16, A(0));
       }
-      return {first, steps[1], whole, count > whole ? w.x_panel : nullptr};
+      return {first, steps[1], whole, count > whole ? w.x_panel : nullptr, whole, whole};
     }
   }
   for (int64_t ci = t.ci_begin; ci < t.ci_end; ++ci) {
     LoadRow(w, w.x + ci * steps[1], w.x_panel + (ci - t.ci_begin) * job.x_line());
   }
-  return {w.x_panel, job.x_line(), core::ceil_div(count, 16) * 16, nullptr};
+  const int64_t columns = core::ceil_div(count, 16) * 16;
+  const bool gaps = job.used < job.split.period;  // which tiles pass over
+  return {w.x_panel,
+          job.x_line(),
+          columns,
+          nullptr,
+          gaps ? job.used : columns,
+          gaps ? job.split.period : columns};
 }
 
 // At stride 1 a line is a part of a row of dy. Inlined, it takes registers from the tiles: 3 -> 1, K7 s4 1.1
