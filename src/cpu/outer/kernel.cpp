@@ -63,7 +63,8 @@ double cycles_of_dots(const core::Problem& p) {
   const double gap = p.n > 1 ? multiplied / length : 1;
   return gap * whole * (0.05 * rows + 0.036) + 10 * rows * whole / chunk +
          (p.stride > 1 ? 0.38 * lines : 0.22) / k + 0.035 * static_cast<double>(ci) / columns +
-         17 * lines / (k * length);
+         17 * lines / (k * length) +
+         7 * static_cast<double>(ci) / (columns * length);  // rows of dy, and of x
 }
 
 plan::Support supports(const core::Problem& p, const core::DeviceInfo&, const plan::PlanOptions& options) {
