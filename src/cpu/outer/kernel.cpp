@@ -58,7 +58,8 @@ double cycles_of_dots(const core::Problem& p) {
   const auto lines = static_cast<double>(p.k > strided::kMaxTapBlock ? p.k : std::min(p.stride, p.k));
   const auto chunk = static_cast<double>(std::clamp<int64_t>(p.n * p.l, 1, lines <= 2 ? 2048 : 1024));
   const int64_t reach = (p.k - 1) * p.dilation / p.stride, used = round_up<int64_t>(p.l, 16);
-  const bool passed = used + reach <= 512;  // cpu.weight passes over gaps between samples that are not longer
+  const bool passed =
+      used >= 64 && used + reach <= 512;  // cpu.weight passes over gaps; it gains little on short samples
   const auto multiplied = static_cast<double>(passed ? std::min(used, p.l + reach) : p.l + reach);
   const double gap = p.n > 1 ? multiplied / length : 1;
   return gap * whole * (0.05 * rows + 0.036) + 10 * rows * whole / chunk +

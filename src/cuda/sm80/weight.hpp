@@ -33,9 +33,8 @@ namespace tconv::cuda {
 
 extern const plan::KernelEntry kSm80Weight;
 
-// Stages in shared memory: the most of these for which a further block does not miss its place on the SM. A
-// stage that arrives later than the products before it take is waited for (with three slots 1,400 cycles a
-// stage, H200).
+// Stages in shared memory: as many as fit without taking the place of another block on the SM. With more of
+// them a stage is waited for less (weight_cost.cpp: 1,440 cycles over the stages under way ahead of it).
 inline constexpr int kWeightMostSlots = 6, kWeightSomeSlots = 4, kWeightLeastSlots = 3;
 // Positions that are summed in one accumulator before it is added to the split's part. A tensor core
 // truncates when it adds: 512 steps of 8 are off by at most 1.3e-5 if all products have one sign.

@@ -18,10 +18,10 @@ using core::Problem;
 // graph): half of the times are within 6%, 90% within 19%, and the choice takes 1.02 times as long as the
 // fastest measured.
 constexpr double kClock = 1.7e9, kL2BytesPerCycle = 21;
-// Of a block with one stage, of each round of blocks, and of the second kernel.
+// Of a launch, of each round of blocks, and of the second kernel.
 constexpr double kLaunchSeconds = 2.9e-6, kRoundSeconds = 0.37e-6, kSumSeconds = 1.3e-6;
-// Cycles of a stage in a block: always; if one stage is under way before it, of several a part; and of an
-// element of x that a thread loads and stores.
+// Cycles that a block waits in a stage: always; for copies, over the number of stages under way ahead of it;
+// and for each element of x that a thread loads and stores itself.
 constexpr double kStageCycles = 730, kWaitCycles = 1440, kElementCycles = 81;
 // Cycles of a warp for one of its loads from shared memory, and of a scheduler for an instruction (of 16 bits
 // there are more than are counted below); instructions that copy a unit of x, and of a piece beside its

@@ -6,8 +6,7 @@
 
 namespace tconv::cuda::sm80::weight {
 
-// Where element (ci, co, k) of dw is in a part. Parts hold less than 2^31 tiles' elements only together with
-// their splits, so the place has 64 bits; its factors do not.
+// Where element (ci, co, k) of dw is in a part. Tiles have more elements than dw, so the place has 64 bits.
 __device__ inline int64_t place_in_part(const WeightSumParams& p, uint32_t e) {
   const uint32_t pair = p.by_k.divide(e), k = e - pair * p.by_k.value;
   const uint32_t channel = p.by_cout.divide(pair), co = pair - channel * p.by_cout.value;

@@ -109,6 +109,7 @@ StageCost stage_cost(const Sm90WeightPlan& plan, const Sm90WeightShape& shape) {
   const bool spills = element == 2 && shape.row_blocks == 3 && shape.columns == 128;
   const double multiply =
       most + kBeside * (of_tensor + shared + issue - most) + (spills ? products * kSpill : 0);
+  // Third powers: what overlaps takes as long as the longest, and more where two take about as long.
   const double arrive = std::max(bring, l2), wait = (arrive + kArrive) / params.slots;
   const double stage =
       std::cbrt(multiply * multiply * multiply + arrive * arrive * arrive + wait * wait * wait) +

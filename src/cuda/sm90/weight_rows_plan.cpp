@@ -129,7 +129,7 @@ void set_cost(Sm90WeightRowsPlan& plan, const Problem& p, const core::DeviceInfo
   const double most = std::max({tensor, shared, c.moves, bring});
   const double work =
       most + kBeside * (tensor + shared + c.moves + bring - most) + (parts ? kPartsStage : kStage);
-  const double wait = (c.moves + bring + kArrive) / k.slots;
+  const double wait = (c.moves + bring + kArrive) / k.slots;  // beside work, as in cuda.sm90.weight
   const double stage = std::cbrt(work * work * work + wait * wait * wait);
   const double sms = std::max(1, device.sm_count);
   const double turns = std::ceil(double(plan.blocks) / sms);
