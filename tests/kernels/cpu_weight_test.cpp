@@ -41,7 +41,7 @@ TEST(CpuWeight, EndsBatchesAndGroups) {
 // others, a last sample alone in its chunk.
 TEST(CpuWeight, GapsBetweenSamples) {
   for (const char* line : {"gw n24 ci9 co7 l106 k9 s1 p20 d5", "gw n13 ci6 co5 l64 k24 s2 p3 d3 op1",
-                           "gw n70 ci9 co8 l70 k4 s1 p9 d8", "gw n9 ci8 co6 g2 l112 k30 s1 p4",
+                           "gw n37 ci9 co8 l70 k4 s1 p9 d8", "gw n9 ci8 co6 g2 l112 k30 s1 p4",
                            "gw n5 ci12 co3 l160 k7 s1 p2 d20"}) {
     const weight::Job job = weight::make_job(problem_of(line), 64);
     EXPECT_LT(job.used, job.split.period) << line;

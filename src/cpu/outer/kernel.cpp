@@ -56,16 +56,17 @@ double cycles_of_dots(const core::Problem& p) {
   const auto rows = static_cast<double>(ci > 2 ? round_up<int64_t>(ci, 4) : ci);
   const double whole = static_cast<double>(round_up(all, weight::kTileColumns)) / columns;
   const auto lines = static_cast<double>(p.k > strided::kMaxTapBlock ? p.k : std::min(p.stride, p.k));
-  const auto chunk = static_cast<double>(std::clamp<int64_t>(p.n * p.l, 1, lines <= 2 ? 2048 : 1024));
+  const auto chunk = static_cast<double>(std::clamp<int64_t>(
+      p.n * p.l, 1, lines <= weight::kLinesOfLongChunk ? weight::kLongChunk : weight::kChunk));
   const int64_t reach = (p.k - 1) * p.dilation / p.stride, used = round_up<int64_t>(p.l, 16);
-  const bool passed =
-      used >= 64 && used + reach <= 512;  // cpu.weight passes over gaps; it gains little on short samples
+  // Of short samples, passing over the gaps gains little.
+  const bool passed = used >= 64 && 2 * (used + reach) <= weight::kChunk;
   const auto multiplied = static_cast<double>(passed ? std::min(used, p.l + reach) : p.l + reach);
   const double gap = p.n > 1 ? multiplied / length : 1;
   return gap * whole * (0.05 * rows + 0.036) + 10 * rows * whole / chunk +
          (p.stride > 1 ? 0.38 * lines : 0.22) / k + 0.035 * static_cast<double>(ci) / columns +
          17 * lines / (k * length) +
-         7 * static_cast<double>(ci) / (columns * length);  // rows of dy, and of x
+         7 * static_cast<double>(ci) / (columns * length);  // the last two: rows of dy and of x
 }
 
 plan::Support supports(const core::Problem& p, const core::DeviceInfo&, const plan::PlanOptions& options) {

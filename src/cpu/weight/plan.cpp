@@ -13,11 +13,6 @@ namespace {
 
 using core::ceil_div;
 
-// Long enough to pay for the sums across lanes, and the longer ones where several channels of dy still fit in
-// L2: on a Zen 5 they take 0.92 of the time on six layers of strides 1 and 2 (n16 ci16 co64 l800 k7 0.50 ->
-// 0.46 ms, two threads), but 1.03 with 4 phases
-// and 1.13 with 8 (n4 ci16 co16 l30000 k16 s8), of which 2 channels fit.
-constexpr int64_t kChunk = 1024, kLongChunk = 2048, kLinesOfLongChunk = 2;
 // With a single row of x every piece of dy is read once, and longer pieces come faster from memory, if few of
 // them reach into the next sample: 6 layers on a Zen 5 take 0.86 of the time in the geometric mean with
 // AVX-512, with one thread and with two. Layers of 2 to 4 rows take 1.03; with AVX2 one of one tap takes
@@ -50,8 +45,8 @@ int64_t most_of_chunk(const Job& job, int vector_bytes) {
 }
 
 // Samples lie a gap apart, so that taps which reach beyond one meet zeros. Where the gap is wide, tiles pass
-// over it, sample by sample, or every tap has a line of its own without gaps: whatever takes the fewest
-// cycles, half of one for a vector of x times one of dy and 1.5 for a vector that is copied.
+// over it, sample by sample, or every tap has a line of its own without gaps: whichever takes the fewest
+// cycles, half a cycle for a vector of x times one of dy and 1.5 for a vector that is copied.
 void set_split(Job& job) {
   const core::Problem& p = job.problem;
   const auto rows = static_cast<double>(job.cin), length = static_cast<double>(std::max<int64_t>(1, p.l));
@@ -94,8 +89,7 @@ Job make_job(const core::Problem& p, int vector_bytes) {
   const int64_t all = round_up(std::max<int64_t>(job.split.columns, 1), dense::kColumnAlign);
   c.chunk =
       std::clamp<int64_t>(2 * kDyElements / job.split.lines / 16 * 16, 64, most_of_chunk(job, vector_bytes));
-  if (job.used < job.split.period)
-    c.chunk = std::max<int64_t>(1, c.chunk / job.split.period) * job.split.period;
+  if (job.passes_gaps()) c.chunk = std::max<int64_t>(1, c.chunk / job.split.period) * job.split.period;
   c.chunk = std::min(c.chunk, all);
   job.split.set_columns(c.chunk);
   c.ci_block = std::min(job.cin, kCiBlock);
@@ -137,7 +131,7 @@ std::string text(const Job& job) {
   return number(job.cin) + " ci x " + number(job.cout * job.problem.k) + " (co, k), depth " +
          number(job.split.columns) + " in chunks of " + number(c.chunk) + " (" + number(job.split.lines) +
          (job.split.expanded ? " taps" : " phases") + " a channel" +
-         (job.used < job.split.period ? ", gaps passed over" : "") + ") and " + number(c.slabs) + " slabs, " +
+         (job.passes_gaps() ? ", gaps passed over" : "") + ") and " + number(c.slabs) + " slabs, " +
          number(c.ci_block) + " ci x " + number(c.co_block) + " co a task, " + number(task_count(job)) +
          " tasks";
 }

@@ -165,13 +165,8 @@ HWY_INLINE Rows<A> LoadX(const Worker<T, A>& w) {
     LoadRow(w, w.x + ci * steps[1], w.x_panel + (ci - t.ci_begin) * job.x_line());
   }
   const int64_t columns = core::ceil_div(count, 16) * 16;
-  const bool gaps = job.used < job.split.period;  // which tiles pass over
-  return {w.x_panel,
-          job.x_line(),
-          columns,
-          nullptr,
-          gaps ? job.used : columns,
-          gaps ? job.split.period : columns};
+  if (!job.passes_gaps()) return {w.x_panel, job.x_line(), columns, nullptr, columns, columns};
+  return {w.x_panel, job.x_line(), columns, nullptr, job.used, job.split.period};
 }
 
 // At stride 1 a line is a part of a row of dy. Inlined, it takes registers from the tiles: 3 -> 1, K7 s4 1.1

@@ -41,10 +41,9 @@ class Sm80Weight final : public WeightKernel<WeightPlan> {
     status = launcher.run(functions_.tiles[plan_.config.tile],
                           {plan_.blocks, tile.threads(), plan_.shared_bytes}, params);
     if (!status.ok() || params.direct) return status;
-    const int64_t elements = problem_.weight_elements();
     return sum_weight_parts(launcher, functions_.sum,
-                            weight_sum_params(params, tile.rows(), tile.columns(), elements), operands,
-                            context);
+                            weight_sum_params(params, tile.rows(), tile.columns(), plan_.dw_elements),
+                            operands, context);
   }
 
  private:

@@ -56,7 +56,8 @@ double product_rate(Arithmetic mode, const core::DeviceInfo& device) {
 
 int64_t weight_resident_blocks(Arithmetic mode, const core::DeviceInfo& device, const WeightTile& tile,
                                int64_t slot_bytes) {
-  const bool wide = mode == Arithmetic::ieee || mode == Arithmetic::f64;  // sums take twice the registers
+  // Sums take twice the registers there: the launch bounds in functions_of (weight.cuh).
+  const bool wide = mode == Arithmetic::ieee || mode == Arithmetic::f64;
   const int64_t by_registers = wide && tile.mi * tile.ni >= 8 ? 1 : tile.blocks;
   const int64_t room = device.shared_per_sm / (int64_t{kWeightLeastSlots} * slot_bytes + kSharedOfSystem);
   return std::clamp<int64_t>(room, 1, by_registers);
@@ -118,19 +119,19 @@ void set_weight_cost(WeightPlan& plan, const core::DeviceInfo& device, const Wei
   const auto resident =
       std::min(static_cast<int64_t>(stage.resident), std::max<int64_t>(1, ceil_div(plan.blocks, sms)));
   const double rounds = double(std::max<int64_t>(1, ceil_div(plan.blocks, sms * resident)));
-  const double turns = rounds * double(resident) * per_split;
+  const double blocks = rounds * double(resident);  // of an SM
+  const double turns = blocks * per_split;
   WeightCost& c = plan.cost;
   c.tensor = turns * stage.tensor;
   c.shared = turns * stage.shared;
   c.l2 = turns * stage.l2;
-  // The resident blocks take turns, or wait at once.
+  // The resident blocks work in turn, and wait at the same time.
   const double stages = rounds * per_split * std::max(double(resident) * stage.work, stage.work + stage.wait);
   const double chains = std::ceil(per_split / k.chain);
-  const double turns_of_blocks = rounds * double(resident);
-  const double ends = turns_of_blocks * chains * kColumnCycles / kClock * tile.ni * (1 + tile.mi / 2.0);
+  const double ends = blocks * chains * kColumnCycles / kClock * tile.ni * (1 + tile.mi / 2.0);
   const int element = shape_of(plan.mode).element;
   const double dw = double(plan.dw_elements) * element, part = dw * (element == 2 ? 2 : 1);
-  const double sectors = turns_of_blocks * tile.rows() * tile.columns() / weight_run(k, element);
+  const double sectors = blocks * tile.rows() * tile.columns() / weight_run(k, element);
   c.sum = k.direct ? dw / kDirectBytesPerSecond + sectors * kSectorCycles / kClock
                    : kSumSeconds + k.splits * part / kPartBytesPerSecond;
   c.total = kLaunchSeconds + rounds * kRoundSeconds + overlapped(stages + ends, c.dram) + c.sum;

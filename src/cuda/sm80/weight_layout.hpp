@@ -20,8 +20,8 @@ void set_weight_blocks(WeightParams& k, int rows, int columns, int block_taps, i
 // Pieces of positions of a sample, and stages of pieces.
 void set_weight_pieces(WeightParams& k, const core::Problem& p, int piece, int stage_pieces);
 
-// Neighbouring columns that are neighbours in dw too, at most as many as share 32 bytes there, and as a warp
-// stores together.
+// How many neighbouring columns are neighbours in dw too: at most as many as share 32 bytes there, and as
+// many as half a warp has.
 int weight_run(const WeightParams& k, int element);
 
 // Outputs of a piece: from the first tap of its first position to the last tap of its last position.
@@ -35,8 +35,9 @@ void set_weight_splits(WeightParams& k, int& wanted);
 inline constexpr int kWeightPitchSlack = 112;
 int weight_y_pitch(const WeightParams& k, int element, int columns, bool exact);
 
-// How many threads copy a line, `unit` elements at a time: a power of two that leaves few of `threads` (a
-// power of two) idle, by what its cost model counts for a line and for each sixteen bytes: instructions.
+// How many threads copy a line, `unit` elements at a time: the power of two that takes the fewest
+// instructions, of which a line and each sixteen bytes of it count so many. threads: of a block, a power of
+// two.
 inline constexpr int kWeightLine = 158, kWeightLineUnit = 51;
 int weight_line_shift(const WeightParams& k, int unit, int threads);
 

@@ -233,7 +233,7 @@ std::string weight_where(const WeightParams& k, int tile_rows, const Problem& p,
 }
 
 WeightSumParams weight_sum_params(const WeightParams& k, int rows, int columns, int64_t elements) {
-  // Few elements with many splits: enough threads to fill an H100, with at least eight parts each.
+  // Few elements with many splits: enough threads to fill an H100, with more than four parts each.
   constexpr int64_t kEnoughThreads = int64_t{1} << 18;
   WeightSumParams s{};
   s.part_size = int64_t{k.tiles} * rows * columns;

@@ -38,16 +38,17 @@ struct WeightPlan {
   std::size_t shared_bytes = 0;
 };
 
-// Seconds of a stage in one block: by unit, of all together, and how long a block waits beside; and how many
-// blocks an SM has at once.
+// Seconds of a stage in one block: by unit, of all units together, and how long the block waits as well; and
+// how many blocks an SM has at once.
 struct WeightStageCost {
   double tensor, shared, l2, work, wait, resident;
 };
-inline constexpr int64_t kSharedOfSystem = 1024;  // bytes of a block that are not its own
+inline constexpr int64_t kSharedOfSystem = 1024;  // bytes that the system takes for each block
 int64_t weight_resident_blocks(Arithmetic mode, const core::DeviceInfo&, const WeightTile&,
                                int64_t slot_bytes);
 WeightStageCost weight_stage_cost(const WeightPlan&, const core::DeviceInfo&, const WeightTile&);
-// Of two units that overlap but where both take about as long: the root of the sum of fourth powers.
+// The time of two units that overlap, except where both take about as long: the fourth root of the sum of
+// their fourth powers.
 inline double overlapped(double a, double b) {
   return std::sqrt(std::sqrt(a * a * a * a + b * b * b * b));
 }

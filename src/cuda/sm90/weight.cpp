@@ -63,10 +63,9 @@ class Kernel final : public WeightKernel<Sm90WeightPlan> {
     status = launcher.run(functions_.shapes[plan_.config.shape],
                           {plan_.blocks, kSm90WeightThreads, plan_.shared_bytes}, params);
     if (!status.ok() || params.k.direct) return status;
-    const int64_t elements = problem_.weight_elements();
     return sum_weight_parts(launcher, sums_.sum,
-                            weight_sum_params(params.k, shape.columns, shape.rows(), elements), operands,
-                            context);
+                            weight_sum_params(params.k, shape.columns, shape.rows(), plan_.dw_elements),
+                            operands, context);
   }
 
  private:

@@ -68,7 +68,7 @@ struct Product : ProductSums<S> {
         for (int b = 0; b < S::kRowBlocks; ++b) raw[b].convert(a[b]);
 #pragma unroll
         for (int b = 0; b < S::kRowBlocks; ++b) {
-          ptx::wgmma_fence();  // each: ptxas converts operands of the second and third behind the first wgmma
+          ptx::wgmma_fence();  // for each: ptxas moves the conversion of the others behind the first wgmma
           product<typename S::Mode::T>(sums[b], a[b], b_at, accumulate);
         }
         ptx::wgmma_commit();
@@ -88,9 +88,9 @@ struct Product : ProductSums<S> {
 
   // Adds the sums to the split's part, or stores them: 16 rows of the product by 16 columns at a time go
   // through the warp's `staging`, so that a lane has one row, whose place in dw it keeps, and 16 lanes store
-  // side by side. Straight from registers each of a lane's 192 sums had code of its own, which a block with
-  // few stages waits for (n1 ci1024 co512 l28 k8 s4 in tf32, H200: 70 us of one stage). Returns whether a sum
-  // of the warp may include a product that does not exist.
+  // side by side. Stored straight from registers, each of a lane's 192 sums takes code of its own, and a
+  // block with few stages waits for that code (n1 ci1024 co512 l28 k8 s4 in tf32, H200: 70 us of one stage).
+  // Returns whether a sum of the warp may include a product that does not exist.
   __device__ bool finish(const WeightParams& p, const Place& at, int warpgroup, bool first,
                          uint32_t staging) const {
     using Mode = typename S::Mode;

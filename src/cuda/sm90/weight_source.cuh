@@ -1,5 +1,4 @@
 // The sources of cuda.sm90.weight: how x and dy get into a slot. The threads of the first warpgroup run both.
-// warpgroup.
 #pragma once
 
 #include "cuda/device/ptx/sm90_tf32.cuh"
