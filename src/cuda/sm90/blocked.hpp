@@ -54,6 +54,7 @@ struct Sm90BlockingParams {
   bool phase_slabs;        // slabs have one phase each (UnitOrder)
   int32_t sample_columns;  // where a row has several samples
   int32_t lanes, tiles;    // threads of a row, a power of two; blocks of threads of its units
+  int32_t turns;           // that a thread makes of two units
   LaunchOrder order;
 };
 

@@ -183,8 +183,14 @@ void set_blocking(Sm90BlockedPlan& plan, const Problem& asked, const DeviceInfo&
   const int most =
       b.phase_slabs ? std::min(kMost, kSm90BlockingThreads >> std::bit_width(unsigned(b.phases - 1))) : kMost;
   while (b.lanes < most && 2 * b.lanes < b.pitch) b.lanes *= 2;
-  b.tiles = static_cast<int32_t>(ceil_div(b.pitch, int64_t{2} * b.lanes));
-  plan.blocking_blocks = ceil_div(b.rows, int64_t{kSm90BlockingThreads} / b.lanes) * b.tiles;
+  const int64_t tiles = ceil_div(b.pitch, int64_t{2} * b.lanes);
+  const int64_t row_blocks = ceil_div(b.rows, int64_t{kSm90BlockingThreads} / b.lanes);
+  // Turns while there are four blocks for each place on an SM.
+  constexpr int64_t kMostTurns = 8, kBlocksOfSm = 16;
+  b.turns = static_cast<int32_t>(std::clamp<int64_t>(
+      row_blocks * tiles / (kBlocksOfSm * std::max(1, d.sm_count)), 1, std::min(kMostTurns, tiles)));
+  b.tiles = static_cast<int32_t>(ceil_div(tiles, b.turns));
+  plan.blocking_blocks = row_blocks * b.tiles;
   k.sizes.x_step[0] = folded ? k.columns.sample_columns : b.pitch;
   k.sizes.x_step[1] = b.block_units;
   if (plan.form.planes) {

@@ -55,44 +55,42 @@ __device__ inline int64_t of_slabs(const Sm90BlockingParams& p, int64_t row) {
 template <class Mode>
 using BlockingParams = std::conditional_t<kIsScaled<Mode>, Sm90ScaledBlockingParams, Sm90BlockingParams>;
 
-// A thread makes the units of some positions of a row (group, channel block, row), with all loads under way
-// together. Vector: how many phases of a channel one load brings, if they lie on such boundaries. at: which
-// of the pass's blocks of threads it is in.
-template <class Mode, int Vector, bool Again = false>
-__device__ inline void make_channel_blocks(const BlockingParams<Mode>& p, int64_t at) {
-  using Word = typename Mode::Word;
-  constexpr int kPositions = 2;
-  const int64_t row_block = divide(at, p.tiles);
-  const int lane = static_cast<int>(threadIdx.x) & (p.lanes - 1),
-            inner = static_cast<int>(threadIdx.x) / p.lanes;
-  int64_t row = row_block * (kSm90BlockingThreads / p.lanes) + inner;
-  const int64_t first = (at - row_block * p.tiles) * kPositions * p.lanes + lane;
-  bool exists = row < p.rows && first < p.pitch;
-  if constexpr (!kIsScaled<Mode>) {
-    if (!exists) return;
-  } else {
+// The row (group, channel block, row) of which a thread makes units, and what all of them have in common.
+template <class Word>
+struct BlockingRow {
+  bool exists;
+  int64_t group, block, of_row;
+  int of_group, co, phase;
+  const Word* from;  // the first channel, of sample 0
+
+  template <class Params>
+  __device__ BlockingRow(const Params& p, int64_t row, int unit, bool phase_slabs) : exists(row < p.rows) {
     row = exists ? row : 0;  // whole warps find the scale
+    if (phase_slabs) row = of_slabs(p, row);
+    block = divide(row, p.row_samples), group = divide(block, p.blocks);
+    of_row = row - block * p.row_samples;
+    of_group = static_cast<int>(block - group * p.blocks);
+    co = of_group * unit / p.phases, phase = of_group * unit - co * p.phases;
+    if (phase_slabs) {
+      const int slab = of_group / kSm90Blocks, slabs = slab / p.phases;
+      phase = slab - slabs * p.phases;
+      co = (slabs * kSm90Blocks + of_group % kSm90Blocks) * unit;
+    }
+    from = static_cast<const Word*>(p.from) + (group * p.channels + co) * p.from_step[1];
   }
-  if (Vector == 1 && p.phase_slabs) row = of_slabs(p, row);
-  const int64_t block = divide(row, p.row_samples), group = divide(block, p.blocks);
-  const int of_group = static_cast<int>(block - group * p.blocks);
-  if constexpr (Again) {
-    const int64_t scale = group * p.row_samples + row - block * p.row_samples;
-    exists = exists && (p.seen.beyond[scale] | p.seen.wide[scale]) != 0;
-  }
-  int co = of_group * Mode::kUnit / p.phases, phase = of_group * Mode::kUnit - co * p.phases;
-  if (Vector == 1 && p.phase_slabs) {
-    const int slab = of_group / kSm90Blocks, slabs = slab / p.phases;
-    phase = slab - slabs * p.phases;
-    co = (slabs * kSm90Blocks + of_group % kSm90Blocks) * Mode::kUnit;
-  }
-  const Word* from[kPositions];
-  int64_t o[kPositions];
-  bool there[kPositions];
+};
+
+// The units of some positions, the first one at unit `first` of the row, with all loads under way together.
+template <class Mode, int Vector, int Positions, class Word>
+__device__ inline void load_units(const BlockingParams<Mode>& p, const BlockingRow<Word>& row, int64_t first,
+                                  Word (&values)[Positions][Mode::kUnit]) {
+  const Word* from[Positions];
+  int64_t o[Positions];
+  bool there[Positions];
 #pragma unroll
-  for (int i = 0; i < kPositions; ++i) {
-    int64_t c = first + i * p.lanes - p.front, n = row - block * p.row_samples;
-    there[i] = exists && first + i * p.lanes < p.pitch;
+  for (int i = 0; i < Positions; ++i) {
+    int64_t c = first + i * p.lanes - p.front, n = row.of_row;
+    there[i] = row.exists && first + i * p.lanes < p.pitch;
     if (p.sample_columns > 0) {
       there[i] = there[i] && c >= 0;
       n = there[i] ? divide(c, p.sample_columns) : 0;
@@ -101,67 +99,95 @@ __device__ inline void make_channel_blocks(const BlockingParams<Mode>& p, int64_
     const int64_t v = p.first_u + c;
     there[i] = there[i] && v >= 0 && v < p.l && n < p.samples;
     o[i] = v * p.stride - p.padding;
-    from[i] =
-        static_cast<const Word*>(p.from) + n * p.from_step[0] + (group * p.channels + co) * p.from_step[1];
+    from[i] = row.from + n * p.from_step[0];
   }
-  Word values[kPositions][Mode::kUnit];
+  const int left = static_cast<int>(p.channels) - row.co;
   if (Vector == 1 && (p.phases == 1 || p.phase_slabs)) {
     // Few instructions for each load: this pass has nothing else to hide them behind.
-    const int left = static_cast<int>(p.channels) - co;
 #pragma unroll
-    for (int i = 0; i < kPositions; ++i) {
-      o[i] += int64_t{phase} * p.dilation;
+    for (int i = 0; i < Positions; ++i) {
+      o[i] += int64_t{row.phase} * p.dilation;
       there[i] = there[i] && static_cast<uint64_t>(o[i]) < static_cast<uint64_t>(p.length);
       from[i] += o[i] * p.from_step[2];
     }
 #pragma unroll
     for (int j = 0; j < Mode::kUnit; ++j) {
 #pragma unroll
-      for (int i = 0; i < kPositions; ++i) {
+      for (int i = 0; i < Positions; ++i) {
         values[i][j] = there[i] && j < left ? __ldg(from[i]) : Word(0);
         from[i] += p.from_step[1];
       }
     }
   } else {
-    load_phases<Vector>(p, from, o, there, phase, static_cast<int>(p.channels) - co, values);
+    load_phases<Vector>(p, from, o, there, row.phase, left, values);
   }
-  const int64_t of_row = row - block * p.row_samples;
-  uint4* to = static_cast<uint4*>(p.to) + block * p.block_units + of_row * p.pitch + first;
+}
+
+// A thread makes the units of a row at some positions, by turns: what a row and its scale take to find out,
+// which is longer than a turn, is then shared. Vector: how many phases of a channel one load brings, if they
+// lie on such boundaries. at: which of the pass's blocks of threads it is in.
+template <class Mode, int Vector, bool Again = false>
+__device__ inline void make_channel_blocks(const BlockingParams<Mode>& p, int64_t at) {
+  using Word = typename Mode::Word;
+  constexpr int kPositions = 2;
+  const int64_t row_block = divide(at, p.tiles);
+  const int lane = static_cast<int>(threadIdx.x) & (p.lanes - 1),
+            inner = static_cast<int>(threadIdx.x) / p.lanes;
+  BlockingRow<Word> row(p, row_block * (kSm90BlockingThreads / p.lanes) + inner, Mode::kUnit,
+                        Vector == 1 && p.phase_slabs);
+  const int64_t begin = (at - row_block * p.tiles) * p.turns * kPositions * p.lanes;
+  const int64_t end = min(p.pitch, begin + int64_t{p.turns} * kPositions * p.lanes);
+  uint4* const to = static_cast<uint4*>(p.to) + row.block * p.block_units + row.of_row * p.pitch;
   if constexpr (kIsScaled<Mode>) {
-    const int64_t scale = group * p.row_samples + of_row;
+    const int64_t scale = row.group * p.row_samples + row.of_row;
+    if constexpr (Again) row.exists = row.exists && (p.seen.beyond[scale] | p.seen.wide[scale]) != 0;
     const ScaleOfRow known = Again ? scale_again(p.seen, scale) : scale_of_row(p.seen, scale, p.lanes);
     const bool sampled = !Again && p.seen.every > 1;
-    if (sampled) tell_beyond(p.seen, scale, values, known.exponent);
-    if (of_group == 0 && first == 0 && exists) {
+    if (row.of_group == 0 && begin + lane == 0 && row.exists) {
       p.seen.exponents[scale] = known.exponent;
       if (known.tails) p.seen.wide[scale] = *p.seen.any = 1;
     }
     const float up = power_of_two(-known.exponent);
+#pragma unroll 1
+    for (int64_t from = begin; from < end; from += kPositions * p.lanes) {
+      const int64_t first = from + lane;
+      Word values[kPositions][Mode::kUnit];
+      load_units<Mode, Vector>(p, row, first, values);
+      if (sampled) tell_beyond(p.seen, scale, values, known.exponent);
 #pragma unroll
-    for (int i = 0; i < kPositions; ++i) {
-      if (sampled) add_tiny(p.seen, scale, first + i * p.lanes, p.lanes, count_below(values[i], up, kTiny));
-      if (!exists || first + i * p.lanes >= p.pitch) continue;
-      uint4* const to_unit = to + i * p.lanes;
-      if (known.tails) {
-        store_with_tails<Mode>(p.seen, scale, values[i], up, to_unit, p.part_units);
-        continue;
+      for (int i = 0; i < kPositions; ++i) {
+        if (sampled) {
+          add_tiny(p.seen, scale, first + i * p.lanes, p.lanes, count_below(values[i], up, kTiny));
+        }
+        if (!row.exists || first + i * p.lanes >= p.pitch) continue;
+        uint4* const to_unit = to + first + i * p.lanes;
+        if (known.tails) {
+          store_with_tails<Mode>(p.seen, scale, values[i], up, to_unit, p.part_units);
+          continue;
+        }
+        const uint4 unit = scaled_unit(values[i], up);
+        to_unit[0] = unit;
+        if constexpr (Mode::kParts == 2) to_unit[p.part_units] = rest_of_unit(values[i], up, unit);
       }
-      const uint4 unit = scaled_unit(values[i], up);
-      to_unit[0] = unit;
-      if constexpr (Mode::kParts == 2) to_unit[p.part_units] = rest_of_unit(values[i], up, unit);
     }
   } else {
+    if (!row.exists) return;
+#pragma unroll 1
+    for (int64_t first = begin + lane; first < end; first += kPositions * p.lanes) {
+      Word values[kPositions][Mode::kUnit];
+      load_units<Mode, Vector>(p, row, first, values);
 #pragma unroll
-    for (int i = 0; i < kPositions; ++i) {
-      uint4 parts[1];
-      Mode::operand(values[i], parts);
-      if (first + i * p.lanes < p.pitch) to[i * p.lanes] = parts[0];
+      for (int i = 0; i < kPositions; ++i) {
+        uint4 parts[1];
+        Mode::operand(values[i], parts);
+        if (first + i * p.lanes < p.pitch) to[first + i * p.lanes] = parts[0];
+      }
     }
   }
 }
 
 template <class Mode, int Vector>
-__global__ void __launch_bounds__(kSm90BlockingThreads)
+__global__ void __launch_bounds__(kSm90BlockingThreads, 4)
     blocking_kernel(const __grid_constant__ BlockingParams<Mode> p) {
   wait_for_launch_before(p.order);
   make_channel_blocks<Mode, Vector>(p, blockIdx.x);
@@ -170,7 +196,7 @@ __global__ void __launch_bounds__(kSm90BlockingThreads)
 
 // The pass that stands by: scales whose exponent was too small, and tails of wide ones.
 template <class Mode, int Vector>
-__global__ void __launch_bounds__(kSm90BlockingThreads)
+__global__ void __launch_bounds__(kSm90BlockingThreads, 4)
     blocking_again_kernel(const __grid_constant__ BlockingParams<Mode> p) {
   wait_for_launch_before({.lets_begin = true});
   if (*p.seen.any == 0) return;
