@@ -182,11 +182,11 @@ void set_blocking(Sm90BlockedPlan& plan, const Problem& asked, const DeviceInfo&
   constexpr int kMost = 64;
   const int most =
       b.phase_slabs ? std::min(kMost, kSm90BlockingThreads >> std::bit_width(unsigned(b.phases - 1))) : kMost;
-  while (b.lanes < most && 2 * b.lanes < b.pitch) b.lanes *= 2;
-  const int64_t tiles = ceil_div(b.pitch, int64_t{2} * b.lanes);
+  while (b.lanes < most && kSm90BlockingPositions * b.lanes < b.pitch) b.lanes *= 2;
+  const int64_t tiles = ceil_div(b.pitch, int64_t{kSm90BlockingPositions} * b.lanes);
   const int64_t row_blocks = ceil_div(b.rows, int64_t{kSm90BlockingThreads} / b.lanes);
-  // Turns while there are four blocks for each place on an SM.
-  constexpr int64_t kMostTurns = 8, kBlocksOfSm = 16;
+  // Turns while there are three blocks for each place on an SM.
+  constexpr int64_t kMostTurns = 8, kBlocksOfSm = 12;
   b.turns = static_cast<int32_t>(std::clamp<int64_t>(
       row_blocks * tiles / (kBlocksOfSm * std::max(1, d.sm_count)), 1, std::min(kMostTurns, tiles)));
   b.tiles = static_cast<int32_t>(ceil_div(tiles, b.turns));

@@ -59,8 +59,8 @@ using BlockingParams = std::conditional_t<kIsScaled<Mode>, Sm90ScaledBlockingPar
 template <class Word>
 struct BlockingRow {
   bool exists;
-  int64_t group, block, of_row;
-  int of_group, co, phase;
+  int64_t group, block;
+  int of_row, of_group, co, phase;
   const Word* from;  // the first channel, of sample 0
 
   template <class Params>
@@ -68,7 +68,7 @@ struct BlockingRow {
     row = exists ? row : 0;  // whole warps find the scale
     if (phase_slabs) row = of_slabs(p, row);
     block = divide(row, p.row_samples), group = divide(block, p.blocks);
-    of_row = row - block * p.row_samples;
+    of_row = static_cast<int>(row - block * p.row_samples);
     of_group = static_cast<int>(block - group * p.blocks);
     co = of_group * unit / p.phases, phase = of_group * unit - co * p.phases;
     if (phase_slabs) {
@@ -89,17 +89,18 @@ __device__ inline void load_units(const BlockingParams<Mode>& p, const BlockingR
   bool there[Positions];
 #pragma unroll
   for (int i = 0; i < Positions; ++i) {
-    int64_t c = first + i * p.lanes - p.front, n = row.of_row;
+    int64_t c = first + i * p.lanes - p.front;
+    int n = row.of_row;
     there[i] = row.exists && first + i * p.lanes < p.pitch;
     if (p.sample_columns > 0) {
       there[i] = there[i] && c >= 0;
-      n = there[i] ? divide(c, p.sample_columns) : 0;
-      c -= n * p.sample_columns;
+      n = there[i] ? static_cast<int>(divide(c, p.sample_columns)) : 0;
+      c -= int64_t{n} * p.sample_columns;
     }
     const int64_t v = p.first_u + c;
     there[i] = there[i] && v >= 0 && v < p.l && n < p.samples;
     o[i] = v * p.stride - p.padding;
-    from[i] = row.from + n * p.from_step[0];
+    from[i] = row.from + int64_t{n} * p.from_step[0];
   }
   const int left = static_cast<int>(p.channels) - row.co;
   if (Vector == 1 && (p.phases == 1 || p.phase_slabs)) {
@@ -129,15 +130,17 @@ __device__ inline void load_units(const BlockingParams<Mode>& p, const BlockingR
 template <class Mode, int Vector, bool Again = false>
 __device__ inline void make_channel_blocks(const BlockingParams<Mode>& p, int64_t at) {
   using Word = typename Mode::Word;
-  constexpr int kPositions = 2;
+  constexpr int kPositions = kSm90BlockingPositions;
   const int64_t row_block = divide(at, p.tiles);
   const int lane = static_cast<int>(threadIdx.x) & (p.lanes - 1),
             inner = static_cast<int>(threadIdx.x) / p.lanes;
   BlockingRow<Word> row(p, row_block * (kSm90BlockingThreads / p.lanes) + inner, Mode::kUnit,
                         Vector == 1 && p.phase_slabs);
   const int64_t begin = (at - row_block * p.tiles) * p.turns * kPositions * p.lanes;
-  const int64_t end = min(p.pitch, begin + int64_t{p.turns} * kPositions * p.lanes);
-  uint4* const to = static_cast<uint4*>(p.to) + row.block * p.block_units + row.of_row * p.pitch;
+  // Units of the block's turns, counted from the first one on.
+  const int units = static_cast<int>(min(p.pitch - begin, int64_t{p.turns} * kPositions * p.lanes));
+  uint4* const to =
+      static_cast<uint4*>(p.to) + row.block * p.block_units + int64_t{row.of_row} * p.pitch + begin;
   if constexpr (kIsScaled<Mode>) {
     const int64_t scale = row.group * p.row_samples + row.of_row;
     if constexpr (Again) row.exists = row.exists && (p.seen.beyond[scale] | p.seen.wide[scale]) != 0;
@@ -147,47 +150,49 @@ __device__ inline void make_channel_blocks(const BlockingParams<Mode>& p, int64_
       p.seen.exponents[scale] = known.exponent;
       if (known.tails) p.seen.wide[scale] = *p.seen.any = 1;
     }
-    const float up = power_of_two(-known.exponent);
 #pragma unroll 1
-    for (int64_t from = begin; from < end; from += kPositions * p.lanes) {
-      const int64_t first = from + lane;
+    for (int turn = 0; turn < units; turn += kPositions * p.lanes) {
+      const int first = turn + lane;
+      const float up = power_of_two(-known.exponent);
       Word values[kPositions][Mode::kUnit];
-      load_units<Mode, Vector>(p, row, first, values);
+      load_units<Mode, Vector>(p, row, begin + first, values);
       if (sampled) tell_beyond(p.seen, scale, values, known.exponent);
 #pragma unroll
       for (int i = 0; i < kPositions; ++i) {
-        if (sampled) {
-          add_tiny(p.seen, scale, first + i * p.lanes, p.lanes, count_below(values[i], up, kTiny));
-        }
-        if (!row.exists || first + i * p.lanes >= p.pitch) continue;
-        uint4* const to_unit = to + first + i * p.lanes;
+        const int unit = first + i * p.lanes;
+        if (sampled) add_tiny(p.seen, scale, begin + unit, p.lanes, count_below(values[i], up, kTiny));
+        if (!row.exists || unit >= units) continue;
         if (known.tails) {
-          store_with_tails<Mode>(p.seen, scale, values[i], up, to_unit, p.part_units);
+          store_with_tails<Mode>(p.seen, scale, values[i], up, to + unit, p.part_units);
           continue;
         }
-        const uint4 unit = scaled_unit(values[i], up);
-        to_unit[0] = unit;
-        if constexpr (Mode::kParts == 2) to_unit[p.part_units] = rest_of_unit(values[i], up, unit);
+        const uint4 high = scaled_unit(values[i], up);
+        to[unit] = high;
+        if constexpr (Mode::kParts == 2) to[unit + p.part_units] = rest_of_unit(values[i], up, high);
       }
     }
   } else {
     if (!row.exists) return;
 #pragma unroll 1
-    for (int64_t first = begin + lane; first < end; first += kPositions * p.lanes) {
+    for (int first = lane; first < units; first += kPositions * p.lanes) {
       Word values[kPositions][Mode::kUnit];
-      load_units<Mode, Vector>(p, row, first, values);
+      load_units<Mode, Vector>(p, row, begin + first, values);
 #pragma unroll
       for (int i = 0; i < kPositions; ++i) {
         uint4 parts[1];
         Mode::operand(values[i], parts);
-        if (first + i * p.lanes < p.pitch) to[first + i * p.lanes] = parts[0];
+        if (first + i * p.lanes < units) to[first + i * p.lanes] = parts[0];
       }
     }
   }
 }
 
+// Of an SM. Where x is scaled, registers for four would spill.
+template <class Mode>
+inline constexpr int kBlockingBlocks = kIsScaled<Mode> ? 3 : 4;
+
 template <class Mode, int Vector>
-__global__ void __launch_bounds__(kSm90BlockingThreads, 4)
+__global__ void __launch_bounds__(kSm90BlockingThreads, kBlockingBlocks<Mode>)
     blocking_kernel(const __grid_constant__ BlockingParams<Mode> p) {
   wait_for_launch_before(p.order);
   make_channel_blocks<Mode, Vector>(p, blockIdx.x);
@@ -196,7 +201,7 @@ __global__ void __launch_bounds__(kSm90BlockingThreads, 4)
 
 // The pass that stands by: scales whose exponent was too small, and tails of wide ones.
 template <class Mode, int Vector>
-__global__ void __launch_bounds__(kSm90BlockingThreads, 4)
+__global__ void __launch_bounds__(kSm90BlockingThreads, 3)
     blocking_again_kernel(const __grid_constant__ BlockingParams<Mode> p) {
   wait_for_launch_before({.lets_begin = true});
   if (*p.seen.any == 0) return;
