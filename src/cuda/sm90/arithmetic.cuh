@@ -7,6 +7,12 @@
 
 namespace tconv::cuda::sm90 {
 
+// Contiguous words that one load brings.
+template <class Word, int Count>
+struct alignas(sizeof(Word) * Count) Words {
+  Word v[Count];
+};
+
 // tf32 with its 10 mantissa bits held in float16, at twice the rate. One power of two for each tile of x and
 // one for each cout keep operands in float16's normal range; a tile with a number outside that range is
 // marked, and computed in Tf32 by a second launch.

@@ -201,8 +201,9 @@ Sm90Cost sm90_blocked_cost(const Sm90BlockedPlan& blocked, const DeviceInfo& d) 
   double partial = partial_bytes / (kRates.l2[1] * std::max(1, d.sm_count)) * ms;
   // What L2 does not keep of them goes to memory and back.
   if (d.copy_gbps > 0) partial += std::max(0.0, partial_bytes - 2 * kRates.kept_bytes) / d.copy_gbps * 1e-6;
-  // Where rows of partial sums do not begin on fours, outputs are added one by one, which instructions bind
-  // (two layers, H200: n256 ci128 co64 l29 k3 s2 and n64 ci384 co192 l11 k5 s2, strided).
+  // Folded rows of partial sums that do not begin on fours are added output by output (ordered_sum.cu), and
+  // instructions bind. From two input gradients on an H200: n256 ci128 co64 l29 k3 s2, n64 ci384 co192 l11 k5
+  // s2.
   constexpr double kSingleMs = 4e-9;
   if (k.columns.folded && k.columns.sample_columns % 4 != 0) {
     partial += kSingleMs * static_cast<double>(p.y_elements());

@@ -9,12 +9,6 @@
 
 namespace tconv::cuda::sm90 {
 
-// `Vector` contiguous words.
-template <class Word, int Vector>
-struct alignas(sizeof(Word) * Vector) Words {
-  Word v[Vector];
-};
-
 // The elements of units that consist of phases of channels: channel after channel, from `phase` on. left: how
 // many channels exist from the first one on.
 template <int Vector, int Positions, int Unit, class Word>
@@ -150,10 +144,10 @@ __device__ inline void make_channel_blocks(const BlockingParams<Mode>& p, int64_
       p.seen.exponents[scale] = known.exponent;
       if (known.tails) p.seen.wide[scale] = *p.seen.any = 1;
     }
+    const float up = power_of_two(-known.exponent);
 #pragma unroll 1
     for (int turn = 0; turn < units; turn += kPositions * p.lanes) {
       const int first = turn + lane;
-      const float up = power_of_two(-known.exponent);
       Word values[kPositions][Mode::kUnit];
       load_units<Mode, Vector>(p, row, begin + first, values);
       if (sampled) tell_beyond(p.seen, scale, values, known.exponent);
