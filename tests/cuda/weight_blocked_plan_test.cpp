@@ -101,9 +101,24 @@ void expect_sound(const Sm90WeightBlockedPlan& plan, const core::Problem& p, con
   EXPECT_EQ(k.slot_bytes % 1024, 0) << what;
   EXPECT_EQ(plan.blocks, int64_t{k.tiles} * k.splits) << what;
   EXPECT_GE(int64_t{k.plane_blocks} * 64, int64_t{k.cin_group} * k.x_planes) << what;
-  EXPECT_GE(int64_t{k.row_tiles} * shape.rows() / 64, k.row_blocks) << what;
-  EXPECT_GE(int64_t{k.column_tiles} * shape.columns, int64_t{k.cout_group} * k.y_planes) << what;
+  EXPECT_GE(int64_t{k.in_tiles.rows} * shape.rows() / 64, k.row_blocks) << what;
+  EXPECT_GE(int64_t{k.in_tiles.columns} * shape.columns, int64_t{k.cout_group} * k.y_planes) << what;
   EXPECT_GE(int64_t{k.taps} * k.x_planes * k.tap_stride, p.k) << what;
+  // Columns of the second run belong to no output of the last shift, whose tiles leave them out.
+  const WeightColumns& c = k.in_columns;
+  EXPECT_EQ(c.first + c.rest, k.y_planes) << what;
+  EXPECT_EQ(c.first_run % 8, 0) << what;
+  EXPECT_GE(c.first_run, c.first * k.cout_group) << what;
+  EXPECT_EQ(k.tiles, p.groups * k.in_tiles.of_group) << what;
+  if (k.shifts_apart) {
+    EXPECT_LT(k.in_tiles.of_group, k.in_tiles.rows * k.in_tiles.columns) << what;
+    EXPECT_EQ((k.taps - 1) * k.tap_stride + c.first, p.k) << what;
+    EXPECT_GE(int64_t{k.in_tiles.early_rows} * shape.rows(), int64_t{k.plane_blocks} * (k.taps - 1) * 64)
+        << what;
+    EXPECT_GE(int64_t{k.in_tiles.last_columns} * shape.columns, c.first_run) << what;
+  } else {
+    EXPECT_EQ(c.rest, 0) << what;
+  }
   EXPECT_LE(k.y_planes, k.tap_stride) << what;
   EXPECT_LE(int64_t{k.chain} * layout.row_bytes() / layout.parts / kWeightStepBytes, kSm90WeightChain)
       << what;

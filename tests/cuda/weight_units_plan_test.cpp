@@ -111,10 +111,10 @@ void expect_covered(const Plan& plan, const core::Problem& p, const core::Device
   EXPECT_EQ(plan.blocks, int64_t{k.tiles} * k.splits) << what;
   EXPECT_TRUE(k.splits == 1 || k.splits <= k.stages) << what;
   EXPECT_TRUE(plan.part_bytes > 0 || k.direct) << what;
-  EXPECT_GE(int64_t{k.row_tiles} * plan.shape().rows() / 64, k.row_blocks) << what;
+  EXPECT_GE(int64_t{k.in_tiles.rows} * plan.shape().rows() / 64, k.row_blocks) << what;
   EXPECT_GE(int64_t{k.row_blocks}, int64_t{k.plane_blocks} * k.taps) << what;
   EXPECT_GE(int64_t{k.plane_blocks} * 64, int64_t{k.cin_group} * k.x_planes) << what;
-  EXPECT_GE(int64_t{k.column_tiles} * plan.shape().columns, int64_t{k.cout_group} * k.y_planes) << what;
+  EXPECT_GE(int64_t{k.in_tiles.columns} * plan.shape().columns, int64_t{k.cout_group} * k.y_planes) << what;
   EXPECT_GE(int64_t{k.taps} * k.x_planes, form.taps) << what;
   EXPECT_EQ(k.y_planes, form.count) << what;
   // Of every tap: the first and the last output that meet positions of x.

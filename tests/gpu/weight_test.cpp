@@ -109,7 +109,10 @@ TEST_F(Weight, BlockedConfigurationsAgree) {
        {"gw n3 ci70 co40 l301 k5 s1 p2 f32 tf32", "gw n5 ci20 co9 l13 k7 s3 p1 d2 bf16",
         "gw n2 ci200 co36 l140 k9 s1 p0 d5 f16", "gw n7 ci130 co20 l63 k16 s8 p4 bf16",
         "gw n1 ci40 co1 l40 k300 s70 p0 f32 tf32", "gw n2 ci16 co24 l200 k3 s2 p1 d2 g4 f16",
-        "gw n3 ci36 co64 l33 k4 s2 p1 f32", "gw n9 ci20 co300 l5 k11 s3 p5 f32"}) {
+        "gw n3 ci36 co64 l33 k4 s2 p1 f32", "gw n9 ci20 co300 l5 k11 s3 p5 f32",
+        // Tiles of the last shift leave columns out, of one phase and of several.
+        "gw n2 ci260 co70 l30 k5 s4 p1 bf16", "gw n2 ci280 co280 l33 k3 s2 p1 g2 f32",
+        "gw n3 ci330 co40 l40 k20 s8 p6 f32 tf32", "gw n1 ci200 co300 l25 k11 s5 p3 f16"}) {
     const Gradient g(text, true);
     const std::vector<std::byte> expected = g.truth();
     int taken = 0;

@@ -44,6 +44,7 @@
 #include "cuda/device/weight_steps.hpp"
 #include "cuda/sm80/weight.hpp"
 #include "cuda/sm90/params.hpp"
+#include "cuda/sm90/weight_columns.hpp"
 #include "plan/kernel_entry.hpp"
 
 namespace tconv::cuda {
@@ -124,11 +125,12 @@ struct Sm90WeightPassOperand {
   int64_t blocks;                 // of threads
   int32_t position_step;          // of from
   int32_t stride, dilation, padding, length;
-  int32_t first;             // may be negative
-  int32_t channels, planes;  // of a group; of a channel
-  int32_t rows, row_tiles;   // of a group; blocks of threads of a row
-  int32_t shares;            // of a channel, in `seen`
-  Sm90WeightSeen seen;       // only if scaled
+  int32_t first;                    // may be negative
+  int32_t channels, planes;         // of a group; of a channel
+  int32_t first_planes, first_run;  // of a channel in the first run (WeightColumns); all of that run
+  int32_t rows, row_tiles;          // of a group; blocks of threads of a row
+  int32_t shares;                   // of a channel, in `seen`
+  Sm90WeightSeen seen;              // only if scaled
 };
 struct Sm90WeightPassParams {
   Sm90WeightPassOperand x, y;
@@ -159,13 +161,17 @@ struct Sm90WeightBlockedParams {
   int32_t x_planes, y_planes, taps, shift;  // taps: shifts j
   int32_t plane_blocks;                     // of 64 x planes
   int32_t row_blocks;                       // plane_blocks * taps
-  int32_t row_tiles, column_tiles, tiles, splits, chain;
+  int32_t tiles, splits, chain;
   int32_t slots, slot_bytes;
   int32_t x_box, y_box;           // planes of a tensor copy
   Sm90WeightSeen x_seen, y_seen;  // only if scaled
   int32_t x_rows, y_rows;         // of 8 planes, of a group
-  bool direct;  // one split: the last sums go to dw, earlier ones to its part, unless dw is scattered
-  Divisor by_taps, by_x_planes, by_y_planes, by_pitch;
+  bool direct;        // one split: the last sums go to dw, earlier ones to its part, unless dw is scattered
+  bool shifts_apart;  // row blocks: all planes of a shift, then those of the next; otherwise all its shifts
+  Divisor by_row_blocks;  // of such a run
+  WeightTiles in_tiles;
+  WeightColumns in_columns;
+  Divisor by_x_planes, by_y_planes, by_pitch;
 };
 
 struct Sm90WeightBlockedSumParams {
@@ -175,7 +181,10 @@ struct Sm90WeightBlockedSumParams {
   int32_t splits, runs;  // runs of splits that threads add beside each other
   int32_t tile_rows, tile_columns;
   int32_t cin_group, cout_group, k, tap_stride;
-  int32_t x_planes, y_planes, taps, row_tiles, column_tiles, columns;
+  int32_t x_planes, y_planes, taps, columns;
+  int32_t plane_step, tap_step;  // row blocks from 64 planes, and from a shift, to the next
+  WeightTiles in_tiles;
+  WeightColumns in_columns;
   UnitOrder x_units, y_units;
   Divisor by_x_units;           // of a shift
   int64_t units;                // fours of columns, of all x planes and groups
@@ -185,7 +194,7 @@ struct Sm90WeightBlockedSumParams {
   // Where lines of dw are summed: blocks, shared memory of each (0: they are not), rows of a channel.
   int32_t line_bytes, line_rows;
   int64_t line_blocks;
-  Divisor by_chunks, by_chunk_units, by_k, by_cin;
+  Divisor by_chunks, by_chunk_units, by_line_rows, by_cin;
 };
 
 struct Sm90WeightBlockedFunctions {

@@ -47,9 +47,8 @@ Sm90WeightBlockedCost sm90_weight_blocked_cost(const Sm90WeightBlockedPlan& plan
   const double element = shape_of(plan.mode).element,
                written = layout.unit_planes == 1 ? 4 : 2 * layout.parts;
   const double x_all = double(p.x_elements()), y_all = double(p.y_elements());
-  const double bytes =
-      element * (x_all + y_all) + written * double(plan.positions) * double(p.groups) *
-                                      (double(k.cin_group) * k.x_planes + double(k.cout_group) * k.y_planes);
+  const double bytes = element * (x_all + y_all) + written * double(plan.positions) * double(p.groups) *
+                                                       (double(k.cin_group) * k.x_planes + double(k.columns));
   c.pass = plan.chunks * kLaunch + bytes / kPassBytes;
   c.look = plan.config.scaled ? kLook + element * (x_all + y_all) / kLookBytes : 0;
   // What the pass wrote and L2 did not keep is read from memory.
@@ -60,7 +59,7 @@ Sm90WeightBlockedCost sm90_weight_blocked_cost(const Sm90WeightBlockedPlan& plan
   // A block's first stage waits for memory, and its sums leave after the last one.
   const double wide = shape.row_blocks * shape.columns;
   // An SM stores up to two sectors of dw in a cycle, each of which may be one element.
-  const double sectors = 128 * wide * std::max(double(core::size_of(p.dtype)) / 32, 1.0 / k.y_planes);
+  const double sectors = 128 * wide * std::max(double(core::size_of(p.dtype)) / 32, 1.0 / least_phases(k));
   const double end = (k.direct ? 0.4e-6 + wide * 0.04e-6 + 0.5 * sectors / kClock : 3.3e-6) +
                      (plan.config.scaled ? kScaledEnd : 0);
   const double ends = turns * end + part / 3.4e12;

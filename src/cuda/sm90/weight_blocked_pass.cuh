@@ -37,17 +37,18 @@ struct Plane {
 };
 
 template <class Word, int Count>
-__device__ inline void set_planes(Plane<Word> (&planes)[Count], const Sm90WeightPassOperand& o, int64_t group,
-                                  int first) {
-  int channel = first / o.planes, place = (first - channel * o.planes) * o.dilation - o.padding;
-  const int end = o.planes * o.dilation - o.padding;
+__device__ inline void set_planes(Plane<Word> (&planes)[Count], const Sm90WeightPassOperand& o,
+                                  const PlaneRun& run, int64_t group, int first) {
+  first -= run.first;
+  const int begin = run.phase * o.dilation - o.padding, end = begin + run.phases * o.dilation;
+  int channel = first / run.phases, place = begin + (first - channel * run.phases) * o.dilation;
   const Word* from = static_cast<const Word*>(o.from) + (group * o.channels + channel) * o.from_step[1];
 #pragma unroll
   for (int i = 0; i < Count; ++i) {
     planes[i] = {from, place, channel < o.channels};
     place += o.dilation;
     if (place != end) continue;
-    place = -o.padding;
+    place = begin;
     ++channel;
     from += o.from_step[1];
   }
@@ -58,10 +59,11 @@ constexpr int kTogether = 4;
 
 // Whether the `count` planes of each thread are phases of one channel, on such boundaries.
 template <class Word>
-__device__ inline bool lie_together(const Sm90WeightPassOperand& o, const Word* from, int count) {
+__device__ inline bool lie_together(const Sm90WeightPassOperand& o, const PlaneRun& run, const Word* from,
+                                    int count) {
   const auto steps = static_cast<uint64_t>(o.from_step[0] | o.from_step[1]);
-  const auto sizes = static_cast<uint32_t>(o.stride | o.padding | o.length);
-  return o.dilation == 1 && o.position_step == 1 && o.planes % count == 0 &&
+  const auto sizes = static_cast<uint32_t>(o.stride | o.padding | o.length | run.phase);
+  return o.dilation == 1 && o.position_step == 1 && run.phases % count == 0 &&
          (steps | sizes) % kTogether == 0 &&
          reinterpret_cast<uintptr_t>(from) % (kTogether * sizeof(Word)) == 0;
 }
@@ -102,10 +104,11 @@ __global__ void __launch_bounds__(kSm90WeightPassThreads)
   const int first = static_cast<int>(tile - group * o.row_tiles) * (Mode::kEach * kSm90WeightPassThreads) +
                     static_cast<int>(threadIdx.x);
   Plane<Word> planes[kPlanes];
-  set_planes(planes, o, group, first_row * Mode::kPlanes);
+  const PlaneRun run(o, first_row * Mode::kPlanes);
+  set_planes(planes, o, run, group, first_row * Mode::kPlanes);
   Word words[kPlaces][kPlanes];
   // Asking alone makes the pass of four planes take 1.06 times as long (n16 ci1024 co512 l16 k25 s4 in tf32).
-  const bool together = kPlanes == 8 && lie_together(o, static_cast<const Word*>(o.from), kPlanes);
+  const bool together = kPlanes == 8 && lie_together(o, run, static_cast<const Word*>(o.from), kPlanes);
 #pragma unroll
   for (int e = 0; e < Mode::kEach; ++e) {
     AxisPlace place(p, o.first + (first + e * kSm90WeightPassThreads) * Mode::kPositions);
@@ -123,7 +126,7 @@ __global__ void __launch_bounds__(kSm90WeightPassThreads)
       place.next(p);
     }
   }
-  if constexpr (Mode::kScaled) scale_planes<Mode>(o, group, first_row, first, words);
+  if constexpr (Mode::kScaled) scale_planes<Mode>(o, run, group, first_row, first, words);
   uint4* const to = static_cast<uint4*>(o.to) + (group * o.rows + first_row) * o.row_units;
 #pragma unroll
   for (int e = 0; e < Mode::kEach; ++e) {

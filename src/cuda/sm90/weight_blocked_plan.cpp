@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
@@ -55,6 +56,33 @@ bool set_sizes(Sm90WeightBlockedPlan& plan, const Problem& p) {
   return true;
 }
 
+// The order of columns, row blocks and tiles: two runs of columns (weight_columns.hpp) where they save tiles.
+void set_order(Sm90WeightBlockedParams& k, const Sm90WeightBlockedShape& shape) {
+  constexpr int64_t kPlanes = 8, kAll = int64_t{1} << 30;
+  const int64_t tile_blocks = shape.rows() / 64, rows = ceil_div(k.row_blocks, tile_blocks);
+  const int64_t columns = int64_t{k.cout_group} * k.y_planes;
+  k.in_tiles = WeightTiles::all(rows, ceil_div(columns, shape.columns));
+  k.columns = static_cast<int>(columns);
+  k.shifts_apart = false;
+  int64_t first = k.y_planes, first_run = kAll;
+  const int64_t last = k.k - (k.taps - 1) * k.tap_stride;  // phases of the last shift
+  if (k.taps > 1 && k.x_planes == 1 && last < k.y_planes) {
+    const int64_t run = round_up<int64_t>(k.cout_group * last, kPlanes),
+                  both = run + k.cout_group * (k.y_planes - last);
+    const WeightTiles tiles =
+        WeightTiles::runs(rows, ceil_div(both, shape.columns),
+                          ceil_div(k.plane_blocks * (k.taps - 1), tile_blocks), ceil_div(run, shape.columns));
+    if (tiles.of_group < k.in_tiles.of_group) {
+      k.in_tiles = tiles, k.shifts_apart = true;
+      k.columns = static_cast<int>(both), first = last, first_run = run;
+    }
+  }
+  auto by = [](int64_t value) { return Divisor::of(static_cast<uint32_t>(std::max<int64_t>(1, value))); };
+  k.in_columns = {static_cast<int>(first), static_cast<int>(k.y_planes - first), static_cast<int>(first_run),
+                  by(first), by(k.y_planes - first)};
+  k.by_row_blocks = by(k.shifts_apart ? k.plane_blocks : k.taps);
+}
+
 bool set_tiles(Sm90WeightBlockedPlan& plan, const Problem& p, const core::DeviceInfo& device) {
   Sm90WeightBlockedParams& k = plan.params;
   const Sm90WeightBlockedLayout layout = plan.layout();
@@ -63,16 +91,15 @@ bool set_tiles(Sm90WeightBlockedPlan& plan, const Problem& p, const core::Device
   k.plane_blocks = static_cast<int>(ceil_div(x_planes, 64));
   if (int64_t{k.plane_blocks} * k.taps >= 1 << 24) return false;
   k.row_blocks = k.plane_blocks * k.taps;
-  k.row_tiles = static_cast<int>(ceil_div(k.row_blocks, shape.rows() / 64));
-  k.column_tiles = static_cast<int>(ceil_div(y_planes, shape.columns));
-  k.columns = static_cast<int>(y_planes);
   k.stage_positions = layout.positions;
-  if (core::Size(p.groups) * k.row_tiles * k.column_tiles >= 1 << 20) return false;
-  k.tiles = static_cast<int>(p.groups * k.row_tiles * k.column_tiles);
+  const core::Size tiles =
+      core::Size(p.groups) * ceil_div(k.row_blocks, shape.rows() / 64) * ceil_div(y_planes, shape.columns);
+  if (tiles >= 1 << 20) return false;
+  set_order(k, shape);
+  k.tiles = static_cast<int>(p.groups * k.in_tiles.of_group);
   k.x_box = static_cast<int>(std::min<int64_t>(64, round_up<int64_t>(x_planes, layout.unit_planes)));
   k.y_box =
-      static_cast<int>(std::min<int64_t>(shape.columns, round_up<int64_t>(y_planes, layout.unit_planes)));
-  k.by_taps = Divisor::of(static_cast<uint32_t>(k.taps));
+      static_cast<int>(std::min<int64_t>(shape.columns, round_up<int64_t>(k.columns, layout.unit_planes)));
   k.by_x_planes = Divisor::of(static_cast<uint32_t>(k.x_planes));
   k.by_pitch = Divisor::of(static_cast<uint32_t>(k.pitch));
   k.by_y_planes = Divisor::of(static_cast<uint32_t>(k.y_planes));
@@ -85,9 +112,8 @@ bool set_tiles(Sm90WeightBlockedPlan& plan, const Problem& p, const core::Device
 }
 
 // One operand's rows for a chunk of this many positions after `front` others.
-int64_t set_operand(Sm90WeightPassOperand& o, const Sm90WeightBlockedLayout& layout, int64_t positions,
-                    int front, int64_t groups) {
-  const int64_t planes = int64_t{o.channels} * o.planes;
+int64_t set_operand(Sm90WeightPassOperand& o, const Sm90WeightBlockedLayout& layout, int64_t planes,
+                    int64_t positions, int front, int64_t groups) {
   o.rows = static_cast<int>(ceil_div(planes, layout.unit_planes));
   // Rows begin on whole lines: if they begin on 16 bytes only, tensor copies take 1.7 times as long.
   o.row_units = round_up<int64_t>(ceil_div(front + positions, layout.unit_positions), 8);
@@ -145,16 +171,18 @@ bool set_pass(Sm90WeightBlockedPlan& plan, const Problem& p) {
   pass.x = {}, pass.y = {};
   auto narrow = [](int64_t v) { return static_cast<int>(v); };  // all below 2^31: set_sizes
   pass.x.stride = 1, pass.x.dilation = narrow(-k.step), pass.x.length = narrow(k.l);
-  pass.x.channels = k.cin_group, pass.x.planes = k.x_planes;
+  pass.x.channels = k.cin_group, pass.x.planes = pass.x.first_planes = k.x_planes;
+  pass.x.first_run = std::numeric_limits<int32_t>::max();
   pass.y.stride = narrow(k.stride), pass.y.dilation = narrow(k.dilation);
   pass.y.padding = narrow(k.padding), pass.y.length = narrow(k.lout);
-  pass.y.channels = k.cout_group, pass.y.planes = k.y_planes;
+  pass.y.channels = k.cout_group, pass.y.planes = k.y_planes, pass.y.first_planes = k.in_columns.first;
+  pass.y.first_run = k.in_columns.first_run;
   for (std::size_t i = 0; i < 2; ++i) {
     pass.x.from_step[i] = k.x_step[i];
     pass.y.from_step[i] = k.y_step[i];
   }
   pass.x.position_step = narrow(k.x_step[2]), pass.y.position_step = narrow(k.y_step[2]);
-  const int64_t planes = p.groups * (int64_t{k.cin_group} * k.x_planes + int64_t{k.cout_group} * k.y_planes);
+  const int64_t planes = p.groups * (int64_t{k.cin_group} * k.x_planes + k.columns);
   const int64_t each = planes * layout.parts * 16 / (layout.unit_planes * layout.unit_positions);
   int64_t chunk = plan.config.chunk_positions;
   if (chunk == 0) {
@@ -169,8 +197,8 @@ bool set_pass(Sm90WeightBlockedPlan& plan, const Problem& p) {
   k.chunk_positions = chunk;
   k.chunk_stages = static_cast<int>(chunk / layout.positions);
   const int64_t most = std::max<int64_t>(1, std::min(chunk, plan.positions));
-  plan.x_bytes = set_operand(pass.x, layout, most, k.front, p.groups);
-  plan.y_bytes = set_operand(pass.y, layout, most, 0, p.groups);
+  plan.x_bytes = set_operand(pass.x, layout, int64_t{k.cin_group} * k.x_planes, most, k.front, p.groups);
+  plan.y_bytes = set_operand(pass.y, layout, k.columns, most, 0, p.groups);
   // Behind a short pass calls then take 0.98 times as long (0.94 to 1.01). A main kernel that waits for a
   // longer one hinders it, up to 1.17 times, and so does a pass that waits for the look (H100).
   constexpr int64_t kShort = 8'000'000;
@@ -189,7 +217,7 @@ constexpr int64_t kMostParts = int64_t{1} << 29;  // bytes
 // n1 ci1770 co885 l427 k11).
 bool scattered(const Sm90WeightBlockedParams& k, const Problem& p) {
   constexpr int64_t kSector = 32;
-  return weight_has_lines(k) && k.y_planes * static_cast<int64_t>(core::size_of(p.dtype)) < kSector;
+  return weight_has_lines(k) && least_phases(k) * static_cast<int64_t>(core::size_of(p.dtype)) < kSector;
 }
 
 void set_splits(Sm90WeightBlockedPlan& plan, const Problem& p, const core::DeviceInfo& device, int splits) {
@@ -314,23 +342,26 @@ Sm90WeightBlockedSumParams sm90_weight_blocked_sum(const Sm90WeightBlockedParams
   s.cin_group = k.cin_group, s.cout_group = k.cout_group, s.k = k.k;
   s.tap_stride = static_cast<int>(std::min<int64_t>(k.tap_stride, k.k));
   s.x_planes = k.x_planes, s.y_planes = k.y_planes, s.taps = k.taps;
-  s.row_tiles = k.row_tiles, s.column_tiles = k.column_tiles, s.columns = k.columns;
+  s.columns = k.columns, s.in_tiles = k.in_tiles, s.in_columns = k.in_columns;
+  s.plane_step = k.shifts_apart ? 1 : k.taps, s.tap_step = k.shifts_apart ? k.plane_blocks : 1;
   s.x_units = k.x_units, s.y_units = k.y_units, s.by_x_units = k.by_x_units;
-  const int tile_units = shape.columns / 4, units = k.column_tiles * tile_units, planes = k.plane_blocks * 64;
-  s.units = int64_t{k.tiles} / (k.row_tiles * k.column_tiles) * planes * units;
+  const int tile_units = shape.columns / 4, units = k.in_tiles.columns * tile_units,
+            planes = k.plane_blocks * 64, groups = k.tiles / k.in_tiles.of_group;
+  s.units = int64_t{groups} * planes * units;
   auto by = [](int value) { return Divisor::of(static_cast<uint32_t>(value)); };
   s.by_units = by(units), s.by_planes = by(planes), s.by_tile_units = by(tile_units);
   s.by_x_planes = k.by_x_planes, s.by_y_planes = k.by_y_planes;
   if (weight_sums_lines(k)) {
     constexpr int kLeast = 32, kBlocks = 512;  // units of a block; blocks that are enough
-    const int64_t channels = int64_t{k.tiles} / (k.row_tiles * k.column_tiles) * k.cin_group;
+    const int64_t channels = int64_t{groups} * k.cin_group;
     s.line_rows = k.taps * k.x_planes;
     int chunk = std::min({units, kSm90WeightSumThreads, kSm90WeightLineBytes / 16 / s.line_rows});
     while (chunk >= 2 * kLeast && channels * ceil_div(units, chunk) < kBlocks) chunk /= 2;
     const int64_t chunks = ceil_div(units, chunk);
     s.line_bytes = chunk * s.line_rows * 16;
     s.line_blocks = channels * chunks;
-    s.by_chunks = by(static_cast<int>(chunks)), s.by_chunk_units = by(chunk), s.by_k = by(k.k);
+    s.by_chunks = by(static_cast<int>(chunks)), s.by_chunk_units = by(chunk),
+    s.by_line_rows = by(s.line_rows);
     s.by_cin = by(k.cin_group);
   }
   return s;

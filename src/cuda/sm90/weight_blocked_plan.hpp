@@ -2,6 +2,7 @@
 // here.
 #pragma once
 
+#include <algorithm>
 #include <string>
 
 #include "cuda/sm80/weight_plan.hpp"
@@ -64,6 +65,10 @@ inline bool weight_has_lines(const Sm90WeightBlockedParams& k) {
   constexpr int kMostRows = kSm90WeightLineBytes / 16 / 32;  // 16 bytes each, for 32 lanes
   const int64_t rows = int64_t{k.taps} * k.x_planes;
   return rows > 1 && rows <= kMostRows && k.x_units.channels == 0 && k.y_units.channels == 0;
+}
+// Phases of a channel that are neighbouring columns, at least.
+inline int least_phases(const Sm90WeightBlockedParams& k) {
+  return k.in_columns.rest > 0 ? std::min(k.in_columns.first, k.in_columns.rest) : k.in_columns.first;
 }
 // Whether the second kernel does so.
 inline bool weight_sums_lines(const Sm90WeightBlockedParams& k) {

@@ -58,8 +58,12 @@ struct Column {
       co = p.y_units.channel(block, plane % 8);
       a = co < p.cout_group ? unit - block * p.y_planes : p.k;
     } else {
-      co = static_cast<int>(p.by_y_planes.divide(plane));
-      a = plane - co * p.y_planes;
+      const WeightColumns& c = p.in_columns;
+      const bool second = plane >= c.first_run;
+      const int of_run = second ? plane - c.first_run : plane;
+      co = static_cast<int>((second ? c.by_rest : c.by_first).divide(of_run));
+      a = second ? c.first + of_run - co * c.rest : of_run - co * c.first;
+      if (co >= p.cout_group) a = p.k;
     }
   }
 };
@@ -80,20 +84,21 @@ struct Place {
   __device__ Place(const Sm90WeightBlockedParams& p, int row_blocks, int columns) {
     split = blockIdx.x / p.tiles;
     tile = blockIdx.x - split * p.tiles;
-    int rest = tile / p.row_tiles;
-    row_block = (tile - rest * p.row_tiles) * 2 * row_blocks;
-    group = rest / p.column_tiles;
-    column = (rest - group * p.column_tiles) * columns;
+    group = tile / p.in_tiles.of_group;
+    const WeightTiles::Place at = p.in_tiles.place(tile - group * p.in_tiles.of_group);
+    row_block = at.row * 2 * row_blocks;
+    column = at.column * columns;
   }
 };
 
-// The first x plane and the shift of 64 rows. Shifts run fastest: they read the same planes.
+// The first x plane and the shift of 64 rows. Shifts that run fastest read the same planes.
 struct RowBlock {
   int plane, tap;
   __device__ RowBlock(const Sm90WeightBlockedParams& p, int block) {
-    const int planes = static_cast<int>(p.by_taps.divide(block));
-    tap = block - planes * p.taps;
-    plane = planes * 64;
+    const int run = static_cast<int>(p.by_row_blocks.divide(block));
+    const int in_run = block - run * static_cast<int>(p.by_row_blocks.value);
+    tap = p.shifts_apart ? run : in_run;
+    plane = (p.shifts_apart ? in_run : run) * 64;
   }
 };
 

@@ -17,6 +17,17 @@ int64_t place_in_units(const UnitOrder& units, int64_t channel, int64_t phases, 
   return (block * phases + phase) * 8 + in_class % 8;
 }
 
+int64_t column_of(const WeightColumns& c, int64_t channel, int64_t phase) {
+  return phase < c.first ? channel * c.first + phase : c.first_run + channel * c.rest + phase - c.first;
+}
+
+// The inverse of WeightTiles::place().
+int64_t tile_of(const WeightTiles& t, int64_t row, int64_t column) {
+  return column < t.last_columns
+             ? column * t.rows + row
+             : int64_t{t.last_columns} * t.rows + (column - t.last_columns) * t.early_rows + row;
+}
+
 }  // namespace
 
 std::string sm90_weight_blocked_where(const Sm90WeightBlockedParams& k, const Sm90WeightBlockedShape& shape,
@@ -28,10 +39,13 @@ std::string sm90_weight_blocked_where(const Sm90WeightBlockedParams& k, const Sm
   const int64_t x_plane = k.x_units.channels > 0 ? place_in_units(k.x_units, in_group, 1, 0) +
                                                        tap % k.x_planes * k.by_x_units.value * 8
                                                  : in_group * k.x_planes + tap % k.x_planes;
-  const int64_t y_plane =
-      k.y_units.channels > 0 ? place_in_units(k.y_units, co, k.y_planes, phase) : co * k.y_planes + phase;
-  const int64_t row = (x_plane / 64 * k.taps + tap / k.x_planes) * 64 + x_plane % 64;
-  const int64_t tile = (group * k.column_tiles + y_plane / shape.columns) * k.row_tiles + row / shape.rows();
+  const int64_t y_plane = k.y_units.channels > 0 ? place_in_units(k.y_units, co, k.y_planes, phase)
+                                                 : column_of(k.in_columns, co, phase);
+  const int64_t block =
+      k.shifts_apart ? tap * k.plane_blocks + x_plane / 64 : x_plane / 64 * k.taps + tap / k.x_planes;
+  const int64_t row = block * 64 + x_plane % 64;
+  const int64_t tile =
+      group * k.in_tiles.of_group + tile_of(k.in_tiles, row / shape.rows(), y_plane / shape.columns);
   return element_text(p, element) + "; " + blocks_text(tile, k.tiles, k.splits) + ", row " +
          to_string(row % shape.rows()) + " and column " + to_string(y_plane % shape.columns) + " of the tile";
 }

@@ -86,15 +86,25 @@ __global__ void __launch_bounds__(kSm90WeightPassThreads)
 #endif
 }
 
+// The run of planes (WeightColumns) that a block of the pass is in: its first plane, the phases of a channel
+// in it, and the first of them.
+struct PlaneRun {
+  int first = 0, phases, phase = 0;
+  __device__ PlaneRun(const Sm90WeightPassOperand& o, int plane) : phases(o.first_planes) {
+    if (plane < o.first_run) return;
+    first = o.first_run, phases = o.planes - o.first_planes, phase = o.first_planes;
+  }
+};
+
 // Scales what a thread of the pass has of 8 planes at some places. first: the thread's first unit of the row.
 template <class Mode, int kPlaces>
-__device__ inline void scale_planes(const Sm90WeightPassOperand& o, int64_t group, int row, int first,
-                                    uint32_t (&words)[kPlaces][8]) {
+__device__ inline void scale_planes(const Sm90WeightPassOperand& o, const PlaneRun& run, int64_t group,
+                                    int row, int first, uint32_t (&words)[kPlaces][8]) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   static_assert(kSm90WeightPassThreads == 8 * 32);
   __shared__ float ups[8];
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  const int plane = row * 8 + warp, channel = plane / o.planes;
+  const int plane = row * 8 + warp, channel = (plane - run.first) / run.phases;
   uint32_t most = 0;
   if (channel < o.channels) {
     const uint32_t* const of_shares = o.seen.most + (group * o.channels + channel) * o.shares;

@@ -45,70 +45,99 @@ __device__ inline void store_part(const Sm90WeightBlockedParams& p, const Place&
   }
 }
 
+// What a warp's lanes know of its 16 rows of a row block, a lane each: the address of the row's first element
+// in dw, and the phases that it has (0: it belongs to no output).
+template <class S>
+struct RowsOfWarp {
+  uint64_t first = 0;
+  int phases = 0;
+  __device__ RowsOfWarp(const Sm90WeightBlockedParams& p, const Place& at, int block) {
+    const TapOfRow<S::kUnits> row(p, at.row_block + block, threadIdx.x / 32 % 4 * 16 + threadIdx.x % 16);
+    if (row.k < 0) return;
+    const int64_t channel = int64_t{at.group} * p.cin_group + row.ci;
+    first = reinterpret_cast<uint64_t>(static_cast<typename S::Mode::T*>(p.output) +
+                                       channel * p.cout_group * p.k + row.k);
+    phases = p.k - row.k;
+  }
+};
+
+// A lane's part of a staged row of the warp.
+template <class S>
+__device__ inline void load_staged(float (&v)[S::kN / 32], int block, int row, uint32_t staging) {
+  const uint32_t inside = threadIdx.x / 32 % 4 * 16 + row;
+  const uint32_t staged = staging + ((block * 64 + inside) * S::kPitch + threadIdx.x % 32) * 4;
+#pragma unroll
+  for (int c = 0; c < S::kN / 32; ++c) v[c] = __uint_as_float(ptx::load_shared4(staged + 128 * c));
+}
+
 // Staged rows of a warp to dw. Apart from the loop that may call repair(), around which a lane's places in dw
 // would not stay in registers (n2 ci1168 co584 l19 k16 s8 in tf32, H200: 112 us instead of 54). Returns
-// whether no sum is suspicious. scales: what undoes those of the staged sums.
+// whether no sum is suspicious. scales: what undoes those of the staged sums. No branch in a row: with one
+// for each store a tile of 128 x 256 took 10 us.
 template <class S, class Scales>
 __device__ inline bool store_rows(const Sm90WeightBlockedParams& p, const Place& at, int warpgroup,
                                   uint32_t staging, const Scales& scales) {
   using T = typename S::Mode::T;
-  constexpr int kEach = S::kN / 32;
+  constexpr int kEach = S::kN / 32, kRows = 16, kUnroll = S::Mode::kScaled ? 2 : 4;
   const int lane = threadIdx.x % 32, columns = p.columns - at.column;
-  int to[kEach], a[kEach];  // from a row's first element on; k behind the row's
+  uint32_t to[kEach];  // bytes from a row's first element on
+  int phase[kEach];
 #pragma unroll
   for (int c = 0; c < kEach; ++c) {
     const Column<S::kUnits> column(p, at.column + lane + 32 * c);
-    a[c] = lane + 32 * c < columns ? column.a : p.k;
-    to[c] = column.co * p.k + column.a;
+    phase[c] = lane + 32 * c < columns ? column.a : p.k;
+    to[c] = static_cast<uint32_t>(column.co * p.k + column.a) * sizeof(T);
   }
-  bool right = true;
-#pragma unroll 2
-  for (int r = 0; r < 16 * S::kRowBlocks; ++r) {
-    const int block = warpgroup * S::kRowBlocks + r / 16, inside = threadIdx.x / 32 % 4 * 16 + r % 16;
-    const TapOfRow<S::kUnits> row(p, at.row_block + block, inside);
-    if (row.k < 0) continue;
-    const uint32_t staged = staging + ((block * 64 + inside) * S::kPitch + lane) * 4;
-    T* const dw =
-        static_cast<T*>(p.output) + (int64_t{at.group} * p.cin_group + row.ci) * p.cout_group * p.k + row.k;
-    float v[kEach];
+  bool wrong = false;
+#pragma unroll 1
+  for (int b = 0; b < S::kRowBlocks; ++b) {
+    const int block = warpgroup * S::kRowBlocks + b;
+    const RowsOfWarp<S> rows(p, at, block);
+#pragma unroll kUnroll
+    for (int r = 0; r < kRows; ++r) {
+      const int phases = __shfl_sync(~0u, rows.phases, r);
+      const uint64_t row = __shfl_sync(~0u, rows.first, r);
+      float v[kEach];
+      load_staged<S>(v, block, r, staging);
+      scales.undo(v, b * kRows + r);
 #pragma unroll
-    for (int c = 0; c < kEach; ++c) v[c] = __uint_as_float(ptx::load_shared4(staged + 128 * c));
-    scales.undo(v, r);
-#pragma unroll
-    for (int c = 0; c < kEach; ++c) {
-      if (row.k + a[c] >= p.k) continue;
-      right = right && !suspicious<typename S::Mode>(v[c]);
-      dw[to[c]] = narrow<T>(v[c]);
+      for (int c = 0; c < kEach; ++c) {
+        const bool there = phase[c] < phases;
+        const T value = narrow<T>(v[c]);
+        wrong |= there & suspicious<typename S::Mode>(v[c]);
+        if (there) *reinterpret_cast<T*>(row + to[c]) = value;
+      }
     }
   }
-  return right;
+  return !wrong;
 }
 
 // The same to the split's part.
 template <class S, class Scales>
 __device__ inline bool store_parts(const Sm90WeightBlockedParams& p, const Place& at, int warpgroup,
                                    uint32_t staging, const Scales& scales) {
-  constexpr int kEach = S::kN / 32;
+  constexpr int kEach = S::kN / 32, kRows = 16, kUnroll = S::Mode::kScaled ? 2 : 4;
   const int lane = threadIdx.x % 32, columns = p.columns - at.column;
-  bool right = true;
-#pragma unroll 2
-  for (int r = 0; r < 16 * S::kRowBlocks; ++r) {
-    const int block = warpgroup * S::kRowBlocks + r / 16, inside = threadIdx.x / 32 % 4 * 16 + r % 16;
-    const bool there = TapOfRow<S::kUnits>(p, at.row_block + block, inside).k >= 0;
-    const uint32_t staged = staging + ((block * 64 + inside) * S::kPitch + lane) * 4;
-    float* const part = part_of<S>(p, at) + (block * 64 + inside) * S::kN + lane;
-    float v[kEach];
+  bool wrong = false;
+#pragma unroll 1
+  for (int b = 0; b < S::kRowBlocks; ++b) {
+    const int block = warpgroup * S::kRowBlocks + b;
+    const uint32_t rows = __ballot_sync(~0u, RowsOfWarp<S>(p, at, block).phases > 0);
+    float* const part = part_of<S>(p, at) + (block * 64 + threadIdx.x / 32 % 4 * 16) * S::kN + lane;
+#pragma unroll kUnroll
+    for (int r = 0; r < kRows; ++r) {
+      float v[kEach];
+      load_staged<S>(v, block, r, staging);
+      scales.undo(v, b * kRows + r);
 #pragma unroll
-    for (int c = 0; c < kEach; ++c) v[c] = __uint_as_float(ptx::load_shared4(staged + 128 * c));
-    scales.undo(v, r);
-#pragma unroll
-    for (int c = 0; c < kEach; ++c) {
-      const bool counts = there && lane + 32 * c < columns;
-      right = right && !(counts && suspicious<typename S::Mode>(v[c]));
-      part[32 * c] = v[c];
+      for (int c = 0; c < kEach; ++c) {
+        const bool counts = (rows >> r & 1) != 0 && lane + 32 * c < columns;
+        wrong |= counts & suspicious<typename S::Mode>(v[c]);
+        part[r * S::kN + 32 * c] = v[c];
+      }
     }
   }
-  return right;
+  return !wrong;
 }
 
 // Staged sums of a chunk, of which some may have to be recomputed. They stay scaled until the last chunk.
@@ -215,8 +244,10 @@ __global__ void __launch_bounds__(kSm90WeightSumThreads)
     float4 sum = {0, 0, 0, 0};
     auto add = [&](const float4& v) { sum = {sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w}; };
     if (there && row_k < p.k) {
-      const uint32_t row_block = x_plane / 64 * p.taps + tap, row_tile = row_block / blocks;
-      const int64_t tile = (int64_t{group} * p.column_tiles + column_tile) * p.row_tiles + row_tile;
+      const uint32_t row_block = x_plane / 64 * p.plane_step + tap * p.tap_step;
+      const int64_t tile =
+          int64_t{group} * p.in_tiles.of_group +
+          p.in_tiles.tile(static_cast<int>(row_block / blocks), static_cast<int>(column_tile));
       const uint32_t row = row_block % blocks * 64 + x_plane % 64;
       const float4* const at = static_cast<const float4*>(p.parts) +
                                (tile * p.tile_rows + row) * p.by_tile_units.value + tile_unit;
@@ -269,8 +300,10 @@ __global__ void __launch_bounds__(kSm90WeightSumThreads)
       const uint32_t x_plane = ci * p.by_x_planes.value + of_line - tap * p.by_x_planes.value;
       const uint32_t column_tile = p.by_tile_units.divide(unit),
                      tile_unit = unit - column_tile * p.by_tile_units.value;
-      const uint32_t row_block = x_plane / 64 * p.taps + tap, row_tile = row_block / blocks;
-      const int64_t tile = (int64_t{group} * p.column_tiles + column_tile) * p.row_tiles + row_tile;
+      const uint32_t row_block = x_plane / 64 * p.plane_step + tap * p.tap_step;
+      const int64_t tile =
+          int64_t{group} * p.in_tiles.of_group +
+          p.in_tiles.tile(static_cast<int>(row_block / blocks), static_cast<int>(column_tile));
       const uint32_t row = row_block % blocks * 64 + x_plane % 64;
       at[q] = static_cast<const float4*>(p.parts) + (tile * p.tile_rows + row) * p.by_tile_units.value +
               tile_unit;
@@ -293,17 +326,25 @@ __global__ void __launch_bounds__(kSm90WeightSumThreads)
   }
   __syncthreads();
   const uint32_t first = first_unit * 4;
-  const uint32_t end = min(first + chunk_units * 4, static_cast<uint32_t>(p.cout_group * p.y_planes));
-  if (first >= end) return;
-  const uint32_t first_co = p.by_y_planes.divide(first), end_co = p.by_y_planes.divide(end - 1) + 1;
-  T* const dw =
-      static_cast<T*>(p.output) + ((int64_t{group} * p.cin_group + ci) * p.cout_group + first_co) * p.k;
-  for (uint32_t i = threadIdx.x; i < (end_co - first_co) * p.k; i += kSm90WeightSumThreads) {
-    const uint32_t co = p.by_k.divide(i), k = i - co * p.k, tap = p.by_y_planes.divide(k);
-    const uint32_t column = (first_co + co) * p.y_planes + k - tap * p.y_planes;
-    if (column < first || column >= end) continue;
-    dw[i] = narrow<T>(reinterpret_cast<const float*>(sums)[tap * chunk_units * 4 + column - first]);
-  }
+  const uint32_t end = min(first + chunk_units * 4, static_cast<uint32_t>(p.columns));
+  auto* const dw = static_cast<T*>(p.output) + (int64_t{group} * p.cin_group + ci) * p.cout_group * p.k;
+  const auto first_run = static_cast<uint32_t>(p.in_columns.first_run);
+  const auto first_end = static_cast<uint32_t>(p.cout_group * p.in_columns.first);
+  auto store = [&](uint32_t from, uint32_t to, uint32_t run, int phase, const Divisor& phases) {
+    if (from >= to) return;
+    const uint32_t co0 = phases.divide(from - run), channels = phases.divide(to - 1 - run) + 1 - co0;
+    for (uint32_t i = threadIdx.x; i < channels * p.line_rows * phases.value; i += kSm90WeightSumThreads) {
+      const uint32_t line = phases.divide(i), a = i - line * phases.value;
+      const uint32_t of_co = p.by_line_rows.divide(line), tap = line - of_co * p.line_rows;
+      const uint32_t column = run + (co0 + of_co) * phases.value + a;
+      const int64_t k = phase + a + int64_t{tap} * p.tap_stride;
+      if (column < from || column >= to || k >= p.k) continue;
+      const float v = reinterpret_cast<const float*>(sums)[tap * chunk_units * 4 + column - first];
+      dw[int64_t{co0 + of_co} * p.k + k] = narrow<T>(v);
+    }
+  };
+  store(first, min(end, first_end), 0, 0, p.in_columns.by_first);
+  store(max(first, first_run), end, first_run, p.in_columns.first, p.in_columns.by_rest);
 }
 
 }  // namespace tconv::cuda::sm90::weight_blocked

@@ -112,11 +112,12 @@ bool set_unit_tiles(Sm90WeightUnitsParams& k, Sm90WeightUnitRows& x, Sm90WeightU
   if (row_blocks >= 1 << 24 || columns >= 1 << 28) return false;
   k.row_blocks = static_cast<int>(row_blocks.value());
   k.columns = static_cast<int>(columns.value());
-  k.row_tiles = static_cast<int>(ceil_div(k.row_blocks, tile_blocks));
-  k.column_tiles = static_cast<int>(ceil_div(k.columns, shape.columns));
-  if (core::Size(p.groups) * k.row_tiles * k.column_tiles >= 1 << 20) return false;
-  k.tiles = static_cast<int>(p.groups * k.row_tiles * k.column_tiles);
-  k.by_taps = Divisor::of(static_cast<uint32_t>(k.taps));
+  const int row_tiles = ceil_div(k.row_blocks, tile_blocks),
+            column_tiles = ceil_div(k.columns, shape.columns);
+  if (core::Size(p.groups) * row_tiles * column_tiles >= 1 << 20) return false;
+  k.in_tiles = WeightTiles::all(row_tiles, column_tiles);
+  k.tiles = static_cast<int>(p.groups * k.in_tiles.of_group);
+  k.by_row_blocks = Divisor::of(static_cast<uint32_t>(k.taps));
   // A single shift may have any number of units.
   k.by_x_units = Divisor::of(static_cast<uint32_t>(k.x_planes > 1 ? x.blocks : k.plane_blocks * kEight));
   k.by_x_planes = Divisor::of(1);
