@@ -57,6 +57,7 @@ inline constexpr int kSm90WeightBlockedMaxSlots = 8;
 inline constexpr int kSm90WeightBlockedBarriers = 1024;  // bytes before the slots
 inline constexpr int kSm90WeightPassThreads = 256;
 inline constexpr int kSm90WeightSumThreads = 256;
+inline constexpr int kSm90WeightTogether = 4;  // words of a load of neighbouring phases
 
 // Row blocks of 64 of a warpgroup, and columns.
 struct Sm90WeightBlockedShape {
@@ -129,6 +130,7 @@ struct Sm90WeightPassOperand {
   int32_t channels, planes;         // of a group; of a channel
   int32_t first_planes, first_run;  // of a channel in the first run (WeightColumns); all of that run
   int32_t rows, row_tiles;          // of a group; blocks of threads of a row
+  bool together;                    // kSm90WeightTogether phases lie side by side, on such boundaries
   int32_t shares;                   // of a channel, in `seen`
   Sm90WeightSeen seen;              // only if scaled
 };

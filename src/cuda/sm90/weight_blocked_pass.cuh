@@ -54,32 +54,19 @@ __device__ inline void set_planes(Plane<Word> (&planes)[Count], const Sm90Weight
   }
 }
 
-// Words of a load where a thread's planes are neighbours in memory.
-constexpr int kTogether = 4;
-
-// Whether the `count` planes of each thread are phases of one channel, on such boundaries.
-template <class Word>
-__device__ inline bool lie_together(const Sm90WeightPassOperand& o, const PlaneRun& run, const Word* from,
-                                    int count) {
-  const auto steps = static_cast<uint64_t>(o.from_step[0] | o.from_step[1]);
-  const auto sizes = static_cast<uint32_t>(o.stride | o.padding | o.length | run.phase);
-  return o.dilation == 1 && o.position_step == 1 && run.phases % count == 0 &&
-         (steps | sizes) % kTogether == 0 &&
-         reinterpret_cast<uintptr_t>(from) % (kTogether * sizeof(Word)) == 0;
-}
-
-// Those of a position, which begins at `begin` of a row. With one load for each plane, every lane reads a
-// line of its own where the stride is wide (n16 ci80 co80 l861 k1024 s256 in bf16, H200: 1216 us instead of
-// 512).
+// Those of a position, which begins at `begin` of a row, by loads of neighbouring phases. With one load for
+// each plane, every lane reads a line of its own where the stride is wide (n16 ci80 co80 l861 k1024 s256 in
+// bf16, H200: 1216 us instead of 512).
 template <class Word, int Count>
-__device__ inline void load_together(const Sm90WeightPassOperand& o, const Plane<Word>& first, int64_t row,
-                                     int begin, bool inside, Word (&words)[Count]) {
+__device__ inline void load_together(const Sm90WeightPassOperand& o, const Plane<Word> (&planes)[Count],
+                                     int64_t row, int begin, bool inside, Word (&words)[Count]) {
+  constexpr int kTogether = kSm90WeightTogether;
 #pragma unroll
   for (int i = 0; i < Count; i += kTogether) {
-    const int at = begin + first.place + i;
+    const int at = begin + planes[i].place;
     Words<Word, kTogether> some{};
-    if (inside && first.there && static_cast<uint32_t>(at) < static_cast<uint32_t>(o.length)) {
-      some = *reinterpret_cast<const Words<Word, kTogether>*>(first.from + row + at);
+    if (inside && planes[i].there && static_cast<uint32_t>(at) < static_cast<uint32_t>(o.length)) {
+      some = *reinterpret_cast<const Words<Word, kTogether>*>(planes[i].from + row + at);
     }
 #pragma unroll
     for (int q = 0; q < kTogether; ++q) words[i + q] = some.v[q];
@@ -107,8 +94,6 @@ __global__ void __launch_bounds__(kSm90WeightPassThreads)
   const PlaneRun run(o, first_row * Mode::kPlanes);
   set_planes(planes, o, run, group, first_row * Mode::kPlanes);
   Word words[kPlaces][kPlanes];
-  // Asking alone makes the pass of four planes take 1.06 times as long (n16 ci1024 co512 l16 k25 s4 in tf32).
-  const bool together = kPlanes == 8 && lie_together(o, run, static_cast<const Word*>(o.from), kPlanes);
 #pragma unroll
   for (int e = 0; e < Mode::kEach; ++e) {
     AxisPlace place(p, o.first + (first + e * kSm90WeightPassThreads) * Mode::kPositions);
@@ -117,8 +102,8 @@ __global__ void __launch_bounds__(kSm90WeightPassThreads)
       const bool inside = place.there(p);
       const int64_t row = place.n * o.from_step[0];
       auto& unit = words[e * Mode::kPositions + q];
-      if (together) {
-        load_together(o, planes[0], row, o.stride * place.u, inside, unit);
+      if (o.together) {
+        load_together(o, planes, row, o.stride * place.u, inside, unit);
       } else {
 #pragma unroll
         for (int i = 0; i < kPlanes; ++i) unit[i] = planes[i].at(o, row, o.stride * place.u, inside);

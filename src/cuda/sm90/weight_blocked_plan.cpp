@@ -159,6 +159,13 @@ bool set_look(Sm90WeightBlockedPlan& plan, const Problem& p) {
   return look.x.blocks + look.y.blocks < int64_t{1} << 31;
 }
 
+// Where the operand begins on such a boundary too.
+bool phases_lie_together(const Sm90WeightPassOperand& o) {
+  constexpr int kTogether = kSm90WeightTogether;
+  return o.dilation == 1 && o.position_step == 1 && (o.from_step[0] | o.from_step[1]) % kTogether == 0 &&
+         (o.stride | o.padding | o.length | o.planes | o.first_planes) % kTogether == 0;
+}
+
 // Chunks of positions keep the workspace small.
 bool set_pass(Sm90WeightBlockedPlan& plan, const Problem& p) {
   constexpr int64_t kMost = int64_t{1} << 30;  // bytes
@@ -182,6 +189,7 @@ bool set_pass(Sm90WeightBlockedPlan& plan, const Problem& p) {
     pass.y.from_step[i] = k.y_step[i];
   }
   pass.x.position_step = narrow(k.x_step[2]), pass.y.position_step = narrow(k.y_step[2]);
+  pass.y.together = phases_lie_together(pass.y);
   const int64_t planes = p.groups * (int64_t{k.cin_group} * k.x_planes + k.columns);
   const int64_t each = planes * layout.parts * 16 / (layout.unit_planes * layout.unit_positions);
   int64_t chunk = plan.config.chunk_positions;

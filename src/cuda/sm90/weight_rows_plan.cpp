@@ -96,7 +96,7 @@ constexpr double kSums = 80, kGap = 60;
 constexpr double kCopy = 185, kStage = 450, kPartsStage = 380;
 constexpr double kArrive = 710;   // until what is brought and moved is there, in one slot
 constexpr double kBeside = 0.08;  // the units overlap, but not perfectly
-constexpr double kBlock = 4.5e-6, kBlockSums = 0.033e-6, kPartBytesPerSecond = 5e12;
+constexpr double kBlock = 3.5e-6, kBlockSums = 0.029e-6, kPartBytesPerSecond = 5e12;
 constexpr double kDirectBytesPerSecond = 6.6e12;
 constexpr double kSectorCycles = 0.4;  // for 32 bytes of dw or a part of them, of a block that stores dw
 

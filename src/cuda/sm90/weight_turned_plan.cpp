@@ -120,7 +120,7 @@ constexpr double kClock = 1.6e9, kL2BytesPerCycle = 40, kDramBytes = 4.2e12, kLa
 constexpr double kTensorShare = 0.8, kSharedShare = 0.7, kLine = 130, kPartsLine = 220, kPiece = 220;
 // Cycles that the sums add to 512 bytes of dy: counted, not measured.
 constexpr double kSums = 50;
-constexpr double kCopy = 285, kStage = 130, kBlock = 1.4e-6, kBlockSums = 0.086e-6, kSumBytes = 4e12;
+constexpr double kCopy = 285, kStage = 130, kBlock = 1.4e-6, kBlockSums = 0.058e-6, kSumBytes = 4e12;
 
 void set_cost(Sm90WeightTurnedPlan& plan, const Problem& p, const core::DeviceInfo& device) {
   const Sm90WeightTurnedParams& k = plan.params;
