@@ -78,43 +78,45 @@ double turning(const Sm90BlockedPlan& plan, double slabs, int tile_columns) {
 }
 
 // The whole time as a weighted sum of its parts: milliseconds to begin, the others relative; `rest` is of
-// what is known as launch: blocks that begin, and partial sums. Fitted to 4,800 times of 690 drawn products
-// (tf32 and bf16, strided and transposed), every tile, split and way forced that was expected to take at
-// most 2.2 times as long as the best (H100, packed weights, in a graph). Root mean square errors: 17% with a
-// pass, 12% with slabs of one phase, 12% turned at stride 1, 16% turned with phases. Decoders' layers of less
-// than 100 us take longer if turned than drawn ones let expect: so kTurned has a later start, and a tenth
-// less of the rest.
+// what is known as launch: blocks that begin, and partial sums. Fitted to 6,600 times of 860 drawn problems
+// (tf32, ieee and bf16, strided and transposed), the three cheapest configurations of each way that was
+// expected to take at most 1.8 times as long as the best (H200, packed weights, in a graph). Root mean square
+// errors: 13% with a pass (9 to 13% in float16), 10% with slabs of one phase, 8% turned at stride 1, 11%
+// turned with phases. The configuration preferred takes 1.021 times as long as the fastest.
 struct Weights {
   double start, tensor, load, l2, store, dram, blocking, rest;
   // How much longer loads take as the slabs of a chunk fill the ring: times the square of the share they
   // take.
   double crowded = 0;
-  // Which share of the lesser of store and dram is counted twice, of 16 bits and of 32: lines go to memory
-  // while others are stored, if rows fill tiles of 256 columns. Without this, 23 times of 16 bits and 11 of
-  // 32 that outputs bind are expected to be 1.14 and 1.10 times as long as they are (H100).
-  double beside[2] = {0, 0};
 };
-constexpr Weights kPass = {0.1e-3, 0.746, 0, 0.55, 1.11, 0.755, 0.613, 1.17, 0, {0.5, 0.3}},
-                  kPhased = {0.03e-3, 0.753, 0, 0.592, 1.03, 0.533, 0.98, 0.75},
-                  kTurned = {5.0e-3, 0.87, 0.80, 0.05, 0.6, 0.43, 0, 0.99};
-// float32 in float16, tf32 in one part and ieee in two; with slabs of one phase. Fitted to 2,200 times of 400
-// drawn products (H100, as above): off by 14% and 11%, with slabs of one phase 12% and 9%.
-constexpr Weights kScaled[2] = {{0.7e-3, 0.804, 0, 0.492, 1.734, 0.483, 0.891, 1.124},
-                                {0.4e-3, 0.844, 0, 0.823, 1.904, 0.511, 0.831, 1.243}},
-                  kScaledPhased[2] = {{0.1e-3, 0.869, 0, 0.449, 2.04, 0.34, 1.116, 1.035},
-                                      {0.1e-3, 0.914, 0, 0.724, 2.448, 0.298, 1.01, 1.175}};
-// With phases, of 16 bits and of 32.
-constexpr Weights kTurnedPhases[2] = {{3.0e-3, 1.435, 0.637, 0, 0.888, 0.242, 0, 1.14, 1.58},
-                                      {4.3e-3, 1.337, 0.493, 0, 1.0, 0.394, 0, 0.95, 4.14}};
+// Of 16 bits and of 32.
+constexpr Weights kPass[2] = {{1.4e-3, 0.774, 0, 0.529, 1.0, 0.591, 0.64, 1.0},
+                              {1.2e-3, 0.758, 0, 0.495, 1.153, 0.405, 0.794, 1.0}},
+                  kPhased[2] = {{0.3e-3, 0.605, 0, 0.712, 1.0, 0.424, 1.071, 1.123},
+                                {0, 0.705, 0, 0.572, 1.432, 0.195, 1.116, 1.1}},
+                  kTurned[2] = {{4.3e-3, 1.037, 1.116, 0.115, 0.738, 0.074, 0, 0.816},
+                                {5.5e-3, 1.119, 0.868, 0, 0.954, 0.337, 0, 0.575}};
+// With phases: in tiles of fewer than 256 columns, and of 256, whose loads more rarely find a free slot.
+constexpr Weights kTurnedPhases[2][2] = {{{0.9e-3, 0.354, 0.531, 0.676, 1.151, 0.045, 0, 1.307, 1.08},
+                                          {1.7e-3, 0.483, 0.486, 0.498, 1.013, 0.396, 0, 1.154, 1.28}},
+                                         {{5.1e-3, 0.36, 1.203, 0.743, 0.555, 0, 0, 0.908, 2.35},
+                                          {5.3e-3, 0.164, 1.233, 1.161, 0.769, 0.287, 0, 0.855, 2.42}}};
+// float32 in float16, tf32 in one part and ieee in two; with slabs of one phase.
+constexpr Weights kScaled[2] = {{1.3e-3, 0.838, 0, 0.547, 1.76, 0.143, 1.009, 1.3},
+                                {2.1e-3, 0.781, 0, 0.803, 2.276, 0.099, 0.91, 1.215}},
+                  kScaledPhased[2] = {{0, 0.814, 0, 0.591, 1.813, 0.119, 1.267, 1.2},
+                                      {0, 0.583, 0, 1.035, 2.305, 0.108, 1.134, 1.32}};
 
 const Weights& weights_of(const Sm90BlockedPlan& plan, int element) {
-  if (plan.main.config.scaled) {
+  const Sm90Config& config = plan.main.config;
+  if (config.scaled) {
     const int parts = plan.main.mode == Arithmetic::ieee ? 1 : 0;
-    return plan.main.config.phased ? kScaledPhased[parts] : kScaled[parts];
+    return config.phased ? kScaledPhased[parts] : kScaled[parts];
   }
-  if (plan.main.config.phased) return kPhased;
-  if (!plan.main.config.turned) return kPass;
-  return plan.raw.stride == 1 ? kTurned : kTurnedPhases[element / 4];
+  const int words = element / 4;
+  if (config.phased) return kPhased[words];
+  if (!config.turned) return kPass[words];
+  return plan.raw.stride == 1 ? kTurned[words] : kTurnedPhases[sm90_tile(config).n == 256][words];
 }
 
 // The share of the stages that a chunk's slabs take.
@@ -124,22 +126,12 @@ double crowding(const Sm90BlockedPlan& plan) {
   return std::min(1.0, std::max(1.0, slabs) / plan.main.params.gather.stages);
 }
 
-// Whether rows are stored line by line from tiles of 256 columns that they fill.
-bool fills_lines(const Sm90Plan& plan) {
-  constexpr double kFull = 0.85;
-  const Sm90Sizes& sizes = plan.params.sizes;
-  const Sm90Tile& tile = sm90_tile(plan.config);
-  const double rows = double(round_up(sizes.row_blocks, tile.row_blocks)) * sizes.block_couts;
-  return plan.params.pass.lines && tile.n == 256 && sizes.cout_group >= kFull * rows;
-}
-
 double whole_ms(const Sm90BlockedPlan& plan, const Sm90Cost& c, int element) {
   const Weights& w = weights_of(plan, element);
-  const double crowded = crowding(plan), store = w.store * c.store, dram = w.dram * c.dram;
-  const double twice = fills_lines(plan.main) ? w.beside[element / 4] * std::min(store, dram) : 0;
+  const double crowded = crowding(plan);
   const double ms = w.start + w.tensor * c.tensor + w.load * c.load * (1 + w.crowded * crowded * crowded) +
-                    w.l2 * c.l2 + store + dram + w.blocking * plan.blocking_ms +
-                    w.rest * (c.launch - kRates.launch_ms) - twice;
+                    w.l2 * c.l2 + w.store * c.store + w.dram * c.dram + w.blocking * plan.blocking_ms +
+                    w.rest * (c.launch - kRates.launch_ms);
   const bool alone = plan.main.config.turned && two_share(plan) && plan.blocks_of_sm == 1;
   return alone ? kRates.alone * ms : ms;
 }
