@@ -65,7 +65,7 @@ Sm90WeightBlockedCost sm90_weight_blocked_cost(const Sm90WeightBlockedPlan& plan
   // Sectors of dw that a tile stores, each of which may be one element. Fitted to 708 configurations of 111
   // drawn layers (H200).
   const double sectors = 128 * wide * std::max(double(core::size_of(p.dtype)) / 32, 1.0 / least_phases(k));
-  const double end = (k.direct ? 1.6e-6 + wide * 0.0125e-6 + 0.09 * sectors / kClock : 3.3e-6) +
+  const double end = (k.direct ? 1.7e-6 + wide * 0.0125e-6 + 0.12 * sectors / kClock : 3.3e-6) +
                      (plan.config.scaled ? kScaledEnd : 0);
   const double ends = turns * end + part / 3.4e12;
   c.total = kLaunch + std::max(stages * stage, dram) + plan.chunks * ends + c.look + c.pass + c.sum;
