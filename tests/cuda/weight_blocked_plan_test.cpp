@@ -110,7 +110,9 @@ void expect_sound(const Sm90WeightBlockedPlan& plan, const core::Problem& p, con
   EXPECT_EQ(c.first_run % 8, 0) << what;
   EXPECT_GE(c.first_run, c.first * k.cout_group) << what;
   EXPECT_EQ(k.tiles, p.groups * k.in_tiles.of_group) << what;
-  if (k.shifts_apart) {
+  if (k.in_rows.early_shifts < k.taps) {
+    EXPECT_EQ(k.in_rows.early_blocks, k.plane_blocks * k.in_rows.early_shifts) << what;
+    EXPECT_EQ(k.in_rows.early_shifts, k.taps - 1) << what;
     EXPECT_LT(k.in_tiles.of_group, k.in_tiles.rows * k.in_tiles.columns) << what;
     EXPECT_EQ((k.taps - 1) * k.tap_stride + c.first, p.k) << what;
     EXPECT_GE(int64_t{k.in_tiles.early_rows} * shape.rows(), int64_t{k.plane_blocks} * (k.taps - 1) * 64)

@@ -168,9 +168,8 @@ struct Sm90WeightBlockedParams {
   int32_t x_box, y_box;           // planes of a tensor copy
   Sm90WeightSeen x_seen, y_seen;  // only if scaled
   int32_t x_rows, y_rows;         // of 8 planes, of a group
-  bool direct;        // one split: the last sums go to dw, earlier ones to its part, unless dw is scattered
-  bool shifts_apart;  // row blocks: all planes of a shift, then those of the next; otherwise all its shifts
-  Divisor by_row_blocks;  // of such a run
+  bool direct;  // one split: the last sums go to dw, earlier ones to its part, unless dw is scattered
+  WeightRows in_rows;
   WeightTiles in_tiles;
   WeightColumns in_columns;
   Divisor by_x_planes, by_y_planes, by_pitch;
@@ -184,7 +183,7 @@ struct Sm90WeightBlockedSumParams {
   int32_t tile_rows, tile_columns;
   int32_t cin_group, cout_group, k, tap_stride;
   int32_t x_planes, y_planes, taps, columns;
-  int32_t plane_step, tap_step;  // row blocks from 64 planes, and from a shift, to the next
+  WeightRows in_rows;
   WeightTiles in_tiles;
   WeightColumns in_columns;
   UnitOrder x_units, y_units;

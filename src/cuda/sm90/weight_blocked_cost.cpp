@@ -18,13 +18,23 @@ using core::Problem;
 // in ieee a warpgroup waits for its wgmma several times.
 constexpr double kClock = 1.57e9, kL2BytesPerCycle = 55, kTensorShare = 0.97;
 constexpr double kStage = 165, kStageOfWords = 50, kStageOfParts = 260;
-constexpr double kPassBytes = 2.6e12, kWordPassBytes = 3.1e12, kDramBytes = 2.8e12, kLaunch = 2.0e-6;
+constexpr double kPassBytes = 2.6e12, kWordPassBytes = 2.9e12, kDramBytes = 2.8e12, kLaunch = 2.0e-6;
 // Fitted to 22 looks on an H200, in units that the choice turns into seconds (kBlockedWeights). The pass and
 // the last sums wait for what a look found.
 constexpr double kLook = 6.5e-6, kLookBytes = 3.4e12, kScaledEnd = 1.6e-6;
 
+// Of 32 bytes of dw that one element takes on average, where a tile stores runs of neighbouring phases.
+double sectors_of_element(const Sm90WeightBlockedParams& k, double size) {
+  if (k.k == k.y_planes) return size / 32;  // neighbouring channels go on where a run ends
+  const double run = least_phases(k), bytes = run * size;
+  const bool aligned =
+      std::fmod(double(k.k) * size, 32) == 0 && std::fmod(double(k.tap_stride) * size, 32) == 0;
+  return (aligned ? std::ceil(bytes / 32) : 1 + (bytes - size) / 32) / run;
+}
+
 }  // namespace
 
+// The ends of tiles that store dw are fitted to 708 configurations of 111 drawn layers (H200).
 Sm90WeightBlockedCost sm90_weight_blocked_cost(const Sm90WeightBlockedPlan& plan, const Problem& p,
                                                const core::DeviceInfo& device) {
   const Sm90WeightBlockedParams& k = plan.params;
@@ -62,9 +72,7 @@ Sm90WeightBlockedCost sm90_weight_blocked_cost(const Sm90WeightBlockedPlan& plan
   c.sum = k.direct ? 0 : 1e-6 + part / (weight_sums_lines(k) ? 1.35e12 : 2.2e12);
   // A block's first stage waits for memory, and its sums leave after the last one.
   const double wide = shape.row_blocks * shape.columns;
-  // Sectors of dw that a tile stores, each of which may be one element. Fitted to 708 configurations of 111
-  // drawn layers (H200).
-  const double sectors = 128 * wide * std::max(double(core::size_of(p.dtype)) / 32, 1.0 / least_phases(k));
+  const double sectors = 128 * wide * sectors_of_element(k, double(core::size_of(p.dtype)));
   const double end = (k.direct ? 1.7e-6 + wide * 0.0125e-6 + 0.12 * sectors / kClock : 3.3e-6) +
                      (plan.config.scaled ? kScaledEnd : 0);
   const double ends = turns * end + part / 3.4e12;

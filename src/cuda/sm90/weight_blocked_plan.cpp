@@ -63,7 +63,7 @@ void set_order(Sm90WeightBlockedParams& k, const Sm90WeightBlockedShape& shape) 
   const int64_t columns = int64_t{k.cout_group} * k.y_planes;
   k.in_tiles = WeightTiles::all(rows, ceil_div(columns, shape.columns));
   k.columns = static_cast<int>(columns);
-  k.shifts_apart = false;
+  bool apart = false;
   int64_t first = k.y_planes, first_run = kAll;
   const int64_t last = k.k - (k.taps - 1) * k.tap_stride;  // phases of the last shift
   if (k.taps > 1 && k.x_planes == 1 && last < k.y_planes) {
@@ -73,14 +73,15 @@ void set_order(Sm90WeightBlockedParams& k, const Sm90WeightBlockedShape& shape) 
         WeightTiles::runs(rows, ceil_div(both, shape.columns),
                           ceil_div(k.plane_blocks * (k.taps - 1), tile_blocks), ceil_div(run, shape.columns));
     if (tiles.of_group < k.in_tiles.of_group) {
-      k.in_tiles = tiles, k.shifts_apart = true;
+      k.in_tiles = tiles, apart = true;
       k.columns = static_cast<int>(both), first = last, first_run = run;
     }
   }
   auto by = [](int64_t value) { return Divisor::of(static_cast<uint32_t>(std::max<int64_t>(1, value))); };
   k.in_columns = {static_cast<int>(first), static_cast<int>(k.y_planes - first), static_cast<int>(first_run),
                   by(first), by(k.y_planes - first)};
-  k.by_row_blocks = by(k.shifts_apart ? k.plane_blocks : k.taps);
+  k.in_rows = WeightRows::all(k.taps);
+  if (apart) k.in_rows = {k.plane_blocks * (k.taps - 1), k.taps - 1, by(k.taps - 1)};
 }
 
 bool set_tiles(Sm90WeightBlockedPlan& plan, const Problem& p, const core::DeviceInfo& device) {
@@ -351,7 +352,7 @@ Sm90WeightBlockedSumParams sm90_weight_blocked_sum(const Sm90WeightBlockedParams
   s.tap_stride = static_cast<int>(std::min<int64_t>(k.tap_stride, k.k));
   s.x_planes = k.x_planes, s.y_planes = k.y_planes, s.taps = k.taps;
   s.columns = k.columns, s.in_tiles = k.in_tiles, s.in_columns = k.in_columns;
-  s.plane_step = k.shifts_apart ? 1 : k.taps, s.tap_step = k.shifts_apart ? k.plane_blocks : 1;
+  s.in_rows = k.in_rows;
   s.x_units = k.x_units, s.y_units = k.y_units, s.by_x_units = k.by_x_units;
   const int tile_units = shape.columns / 4, units = k.in_tiles.columns * tile_units,
             planes = k.plane_blocks * 64, groups = k.tiles / k.in_tiles.of_group;

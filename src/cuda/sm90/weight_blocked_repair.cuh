@@ -91,14 +91,13 @@ struct Place {
   }
 };
 
-// The first x plane and the shift of 64 rows. Shifts that run fastest read the same planes.
+// The first x plane and the shift of 64 rows.
 struct RowBlock {
   int plane, tap;
   __device__ RowBlock(const Sm90WeightBlockedParams& p, int block) {
-    const int run = static_cast<int>(p.by_row_blocks.divide(block));
-    const int in_run = block - run * static_cast<int>(p.by_row_blocks.value);
-    tap = p.shifts_apart ? run : in_run;
-    plane = (p.shifts_apart ? in_run : run) * 64;
+    const WeightRows::Place at = p.in_rows.place(block);
+    tap = at.shift;
+    plane = at.planes * 64;
   }
 };
 

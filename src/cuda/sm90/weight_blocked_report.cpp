@@ -41,8 +41,9 @@ std::string sm90_weight_blocked_where(const Sm90WeightBlockedParams& k, const Sm
                                                  : in_group * k.x_planes + tap % k.x_planes;
   const int64_t y_plane = k.y_units.channels > 0 ? place_in_units(k.y_units, co, k.y_planes, phase)
                                                  : column_of(k.in_columns, co, phase);
-  const int64_t block =
-      k.shifts_apart ? tap * k.plane_blocks + x_plane / 64 : x_plane / 64 * k.taps + tap / k.x_planes;
+  const int64_t shift = tap / k.x_planes, planes = x_plane / 64;
+  const int64_t block = shift < k.in_rows.early_shifts ? planes * k.in_rows.early_shifts + shift
+                                                       : k.in_rows.early_blocks + planes;
   const int64_t row = block * 64 + x_plane % 64;
   const int64_t tile =
       group * k.in_tiles.of_group + tile_of(k.in_tiles, row / shape.rows(), y_plane / shape.columns);

@@ -244,7 +244,7 @@ __global__ void __launch_bounds__(kSm90WeightSumThreads)
     float4 sum = {0, 0, 0, 0};
     auto add = [&](const float4& v) { sum = {sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w}; };
     if (there && row_k < p.k) {
-      const uint32_t row_block = x_plane / 64 * p.plane_step + tap * p.tap_step;
+      const uint32_t row_block = p.in_rows.block(static_cast<int>(x_plane / 64), static_cast<int>(tap));
       const int64_t tile =
           int64_t{group} * p.in_tiles.of_group +
           p.in_tiles.tile(static_cast<int>(row_block / blocks), static_cast<int>(column_tile));
@@ -300,7 +300,7 @@ __global__ void __launch_bounds__(kSm90WeightSumThreads)
       const uint32_t x_plane = ci * p.by_x_planes.value + of_line - tap * p.by_x_planes.value;
       const uint32_t column_tile = p.by_tile_units.divide(unit),
                      tile_unit = unit - column_tile * p.by_tile_units.value;
-      const uint32_t row_block = x_plane / 64 * p.plane_step + tap * p.tap_step;
+      const uint32_t row_block = p.in_rows.block(static_cast<int>(x_plane / 64), static_cast<int>(tap));
       const int64_t tile =
           int64_t{group} * p.in_tiles.of_group +
           p.in_tiles.tile(static_cast<int>(row_block / blocks), static_cast<int>(column_tile));

@@ -3,10 +3,11 @@
 // A tap is shift * tap_stride + phase, and of the last shift there may be no more than the first phases: one
 // of five for k11 s5. Then columns lie in two runs, all channels with the phases that every shift has before
 // all channels with the other ones, and rows of the last shift after all others, so that their tiles end
-// with the first run: n16 ci256 co256 k11 s5 has 26 tiles of 256 x 128 instead of 30.
+// with the first run: ci256 co256 k11 s5 has 22 tiles of 128 x 256 instead of 30.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "cuda/device/divisor.hpp"
 
@@ -18,6 +19,31 @@ struct WeightColumns {
   int32_t first, rest;  // phases of a channel in each run
   int32_t first_run;    // columns of it; more than there are if there is no other
   Divisor by_first, by_rest;
+};
+
+// Row blocks: of 64 planes of x all early shifts, which read the same planes, then of the next 64; then those
+// of the last shift, if it is apart.
+struct WeightRows {
+  int32_t early_blocks, early_shifts;  // more blocks than there are if no shift is apart
+  Divisor by_early;                    // by early_shifts
+
+  static WeightRows all(int shifts) {
+    return {std::numeric_limits<int32_t>::max(), shifts, Divisor::of(static_cast<uint32_t>(shifts))};
+  }
+
+#ifdef __CUDACC__
+  struct Place {
+    int planes, shift;
+  };
+  __device__ Place place(int block) const {
+    if (block >= early_blocks) return {block - early_blocks, early_shifts};
+    const int planes = static_cast<int>(by_early.divide(block));
+    return {planes, block - planes * early_shifts};
+  }
+  __device__ int block(int planes, int shift) const {
+    return shift < early_shifts ? planes * early_shifts + shift : early_blocks + planes;
+  }
+#endif
 };
 
 // Tiles of a group, those of rows fastest. Columns from `last_columns` on have the first `early_rows` only.

@@ -117,7 +117,7 @@ bool set_unit_tiles(Sm90WeightUnitsParams& k, Sm90WeightUnitRows& x, Sm90WeightU
   if (core::Size(p.groups) * row_tiles * column_tiles >= 1 << 20) return false;
   k.in_tiles = WeightTiles::all(row_tiles, column_tiles);
   k.tiles = static_cast<int>(p.groups * k.in_tiles.of_group);
-  k.by_row_blocks = Divisor::of(static_cast<uint32_t>(k.taps));
+  k.in_rows = WeightRows::all(k.taps);
   // A single shift may have any number of units.
   k.by_x_units = Divisor::of(static_cast<uint32_t>(k.x_planes > 1 ? x.blocks : k.plane_blocks * kEight));
   k.by_x_planes = Divisor::of(1);
