@@ -32,7 +32,7 @@ using plan::KernelEntry;
 struct FamilyWeights {
   double start, model, dw;  // seconds; of the model's seconds; of those of a copy
 };
-constexpr FamilyWeights kOuterWeights = {0, 0.9, 0}, kBlockedWeights = {1.0e-6, 0.87, 1.2},
+constexpr FamilyWeights kOuterWeights = {0, 0.9, 0}, kBlockedWeights = {0.4e-6, 0.87, 0.9},
                         kStagedWeights = {0, 1.05, 0};
 
 double weighted(const FamilyWeights& w, double seconds, const Problem& p, const DeviceInfo& d) {

@@ -73,7 +73,7 @@ Sm90WeightBlockedCost sm90_weight_blocked_cost(const Sm90WeightBlockedPlan& plan
   // A block's first stage waits for memory, and its sums leave after the last one.
   const double wide = shape.row_blocks * shape.columns;
   const double sectors = 128 * wide * sectors_of_element(k, double(core::size_of(p.dtype)));
-  const double end = (k.direct ? 1.7e-6 + wide * 0.0125e-6 + 0.12 * sectors / kClock : 3.3e-6) +
+  const double end = (k.direct ? 1.95e-6 + wide * 0.008e-6 + 1.5 * sectors / kClock : 3.3e-6) +
                      (plan.config.scaled ? kScaledEnd : 0);
   const double ends = turns * end + part / 3.4e12;
   c.total = kLaunch + std::max(stages * stage, dram) + plan.chunks * ends + c.look + c.pass + c.sum;
