@@ -4,6 +4,7 @@
 #include "cuda/device/launch_order.cuh"
 #include "cuda/device/ptx/sm90_operands.cuh"
 #include "cuda/device/ring.cuh"
+#include "cuda/sm90/weight_blocked_parts.cuh"
 #include "cuda/sm90/weight_blocked_sums.cuh"
 #include "cuda/sm90/weight_product.cuh"
 

@@ -18,6 +18,8 @@
 //     at most kSm90WeightChain wgmma on a sum, then it is added to the split's own part
 //   a second kernel adds the parts of all splits in order
 //
+// Rows, columns and tiles are in the order of weight_columns.hpp.
+//
 // The positions of all samples lie on one axis, `pitch` of them for each sample; x and dy are zero where they
 // have no element, and `pitch` is such that a shift never meets another sample's elements. With more planes
 // there are fewer shifts, but more bytes to write. Layouts (workspace):

@@ -3,6 +3,7 @@
 
 #include "cuda/device/launch_order.cuh"
 #include "cuda/device/ptx/sm90_tf32.cuh"
+#include "cuda/sm90/weight_blocked_parts.cuh"
 #include "cuda/sm90/weight_blocked_sums.cuh"
 #include "cuda/sm90/weight_product.cuh"
 #include "cuda/sm90/weight_rows_source.cuh"

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda/device/launch_order.cuh"
+#include "cuda/sm90/weight_blocked_parts.cuh"
 #include "cuda/sm90/weight_blocked_sums.cuh"
 #include "cuda/sm90/weight_product.cuh"
 #include "cuda/sm90/weight_turner.cuh"

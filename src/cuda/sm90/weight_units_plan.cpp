@@ -92,6 +92,7 @@ bool set_unit_tiles(Sm90WeightUnitsParams& k, Sm90WeightUnitRows& x, Sm90WeightU
                     const Sm90WeightBlockedShape& shape, bool shifts_in_rows) {
   const int eight = 16 / static_cast<int>(core::size_of(p.dtype));
   if (k.cin_group >= 1 << 24 || k.cout_group >= 1 << 24) return false;
+  if (core::Size(k.cout_group) * p.k >= int64_t{1} << 30) return false;
   k.x_units = units_of(x, k.cin_group, k.x_step[1], eight);
   k.y_units = units_of(y, k.cout_group, k.y_step[1], eight);
   const int most_shifts = std::max(1, kEight / x.blocks);
