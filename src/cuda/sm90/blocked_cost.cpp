@@ -100,8 +100,8 @@ constexpr Weights kPass[2] = {{1.4e-3, 0.774, 0, 0.529, 1.0, 0.591, 0.64, 1.0, 0
                                 {0, 0.705, 0, 0.572, 1.432, 0.195, 1.116, 1.1}},
                   kTurned[2] = {{4.3e-3, 1.037, 1.116, 0.115, 0.738, 0.074, 0, 0.816},
                                 {5.5e-3, 1.119, 0.868, 0, 0.954, 0.337, 0, 0.575}};
-// With phases: in tiles of fewer than 256 columns, and of 256, whose loads more rarely find a free slot
-// (their stores by two layers that these bind).
+// With phases: in tiles of fewer than 256 columns, and of 256, whose loads find a free slot less often. The
+// weights of the latter's stores are from two layers that stores bind; few of the others have such layers.
 constexpr Weights kTurnedPhases[2][2] = {{{0.9e-3, 0.354, 0.531, 0.676, 1.151, 0.045, 0, 1.307, 1.08},
                                           {1.7e-3, 0.483, 0.486, 0.498, 1.013, 0.396, 0, 1.154, 1.28}},
                                          {{5.1e-3, 0.36, 1.203, 0.743, 0.9, 0, 0, 0.908, 2.35},

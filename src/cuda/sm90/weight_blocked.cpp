@@ -62,9 +62,8 @@ class Kernel final : public WeightKernel<Sm90WeightBlockedPlan> {
     params.parts = context.workspace;
     plan.pass.x.from = operands.x;
     plan.pass.y.from = operands.grad_output;
-    plan.pass.y.together = plan.pass.y.together && reinterpret_cast<uintptr_t>(operands.grad_output) %
-                                                           (kSm90WeightTogether * size_of(problem_.dtype)) ==
-                                                       0;
+    const std::size_t together = kSm90WeightTogether * size_of(problem_.dtype);  // bytes
+    if (reinterpret_cast<uintptr_t>(operands.grad_output) % together != 0) plan.pass.y.together = false;
     plan.pass.x.to = context.workspace + plan.part_bytes;
     plan.pass.y.to = context.workspace + plan.part_bytes + plan.x_bytes;
     const Sm90WeightBlockedLayout layout = plan.layout();

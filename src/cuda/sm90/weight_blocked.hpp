@@ -132,7 +132,7 @@ struct Sm90WeightPassOperand {
   int32_t channels, planes;         // of a group; of a channel
   int32_t first_planes, first_run;  // of a channel in the first run (WeightColumns); all of that run
   int32_t rows, row_tiles;          // of a group; blocks of threads of a row
-  bool together;                    // kSm90WeightTogether phases lie side by side, on such boundaries
+  bool together;                    // kSm90WeightTogether phases are one load
   int32_t shares;                   // of a channel, in `seen`
   Sm90WeightSeen seen;              // only if scaled
 };

@@ -103,7 +103,6 @@ bool set_tiles(Sm90WeightBlockedPlan& plan, const Problem& p, const core::Device
       static_cast<int>(std::min<int64_t>(shape.columns, round_up<int64_t>(k.columns, layout.unit_planes)));
   k.by_x_planes = Divisor::of(static_cast<uint32_t>(k.x_planes));
   k.by_pitch = Divisor::of(static_cast<uint32_t>(k.pitch));
-  k.by_y_planes = Divisor::of(static_cast<uint32_t>(k.y_planes));
   k.slot_bytes = (shape.rows() + shape.columns) * layout.row_bytes();
   const int64_t room = device.shared_per_block - kSm90WeightBlockedBarriers;
   k.slots = static_cast<int>(std::min<int64_t>(kSm90WeightBlockedMaxSlots, room / k.slot_bytes));
@@ -160,7 +159,8 @@ bool set_look(Sm90WeightBlockedPlan& plan, const Problem& p) {
   return look.x.blocks + look.y.blocks < int64_t{1} << 31;
 }
 
-// Where the operand begins on such a boundary too.
+// Whether kSm90WeightTogether phases lie side by side, on multiples of as many elements, if the operand
+// begins on one.
 bool phases_lie_together(const Sm90WeightPassOperand& o) {
   constexpr int kTogether = kSm90WeightTogether;
   return o.dilation == 1 && o.position_step == 1 && (o.from_step[0] | o.from_step[1]) % kTogether == 0 &&

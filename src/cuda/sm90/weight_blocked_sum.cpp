@@ -18,8 +18,8 @@ Sm90WeightBlockedSumParams sm90_weight_blocked_sum(const Sm90WeightBlockedParams
   s.cin_group = k.cin_group, s.cout_group = k.cout_group, s.k = k.k;
   s.tap_stride = static_cast<int>(std::min<int64_t>(k.tap_stride, k.k));
   s.x_planes = k.x_planes, s.y_planes = k.y_planes, s.taps = k.taps;
-  s.columns = k.columns, s.in_tiles = k.in_tiles, s.in_columns = k.in_columns;
-  s.in_rows = k.in_rows;
+  s.columns = k.columns;
+  s.in_rows = k.in_rows, s.in_tiles = k.in_tiles, s.in_columns = k.in_columns;
   s.x_units = k.x_units, s.y_units = k.y_units, s.by_x_units = k.by_x_units;
   const int tile_units = shape.columns / 4, units = k.in_tiles.columns * tile_units,
             planes = k.plane_blocks * 64, groups = k.tiles / k.in_tiles.of_group;
@@ -36,9 +36,8 @@ Sm90WeightBlockedSumParams sm90_weight_blocked_sum(const Sm90WeightBlockedParams
     const int64_t chunks = ceil_div(units, chunk);
     s.line_bytes = chunk * s.line_rows * 16;
     s.line_blocks = channels * chunks;
-    s.by_chunks = by(static_cast<int>(chunks)), s.by_chunk_units = by(chunk),
-    s.by_line_rows = by(s.line_rows);
-    s.by_cin = by(k.cin_group);
+    s.by_chunks = by(static_cast<int>(chunks)), s.by_chunk_units = by(chunk);
+    s.by_line_rows = by(s.line_rows), s.by_cin = by(k.cin_group);
   }
   return s;
 }

@@ -17,7 +17,7 @@ namespace tconv::cuda {
 // 8 planes that lie together are of one run. The second one may be empty.
 struct WeightColumns {
   int32_t first, rest;  // phases of a channel in each run
-  int32_t first_run;    // columns of it; more than there are if there is no other
+  int32_t first_run;    // columns of it; beyond all columns if it is the only run
   Divisor by_first, by_rest;
 };
 
