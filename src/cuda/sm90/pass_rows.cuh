@@ -115,7 +115,11 @@ class PassRows {
           ptx::store_global16(to, *reinterpret_cast<const uint4*>(from));
         } else {
           const int64_t at = o + v * kVector - static_cast<int>(row % 16 / sizeof(T));
-          store_some(reinterpret_cast<T*>(to), from, at);
+          if (at >= 0 && at + kVector <= p_.sizes.lout) {
+            ptx::store_global16(to, *reinterpret_cast<const uint4*>(from));
+          } else if (at > -kVector && at < p_.sizes.lout) {
+            store_some(reinterpret_cast<T*>(to), from, at);
+          }
         }
       }
       row += turn_step;

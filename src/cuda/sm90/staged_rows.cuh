@@ -81,7 +81,7 @@ class StagedRows {
   // Staged rows of some couts, from y's output `first` on.
   __device__ void store_pass(T* y, int couts, int tile, int64_t first) const {
     if (at_ends(tile, first) || (p_.writer.windows && !has_vectors())) {
-      store_elements(y, couts, tile, first);
+      store_ends(y, couts, tile, first);
     } else if (p_.writer.windows) {
       store_windows(y, couts);
     } else {
@@ -240,23 +240,60 @@ class StagedRows {
     if (tile > 0) from = window;
     if (tile < static_cast<int>(p_.tiles.per_sample.value) - 1) to = window + p_.tiles.step * p_.sizes.stride;
   }
-  // At a sample's ends.
-  __device__ void store_elements(T* y, int couts, int tile, int64_t first) const {
-    for (int cout = 0; cout < couts; ++cout) {
-      T* row = y + cout * p_.sizes.lout;
+  // At a sample's ends, any alignment: vectors of y, of which two may exist in part. Short rows side by side.
+  __device__ void store_ends(T* y, int couts, int tile, int64_t first) const {
+    const int most =
+        (p_.writer.row_outputs + 2 * kVector - 2) / kVector;  // vectors that a row has outputs in
+    const int log_lanes = most > 16 ? 5 : 32 - __clz(most - 1), aside = 32 >> log_lanes;
+    const int own = lane_ & ((1 << log_lanes) - 1);
+    const int64_t begin = -first, end = p_.sizes.lout - first;
+#pragma unroll 1
+    for (int cout = (p_.writer.windows ? warp_ : 0) * aside + (lane_ >> log_lanes); cout < couts;
+         cout += (p_.writer.windows ? 4 : 1) * aside) {
+      T* const row = y + cout * p_.sizes.lout;
       int from, to;
       window_of(row, tile, from, to);
-      for (int e = from + (p_.writer.windows ? warp_ * 32 : 0) + lane_; e < to;
-           e += p_.writer.windows ? 128 : 32) {
-        if (first + e >= 0 && first + e < p_.sizes.lout) row[e] = staged(cout, e);
+      from = begin > from ? static_cast<int>(begin) : from;
+      to = end < to ? static_cast<int>(end) : to;
+      const int late = static_cast<int>(reinterpret_cast<uintptr_t>(row + from) % 16 / kSize);
+      const uint32_t staged = staged_ + cout * p_.writer.row_pitch * kSize,
+                     last = staged + (p_.writer.row_pitch * kSize - 16) / 16 * 16;
+#pragma unroll 1
+      for (int e = from - late + own * kVector; e < to; e += kVector << log_lanes) {
+        const uint4 v = staged_vector(staged + e * kSize, last);
+        if (e >= from && e + kVector <= to) {
+          ptx::store_global16(reinterpret_cast<uintptr_t>(row + e), v);
+        } else {
+          store_some(reinterpret_cast<uintptr_t>(row + e), v, from - e, to - e);
+        }
       }
     }
   }
-  __device__ T staged(int cout, int e) const {
-    const uint32_t from = staged_ + (cout * p_.writer.row_pitch + e) * kSize;
-    if constexpr (kSize == 4) return __uint_as_float(ptx::load_shared4(from));
-    const uint16_t v = static_cast<uint16_t>(ptx::load_shared2(from));
-    return *reinterpret_cast<const T*>(&v);
+  // Elements [from, to) of a vector.
+  __device__ static void store_some(uintptr_t row, const uint4& v, int from, int to) {
+    const uint32_t w[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) {
+      if (i < from || i >= to) continue;
+      if constexpr (kSize == 4) ptx::store_global4(row + 4 * i, w[i]);
+      if constexpr (kSize == 2) ptx::store_global2(row + 2 * i, w[i / 2] >> i % 2 * 16);
+    }
+  }
+  // 16 bytes from any element on, of a row whose last vector is `last`.
+  __device__ static uint4 staged_vector(uint32_t at, uint32_t last) {
+    const uint32_t begin = at & ~15u;
+    const uint4 low = ptx::load_shared16(begin), high = ptx::load_shared16(min(begin + 16, last));
+    const bool two = (at & 8) != 0, one = (at & 4) != 0;
+    const uint32_t w[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+    uint32_t by_two[6], by_one[5];
+#pragma unroll
+    for (int i = 0; i < 6; ++i) by_two[i] = two ? w[i + 2] : w[i];
+#pragma unroll
+    for (int i = 0; i < 5; ++i) by_one[i] = one ? by_two[i + 1] : by_two[i];
+    if constexpr (kSize == 4) return {by_one[0], by_one[1], by_one[2], by_one[3]};
+    const uint32_t bits = at % 4 * 8;
+    return {__funnelshift_r(by_one[0], by_one[1], bits), __funnelshift_r(by_one[1], by_one[2], bits),
+            __funnelshift_r(by_one[2], by_one[3], bits), __funnelshift_r(by_one[3], by_one[4], bits)};
   }
 
   const Sm90TmaParams& p_;
