@@ -69,7 +69,7 @@ int stages_in(const Sm90BlockedPlan& plan, int64_t rest, int64_t slot) {
 }
 
 // Places in shared memory, in the order of gather_plan.cpp.
-void set_shared(Sm90BlockedPlan& plan, const Sm90Tile& tile, int64_t limit) {
+void set_places(Sm90BlockedPlan& plan, const Sm90Tile& tile, int64_t limit) {
   Sm90StageParams& k = plan.main.params;
   Sm90RawSource& raw = plan.raw;
   const Sm90Layout layout = sm90_layout(plan.main.mode, plan.main.config.scaled);
@@ -100,6 +100,10 @@ void set_shared(Sm90BlockedPlan& plan, const Sm90Tile& tile, int64_t limit) {
   k.barriers = k.gather.shared_scale + kSm90ScaleBytes;
   raw.barriers = static_cast<int>(k.barriers + kSm90BarrierBytes * (k.gather.stages + slots));
   plan.main.shared_bytes = static_cast<std::size_t>(raw.barriers + kSm90BarrierBytes * raw.places);
+}
+
+void set_shared(Sm90BlockedPlan& plan, const Sm90Tile& tile, int64_t limit) {
+  sm90_set_passes(plan.main, tile, [&] { set_places(plan, tile, limit); });
 }
 
 // Whether rows of y are stored line by line, not by passes. Of samples that share tiles, only where rows of y

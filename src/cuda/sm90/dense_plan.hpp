@@ -111,10 +111,24 @@ std::unique_ptr<const plan::Kernel> sm90_kernel(const core::Problem&, const core
 // gather_plan.cpp: places in shared memory for the stages of a plan; sets shared_bytes to 0 if they do not
 // fit.
 void sm90_set_gather(Sm90Plan& plan, const Sm90Tile& tile, const core::DeviceInfo& device);
+// Elements from a tile's staged passes to the place of every other one; 0: they need no second place.
+int sm90_second_place(const Sm90Plan&, const Sm90Tile&);
 // Bytes of a row that LineWriter stages, once columns are set; of shared memory that the plan's writer stages
 // in, once that is chosen. element: bytes of an output.
 int sm90_line_ring(const Sm90StageParams&, int element);
 int64_t sm90_staging_bytes(const Sm90StageParams&, int element);
+// Calls set_places(), which finds the places of all rings in shared memory, with two places for passes, where
+// they are stored by bulk copies that the next pass need not wait for, or one.
+template <class SetPlaces>
+void sm90_set_passes(Sm90Plan& plan, const Sm90Tile& tile, const SetPlaces& set_places) {
+  constexpr int kEnoughStages = 4;  // of x
+  Sm90StageParams& k = plan.params;
+  k.pass.second = sm90_second_place(plan, tile);
+  set_places();
+  if (k.pass.second == 0 || (plan.shared_bytes > 0 && k.gather.stages >= kEnoughStages)) return;
+  k.pass.second = 0;
+  set_places();
+}
 // tma_plan.cpp: whether tensor copies can bring rows of x at all.
 bool sm90_copies_rows(const Sm90Plan& plan, const core::Problem& problem);
 // Whether tensor copies can bring the plan's x to the stages of a warpgroup; also finds their places.

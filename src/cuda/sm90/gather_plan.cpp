@@ -44,6 +44,10 @@ void set_writer(Sm90Plan& plan, const Sm90Tile& tile) {
   while (k.pass.log_lanes < 7 && 1 << k.pass.log_lanes < k.pass.window) ++k.pass.log_lanes;
   k.pass.by_elements = k.columns.folded || (k.sizes.skewed && reach + 2 * vector > pass * k.sizes.stride / 2);
   k.pass.carried = k.sizes.skewed && !k.pass.by_elements ? reach : 0;
+  // Rows of 512 bytes take 1.03 times as long by bulk copies as by vectors of threads, of 768 0.94 times
+  // (H200, strides 2 and 3, seven and three layers; 0.86 to 0.9 with rows of 2 KiB and more).
+  constexpr int kLongRow = 768;  // bytes
+  k.pass.bulk = !k.pass.by_elements && 16 * k.pass.row_vectors >= kLongRow;
   // 8 words modulo 32 from row to row, if there is one phase for each cout: 4 lanes in a row, two columns
   // each.
   k.pass.row_pitch = round_up(k.pass.span + vector, 2 * vector);
@@ -51,7 +55,7 @@ void set_writer(Sm90Plan& plan, const Sm90Tile& tile) {
 }
 
 // Places in shared memory, in order: x, weights, staged outputs, tables, barriers; as many stages as fit.
-void set_shared(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit) {
+void set_places(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit) {
   Sm90StageParams& k = plan.params;
   const Sm90Layout layout = sm90_layout(plan.mode, plan.config.scaled);
   k.gather.tap_group = static_cast<int>(std::min<int64_t>(k.sizes.taps, kMaxHalo / k.sizes.step + 1));
@@ -95,15 +99,24 @@ int sm90_line_ring(const Sm90StageParams& k, int element) {
   return (k.columns.folded || on_lines ? 1 : 2) * kSm90LineBytes;
 }
 
+int sm90_second_place(const Sm90Plan& plan, const Sm90Tile& tile) {
+  const Sm90StageParams& k = plan.params;
+  if (k.pass.lines || k.pass.partial || !k.pass.bulk) return 0;
+  const int element = sm90_layout(plan.mode, plan.config.scaled).element;
+  return tile.n > sm90_pass(tile, element) ? k.sizes.block_couts * k.pass.row_pitch : 0;
+}
+
 int64_t sm90_staging_bytes(const Sm90StageParams& k, int element) {
   if (k.pass.lines) return kSm90LineRows * k.pass.line_ring;
-  return k.pass.partial ? 0 : round_up<int64_t>(2LL * k.sizes.block_couts * k.pass.row_pitch * element, 128);
+  if (k.pass.partial) return 0;
+  const int64_t places = k.pass.second > 0 ? 2 : 1;
+  return round_up<int64_t>(2 * places * k.sizes.block_couts * k.pass.row_pitch * element, 128);
 }
 
 void sm90_set_gather(Sm90Plan& plan, const Sm90Tile& tile, const core::DeviceInfo& d) {
   plan.params.pass.lines = stores_lines(plan, d);
   set_writer(plan, tile);
-  set_shared(plan, tile, d.shared_per_block);
+  sm90_set_passes(plan, tile, [&] { set_places(plan, tile, d.shared_per_block); });
 }
 
 }  // namespace tconv::cuda

@@ -78,6 +78,11 @@ template <class O>
 concept RepairsLater = requires {
   typename O::Later;
 };
+// Its stores go on beside the code that follows.
+template <class O>
+concept FinishesStores = requires {
+  O::finish();
+};
 template <class O, class P>
 concept TileWriters = RepairsLater<O> || requires(O writer, P product, typename P::Sums sums, int tile) {
   writer.store(sums, tile, product.seen());
@@ -150,6 +155,7 @@ __global__ void __launch_bounds__(W::Shape::kThreads, W::Shape::kBlocksOfSm)
       Writer(p, block, shared).template store<false>(sums, tile, product.seen(), later);
     });
   }
+  if constexpr (FinishesStores<Writer>) Writer::finish();
   product.finish();
 #endif
 }

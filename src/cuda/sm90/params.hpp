@@ -179,7 +179,10 @@ struct Sm90PassWriter {
   int row_pitch;
   int row_vectors, row_turn, row_rest;  // 128 vectors further: this many rows, and vectors
   Divisor vectors_div;
-  int span;  // elements of a staged row, where skewed
+  bool bulk;   // rows of a pass are long enough for bulk copies
+  int second;  // elements from one of two places in which passes are staged by turns to the other; 0: one
+               // place
+  int span;    // elements of a staged row, where skewed
   Divisor span_div;
   // If samples are folded: outputs of a window of a row, in which all outputs of a pass lie; threads that
   // store neighbours, a power of two.

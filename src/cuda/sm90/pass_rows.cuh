@@ -21,9 +21,13 @@ class PassRows {
   using Params = typename S::Params;
 
   __device__ PassRows(const Params& p, unsigned char* shared, int row_block)
-      : p_(p), thread_(threadIdx.x % 128), warpgroup_(threadIdx.x / 128) {
+      : p_(p),
+        thread_(threadIdx.x % 128),
+        warpgroup_(threadIdx.x / 128),
+        own_row_(thread_ % 32 * 4 + thread_ / 32) {
+    const int places = p.writer.second > 0 ? 2 : 1;
     staged_ = reinterpret_cast<T*>(shared + p.writer.shared) +
-              warpgroup_ * p.sizes.block_couts * p.writer.row_pitch;
+              warpgroup_ * places * p.sizes.block_couts * p.writer.row_pitch;
     rows_ = reinterpret_cast<const Row*>(shared + p.writer.shared_rows) +
             (S::kRowBlocks == 2 ? warpgroup_ : 0) * kSm90Rows;
     leads_ = reinterpret_cast<const int*>(shared + p.writer.shared_rows) + kLeadsAt;
@@ -33,23 +37,16 @@ class PassRows {
 
   __device__ void sync() const { sync_warpgroup(warpgroup_); }
 
-  // For a thread in the usual case, in which it keeps its vector and its rows all begin alike: where that
-  // goes in the first pass, and where it comes from.
-  struct Lane {
-    bool usual, head;  // head: shared with the outputs before the tile
-    uintptr_t to;
-    const T* from;
-  };
-  // A row's own thread keeps what lies after the last vector of the pass: the next pass begins with it.
-  __device__ void take_carry(uint4& carry) const {
-    if (thread_ >= couts_) return;
-    const T* row = staged_ + thread_ * p_.writer.row_pitch + p_.writer.row_vectors * kVector;
-    carry = *reinterpret_cast<const uint4*>(row);
+  // What lies after the last vector of a pass: the next one begins with it.
+  __device__ uint4 carry() const {
+    if (own_row_ >= couts_) return {};
+    const T* row = staged_ + own_row_ * p_.writer.row_pitch + p_.writer.row_vectors * kVector;
+    return *reinterpret_cast<const uint4*>(row);
   }
   __device__ void put_carry(int shift, const uint4& carry) const {
-    if (thread_ >= couts_ || p_.writer.by_elements) return;
-    shift = (shift + rows_[thread_ * p_.sizes.phases].skew) % kVector;
-    T* row = staged_ + thread_ * p_.writer.row_pitch;
+    if (own_row_ >= couts_ || p_.writer.by_elements) return;
+    shift = (shift + rows_[own_row_ * p_.sizes.phases].skew) % kVector;
+    T* row = staged_ + own_row_ * p_.writer.row_pitch;
     const T* from = reinterpret_cast<const T*>(&carry);
 #pragma unroll
     for (int e = 0; e < kVector - 1; ++e) {
@@ -57,23 +54,15 @@ class PassRows {
     }
   }
 
-  __device__ Lane lane_at(const T* first) const {
-    const int cout = static_cast<int>(p_.writer.vectors_div.divide(thread_)),
-              v = thread_ - cout * p_.writer.row_vectors;
-    const uintptr_t row = reinterpret_cast<uintptr_t>(first + cout * p_.sizes.lout);
-    return {p_.writer.row_rest == 0 && couts_ == p_.sizes.block_couts &&
-                p_.writer.row_turn * p_.sizes.lout % kVector == 0 && !p_.writer.by_elements,
-            before_tile(v, row), (row & ~uintptr_t{15}) + v * 16,
-            staged_ + cout * p_.writer.row_pitch + v * kVector};
-  }
-  // If phases are skewed: stores by whole vectors all that a pass leaves to the next one. What else these
-  // hold is staged again.
-  __device__ void move_carry() const {
+  // If phases are skewed: moves by whole vectors all that the pass before, staged at `from`, left over. What
+  // else these hold is staged again.
+  __device__ void move_skewed_carry(const T* from) const {
     const int vectors = (p_.writer.carried + 2 * kVector - 2) / kVector;
     for (int i = thread_; i < couts_ * vectors; i += 128) {
       const int cout = i / vectors;
-      uint4* row = reinterpret_cast<uint4*>(staged_ + cout * p_.writer.row_pitch) + (i - cout * vectors);
-      *row = row[p_.writer.row_vectors];
+      const int at = cout * p_.writer.row_pitch + (i - cout * vectors) * kVector;
+      *reinterpret_cast<uint4*>(staged_ + at) =
+          *reinterpret_cast<const uint4*>(from + at + p_.writer.row_vectors * kVector);
     }
   }
 
@@ -82,13 +71,49 @@ class PassRows {
     return v * kVector < static_cast<int>(row % 16 / sizeof(T)) + p_.writer.carried;
   }
 
+  // Before a pass is staged: its place is no longer read by bulk copies. By all threads.
+  __device__ void wait_for_place() const {
+    if (p_.writer.second > 0) {
+      ptx::bulk_stores_read<1>();
+    } else {
+      ptx::bulk_stores_read<0>();
+    }
+    sync();
+  }
+  // A pass all of whose vectors exist: a row's own thread has them copied while the warpgroup goes on.
+  template <bool First>
+  __device__ void store_bulk(T* y, int64_t o) const {
+    if (own_row_ >= couts_) return;
+    const uintptr_t row = reinterpret_cast<uintptr_t>(y + own_row_ * p_.sizes.lout + o);
+    const int late = static_cast<int>(row % 16 / sizeof(T)),
+              skip = First ? (late + p_.writer.carried + kVector - 1) / kVector : 0;
+    ptx::bulk_store((row & ~uintptr_t{15}) + skip * 16,
+                    ptx::shared_address(staged_ + own_row_ * p_.writer.row_pitch + skip * kVector),
+                    (p_.writer.row_vectors - skip) * 16);
+  }
+
+  // For a thread in the usual case of short rows, in which it keeps its vector and its rows all begin alike:
+  // where that goes in the first pass, and where it comes from.
+  struct Lane {
+    bool usual, head;  // head: shared with the outputs before the tile
+    uintptr_t to;
+    int from;
+  };
+  __device__ Lane lane_at(const T* first) const {
+    const int cout = static_cast<int>(p_.writer.vectors_div.divide(thread_)),
+              v = thread_ - cout * p_.writer.row_vectors;
+    const uintptr_t row = reinterpret_cast<uintptr_t>(first + cout * p_.sizes.lout);
+    return {!p_.writer.bulk && p_.writer.row_rest == 0 && couts_ == p_.sizes.block_couts &&
+                p_.writer.row_turn * p_.sizes.lout % kVector == 0 && !p_.writer.by_elements,
+            before_tile(v, row), (row & ~uintptr_t{15}) + v * 16, cout * p_.writer.row_pitch + v * kVector};
+  }
   template <bool First>
   __device__ void store_usual(const Lane& lane) const {
     if (First && lane.head) return;
     const uintptr_t step = p_.writer.row_turn * p_.sizes.lout * sizeof(T);
     const int from_step = p_.writer.row_turn * p_.writer.row_pitch;
     uintptr_t to = lane.to;
-    const T* from = lane.from;
+    const T* from = staged_ + lane.from;
 #pragma unroll 4
     for (int cout = 0; cout < p_.sizes.block_couts; cout += p_.writer.row_turn) {
       ptx::store_global16(to, *reinterpret_cast<const uint4*>(from));
@@ -100,7 +125,7 @@ class PassRows {
   // Vector v of a row goes to the row's first 16-byte boundary at or before output o, plus v. Threads take
   // vectors in turn, 128 apart, which is row_turn rows and row_rest vectors further.
   template <bool First>
-  __device__ void store_vectors(T* y, int64_t o, bool inside) const {
+  __device__ void store_vectors(T* y, int64_t o) const {
     const int vectors = p_.writer.row_vectors;
     int cout = static_cast<int>(p_.writer.vectors_div.divide(thread_)), v = thread_ - cout * vectors;
     const T* from = staged_ + cout * p_.writer.row_pitch + v * kVector;
@@ -111,15 +136,11 @@ class PassRows {
     for (; cout < couts_; cout += p_.writer.row_turn) {
       const uintptr_t to = (row & ~uintptr_t{15}) + v * 16;
       if (!(First && before_tile(v, row))) {
-        if (inside) {
+        const int64_t at = o + v * kVector - static_cast<int>(row % 16 / sizeof(T));
+        if (at >= 0 && at + kVector <= p_.sizes.lout) {
           ptx::store_global16(to, *reinterpret_cast<const uint4*>(from));
-        } else {
-          const int64_t at = o + v * kVector - static_cast<int>(row % 16 / sizeof(T));
-          if (at >= 0 && at + kVector <= p_.sizes.lout) {
-            ptx::store_global16(to, *reinterpret_cast<const uint4*>(from));
-          } else if (at > -kVector && at < p_.sizes.lout) {
-            store_some(reinterpret_cast<T*>(to), from, at);
-          }
+        } else if (at > -kVector && at < p_.sizes.lout) {
+          store_some(reinterpret_cast<T*>(to), from, at);
         }
       }
       row += turn_step;
@@ -145,11 +166,11 @@ class PassRows {
   // What is left over at a tile's ends; a row's own thread stores it.
   template <bool First, bool Last>
   __device__ void store_ends(T* y, int64_t o, int shift) const {
-    if (thread_ >= couts_) return;
-    shift = (shift + rows_[thread_ * p_.sizes.phases].skew) % kVector;
+    if (own_row_ >= couts_) return;
+    shift = (shift + rows_[own_row_ * p_.sizes.phases].skew) % kVector;
     if (shift == 0) return;
-    const T* from = staged_ + thread_ * p_.writer.row_pitch;
-    T* to = y + thread_ * p_.sizes.lout + o - shift;
+    const T* from = staged_ + own_row_ * p_.writer.row_pitch;
+    T* to = y + own_row_ * p_.sizes.lout + o - shift;
     const int64_t left = shift - o, right = p_.sizes.lout - o + shift;  // outputs are elements [left, right)
     const int tail = p_.writer.row_vectors * kVector;
 #pragma unroll
@@ -241,7 +262,10 @@ class PassRows {
   }
 
   const Params& p_;
-  int thread_, warpgroup_, couts_;
+  int thread_, warpgroup_;
+  int own_row_;  // the cout whose row this thread looks after; neighbours are of different warps, since a
+                 // warp issues bulk copies one by one
+  int couts_;
   T* staged_;
   const Row* rows_;
   const int* leads_;

@@ -75,7 +75,10 @@ std::string writer_words(const Sm90Plan& plan) {
   if (w.lines) return "row by row, " + to_string(kSm90LineBytes) + " bytes at once, as they lie in y";
   const std::string pitch = ", pitch " + to_string(w.row_pitch);
   if (plan.params.columns.folded) return "by passes over several samples, each output by itself" + pitch;
-  return "by passes: rows of " + to_string(w.row_vectors) + " vectors" + pitch;
+  const std::string how = !w.bulk        ? ""
+                          : w.second > 0 ? ", by bulk copies from two places by turns"
+                                         : ", by bulk copies";
+  return "by passes: rows of " + to_string(w.row_vectors) + " vectors" + how + pitch;
 }
 std::string words(const Sm90TileWriter& w) {
   const std::string staged = (w.windows ? "windows of a warpgroup on " + to_string(w.window_bytes) + " bytes"

@@ -3,10 +3,11 @@
 // A warpgroup holds whole couts with all their phases, so its share of a cout's row of y is one run of
 // outputs. It stages some columns at a time as [cout][output] in shared memory, with residues interleaved,
 // the bias where an output has no taps, and each row shifted so that its 16-byte vectors are those of y; then
-// it stores vectors. What a pass leaves over of its last vector begins the next pass; single elements remain
-// at a tile's ends. If phases lie more than a stride apart, a pass also leaves over those outputs of which it
-// has only some phases. If a cout has more than 64 phases, and so several row blocks, all sums are partial
-// ones.
+// it stores vectors: of long rows by bulk copies, which go on while the next pass is staged in another place
+// and the next tile is multiplied. (All SMs store at once otherwise, at 16 to 20 bytes a cycle each.) What a
+// pass leaves over of its last vector begins the next pass; single elements remain at a tile's ends. If
+// phases lie more than a stride apart, a pass also leaves over those outputs of which it has only some
+// phases. If a cout has more than 64 phases, and so several row blocks, all sums are partial ones.
 #pragma once
 
 #include "cuda/device/writers.cuh"
@@ -64,14 +65,17 @@ class PassWriter : PassRows<S> {
     if constexpr (kMarksTiles<S> || !Repairs) return false;
     if constexpr (kScaledBlocks<S>) {
       later = Later(sums, seen.least, written_columns<S>(p_, tile, first_column_));
-      settle();
+      settle(later.any());
       return later.any();
     } else {
-      const bool marked = seen.marked || marks() != 0;
-      if (p_.sizes.ragged || marked) settle();
-      return find_again<S>(p_, sums, marked, later);
+      const bool marked = seen.marked || marks() != 0, found = find_again<S>(p_, sums, marked, later);
+      if (p_.sizes.ragged || marked) settle(found);
+      return found;
     }
   }
+
+  // At the end: shared memory is no longer read.
+  __device__ static void finish() { ptx::bulk_stores_read<0>(); }
 
   // For sums that are made again: the output of which sum i of a lane is one; `to`: in a sample's rows of y,
   // or in rows of partial sums.
@@ -96,7 +100,6 @@ class PassWriter : PassRows<S> {
 
  private:
   using Registers = WgmmaAccumulator<S::kN>;
-  using Lane = typename PassRows<S>::Lane;
 
   __device__ static int row_block_of(const Block& block) {
     return block.run * S::kRowBlocks + (S::kRowBlocks == 2 ? threadIdx.x / 128 : 0);
@@ -108,11 +111,13 @@ class PassWriter : PassRows<S> {
 
   __device__ uint32_t marks() const { return weight_marks(p_, block_, row_block_); }
 
-  // Before outputs are stored again: others store this thread's sums, unless they are partial ones.
-  __device__ void settle() const {
+  // Before outputs are stored again, if this warp has any: others store this thread's sums, unless they are
+  // partial ones.
+  __device__ void settle(bool any) const {
     if (p_.writer.partial) {
       __syncwarp();
-    } else {
+    } else if (any_of_warpgroup(warpgroup_, any)) {
+      ptx::bulk_stores_done();
       sync();
     }
   }
@@ -138,7 +143,7 @@ class PassWriter : PassRows<S> {
     return static_cast<T*>(p_.operands.output) + (int64_t{n} * p_.sizes.cout + channel_) * p_.sizes.lout;
   }
 
-  __device__ void store_passes(Sums& sums, int tile) const {
+  __device__ void store_passes(Sums& sums, int tile) {
     // If samples are folded, a pass begins at a column, not at an output, and finds its samples itself.
     const bool folded = p_.columns.folded;
     const Place at =
@@ -150,20 +155,22 @@ class PassWriter : PassRows<S> {
     const int shift = p_.writer.by_elements
                           ? 0
                           : static_cast<int>(reinterpret_cast<uintptr_t>(y + first) / sizeof(T) % kVector);
-    uint4 carry{};
-    store_passes(sums, y, first, shift, carry, this->lane_at(y + first));
+    store_passes(sums, y, first, shift, this->lane_at(y + first));
   }
 
   // The passes are unrolled, because the sums of a pass are in registers.
   template <int Pass = 0>
-  __device__ void store_passes(Sums& sums, T* y, int64_t first, int shift, uint4& carry, Lane lane) const {
+  __device__ void store_passes(Sums& sums, T* y, int64_t first, int shift, typename PassRows<S>::Lane lane) {
     constexpr bool kFirst = Pass == 0, kLast = Pass == S::kN / kPass - 1;
     const bool folded = p_.columns.folded;
     const int64_t o = first + int64_t{Pass} * kPass * (folded ? 1 : p_.sizes.stride);
-    sync();
+    const T* const before = staged_;
+    const uint4 carry = kFirst ? uint4{} : this->carry();
+    this->wait_for_place();
     if constexpr (!kFirst) {
+      staged_ += Pass % 2 != 0 ? p_.writer.second : -p_.writer.second;
       if (p_.writer.carried > 0) {
-        this->move_carry();
+        this->move_skewed_carry(before);
         sync();
       } else {
         this->put_carry(shift, carry);
@@ -171,19 +178,22 @@ class PassWriter : PassRows<S> {
     }
     stage<Pass>(sums, 0, shift);
     stage<Pass>(sums, 1, shift);
+    if (p_.writer.bulk) ptx::fence_async();
     sync();
     if (folded) {
       this->store_samples(y, static_cast<int>(o));
     } else if (p_.writer.by_elements) {
       this->store_elements(y, o);
     } else {
-      if constexpr (!kLast) this->take_carry(carry);
       const bool inside = o >= kVector && o + int64_t{kPass} * p_.sizes.stride <= p_.sizes.lout;
-      if (inside && lane.usual) {
+      if (inside && p_.writer.bulk) {
+        this->template store_bulk<kFirst>(y, o);
+      } else if (inside && lane.usual) {
         this->template store_usual<kFirst>(lane);
       } else {
-        this->template store_vectors<kFirst>(y, o, inside);
+        this->template store_vectors<kFirst>(y, o);
       }
+      ptx::bulk_store_group();
       if (p_.writer.carried > 0) {
         if constexpr (kFirst || kLast) this->template store_skewed_ends<kFirst, kLast>(y, o, shift);
       } else if constexpr (kFirst || kLast) {
@@ -191,7 +201,7 @@ class PassWriter : PassRows<S> {
       }
     }
     lane.to += kPass * sizeof(T) * p_.sizes.stride;
-    if constexpr (!kLast) store_passes<Pass + 1>(sums, y, first, shift, carry, lane);
+    if constexpr (!kLast) store_passes<Pass + 1>(sums, y, first, shift, lane);
   }
 
   template <int Pass>

@@ -49,6 +49,26 @@ __device__ inline void bulk_load(uint32_t to, const void* from, uint32_t bytes, 
       : "memory");
 }
 
+// Bytes (a multiple of 16) from shared to global memory, in order with nothing. A thread's copies since its
+// last group are a group.
+__device__ inline void bulk_store(uintptr_t to, uint32_t from, uint32_t bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n" ::"l"(to), "r"(from),
+               "r"(bytes)
+               : "memory");
+}
+__device__ inline void bulk_store_group() {
+  asm volatile("cp.async.bulk.commit_group;\n" ::: "memory");
+}
+// Until all but this thread's last Left groups have read shared memory.
+template <int Left>
+__device__ inline void bulk_stores_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;\n" ::"n"(Left) : "memory");
+}
+// Until all of this thread's groups are complete.
+__device__ inline void bulk_stores_done() {
+  asm volatile("cp.async.bulk.wait_group 0;\n" ::: "memory");
+}
+
 // Fetches what tensor copies need to know of a tensor, which the first of them would wait for.
 __device__ inline void prefetch_tensor_map(const void* map) {
   asm volatile("prefetch.tensormap [%0];\n" ::"l"(map) : "memory");
