@@ -21,10 +21,7 @@ class PassRows {
   using Params = typename S::Params;
 
   __device__ PassRows(const Params& p, unsigned char* shared, int row_block)
-      : p_(p),
-        thread_(threadIdx.x % 128),
-        warpgroup_(threadIdx.x / 128),
-        own_row_(thread_ % 32 * 4 + thread_ / 32) {
+      : p_(p), thread_(threadIdx.x % 128), warpgroup_(threadIdx.x / 128) {
     const int places = p.writer.second > 0 ? 2 : 1;
     staged_ = reinterpret_cast<T*>(shared + p.writer.shared) +
               warpgroup_ * places * p.sizes.block_couts * p.writer.row_pitch;
@@ -39,14 +36,14 @@ class PassRows {
 
   // What lies after the last vector of a pass: the next one begins with it.
   __device__ uint4 carry() const {
-    if (own_row_ >= couts_) return {};
-    const T* row = staged_ + own_row_ * p_.writer.row_pitch + p_.writer.row_vectors * kVector;
+    if (thread_ >= couts_) return {};
+    const T* row = staged_ + thread_ * p_.writer.row_pitch + p_.writer.row_vectors * kVector;
     return *reinterpret_cast<const uint4*>(row);
   }
   __device__ void put_carry(int shift, const uint4& carry) const {
-    if (own_row_ >= couts_ || p_.writer.by_elements) return;
-    shift = (shift + rows_[own_row_ * p_.sizes.phases].skew) % kVector;
-    T* row = staged_ + own_row_ * p_.writer.row_pitch;
+    if (thread_ >= couts_ || p_.writer.by_elements) return;
+    shift = (shift + rows_[thread_ * p_.sizes.phases].skew) % kVector;
+    T* row = staged_ + thread_ * p_.writer.row_pitch;
     const T* from = reinterpret_cast<const T*>(&carry);
 #pragma unroll
     for (int e = 0; e < kVector - 1; ++e) {
@@ -75,20 +72,22 @@ class PassRows {
   __device__ void wait_for_place() const {
     if (p_.writer.second > 0) {
       ptx::bulk_stores_read<1>();
-    } else {
+    } else if (p_.writer.bulk) {
       ptx::bulk_stores_read<0>();
     }
     sync();
   }
-  // A pass all of whose vectors exist: a row's own thread has them copied while the warpgroup goes on.
+  // A pass all of whose vectors exist: one thread a row has them copied while the warpgroup goes on. Rows go
+  // by turns to its four warps, each of which issues bulk copies one by one.
   template <bool First>
   __device__ void store_bulk(T* y, int64_t o) const {
-    if (own_row_ >= couts_) return;
-    const uintptr_t row = reinterpret_cast<uintptr_t>(y + own_row_ * p_.sizes.lout + o);
+    const int cout = thread_ % 32 * 4 + thread_ / 32;
+    if (cout >= couts_) return;
+    const uintptr_t row = reinterpret_cast<uintptr_t>(y + cout * p_.sizes.lout + o);
     const int late = static_cast<int>(row % 16 / sizeof(T)),
               skip = First ? (late + p_.writer.carried + kVector - 1) / kVector : 0;
     ptx::bulk_store((row & ~uintptr_t{15}) + skip * 16,
-                    ptx::shared_address(staged_ + own_row_ * p_.writer.row_pitch + skip * kVector),
+                    ptx::shared_address(staged_ + cout * p_.writer.row_pitch + skip * kVector),
                     (p_.writer.row_vectors - skip) * 16);
   }
 
@@ -166,11 +165,11 @@ class PassRows {
   // What is left over at a tile's ends; a row's own thread stores it.
   template <bool First, bool Last>
   __device__ void store_ends(T* y, int64_t o, int shift) const {
-    if (own_row_ >= couts_) return;
-    shift = (shift + rows_[own_row_ * p_.sizes.phases].skew) % kVector;
+    if (thread_ >= couts_) return;
+    shift = (shift + rows_[thread_ * p_.sizes.phases].skew) % kVector;
     if (shift == 0) return;
-    const T* from = staged_ + own_row_ * p_.writer.row_pitch;
-    T* to = y + own_row_ * p_.sizes.lout + o - shift;
+    const T* from = staged_ + thread_ * p_.writer.row_pitch;
+    T* to = y + thread_ * p_.sizes.lout + o - shift;
     const int64_t left = shift - o, right = p_.sizes.lout - o + shift;  // outputs are elements [left, right)
     const int tail = p_.writer.row_vectors * kVector;
 #pragma unroll
@@ -262,10 +261,7 @@ class PassRows {
   }
 
   const Params& p_;
-  int thread_, warpgroup_;
-  int own_row_;  // the cout whose row this thread looks after; neighbours are of different warps, since a
-                 // warp issues bulk copies one by one
-  int couts_;
+  int thread_, warpgroup_, couts_;
   T* staged_;
   const Row* rows_;
   const int* leads_;

@@ -193,7 +193,7 @@ class PassWriter : PassRows<S> {
       } else {
         this->template store_vectors<kFirst>(y, o);
       }
-      ptx::bulk_store_group();
+      if (p_.writer.bulk) ptx::bulk_store_group();
       if (p_.writer.carried > 0) {
         if constexpr (kFirst || kLast) this->template store_skewed_ends<kFirst, kLast>(y, o, shift);
       } else if constexpr (kFirst || kLast) {
