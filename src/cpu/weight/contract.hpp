@@ -42,10 +42,11 @@ namespace tconv::cpu::weight {
 inline constexpr int64_t kTileColumns = 6;
 
 // Columns of a chunk. Long enough to pay for the sums across lanes, and the longer ones where several
-// channels of dy still fit in L2: on a Zen 5 they take 0.92 of the time on six layers of strides 1 and 2 (n16
-// ci16 co64 l800 k7 0.50 -> 0.46 ms, two threads), but 1.03 with 4 phases and 1.13 with 8 (n4 ci16 co16
-// l30000 k16 s8), of which 2 channels fit.
-inline constexpr int64_t kChunk = 1024, kLongChunk = 2048, kLinesOfLongChunk = 2;
+// channels of dy still fit in L2. On a Zen 5 these take 0.87 to 0.95 of the time at stride 1 (n16 ci16 co64
+// l800 k7 1.32 -> 1.15 ms), at stride 2 0.96 to 2.1 (n256 ci8 co64 l48 k3 1.02 -> 2.11, n4 ci16 co16 l30000
+// k4 2.26
+// -> 2.70), with 8 phases 1.13.
+inline constexpr int64_t kChunk = 1024, kLongChunk = 2048, kLinesOfLongChunk = 1;
 
 struct Config {
   int64_t chunk = 0;  // columns at once
