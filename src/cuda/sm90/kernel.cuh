@@ -24,7 +24,8 @@
 //                store(sums, tile, seen): applies scale and bias, rounds and stores, and repairs outputs to
 //                which something contributed that is no product. With a type Later, store<true>(.., later)
 //                leaves those in `later` and returns whether there are any, the same in all lanes of a warp,
-//                and make_again() repairs them; repairs() says whether a block may need that
+//                and make_again() repairs them; repairs() says whether a block may need that. finish(), if
+//                there is one: stores that went on beside the next products no longer read shared memory
 #pragma once
 
 #include <concepts>
@@ -78,7 +79,6 @@ template <class O>
 concept RepairsLater = requires {
   typename O::Later;
 };
-// Its stores go on beside the code that follows.
 template <class O>
 concept FinishesStores = requires {
   O::finish();

@@ -242,8 +242,8 @@ class StagedRows {
   }
   // At a sample's ends, any alignment: vectors of y, of which two may exist in part. Short rows side by side.
   __device__ void store_ends(T* y, int couts, int tile, int64_t first) const {
-    const int most =
-        (p_.writer.row_outputs + 2 * kVector - 2) / kVector;  // vectors that a row has outputs in
+    // Vectors that a row has outputs in.
+    const int most = (p_.writer.row_outputs + 2 * kVector - 2) / kVector;
     const int log_lanes = most > 16 ? 5 : 32 - __clz(most - 1), aside = 32 >> log_lanes;
     const int own = lane_ & ((1 << log_lanes) - 1);
     const int64_t begin = -first, end = p_.sizes.lout - first;
