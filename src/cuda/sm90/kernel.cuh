@@ -48,14 +48,19 @@ concept TellsStages = requires(const P& p) {
   { p.barriers } -> std::convertible_to<int>;
 };
 
-// Whole warpgroups multiply, and all registers fit in those of an SM.
+// All of a block's threads start with the same number of registers, and what one gives up another may take: to
+// ask for more together is to wait for ever.
+template <class S>
+inline constexpr int kStartRegisters = 64 * 1024 / (S::kThreads * S::kBlocksOfSm) / 8 * 8;
+
+// Whole warpgroups multiply, and the registers of both roles are those that the block started with.
 template <class S>
 inline constexpr bool kSoundThreads =
     S::kConsumers % 128 == 0 && S::kThreads % 32 == 0 && S::kThreads >= S::kConsumers + 32 &&
     S::kConsumer % 8 == 0 && S::kProducer % 8 == 0 &&
     (S::kConsumer == 0 || (S::kThreads % 128 == 0 && S::kProducer >= 24)) &&
-    (S::kConsumers * S::kConsumer + (S::kThreads - S::kConsumers) * S::kProducer) * S::kBlocksOfSm <=
-        64 * 1024;
+    S::kConsumers * S::kConsumer + (S::kThreads - S::kConsumers) * S::kProducer <=
+        S::kThreads * kStartRegisters<S>;
 
 template <class S>
 concept HasMode = requires {
