@@ -72,9 +72,9 @@ double cycles_of_dots(const core::Problem& p) {
 plan::Support supports(const core::Problem& p, const core::DeviceInfo&, const plan::PlanOptions& options) {
   if (plan::Support takes = supports_tiles(p, core::Operation::weight); !takes.ok) return takes;
   if (options.force_kernel == kEntry.name) return plan::Support::yes();
-  // On a Zen 5 cpu.outer takes longer, beside the other kernel, than on the Xeon of the fit: with this factor
-  // 155 drawn layers take 1.009 times as long as by the better kernel (96% within 10%), without it 1.016
-  // (93%).
+  // The model was fitted on a Xeon; compared with cpu.weight, cpu.outer is slower on a Zen 5. There, with
+  // this factor 155 drawn layers take 1.009 times as long as with the better kernel (96% within 10%), without
+  // it 1.016 (93%).
   constexpr double kOuter = 1.08;
   if (kOuter * cycles(p) > cycles_of_dots(p))
     return plan::Support::no("too few ci to make up for the copies of dy");

@@ -41,11 +41,10 @@ namespace tconv::cpu::weight {
 
 inline constexpr int64_t kTileColumns = 6;
 
-// Columns of a chunk. Long enough to pay for the sums across lanes, and the longer ones where several
-// channels of dy still fit in L2. On a Zen 5 these take 0.87 to 0.95 of the time at stride 1 (n16 ci16 co64
-// l800 k7 1.32 -> 1.15 ms), at stride 2 0.96 to 2.1 (n256 ci8 co64 l48 k3 1.02 -> 2.11, n4 ci16 co16 l30000
-// k4 2.26
-// -> 2.70), with 8 phases 1.13.
+// Columns of a chunk: enough to pay for the sums across lanes, and more of them where several channels of dy
+// still fit in L2. On a Zen 5 long chunks take 0.87 to 0.95 of the time at stride 1 (n16 ci16 co64 l800 k7
+// 1.32 -> 1.15 ms), 0.96 to 2.1 at stride 2 (n256 ci8 co64 l48 k3 1.02 -> 2.11, n4 ci16 co16 l30000 k4 2.26
+// -> 2.70), and 1.13 with 8 phases.
 inline constexpr int64_t kChunk = 1024, kLongChunk = 2048, kLinesOfLongChunk = 1;
 
 struct Config {

@@ -121,7 +121,7 @@ int64_t sm90_staging_bytes(const Sm90StageParams&, int element);
 // they are stored by bulk copies that the next pass need not wait for, or one.
 template <class SetPlaces>
 void sm90_set_passes(Sm90Plan& plan, const Sm90Tile& tile, const SetPlaces& set_places) {
-  constexpr int kEnoughStages = 4;  // of x, beside two places; chosen once, other numbers were not measured
+  constexpr int kEnoughStages = 4;  // of x, beside two places; a guess: other numbers were not measured
   Sm90StageParams& k = plan.params;
   k.pass.second = sm90_second_place(plan, tile);
   set_places();

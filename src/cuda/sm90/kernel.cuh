@@ -48,19 +48,14 @@ concept TellsStages = requires(const P& p) {
   { p.barriers } -> std::convertible_to<int>;
 };
 
-// All of a block's threads start with the same number of registers, and what one gives up another may take: to
-// ask for more together is to wait for ever.
+// Whole warpgroups multiply, and the block has the registers that both roles ask for.
 template <class S>
-inline constexpr int kStartRegisters = 64 * 1024 / (S::kThreads * S::kBlocksOfSm) / 8 * 8;
-
-// Whole warpgroups multiply, and the registers of both roles are those that the block started with.
-template <class S>
-inline constexpr bool kSoundThreads =
-    S::kConsumers % 128 == 0 && S::kThreads % 32 == 0 && S::kThreads >= S::kConsumers + 32 &&
-    S::kConsumer % 8 == 0 && S::kProducer % 8 == 0 &&
-    (S::kConsumer == 0 || (S::kThreads % 128 == 0 && S::kProducer >= 24)) &&
-    S::kConsumers * S::kConsumer + (S::kThreads - S::kConsumers) * S::kProducer <=
-        S::kThreads * kStartRegisters<S>;
+inline constexpr bool kSoundThreads = S::kConsumers % 128 == 0 && S::kThreads % 32 == 0 &&
+                                      S::kThreads >= S::kConsumers + 32 && S::kConsumer % 8 == 0 &&
+                                      S::kProducer % 8 == 0 &&
+                                      (S::kConsumer == 0 || (S::kThreads % 128 == 0 && S::kProducer >= 24)) &&
+                                      ptx::registers_suffice(S::kThreads, S::kConsumers, S::kConsumer,
+                                                             S::kProducer, S::kBlocksOfSm);
 
 template <class S>
 concept HasMode = requires {

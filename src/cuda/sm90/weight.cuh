@@ -229,11 +229,14 @@ __global__ void __launch_bounds__(kSm90WeightThreads, 1) kernel(const __grid_con
   const Place at = sm80::weight::place_of(p.k, S::kRows);
   const int64_t first = int64_t{p.k.stages} * at.split / p.k.splits;
   const int64_t end = int64_t{p.k.stages} * (at.split + 1) / p.k.splits;
+  constexpr int kMost = 232, kLeast = 40;
+  static_assert(
+      ptx::registers_suffice(kSm90WeightThreads, kSm90WeightThreads - kSm90WeightProducers, kMost, kLeast));
   if (threadIdx.x < kSm90WeightProducers) {
-    ptx::fewer_registers<40>();
+    ptx::fewer_registers<kLeast>();
     bring<S>(p, at, barriers, slots, first, end);
   } else {
-    ptx::more_registers<232>();
+    ptx::more_registers<kMost>();
     multiply<S>(p, at, barriers, slots, first, end);
   }
 #endif

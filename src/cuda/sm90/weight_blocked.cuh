@@ -176,11 +176,14 @@ __global__ void __launch_bounds__(kSm90WeightBlockedThreads, 1)
   const Place at(p, S::kRowBlocks, S::kN);
   const int first = static_cast<int>(int64_t{p.stages} * at.split / p.splits);
   const int end = static_cast<int>(int64_t{p.stages} * (at.split + 1) / p.splits);
+  constexpr int kMost = 232, kLeast = 40;
+  static_assert(
+      ptx::registers_suffice(kSm90WeightBlockedThreads, kSm90WeightBlockedThreads - 128, kMost, kLeast));
   if (threadIdx.x < 128) {
-    ptx::fewer_registers<40>();
+    ptx::fewer_registers<kLeast>();
     if (threadIdx.x == 0) bring<S>(p, at, barriers, slots, first, end);
   } else {
-    ptx::more_registers<232>();
+    ptx::more_registers<kMost>();
     if constexpr (S::kParts == 1) {
       multiply<S>(p, at, barriers, slots, first, end);
     } else {

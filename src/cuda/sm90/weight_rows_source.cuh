@@ -18,6 +18,7 @@ struct RowsShape : weight_blocked::Shape<M, RowBlocks, N> {
   static constexpr int kMovers = weight_movers(M::kMode), kThreads = weight_rows_threads(M::kMode);
   static constexpr int kConsumer = kMovers == 7 ? 176 : RowBlocks * N == 384 ? 232 : 224;
   static constexpr int kProducer = kMovers == 7 ? 80 : RowBlocks * N == 384 ? 40 : 56;
+  static_assert(ptx::registers_suffice(kThreads, 256, kConsumer, kProducer));
 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL

@@ -19,6 +19,7 @@ struct TurnedShape : weight_blocked::Shape<M, RowBlocks, N> {
                        kThreads = weight_turned_threads(M::kMode, kOf);
   // Registers of a thread that multiplies, and of one that turns.
   static constexpr int kConsumer = kTurners == 3 ? 224 : 176, kProducer = kTurners == 3 ? 56 : 80;
+  static_assert(ptx::registers_suffice(kThreads, 256, kConsumer, kProducer));
   static constexpr int kEight = 16 / sizeof(typename M::Word);  // elements of 16 bytes
   static_assert(kPositions % kEight == 0);                      // Piece::before is the same in all stages
 };

@@ -111,8 +111,8 @@ class PassWriter : PassRows<S> {
 
   __device__ uint32_t marks() const { return weight_marks(p_, block_, row_block_); }
 
-  // Before outputs are stored again; any: by this warp. Other threads store its sums, and bulk copies may be
-  // under way, unless the sums are partial.
+  // Before outputs are stored again; any: whether this warp has some. Unless sums are partial, other threads
+  // store this warp's sums, and bulk copies may be under way.
   __device__ void settle(bool any) const {
     if (p_.writer.partial) {
       __syncwarp();

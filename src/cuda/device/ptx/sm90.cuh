@@ -9,6 +9,14 @@
 
 namespace tconv::cuda::ptx {
 
+// Whether `many` threads of a block may have more_registers<most>() and its others fewer_registers<least>().
+// All start with the same number, and these two only move registers between warps: a kernel that asks for
+// more in total waits forever.
+constexpr bool registers_suffice(int threads, int many, int most, int least, int blocks_of_sm = 1) {
+  const int start = 64 * 1024 / (threads * blocks_of_sm) / 8 * 8;
+  return many * most + (threads - many) * least <= threads * start;
+}
+
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // sm_90a
 
 // Barriers in shared memory, by address. A wait names the parity of the phase that it waits for.
