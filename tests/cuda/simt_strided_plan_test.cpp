@@ -5,6 +5,7 @@
 
 #include "cuda/refusal.hpp"
 #include "cuda/simt/strided.hpp"
+#include "cuda/simt/strided_sliding.hpp"
 
 namespace tconv::cuda {
 namespace {
@@ -63,6 +64,45 @@ TEST(SimtStridedPlan, SoundOverRandomProblems) {
   }
   EXPECT_GT(taken, 2000);
   EXPECT_GT(addressed, 2000);
+}
+
+TEST(SimtStridedPlan, SlidingWindowsHoldWhatThreadsRead) {
+  judge::Rng rng(13);
+  int taken = 0, resident = 0, shared = 0;
+  const core::DeviceInfo d = cuda_test::device("h200");
+  for (int i = 0; i < 8000; ++i) {
+    core::Problem p = cuda_test::draw_transposed(rng);
+    p.operation = core::Operation::strided;
+    p.l = p.l * (1 + i % 40), p.dilation = 1;
+    if (p.output_elements() == 0 || !simt::strided_sliding_refusal(p, d).empty()) continue;
+    ++taken;
+    const simt::StridedConfig c = simt::plan_strided_sliding(p);
+    const std::string what = text(p) + ": " + c.text();
+    check_pieces(c, p);
+    resident += c.resident, shared += c.units_a_block() > 1;
+    EXPECT_TRUE(c.resident || c.lanes == simt::kStridedThreads) << what;
+    EXPECT_TRUE(c.resident ? c.channels == p.cout_per_group() && c.walk == 1 : c.turns == 1) << what;
+    EXPECT_LE(c.tiles, c.turns) << what;
+    // The last element that a product takes, and behind the last one of the vectors that a thread reads.
+    const int64_t last = c.lanes - 1, first = p.stride * simt::kSlidingPositions * last;
+    EXPECT_EQ(c.window, first + p.stride * (simt::kSlidingPositions - 1) + p.k) << what;
+    const int64_t behind = first + (p.k - 1) / 4 * 4 + simt::sliding_window(static_cast<int>(p.stride));
+    EXPECT_GE(behind, c.window) << what;
+    EXPECT_GE(c.pitch, behind + (behind - 1) / 32 * 4) << what;
+    EXPECT_EQ(c.pitch % 4, 0) << what;
+    // A thread's loads reach the end of the window.
+    const int64_t of_word = size_of(p.dtype) == 2 ? 2 : 1;
+    EXPECT_GE(simt::sliding_loads(size_of(p.dtype), p.stride) * of_word * c.lanes, c.window) << what;
+    EXPECT_GE(c.weights_at, c.units_a_block() * c.stages * c.channels * c.pitch) << what;
+    EXPECT_GE(c.biases_at, c.weights_at + c.tiles * c.weight_channels * p.k * c.rows) << what;
+    EXPECT_GE(c.outputs_at, c.biases_at + c.tiles * c.rows) << what;
+    EXPECT_TRUE(c.weights_at % 4 == 0 && c.outputs_at % 4 == 0 && c.unit_words % 4 == 0) << what;
+    EXPECT_EQ(c.shared_bytes, 4 * c.unit_words) << what;
+    EXPECT_LE(c.shared_bytes, d.shared_per_block) << what;
+  }
+  EXPECT_GT(taken, 500);
+  EXPECT_GT(resident, 100);
+  EXPECT_GT(shared, 50);
 }
 
 // What a block of the staged way reads, and where.

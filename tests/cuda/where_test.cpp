@@ -14,6 +14,7 @@
 #include "cuda/simt/outer.hpp"
 #include "cuda/simt/plain.hpp"
 #include "cuda/simt/strided.hpp"
+#include "cuda/simt/strided_sliding.hpp"
 #include "cuda/simt/weight_plan.hpp"
 #include "cuda/simt/weight_staged.hpp"
 #include "cuda/sm80/dense_plan.hpp"
@@ -191,12 +192,17 @@ TEST(Where, EverySumHasAPlaceOfItsOwn) {
 
 TEST(Where, StridedHoldersAreDistinct) {
   for (const char* line : {"gx n2 ci12 co6 l300 k4 s2 p1 g2 f32", "gx n3 ci1 co5 l9 k7 s1 p3 f16",
-                           "conv1d n2 ci8 co40 l1200 k5 s2 p2 f64", "gx n40 ci70 co2 l513 k3 s3 f32"}) {
+                           "conv1d n2 ci8 co40 l1200 k5 s2 p2 f64", "gx n40 ci70 co2 l513 k3 s3 f32",
+                           "gx n7 ci9 co2 l210 k3 s1 f32", "gx n2 ci4 co3 l2100 k5 s2 g2 bf16"}) {
     const Problem p = core::parse(line).value();
     simt::StridedConfig staged;
     staged.staged = simt::strided_staged_config(p, device("h200"), {4, 4}, 2, 2, 2);
-    for (const simt::StridedConfig& c :
-         {simt::plan_strided_windows(p), simt::plan_strided_direct(p, simt::kStridedFewPositions), staged}) {
+    std::vector<simt::StridedConfig> ways = {
+        simt::plan_strided_windows(p), simt::plan_strided_direct(p, simt::kStridedFewPositions), staged};
+    if (simt::strided_sliding_refusal(p, device("h200")).empty()) {
+      ways.push_back(simt::plan_strided_sliding(p));
+    }
+    for (const simt::StridedConfig& c : ways) {
       std::map<Holder, int64_t> seen;
       for (int64_t e = 0; e < p.output_elements(); ++e) {
         const Holder held = holder_of(c, p, e);

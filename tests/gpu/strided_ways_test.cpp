@@ -2,7 +2,9 @@
 #include <array>
 
 #include "cuda/entries.hpp"
+#include "cuda/simt/flipped.hpp"
 #include "cuda/simt/strided.hpp"
+#include "cuda/simt/strided_sliding.hpp"
 #include "cuda/simt/strided_staged.hpp"
 #include "gpu/device.hpp"
 
@@ -26,6 +28,10 @@ std::vector<Way> ways(const core::Problem& p, const core::DeviceInfo& device) {
                                  plan_strided_direct(p, strided_most_positions(windows.rows))}) {
     all.push_back({c.text(), strided_kernel(p, device, c)});
   }
+  if (strided_sliding_refusal(p, device).empty()) {
+    const StridedConfig c = plan_strided_sliding(p);
+    all.push_back({c.text(), strided_kernel(p, device, c)});
+  }
   if (!strided_staged_refusal(p, device).empty()) return all;
   for (const StridedTile& tile : kStridedTiles) {
     for (const auto& [along, rows, parts] : {std::array{4, 1, 1}, std::array{2, 2, 1}, std::array{1, 4, 1},
@@ -37,23 +43,41 @@ std::vector<Way> ways(const core::Problem& p, const core::DeviceInfo& device) {
   return all;
 }
 
-// Runs every way of a problem; how many gave exactly what the reference does.
-int run_ways(const core::Problem& p, const std::vector<std::byte>& dy, const std::vector<std::byte>& weight) {
+// The ways of cuda.simt.flipped.
+std::vector<Way> flipped_ways(const core::Problem& p, const core::DeviceInfo& device) {
+  using namespace cuda::simt;
+  const core::Problem form = *flipped_form(p);
+  std::vector<Way> all;
+  const StridedConfig direct = plan_strided_direct(form, device);
+  all.push_back({"flipped, " + direct.text(), flipped_kernel(p, device, direct)});
+  if (strided_sliding_refusal(form, device).empty()) {
+    const StridedConfig sliding = plan_strided_sliding(form);
+    all.push_back({"flipped, " + sliding.text(), flipped_kernel(p, device, sliding)});
+  }
+  return all;
+}
+
+// Runs every way of a problem; how many gave exactly what the reference does. from: dy, or x.
+int run_ways(const core::Problem& p, const std::vector<std::byte>& from,
+             const std::vector<std::byte>& weight) {
   const core::DeviceInfo device = cuda::device_info(0).value();
-  const std::vector<std::byte> bias = DeviceOperands::integers(p, p.cin, 3);
+  const bool strided = p.operation == core::Operation::strided;
+  const int64_t elements = strided ? p.x_elements() : p.y_elements();
+  const std::vector<std::byte> bias = DeviceOperands::integers(p, strided ? p.cin : p.cout, 3);
   plan::Operands host;
-  host.weight = weight.data(), host.grad_output = dy.data(), host.bias = bias.data();
-  std::vector<std::byte> expected(static_cast<std::size_t>(p.x_elements()) * size_of(p.dtype));
-  for (int64_t i = 0; i < p.x_elements(); ++i) {
+  host.weight = weight.data(), host.bias = bias.data();
+  (strided ? host.grad_output : host.x) = from.data();
+  std::vector<std::byte> expected(static_cast<std::size_t>(elements) * size_of(p.dtype));
+  for (int64_t i = 0; i < elements; ++i) {
     reference::store(p.dtype, expected.data(), i, reference::element_at(p, host, i).value);
   }
-  const Buffer dy_there(dy), weight_there(weight), bias_there(bias);
+  const Buffer from_there(from), weight_there(weight), bias_there(bias);
   int exact = 0;
-  for (const Way& way : ways(p, device)) {
+  for (const Way& way : strided ? ways(p, device) : flipped_ways(p, device)) {
     Buffer dx(expected.size());
     dx.fill(0xff);
     plan::Operands operands;
-    operands.grad_output = dy_there.get(), operands.weight = weight_there.get();
+    (strided ? operands.grad_output : operands.x) = from_there.get(), operands.weight = weight_there.get();
     operands.bias = bias_there.get(), operands.output = dx.get();
     EXPECT_TRUE(way.kernel->run(operands, {}).ok());
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
@@ -67,12 +91,16 @@ int run_ways(const core::Problem& p, const std::vector<std::byte>& dy, const std
 TEST_F(StridedWays, AreExactOnIntegers) {
   int exact = 0;
   for (const char* line :
-       {"strided n2 ci40 co40 l101 k16 s8 p4 g40 f32", "strided n3 ci33 co53 l37 k5 s3 p1 op1 f16",
-        "strided n2 ci20 co9 l50 k300 s7 p5 f32", "strided n5 ci66 co132 l64 k7 s1 p9 d3 g66 bf16",
-        "strided n1 ci6 co12 l2500 k4 s2 p1 g3 f64", "strided n4 ci8 co72 l60 k1 s1 p0 g2 f32",
-        "strided n20 ci24 co24 l3 k41 s1 p20 g24 bf16", "strided n1 ci3 co3 l4000 k3 s1 p1 g3 f64",
+       {"strided n2 ci40 co40 l101 k16 s8 p4 g40 f32",      "strided n3 ci33 co53 l37 k5 s3 p1 op1 f16",
+        "strided n2 ci20 co9 l50 k300 s7 p5 f32",           "strided n5 ci66 co132 l64 k7 s1 p9 d3 g66 bf16",
+        "strided n1 ci6 co12 l2500 k4 s2 p1 g3 f64",        "strided n4 ci8 co72 l60 k1 s1 p0 g2 f32",
+        "strided n20 ci24 co24 l3 k41 s1 p20 g24 bf16",     "strided n1 ci3 co3 l4000 k3 s1 p1 g3 f64",
         "strided n1 ci17 co70 l1500 k3 s2 p1 op1 bias f32", "strided n2 ci34 co21 l700 k11 s12 g1 bias bf16",
-        "strided n1 ci1 co224 l900 k5 s1 p2 f32", "strided n2 ci5 co7 l800 k4 s6 p3 d4 bias f32"}) {
+        "strided n1 ci1 co224 l900 k5 s1 p2 f32",           "strided n1 ci2 co3 l60001 k3 s1 p1 bf16",
+        "strided n3 ci5 co1 l20011 k7 s1 p9 d3 bias f16",   "strided n2 ci70 co2 l333 k4 s2 p1 bias bf16",
+        "strided n1 ci8 co30 l9001 k21 s2 p9 f32",          "strided n2 ci9 co9 l5001 k2 s2 p0 g9 bias bf16",
+        "strided n9 ci37 co2 l210 k3 s1 p1 bias bf16",      "strided n6 ci20 co3 l401 k4 s2 p1 f32",
+        "strided n5 ci10 co1 l1101 k6 s1 p4 bias f16",      "strided n2 ci5 co7 l800 k4 s6 p3 d4 bias f32"}) {
     const core::Problem p = core::parse(line).value();
     exact += run_ways(p, DeviceOperands::integers(p, p.y_elements(), 1),
                       DeviceOperands::integers(p, p.weight_elements(), 2));
@@ -80,11 +108,24 @@ TEST_F(StridedWays, AreExactOnIntegers) {
   EXPECT_GT(exact, 200);
 }
 
+TEST_F(StridedWays, AreExactOnIntegersFlipped) {
+  int exact = 0;
+  for (const char* line : {"n2 ci3 co5 l3001 k7 s1 p3 bias f32", "n1 ci40 co1 l2500 k5 s1 p2 bf16",
+                           "n3 ci1 co70 l1999 k3 s1 f16", "n2 ci24 co24 l4097 k9 s1 p4 g24 bias bf16",
+                           "n1 ci6 co10 l1500 k3 s1 p1 g2 f32", "n2 ci9 co2 l700 k4 s1 d3 bias f32"}) {
+    const core::Problem p = core::parse(line).value();
+    exact += run_ways(p, DeviceOperands::integers(p, p.x_elements(), 1),
+                      DeviceOperands::integers(p, p.weight_elements(), 2));
+  }
+  EXPECT_EQ(exact, 11);
+}
+
 // Beside a weight that is not finite the zeros around dy would be NaN.
 TEST_F(StridedWays, MakeNoProductsOutsideDy) {
   int exact = 0;
   for (const char* line :
-       {"strided n2 ci9 co12 l300 k7 s2 p9 d2 bias f32", "strided n1 ci20 co6 l200 k5 s1 p12 bf16"}) {
+       {"strided n2 ci9 co12 l300 k7 s2 p9 d2 bias f32", "strided n1 ci20 co6 l200 k5 s1 p12 bf16",
+        "strided n1 ci2 co5 l1100 k9 s2 p8 f32", "strided n2 ci9 co2 l1300 k7 s1 p6 bias f16"}) {
     const core::Problem p = core::parse(line).value();
     std::vector<std::byte> weight = DeviceOperands::integers(p, p.weight_elements(), 2);
     const double infinity = std::numeric_limits<double>::infinity();

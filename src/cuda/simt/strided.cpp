@@ -9,6 +9,7 @@
 #include "cuda/host/choice.hpp"
 #include "cuda/plan/geometry.hpp"
 #include "cuda/plan/tensor.hpp"
+#include "cuda/simt/strided_sliding.hpp"
 #include "cuda/simt/strided_way.hpp"
 
 namespace tconv::cuda {
@@ -34,23 +35,30 @@ int64_t sum_bytes(const Problem& p) {
 std::string StridedConfig::text() const {
   if (staged) return staged->text();
   return "a thread " + std::to_string(rows) + " ci x " + std::to_string(positions) + " positions, " +
-         (direct ? "dy where it lies, " : "") + std::to_string(lanes) + " threads a piece of a row, " +
-         std::to_string(turns) + " turns, weights of " + std::to_string(tiles) + " staged, " +
-         std::to_string(channels) + " channels at once, " + std::to_string(shared_bytes) +
-         " bytes of shared memory";
+         (direct    ? "dy where it lies, "
+          : sliding ? "side by side, "
+                    : "") +
+         std::to_string(lanes) + " threads a piece of a row, " + std::to_string(turns) +
+         " turns, weights of " + std::to_string(tiles) + " staged, " + std::to_string(channels) +
+         " channels at once, " + std::to_string(shared_bytes) + " bytes of shared memory";
 }
 
 Holder holder_of(const StridedConfig& c, const Problem& p, int64_t element) {
   if (c.staged) return holder_of(*c.staged, p, element);
   const int64_t i = element % p.l, ci = element / p.l % p.cin, n = element / p.l / p.cin;
   const int64_t row = ci % p.cin_per_group(), tile = row / c.rows;
+  // Of short rows, units of a block have tiles of rows, or the same tile of several samples.
+  const int64_t units = c.units_a_block(), samples = c.sliding ? units : 1;
   const int64_t unit =
-      (n * p.groups + ci / p.cin_per_group()) * ceil_div(c.row_tiles, c.turns) + tile / c.turns;
+      (n / samples * p.groups + ci / p.cin_per_group()) * ceil_div(c.row_tiles, c.turns) + tile / c.turns;
+  const int64_t block = c.sliding ? unit : unit / units, of_block = c.sliding ? n % units : unit % units;
   const int64_t piece = c.lanes * c.positions, inside = i % piece;
-  const auto thread = static_cast<int>(unit % c.units_a_block() * c.lanes + inside % c.lanes);
-  return {unit / c.units_a_block() * c.parts + i / piece, thread,
+  const int64_t lane = c.sliding ? inside / c.positions : inside % c.lanes;
+  const int64_t position = c.sliding ? inside % c.positions : inside / c.lanes;
+  const auto thread = static_cast<int>(of_block * c.lanes + lane);
+  return {block * ceil_div(c.parts, c.walk) + i / piece / c.walk, thread,
           "turn " + std::to_string(tile % c.turns) + ", sums[" + std::to_string(row % c.rows) + "][" +
-              std::to_string(inside / c.lanes) + "]"};
+              std::to_string(position) + "]"};
 }
 
 namespace {
@@ -105,6 +113,7 @@ StridedConfig fastest(const Problem& p, const DeviceInfo& device, bool one_part)
     if (other < ms) best = c, ms = other;
   };
   if (strided_direct_refusal(p).empty()) take(plan_strided_direct(p, device));
+  if (strided_sliding_refusal(p, device).empty()) take(plan_strided_sliding(p));
   if (strided_staged_refusal(p, device).empty()) {
     StridedConfig c;
     c.staged = plan_strided_staged(p, device, one_part);
@@ -198,19 +207,29 @@ class StridedKernel final : public StridedWay<StridedConfig> {
                          std::to_string(c.lanes * c.positions) + " positions, " + std::to_string(c.parts) +
                          " pieces a row, " + std::to_string(c.turns) + " of " + std::to_string(c.row_tiles) +
                          " tiles of ci one after the other"},
-        {"source", c.direct ? "dy by elements, through the L1 cache"
-                            : "dy by elements, any strides: windows of " + std::to_string(c.channels) +
-                                  " channels x " + std::to_string(c.window) + " positions in shared memory"},
+        {"source", source()},
         {"weights", c.direct ? "raw, through the L1 cache" : "raw, of the same channels in shared memory"},
         {"operand", c.direct ? "widened in registers" : "widened on its way to shared memory"},
         {"product", "fused multiply-adds, a thread " + std::to_string(c.rows) + " ci x " +
                         std::to_string(c.positions) + " positions"},
         epilogue_line(problem_),
-        {"writer", "from registers, element by element"}};
+        {"writer", c.sliding ? "through shared memory, in words" : "from registers, element by element"}};
   }
 
  private:
+  std::string source() const {
+    if (config_.direct) return "dy by elements, through the L1 cache";
+    const std::string windows = ": windows of " + std::to_string(config_.channels) + " channels x " +
+                                std::to_string(config_.window) + " positions in shared memory";
+    if (!config_.sliding) return "dy by elements, any strides" + windows;
+    return "dy by words of 4 bytes" + windows + (config_.resident ? "" : ", the next ones under way");
+  }
   Status launch(const Launcher& launcher, const plan::Operands& operands) const override {
+    if (config_.sliding) {
+      const StridedSlidingParams a = strided_sliding_params(problem_, config_, operands);
+      return launcher.run(sliding_function_of(problem_, config_),
+                          {a.blocks, kStridedThreads, static_cast<std::size_t>(config_.shared_bytes)}, a);
+    }
     const StridedParams a = strided_params(problem_, config_, operands);
     if (config_.direct) {
       return launcher.run(strided_direct_function(problem_.dtype, config_.rows, config_.positions),

@@ -46,17 +46,23 @@ StridedFunction flipped_function(core::DType dtype, int rows, int positions);  /
 
 // How the work is cut.
 struct StridedConfig {
-  bool direct = false;  // without shared memory
+  bool direct = false;   // without shared memory
+  bool sliding = false;  // the way of strided_sliding.cuh
   int rows = 1, positions = kStridedPositions;
   int64_t lanes = kStridedThreads, parts = 1, row_tiles = 1, turns = 1, tiles = 1;
   int64_t channels = 1, window = 1, pitch = 1;
   int64_t weights_at = 0, unit_words = 0, shared_bytes = 0;
+  // If sliding; resident: all channels stay in shared memory; walk: pieces of a block; stages: of windows.
+  bool resident = false;
+  int64_t walk = 1, stages = 1, weight_channels = 1;
+  int64_t biases_at = 0, outputs_at = 0, output_pitch = 0;
   std::optional<StridedStagedConfig> staged;  // if set, the other fields are unused
   bool operator==(const StridedConfig&) const = default;
   int64_t units_a_block() const { return kStridedThreads / lanes; }
   std::string text() const;
 };
-// The fastest of the two ways below and that of strided_staged.cuh, according to their models.
+// The fastest of the two ways below and those of strided_sliding.cuh and strided_staged.cuh, according to
+// their models.
 // batch_invariant: the bits do not depend on N.
 StridedConfig plan_strided(const core::Problem& p, const core::DeviceInfo& device, bool batch_invariant);
 StridedConfig plan_strided_windows(const core::Problem& p);

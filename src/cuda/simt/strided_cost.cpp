@@ -6,7 +6,7 @@
 #include "cuda/host/transposed_form.hpp"
 #include "cuda/plan/geometry.hpp"
 #include "cuda/simt/cube.hpp"
-#include "cuda/simt/strided.hpp"
+#include "cuda/simt/strided_sliding.hpp"
 
 namespace tconv::cuda::simt {
 
@@ -123,6 +123,7 @@ double strided_tensor_ms(const Problem& p, const DeviceInfo& device) {
 
 double strided_ms(const Problem& p, const StridedConfig& c, const DeviceInfo& device) {
   if (c.staged) return c.staged->ms;
+  if (c.sliding) return strided_sliding_ms(p, c, device);
   return c.direct ? direct_ms(p, c, device) : windows_ms(p, c, device);
 }
 
