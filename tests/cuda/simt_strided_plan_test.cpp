@@ -94,7 +94,7 @@ TEST(SimtStridedPlan, SlidingWindowsHoldWhatThreadsRead) {
     const int64_t of_word = size_of(p.dtype) == 2 ? 2 : 1;
     EXPECT_GE(simt::sliding_loads(size_of(p.dtype), p.stride) * of_word * c.lanes, c.window) << what;
     EXPECT_GE(c.weights_at, c.units_a_block() * c.stages * c.channels * c.pitch) << what;
-    EXPECT_GE(c.biases_at, c.weights_at + c.tiles * c.weight_channels * p.k * c.rows) << what;
+    EXPECT_GE(c.biases_at, c.weights_at + c.tiles * p.cout_per_group() * p.k * c.rows) << what;
     EXPECT_GE(c.outputs_at, c.biases_at + c.tiles * c.rows) << what;
     EXPECT_TRUE(c.weights_at % 4 == 0 && c.outputs_at % 4 == 0 && c.unit_words % 4 == 0) << what;
     EXPECT_EQ(c.shared_bytes, 4 * c.unit_words) << what;

@@ -100,7 +100,8 @@ TEST_F(StridedWays, AreExactOnIntegers) {
         "strided n3 ci5 co1 l20011 k7 s1 p9 d3 bias f16",   "strided n2 ci70 co2 l333 k4 s2 p1 bias bf16",
         "strided n1 ci8 co30 l9001 k21 s2 p9 f32",          "strided n2 ci9 co9 l5001 k2 s2 p0 g9 bias bf16",
         "strided n9 ci37 co2 l210 k3 s1 p1 bias bf16",      "strided n6 ci20 co3 l401 k4 s2 p1 f32",
-        "strided n5 ci10 co1 l1101 k6 s1 p4 bias f16",      "strided n2 ci5 co7 l800 k4 s6 p3 d4 bias f32"}) {
+        "strided n5 ci10 co1 l1101 k6 s1 p4 bias f16",      "strided n1 ci3 co97 l1500 k17 s1 p4 bias bf16",
+        "strided n2 ci5 co7 l800 k4 s6 p3 d4 bias f32"}) {
     const core::Problem p = core::parse(line).value();
     exact += run_ways(p, DeviceOperands::integers(p, p.y_elements(), 1),
                       DeviceOperands::integers(p, p.weight_elements(), 2));

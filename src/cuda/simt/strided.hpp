@@ -54,7 +54,7 @@ struct StridedConfig {
   int64_t weights_at = 0, unit_words = 0, shared_bytes = 0;
   // If sliding; resident: all channels stay in shared memory; walk: pieces of a block; stages: of windows.
   bool resident = false;
-  int64_t walk = 1, stages = 1, weight_channels = 1;
+  int64_t walk = 1, stages = 1;
   int64_t biases_at = 0, outputs_at = 0, output_pitch = 0;
   std::optional<StridedStagedConfig> staged;  // if set, the other fields are unused
   bool operator==(const StridedConfig&) const = default;

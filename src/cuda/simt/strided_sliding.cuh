@@ -14,8 +14,8 @@
 //                             after the other; of short samples a block has several
 //
 // Bound: memory in float32 (depthwise of K 3 reaches 90% of a copy's rate, many rows of one channel 70%), in
-// 16 bits instructions: some 30 for an output of K 3. Neighbouring threads must store neighbouring elements, so
-// outputs go back through shared memory. Sums are those of strided.cuh, in its order.
+// 16 bits instructions: some 30 for an output of K 3. Neighbouring threads must store neighbouring elements,
+// so outputs go back through shared memory. Sums are those of strided.cuh, in its order.
 #pragma once
 
 #include "cuda/simt/strided_sliding_sums.cuh"
@@ -115,14 +115,8 @@ __global__ void __launch_bounds__(kStridedThreads, sliding_blocks(R))
     }
   };
   load();
-  bool finite = true;
-  const auto stage = [&](int co) {
-    finite =
-        __syncthreads_and(stage_rows<T, R>(p, unit.weights, unit.biases, unit.weight + co * p.channel_step,
-                                           unit.ci, unit.rows, min(p.weight_channels, depth - co)));
-  };
-  stage(0);
-  const bool all_weights = p.weight_channels >= depth;
+  const bool finite = __syncthreads_and(
+      stage_rows<T, R>(p, unit.weights, unit.biases, unit.weight, unit.ci, unit.rows, depth));
   SlidingSums<R, S> sums;
   for (float* windows = unit.windows; here.at < unit.end;) {
     Place to = here;
@@ -134,17 +128,9 @@ __global__ void __launch_bounds__(kStridedThreads, sliding_blocks(R))
     __syncthreads();
 #pragma unroll 1
     for (int g = 0; g < kGroup && here.at < unit.end; ++g, here.next(depth)) {
-      int of_weights = here.co;
-      if (!all_weights) {
-        of_weights = here.co % p.weight_channels;
-        if (of_weights == 0) {
-          __syncthreads();
-          stage(here.co);
-        }
-      }
       if (here.co == 0) sums.clear();
       const float* const window = windows + g * p.pitch;
-      const auto* const weights = unit.weights + of_weights * p.tap_pitch;
+      const auto* const weights = unit.weights + here.co * p.tap_pitch;
       if (finite) {
         sums.add(window, first, weights, taps);
       } else {

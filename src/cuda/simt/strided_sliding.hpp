@@ -44,7 +44,6 @@ struct StridedSlidingParams : StridedParams {
   int64_t piece_runs;                  // of a row
   int32_t walk;                        // pieces of a run, one after the other
   int32_t tap_pitch;                   // of weights, from a channel's to the next one's
-  int32_t weight_channels;             // channels whose weights are staged at once
   int32_t biases_at, outputs_at;       // in shared memory, in words
   int32_t output_pitch;                // elements of dx from row to row in shared memory
 };

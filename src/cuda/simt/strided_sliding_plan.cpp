@@ -13,7 +13,8 @@ using core::Problem;
 
 namespace {
 
-constexpr int64_t kResidentWords = 6144, kWeightWords = 3072;  // of a block
+// Of a block: windows that stay; weights of several tiles of rows, and of one.
+constexpr int64_t kResidentWords = 6144, kWeightWords = 3072, kMostWeightWords = 8192;
 
 // Threads of a unit whose pieces have the fewest positions beyond the rows' ends, more if as few.
 int64_t fewest_lanes(const Problem& p) {
@@ -44,7 +45,7 @@ int64_t tap_pitch(const Problem& p) {
 void set_places(StridedConfig& c, const Problem& p) {
   const auto element = static_cast<int64_t>(size_of(p.dtype));
   c.weights_at = c.units_a_block() * c.stages * c.channels * c.pitch;
-  c.biases_at = c.weights_at + c.tiles * c.weight_channels * tap_pitch(p) * c.rows;
+  c.biases_at = c.weights_at + c.tiles * p.cout_per_group() * tap_pitch(p) * c.rows;
   c.outputs_at = round_up(c.biases_at + c.tiles * c.rows, int64_t{4});
   const int64_t piece = c.lanes * c.positions;
   c.output_pitch = element == 4 ? sliding_pitch(piece) : piece;
@@ -65,6 +66,8 @@ std::string strided_sliding_refusal(const Problem& p, const core::DeviceInfo& de
   const int64_t loads = sliding_loads(size_of(p.dtype), p.stride) * (size_of(p.dtype) == 2 ? 2 : 1);
   if (c.window > loads * c.lanes)
     return "a window of more than " + std::to_string(loads) + " elements a thread";
+  const int64_t weights = p.cout_per_group() * tap_pitch(p) * c.rows;
+  if (weights > kMostWeightWords) return std::to_string(weights) + " weights of a tile of rows";
   constexpr int64_t kSharedBytes = 96 * 1024;
   if (c.shared_bytes > std::min(kSharedBytes, device.shared_per_block)) {
     return "a window of " + std::to_string(c.window) + " positions does not fit shared memory";
@@ -85,18 +88,14 @@ StridedConfig plan_strided_sliding(const Problem& p) {
   // Blocks that a device should have: three rounds of those that run at once on a large one.
   const int64_t enough = 3 * 132 * sliding_blocks(c.rows);
   const int64_t blocks = ceil_div(p.n, c.units_a_block()) * p.groups * c.row_tiles * c.parts;
-  const auto most = [](int64_t room, int64_t of_one, int64_t all) {
-    return std::clamp<int64_t>(room / of_one, 1, all);
-  };
   if (c.resident) {
-    c.channels = c.weight_channels = depth;
+    c.channels = depth;
     c.turns = std::clamp<int64_t>(blocks / enough, 1, c.row_tiles);
-    c.tiles = most(kWeightWords, depth * tap_pitch(p) * c.rows, c.turns);
+    c.tiles = std::clamp<int64_t>(kWeightWords / (depth * tap_pitch(p) * c.rows), 1, c.turns);
   } else {
     c.channels = sliding_group(size_of(p.dtype), p.stride);
     c.stages = 2;
     c.walk = std::clamp<int64_t>(blocks / enough, 1, std::min<int64_t>(c.parts, 16));
-    c.weight_channels = most(kWeightWords, tap_pitch(p) * c.rows, depth);
   }
   set_places(c, p);
   return c;
@@ -118,7 +117,6 @@ StridedSlidingParams strided_sliding_params(const Problem& p, const StridedConfi
   a.blocks = ceil_div(p.n, c.units_a_block()) * p.groups * a.tile_runs * a.piece_runs;
   a.row_step = p.cout_per_group() * p.k, a.channel_step = p.k, a.tap_step = 1;
   a.tap_pitch = static_cast<int32_t>(tap_pitch(p));
-  a.weight_channels = static_cast<int32_t>(c.weight_channels);
   a.biases_at = static_cast<int32_t>(c.biases_at);
   a.outputs_at = static_cast<int32_t>(c.outputs_at);
   a.output_pitch = static_cast<int32_t>(c.output_pitch);
