@@ -201,6 +201,8 @@ TEST(Where, StridedHoldersAreDistinct) {
         simt::plan_strided_windows(p), simt::plan_strided_direct(p, simt::kStridedFewPositions), staged};
     if (simt::strided_sliding_refusal(p, device("h200")).empty()) {
       ways.push_back(simt::plan_strided_sliding(p));
+      ways.push_back(ways.back());
+      ways.back().walk = 2;  // as of more blocks than the device needs
     }
     for (const simt::StridedConfig& c : ways) {
       std::map<Holder, int64_t> seen;

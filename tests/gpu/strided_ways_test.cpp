@@ -1,4 +1,5 @@
 // Every way of cuda.simt.strided.
+#include <algorithm>
 #include <array>
 
 #include "cuda/entries.hpp"
@@ -29,8 +30,15 @@ std::vector<Way> ways(const core::Problem& p, const core::DeviceInfo& device) {
     all.push_back({c.text(), strided_kernel(p, device, c)});
   }
   if (strided_sliding_refusal(p, device).empty()) {
-    const StridedConfig c = plan_strided_sliding(p);
+    StridedConfig c = plan_strided_sliding(p);
     all.push_back({c.text(), strided_kernel(p, device, c)});
+    // As of more blocks than the device needs.
+    if (c.resident) {
+      c.turns = std::min<int64_t>(c.row_tiles, 3);
+    } else {
+      c.walk = std::min<int64_t>(c.parts, 3);
+    }
+    all.push_back({c.text() + ", more a block", strided_kernel(p, device, c)});
   }
   if (!strided_staged_refusal(p, device).empty()) return all;
   for (const StridedTile& tile : kStridedTiles) {

@@ -57,7 +57,8 @@ Holder holder_of(const StridedConfig& c, const Problem& p, int64_t element) {
   const int64_t position = c.sliding ? inside % c.positions : inside / c.lanes;
   const auto thread = static_cast<int>(of_block * c.lanes + lane);
   return {block * ceil_div(c.parts, c.walk) + i / piece / c.walk, thread,
-          "turn " + std::to_string(tile % c.turns) + ", sums[" + std::to_string(row % c.rows) + "][" +
+          (c.walk > 1 ? "piece " + std::to_string(i / piece % c.walk) + ", " : "") + "turn " +
+              std::to_string(tile % c.turns) + ", sums[" + std::to_string(row % c.rows) + "][" +
               std::to_string(position) + "]"};
 }
 
