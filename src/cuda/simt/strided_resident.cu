@@ -1,3 +1,4 @@
+#include "cuda/host/by_dtype.cuh"
 #include "cuda/simt/strided_sliding.cuh"
 
 namespace tconv::cuda::simt {
@@ -17,9 +18,10 @@ StridedSlidingFunction by_stride(int64_t stride, int64_t lanes) {
 }  // namespace
 
 StridedSlidingFunction strided_resident_function(core::DType dtype, int64_t stride, int64_t lanes) {
-  if (dtype == core::DType::f32) return by_stride<float>(stride, lanes);
-  if (dtype == core::DType::f16) return by_stride<__half>(stride, lanes);
-  return by_stride<__nv_bfloat16>(stride, lanes);
+  // Not of float64, which strided_sliding_refusal refuses.
+  return by_dtype<StridedSlidingFunction>(dtype, by_stride<float>(stride, lanes), nullptr,
+                                          by_stride<__half>(stride, lanes),
+                                          by_stride<__nv_bfloat16>(stride, lanes));
 }
 
 }  // namespace tconv::cuda::simt

@@ -1,3 +1,4 @@
+#include "cuda/host/by_dtype.cuh"
 #include "cuda/simt/strided_sliding.cuh"
 
 namespace tconv::cuda::simt {
@@ -17,9 +18,10 @@ StridedSlidingFunction by_stride(int rows, int64_t stride) {
 }  // namespace
 
 StridedSlidingFunction strided_sliding_function(core::DType dtype, int rows, int64_t stride) {
-  if (dtype == core::DType::f32) return by_stride<float>(rows, stride);
-  if (dtype == core::DType::f16) return by_stride<__half>(rows, stride);
-  return by_stride<__nv_bfloat16>(rows, stride);
+  // Not of float64, which strided_sliding_refusal refuses.
+  return by_dtype<StridedSlidingFunction>(dtype, by_stride<float>(rows, stride), nullptr,
+                                          by_stride<__half>(rows, stride),
+                                          by_stride<__nv_bfloat16>(rows, stride));
 }
 
 }  // namespace tconv::cuda::simt

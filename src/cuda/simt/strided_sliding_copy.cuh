@@ -18,7 +18,6 @@ struct WordsOf {
   static constexpr int kOf = sizeof(T) == 2 ? 2 : 1;
   int first, count, end;  // the first element of a whole word, words, the element behind them
 
-  WordsOf() = default;
   // from: where element 0 lies.
   __device__ __forceinline__ WordsOf(const T* from, int begin, int behind) {
     const int odd = kOf == 1 ? 0 : static_cast<int>(reinterpret_cast<uintptr_t>(from + begin) / 2 % 2);
