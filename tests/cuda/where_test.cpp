@@ -260,6 +260,7 @@ TEST(Stages, EveryFamilyNamesThem) {
       {"cuda.sm90.blocked", "n2 ci64 co40 l70 k4 s2 p1 bias f32 tf32"},
       {"cuda.sm80.dense", "n2 ci64 co40 l70 k4 s2 p1 bias f32 tf32"},
       {"cuda.sm80.window", "gx n2 ci64 co40 l70 k4 s2 p1 bias f32 tf32"},
+      {"cuda.sm80.thin", "n2 ci4 co40 l70 k4 s2 p1 bias bf16"},
       {"cuda.sm80.pointwise", "n2 ci64 co40 l70 k1 s1 p0 bias f32 tf32"},
       {"cuda.sm90.pointwise", "n2 ci64 co40 l72 k1 s1 p0 bias f32 tf32"},
       {"cuda.sm80.overlap", "n2 ci64 co40 l70 k4 s2 p1 bias f32 tf32"},

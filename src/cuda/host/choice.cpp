@@ -17,6 +17,7 @@
 #include "cuda/sm80/dense.hpp"
 #include "cuda/sm80/overlap.hpp"
 #include "cuda/sm80/pointwise.hpp"
+#include "cuda/sm80/thin.hpp"
 #include "cuda/sm80/window.hpp"
 #include "cuda/sm90/blocked.hpp"
 #include "cuda/sm90/dense.hpp"
@@ -44,10 +45,11 @@ double least_ms(const KernelEntry& entry, const Problem& p, const DeviceInfo& d)
 KernelChoice compare(const Problem& p, const DeviceInfo& d, const PlanOptions& options) {
   // Those whose plans take least time come first, so that others need not be made.
   static const KernelEntry* const kTransposed[] = {
-      &kSm90Pointwise, &kSm80Pointwise, &kSimtDepthwise, &kSm80Overlap, &kSimtDense,   &kSimtNarrow,
-      &kSimtLongk,     &kSimtFlipped,   &kSimtGather,    &kSm90Dense,   &kSm90Blocked, &kSm80Dense};
-  static const KernelEntry* const kStrided[] = {&kSm90Pointwise, &kSm80Pointwise, &kSm80Window, &kSimtStrided,
-                                                &kSm90Dense,     &kSm90Blocked,   &kSm80Dense};
+      &kSm90Pointwise, &kSm80Pointwise, &kSimtDepthwise, &kSm80Overlap, &kSimtDense,
+      &kSimtNarrow,    &kSm80Thin,      &kSimtLongk,     &kSimtFlipped, &kSimtGather,
+      &kSm90Dense,     &kSm90Blocked,   &kSm80Dense};
+  static const KernelEntry* const kStrided[] = {&kSm90Pointwise, &kSm80Pointwise, &kSm80Window,  &kSm80Thin,
+                                                &kSimtStrided,   &kSm90Dense,     &kSm90Blocked, &kSm80Dense};
   const bool strided = p.operation == core::Operation::strided;
   const std::span<const KernelEntry* const> compared =
       strided ? std::span<const KernelEntry* const>(kStrided) : kTransposed;

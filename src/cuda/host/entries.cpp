@@ -22,6 +22,7 @@
 #include "cuda/sm80/dense.hpp"
 #include "cuda/sm80/overlap.hpp"
 #include "cuda/sm80/pointwise.hpp"
+#include "cuda/sm80/thin.hpp"
 #include "cuda/sm80/weight.hpp"
 #include "cuda/sm80/window.hpp"
 #include "cuda/sm90/blocked.hpp"
@@ -37,7 +38,7 @@ namespace tconv::cuda {
 std::span<const plan::KernelEntry* const> entries() {
   // One line a family: its header src/cuda/<folder>/<family>.hpp declares the entry, its .cpp defines it.
   static const std::vector<const plan::KernelEntry*> list = {
-      &kSm80Pointwise, &kSm90Pointwise, &kSm80Window, &kSimtStrided, &kSm80Overlap, &kSimtLongk,
+      &kSm80Pointwise, &kSm90Pointwise, &kSm80Window, &kSm80Thin, &kSimtStrided, &kSm80Overlap, &kSimtLongk,
       &kSimtDepthwise, &kSimtNarrow, &kSm90Blocked, &kSm90Dense, &kSm80Dense, &kSimtFlipped, &kSimtGather,
       &kSimtDense,
       // Those that sum the gradient of the bias before those that do not (weight_choice.cpp).

@@ -18,6 +18,7 @@
 #include "cuda/sm80/dense_plan.hpp"
 #include "cuda/sm80/overlap_plan.hpp"
 #include "cuda/sm80/pointwise_plan.hpp"
+#include "cuda/sm80/thin_plan.hpp"
 #include "cuda/sm80/window_plan.hpp"
 #include "cuda/sm90/blocked_plan.hpp"
 #include "cuda/sm90/dense_plan.hpp"
@@ -270,6 +271,7 @@ double model_ms(const KernelEntry& entry, const Problem& p, const DeviceInfo& d,
   if (&entry == &kSm80Pointwise) return pointwise_plan(p, d, batch_invariant).ms;
   if (&entry == &kSm80Overlap) return overlap_plan(p, d, batch_invariant).ms;
   if (&entry == &kSm80Window) return window_plan(p, d, batch_invariant).ms;
+  if (&entry == &kSm80Thin) return thin_plan(p, d).ms;
   if (&entry == &kSm90Dense) return sm90_ms(p, d, batch_invariant);
   if (&entry == &kSm90Blocked) return blocked_ms(p, d);
   if (&entry == &kSm80Dense) return sm80_ms(p, d, batch_invariant);

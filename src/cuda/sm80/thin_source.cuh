@@ -1,0 +1,220 @@
+// What comes into shared memory for cuda.sm80.thin (thin.hpp): windows of the source as words of two
+// channels, weights as fragments of mma, and where in a window each word of the depth lies.
+#pragma once
+
+#include "cuda/device/arithmetic.cuh"
+#include "cuda/sm80/thin.hpp"
+
+namespace tconv::cuda::sm80::thin {
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+
+template <class T>
+__device__ __forceinline__ uint32_t bits_at(const T* from) {
+  return __ldg(reinterpret_cast<const unsigned short*>(from));
+}
+
+// What a block works on.
+struct Place {
+  int group, first_row_tile, row_tiles;
+  int first_tile, end_tile;
+
+  __device__ explicit Place(const ThinParams& p) {
+    const auto rest = static_cast<int>(p.walkers.divide(blockIdx.x));
+    const int walkers = static_cast<int>(p.walkers.value),
+              walker = static_cast<int>(blockIdx.x) - rest * walkers;
+    group = static_cast<int>(p.row_blocks.divide(rest));
+    first_row_tile = (rest - group * static_cast<int>(p.row_blocks.value)) * p.row_tiles;
+    row_tiles = min(p.row_tiles, (p.rows + kThinRowTile - 1) / kThinRowTile - first_row_tile);
+    first_tile = static_cast<int>(int64_t{p.tiles} * walker / walkers);
+    end_tile = static_cast<int>(int64_t{p.tiles} * (walker + 1) / walkers);
+  }
+};
+
+// The channel and phase of row v of a row tile; mma's row v % 2 * 8 + v / 2, so that a lane has two
+// neighbouring ones.
+struct Row {
+  int channel, phase;
+
+  __device__ Row(const ThinParams& p, int row_tile, int v) {
+    const int row = row_tile * kThinRowTile + v;
+    channel = row >> p.phase_bits, phase = row & ((1 << p.phase_bits) - 1);
+  }
+  __device__ bool there(const ThinParams& p) const {
+    return channel < p.output_channels && phase < p.out_stride;
+  }
+};
+
+// Of a word of the depth.
+struct Term {
+  int tap, pair;
+
+  __device__ Term(const ThinParams& p, int word) {
+    tap = static_cast<int>(p.pairs_div.divide(word));
+    pair = word - tap * p.pairs;
+  }
+};
+
+// [step][lane % 4]: where the two words of B that a lane holds lie in a window, in bytes. Words that the
+// depth lacks may be any.
+__device__ inline void fill_table(const ThinParams& p, int* table) {
+  for (int i = threadIdx.x; i < (p.steps + kThinStepsAhead) * kThinStepWords; i += kThinThreads) {
+    const int step = i / kThinStepWords, r = i % kThinStepWords;
+    const Term term(p, step * kThinStepWords + r / 2 + r % 2 * 4);
+    const int ahead = term.tap * p.dilation, at = static_cast<int>(p.in_stride_div.divide(ahead));
+    const int plane = ahead - at * p.in_stride;
+    table[i] = term.tap < p.taps ? (term.pair * p.pair_pitch + plane * p.plane_pitch + at) * 4 : 0;
+  }
+}
+
+// [row tile][step][lane], as a lane's fragment of A: rows 2*(lane/4) and the next, of words lane%4 and
+// lane%4 + 4.
+template <class T>
+__device__ inline void fill_weights(const ThinParams& p, const Place& place, uint4* fragments) {
+  const int lane = threadIdx.x % 32, all = place.row_tiles * p.steps;
+  const T* const weight = static_cast<const T*>(p.weight) + place.group * p.weight_group;
+  int tile = 0, step = threadIdx.x / 32;
+  for (int i = step; i < all; i += kThinWarps, step += kThinWarps) {
+    for (; step >= p.steps; step -= p.steps) ++tile;
+    uint32_t words[4] = {};
+#pragma unroll
+    for (int r = 0; r < 4; ++r) {
+      const Term term(p, step * kThinStepWords + lane % 4 + r / 2 * 4);
+      const Row row(p, place.first_row_tile + tile, lane / 4 * 2 + r % 2);
+      const int k = p.tap_first + p.tap_step * term.tap + row.phase, channel = 2 * term.pair;
+      if (term.tap < p.taps && row.there(p) && k >= 0 && k < p.k_count) {
+        const T* const from = weight + row.channel * p.weight_row + channel * p.weight_channel + k;
+        words[r] = bits_at(from);
+        if (channel + 1 < p.channels) words[r] |= bits_at(from + p.weight_channel) << 16;
+      }
+    }
+    fragments[i * 32 + lane] = {words[0], words[1], words[2], words[3]};
+  }
+}
+
+template <class T>
+__device__ inline void fill_biases(const ThinParams& p, const Place& place, float* biases) {
+  for (int i = threadIdx.x; i < place.row_tiles * kThinRowTile; i += kThinThreads) {
+    const Row row(p, place.first_row_tile, i);
+    biases[i] = row.there(p) ? load_bias_to_add<T>(p.bias, place.group * p.output_channels + row.channel) : 0;
+  }
+}
+
+// A vector of a row that may begin or end within: zeros for what does not exist. q: its first element's
+// place.
+template <class T>
+__device__ __noinline__ void copy_part(uint32_t to, const T* from, int64_t q, int64_t length) {
+  uint32_t words[4] = {};
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    if (q + i >= 0 && q + i < length) words[i / 2] |= bits_at(from + i) << i % 2 * 16;
+  }
+  ptx::store_shared16(to, {words[0], words[1], words[2], words[3]});
+}
+
+// Rows of the source on their way to shared memory: by copies of 16 bytes, as they lie in memory, so that a
+// row begins at any of 8 places of its first vector.
+template <class T>
+class Rows {
+ public:
+  __device__ Rows(const ThinParams& p, const Place& place, unsigned char* shared)
+      : from_(static_cast<const T*>(p.source) + int64_t{place.group} * p.channels * p.source_step[1]),
+        rows_(ptx::shared_address(shared + p.rows_at)) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    first_pair_ = warp >> p.pair_warp_bits;
+    first_chunk_ = warp & ((1 << p.pair_warp_bits) - 1);
+    const int e = first_chunk_ * p.chunk + lane, at = static_cast<int>(p.in_stride_div.divide(e));
+    pair_from_ = rows_ + e * 2;
+    pair_to_ = ptx::shared_address(shared + p.window_at) + ((e - at * p.in_stride) * p.plane_pitch + at) * 4;
+  }
+
+  // Begins the copies for the tile whose first position is m of sample n.
+  __device__ __forceinline__ void copy(const ThinParams& p, int n, int m) {
+    const int first = m * p.in_stride - p.lead, lane = threadIdx.x % 32;
+    const T* const tile = from_ + n * p.source_step[0] + first;
+    place_ = static_cast<int>(reinterpret_cast<uintptr_t>(tile) / 2 % kVector);
+    const bool inside = first >= kVector && first + p.row_vectors * kVector <= p.source_length;
+    for (int c = threadIdx.x / 32; c < p.channels; c += kThinWarps) {
+      const int ahead = lane * kVector - place_of(p, c);
+      const T* from = tile + c * p.source_step[1] + ahead;
+      uint32_t to = rows_ + (c * p.row_vectors + lane) * 16;
+      int64_t q = int64_t{first} + ahead;
+      for (int v = lane; v < p.row_vectors; v += 32) {
+        if (inside || (q >= 0 && q + kVector <= p.source_length)) {
+          ptx::copy_async16(to, from);
+        } else {
+          copy_part(to, from, q, p.source_length);
+        }
+        to += 32 * 16, from += 32 * kVector, q += 32 * kVector;
+      }
+    }
+  }
+
+  // Of a last pair without a second channel, zeros in place of it.
+  __device__ __forceinline__ void clear_missing(const ThinParams& p) const {
+    if (p.channels % 2 == 0) return;
+    for (int v = threadIdx.x; v < p.row_vectors; v += kThinThreads) {
+      ptx::store_shared16(rows_ + (p.channels * p.row_vectors + v) * 16, {});
+    }
+  }
+
+  // Makes words of two channels, of the tile that was copied last.
+  __device__ __forceinline__ void pair(const ThinParams& p) const {
+    if (static_cast<int>(threadIdx.x) % 32 >= p.chunk) return;
+    if (p.pair_warp_bits == 0 && p.in_stride == 1) {
+      pair_by<1>(p);
+    } else if (p.pair_warp_bits == 0 && p.in_stride == 2) {
+      pair_by<2>(p);
+    } else {
+      pair_by<0>(p);
+    }
+  }
+
+ private:
+  static constexpr int kVector = 8;  // elements
+
+  // Elements of a channel's first vector that lie before the window.
+  __device__ __forceinline__ int place_of(const ThinParams& p, int channel) const {
+    return (place_ + channel * p.channel_places) % kVector;
+  }
+
+  // kStride: if the steps are constants: that of the planes, where no warps share a pair.
+  template <int kStride>
+  __device__ __forceinline__ void pair_by(const ThinParams& p) const {
+    const int warps = kStride > 0 ? 1 : 1 << p.pair_warp_bits;
+    const int from_step = kStride > 0 ? 64 : p.chunk * 2 * warps;
+    const int to_step = kStride > 0 ? 128 / max(kStride, 1) : p.chunk_step;
+    const int row_bytes = p.row_vectors * 16;
+    const auto word = [](uint32_t low, uint32_t high) {
+      return __byte_perm(ptx::load_shared2(low), ptx::load_shared2(high), 0x5410);
+    };
+    for (int pair = first_pair_; pair < p.pairs; pair += p.pair_step) {
+      uint32_t low = pair_from_ + 2 * pair * row_bytes + place_of(p, 2 * pair) * 2;
+      uint32_t high = pair_from_ + (2 * pair + 1) * row_bytes + place_of(p, 2 * pair + 1) * 2;
+      uint32_t to = pair_to_ + pair * p.pair_pitch * 4;
+      constexpr int kAhead = 4;
+      int left = p.chunks - first_chunk_;
+      for (; left > (kAhead - 1) * warps; left -= kAhead * warps) {
+        uint32_t words[kAhead];
+#pragma unroll
+        for (int i = 0; i < kAhead; ++i) words[i] = word(low + i * from_step, high + i * from_step);
+#pragma unroll
+        for (int i = 0; i < kAhead; ++i) ptx::store_shared4(to + i * to_step, words[i]);
+        low += kAhead * from_step, high += kAhead * from_step, to += kAhead * to_step;
+      }
+      for (; left > 0; left -= warps, low += from_step, high += from_step, to += to_step) {
+        ptx::store_shared4(to, word(low, high));
+      }
+    }
+  }
+
+  const T* from_;
+  uint32_t rows_;
+  int first_pair_, first_chunk_;
+  uint32_t pair_from_, pair_to_;  // the lane's first elements and word
+  int place_ = 0;                 // of the first channel
+};
+
+#endif
+
+}  // namespace tconv::cuda::sm80::thin
