@@ -61,22 +61,22 @@ void check_places(const ThinPlan& plan, const Problem& p, const core::DeviceInfo
                   const std::string& what) {
   const ThinParams& k = plan.params;
   EXPECT_LE(plan.shared_bytes, d.shared_per_block) << what;
-  EXPECT_LE((k.row_tiles * k.steps + 1) * kThinFragmentBytes, k.table_at) << what;
+  EXPECT_LE((k.block_row_tiles * k.steps + 1) * kThinFragmentBytes, k.table_at) << what;
   EXPECT_GE(k.steps * kThinStepWords, k.pairs * k.taps) << what;
   EXPECT_LE(k.staged_at + kThinWarps * k.staged_warp, k.window_at) << what;
-  EXPECT_LE(k.window_at + k.pairs * k.pair_pitch * 4, k.rows_at) << what;
+  EXPECT_LE(k.window_at + k.pairs * k.pair_pitch * 4, k.channels_at) << what;
   // A row begins at any of 8 places, and whole chunks are read.
-  EXPECT_LE(7 + k.window, k.row_vectors * 8) << what;
+  EXPECT_LE(7 + k.window, k.channel_vectors * 8) << what;
   EXPECT_LE(k.window, k.chunks * k.chunk) << what;
-  EXPECT_LE(((2 * k.pairs - 1) * k.row_vectors * 8 + 7 + k.chunks * k.chunk) * 2,
-            plan.shared_bytes - k.rows_at)
+  EXPECT_LE(((2 * k.pairs - 1) * k.channel_vectors * 8 + 7 + k.chunks * k.chunk) * 2,
+            plan.shared_bytes - k.channels_at)
       << what;
   EXPECT_LE(k.chunks * k.chunk / k.in_stride, k.plane_pitch) << what;
   EXPECT_LE(k.in_stride * k.plane_pitch, k.pair_pitch) << what;
   EXPECT_EQ(k.chunk % k.in_stride, 0) << what;
   const int64_t columns = int64_t{kThinWarps / k.row_warps} * k.warp_columns, tiles = k.sample_tiles.value;
   EXPECT_TRUE(tiles * columns >= k.positions && (tiles - 1) * columns < k.positions) << what;
-  EXPECT_GE(int64_t{k.row_blocks.value} * k.row_tiles * kThinRowTile, k.rows) << what;
+  EXPECT_GE(int64_t{k.row_blocks.value} * k.block_row_tiles * kThinRowTile, k.rows) << what;
   EXPECT_LE(k.walkers.value, static_cast<uint32_t>(k.tiles)) << what;
   EXPECT_FALSE(where(plan, p, p.output_elements() - 1).empty());
 }

@@ -1,5 +1,5 @@
-// The kernel object of plans that read raw operands in one launch (overlap, window, pointwise), and how its
-// entry answers.
+// The kernel object of plans that read raw operands in one launch (overlap, window, pointwise, thin), and how
+// its entry answers.
 //
 // Family: Plan, kEntry, kThreads, and as static members
 //   refusal(problem, device, options)               why not, or ""

@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kThinThreads, thin_blocks(kMi))
   extern __shared__ __align__(128) unsigned char shared[];
   const Place place(p);
   if (place.row_tiles <= 0 || place.first_tile >= place.end_tile) return;
-  Rows<T> rows(p, place, shared);
+  Channels<T> channels(p, place, shared);
   const int warp = threadIdx.x / 32;
   const int column_warps = kThinWarps / p.row_warps;
   const int first = warp % column_warps * p.warp_columns, row_tile = warp / column_warps * kMi;
@@ -97,19 +97,19 @@ __global__ void __launch_bounds__(kThinThreads, thin_blocks(kMi))
     return (tile - n * static_cast<int>(p.sample_tiles.value)) * column_warps * p.warp_columns;
   };
   const auto copy = [&](int tile) {
-    rows.copy(p, sample_of(tile), position_of(tile, sample_of(tile)));
+    channels.copy(p, sample_of(tile), position_of(tile, sample_of(tile)));
     ptx::copy_async_commit();
   };
   copy(place.first_tile);
-  rows.clear_missing(p);
+  channels.clear_missing(p);
   fill_table(p, reinterpret_cast<int*>(shared + p.table_at));
   fill_weights<T>(p, place, reinterpret_cast<uint4*>(shared));
   fill_biases<T>(p, place, reinterpret_cast<float*>(shared + p.bias_at));
 #pragma unroll 1
   for (int tile = place.first_tile; tile < place.end_tile; ++tile) {
     ptx::copy_async_wait<0>();
-    __syncthreads();  // the rows are complete, and the words of the tile before have been read
-    rows.pair(p);
+    __syncthreads();  // the channels are complete, and the words of the tile before have been read
+    channels.pair(p);
     __syncthreads();
     if (tile + 1 < place.end_tile) copy(tile + 1);
     const int n = sample_of(tile);

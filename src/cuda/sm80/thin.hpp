@@ -5,9 +5,9 @@
 //   for each group, part of the rows (channel, phase), run of tiles          a block; its weights stay in
 //                                                                            shared memory as fragments
 //     for each tile of positions m of a sample                               one after the other
-//       rows[c][q] = source[n][c][q]                                         copies of 16 bytes, during the
+//       channel[c][q] = source[n][c][q]                                      copies of 16 bytes, during the
 //                                                                            products of the tile before
-//       window[c/2][q] = (rows[c][q], rows[c + 1][q])                        pairs of channels, in words
+//       window[c/2][q] = (channel[c][q], channel[c + 1][q])                    pairs of channels, in words
 //       for each 8 words (pair, tap) of the depth:                           a step of mma m16n8k16
 //         acc[row][m] += w[row][pair, tap] * window[pair][S*m + D*tap]       a warp: MI x 8 mmas
 //       output[n, row][m] = bias + acc                                       through shared memory, in runs
@@ -39,7 +39,7 @@ namespace tconv::cuda {
 extern const plan::KernelEntry kSm80Thin;
 
 inline constexpr int kThinThreads = 128, kThinWarps = kThinThreads / 32;
-inline constexpr int kThinColumns = 64;      // positions of a warp
+inline constexpr int kThinColumns = 64;      // positions that a warp sums at once
 inline constexpr int kThinRowTile = 16;      // rows of an mma
 inline constexpr int kThinStepWords = 8;     // of a step of the depth, each two channels
 inline constexpr int kThinStepsAhead = 2;    // that are looked up beyond the depth
@@ -74,11 +74,11 @@ struct ThinParams {
   int warp_columns;  // positions of a warp in a tile: some times kThinColumns
   // Elements from a staged row of outputs to the next, bytes of a row tile's, and of a warp's.
   int staged_pitch, staged_tile, staged_warp;
-  int row_tiles;  // of a block
+  int block_row_tiles;
   int steps, pairs;
   int window;                   // elements of a channel's window
   int plane_pitch, pair_pitch;  // words
-  int row_vectors;              // of 16 bytes: a channel's in shared memory
+  int channel_vectors;          // of 16 bytes: a channel's in shared memory
   int channel_places;           // elements by which the next channel lies further from a vector's begin
   // A warp pairs two channels a chunk of positions at a time: up to 32, whole turns of the planes.
   int chunk, chunks;
@@ -90,7 +90,7 @@ struct ThinParams {
   int tiles;   // of all samples
   int splits;  // 1, for RawKernel
   // Places in shared memory, in bytes: fragments are at 0.
-  int table_at, bias_at, rows_at, window_at, staged_at;
+  int table_at, bias_at, channels_at, window_at, staged_at;
 };
 
 struct ThinFunctions {

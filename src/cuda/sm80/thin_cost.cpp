@@ -51,7 +51,7 @@ constexpr ThinRates kRates = {.chosen = 1.1,
 double tile_us(const ThinPlan& plan, double resident) {
   const ThinParams& k = plan.params;
   const double turns = plan.config.turns;
-  const double copies = 2. * k.pairs / kThinWarps * static_cast<double>(1 + ceil_div(k.row_vectors, 32));
+  const double copies = 2. * k.pairs / kThinWarps * static_cast<double>(1 + ceil_div(k.channel_vectors, 32));
   const auto pairs = static_cast<double>(ceil_div(k.pairs, k.pair_step));
   const double units = pairs * static_cast<double>(ceil_div(k.chunks, 1 << k.pair_warp_bits));
   const auto row_tiles =
@@ -79,7 +79,7 @@ double thin_ms(const ThinPlan& plan, const core::Problem& p, const core::DeviceI
   const auto resident = static_cast<double>(std::min<int64_t>(plan.resident, ceil_div(plan.blocks, sms)));
   const double tiles = waves * static_cast<double>(ceil_div(k.tiles, int64_t{k.walkers.value}));
   const double dram = d.copy_gbps > 0 ? problem_work(p).bytes / d.copy_gbps * 1e-3 : 0;
-  const double work = tiles * tile_us(plan, resident) + kRates.fragment * k.row_tiles * k.steps;
+  const double work = tiles * tile_us(plan, resident) + kRates.fragment * k.block_row_tiles * k.steps;
   return kRates.chosen * (kRates.launch + mostly_the_longest({work, kRates.memory * dram})) * 1e-3;
 }
 

@@ -22,8 +22,11 @@ using core::Problem;
 
 constexpr int64_t kCount = int64_t{1} << 30;
 constexpr int64_t kMostPhases = kThinRowTile;
-// Two blocks of an SM. A block that is alone waits for its own windows.
-constexpr int64_t kMostShared = 112 * 1024;
+// Of two blocks of an SM: one that is alone waits for its own windows.
+int64_t most_shared(const DeviceInfo& d) {
+  constexpr int64_t kReserved = 1024;  // of each block, by the driver
+  return std::min<int64_t>(d.shared_per_block, d.shared_per_sm / 2 - kReserved);
+}
 
 bool is_strided(const Problem& p) {
   return p.operation == core::Operation::strided;
@@ -78,8 +81,8 @@ int64_t tile_columns(const ThinConfig& config) {
 void set_window(ThinParams& k, int64_t columns) {
   const int64_t window = k.in_stride * (columns - 1) + int64_t{k.dilation} * (k.taps - 1) + 1;
   k.window = static_cast<int>(window);
-  k.row_vectors = static_cast<int>((window + 7 + 7) / 8);
-  k.channel_places = static_cast<int>((k.source_step[1] % 8 + 8) % 8);
+  k.channel_vectors = static_cast<int>((window + 7 + 7) / 8);
+  k.channel_places = static_cast<int>(k.source_step[1] % 8);
   k.chunk = 32 / k.in_stride * k.in_stride;
   k.chunks = static_cast<int>(ceil_div(window, int64_t{k.chunk}));
   k.pair_warp_bits = k.pairs == 1 ? 2 : k.pairs == 2 ? 1 : 0;
@@ -96,15 +99,16 @@ void set_window(ThinParams& k, int64_t columns) {
 // Places in shared memory.
 void set_shared(ThinPlan& plan) {
   ThinParams& k = plan.params;
-  int64_t at = (int64_t{k.row_tiles} * k.steps + 1) * kThinFragmentBytes;  // one is read beyond the last
+  int64_t at =
+      (int64_t{k.block_row_tiles} * k.steps + 1) * kThinFragmentBytes;  // one is read beyond the last
   const auto next = [&](int64_t bytes) {
     const int64_t here = at;
     at += round_up<int64_t>(bytes, 128);
     return static_cast<int>(here);
   };
   k.table_at = next(int64_t{k.steps + kThinStepsAhead} * kThinStepWords * 4);
-  k.bias_at = next(int64_t{k.row_tiles} * kThinRowTile * 4);
-  // Lanes of different rows store to different banks, or two to one.
+  k.bias_at = next(int64_t{k.block_row_tiles} * kThinRowTile * 4);
+  // Lanes of different rows store to different banks, or two of them to one at strides of 2 to 4.
   const int spare = k.out_stride <= 2 ? 16 : k.out_stride <= 4 ? 32 : 8;
   k.staged_pitch = k.warp_columns * k.out_stride + spare;
   k.staged_tile =
@@ -113,7 +117,7 @@ void set_shared(ThinPlan& plan) {
   k.staged_at = next(int64_t{kThinWarps} * k.staged_warp);
   k.window_at = next(int64_t{k.pairs} * k.pair_pitch * 4);
   // Where a chunk ends behind a row, the next one is read, and behind the last one up to a chunk.
-  k.rows_at = next((int64_t{2} * k.pairs * k.row_vectors + 8) * 16);
+  k.channels_at = next((int64_t{2} * k.pairs * k.channel_vectors + 8) * 16);
   plan.shared_bytes = at;
 }
 
@@ -130,7 +134,7 @@ ThinPlan thin_plan_of(const Problem& p, const DeviceInfo& d, const ThinConfig& c
   if (int64_t{k.output_channels} << k.phase_bits >= kCount) return plan;
   k.rows = k.output_channels << k.phase_bits;
   k.row_warps = config.row_warps;
-  k.row_tiles = config.row_tiles * config.row_warps;
+  k.block_row_tiles = config.row_tiles * config.row_warps;
   k.pairs = static_cast<int>(ceil_div(k.channels, 2));
   const int64_t words = int64_t{k.pairs} * k.taps;
   k.steps = static_cast<int>(ceil_div(words, int64_t{kThinStepWords}));
@@ -139,14 +143,14 @@ ThinPlan thin_plan_of(const Problem& p, const DeviceInfo& d, const ThinConfig& c
   set_window(k, columns);
   if (words >= kCount / 64 || core::Size(k.pairs) * k.pair_pitch >= kCount / 4) return plan;
   set_shared(plan);
-  if (plan.shared_bytes > std::min<int64_t>(kMostShared, d.shared_per_block)) return plan;
+  if (plan.shared_bytes > most_shared(d)) return plan;
   const int64_t sample_tiles = ceil_div(k.positions, columns);
   if (core::Size(sample_tiles) * p.n >= kCount) return plan;
   k.tiles = static_cast<int>(sample_tiles * p.n);
-  const int64_t row_blocks = ceil_div(k.rows, int64_t{kThinRowTile} * k.row_tiles),
+  const int64_t row_blocks = ceil_div(k.rows, int64_t{kThinRowTile} * k.block_row_tiles),
                 rows = row_blocks * p.groups;
   plan.resident =
-      std::min<int64_t>(thin_blocks(config.row_tiles), d.shared_per_sm / (plan.shared_bytes + 1024));
+      std::clamp<int64_t>(d.shared_per_sm / (plan.shared_bytes + 1024), 1, thin_blocks(config.row_tiles));
   const int64_t walkers = walkers_of(rows, block_places(d, plan.resident, 1), k.tiles);
   if (core::Size(rows) * walkers >= kCount) return plan;
   k.in_stride_div = Divisor::of(static_cast<uint32_t>(k.in_stride));
@@ -169,8 +173,9 @@ ThinPlan thin_plan(const Problem& p, const DeviceInfo& d) {
         for (int turns = 1; turns <= kThinMostTurns; turns *= 2) {
           const ThinPlan plan = thin_plan_of(p, d, {row_tiles, row_warps, turns});
           if (plan.blocks > 0 && (best.blocks == 0 || plan.ms < best.ms)) best = plan;
-          // Most of larger ones would be empty.
-          if (plan.params.sample_tiles.value == 1) break;
+          // Larger tiles would be mostly empty, or do not fit either.
+          if (plan.blocks > 0 ? plan.params.sample_tiles.value == 1 : plan.shared_bytes > most_shared(d))
+            break;
         }
       }
     }
@@ -203,8 +208,9 @@ std::string thin_refusal(const Problem& p, const DeviceInfo& d) {
   if (p.stride >= kNear || p.k >= kNear || core::Size(p.dilation) * p.k >= kNear || p.padding >= kNear ||
       p.lout() >= kCount || p.l >= kCount || p.cin >= kNear || p.cout >= kNear ||
       core::Size(p.cin) * p.cout * p.k >= kCount || core::Size(p.stride) * p.l >= kCount) {
-    return "positions, channels or taps reach its limits";
+    return "positions or weights reach 2^30, or channels or taps 2^20";
   }
+  if (core::Size(ceil_div(p.l, int64_t{kThinColumns})) * p.n >= kCount) return "2^30 tiles of positions";
   if (thin_plan(p, d).blocks == 0) return "its weights and windows do not fit in shared memory";
   return "";
 }
@@ -220,8 +226,8 @@ std::string where(const ThinPlan& plan, const Problem& p, int64_t element) {
   const int64_t tile = n * k.sample_tiles.value + m / columns, walkers = k.walkers.value;
   const int64_t walker = (walkers * (tile + 1) - 1) / k.tiles;  // the last that begins there or before
   const int64_t warp =
-      row_tile % k.row_tiles / plan.config.row_tiles * column_warps + m % columns / k.warp_columns;
-  const int64_t block = (group * k.row_blocks.value + row_tile / k.row_tiles) * walkers + walker;
+      row_tile % k.block_row_tiles / plan.config.row_tiles * column_warps + m % columns / k.warp_columns;
+  const int64_t block = (group * k.row_blocks.value + row_tile / k.block_row_tiles) * walkers + walker;
   return element_text(p, element) + "; block " + std::to_string(block) + ", tile " + std::to_string(tile) +
          ", warp " + std::to_string(warp);
 }

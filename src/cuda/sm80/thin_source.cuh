@@ -24,8 +24,8 @@ struct Place {
     const int walkers = static_cast<int>(p.walkers.value),
               walker = static_cast<int>(blockIdx.x) - rest * walkers;
     group = static_cast<int>(p.row_blocks.divide(rest));
-    first_row_tile = (rest - group * static_cast<int>(p.row_blocks.value)) * p.row_tiles;
-    row_tiles = min(p.row_tiles, (p.rows + kThinRowTile - 1) / kThinRowTile - first_row_tile);
+    first_row_tile = (rest - group * static_cast<int>(p.row_blocks.value)) * p.block_row_tiles;
+    row_tiles = min(p.block_row_tiles, (p.rows + kThinRowTile - 1) / kThinRowTile - first_row_tile);
     first_tile = static_cast<int>(int64_t{p.tiles} * walker / walkers);
     end_tile = static_cast<int>(int64_t{p.tiles} * (walker + 1) / walkers);
   }
@@ -112,19 +112,19 @@ __device__ __noinline__ void copy_part(uint32_t to, const T* from, int64_t q, in
   ptx::store_shared16(to, {words[0], words[1], words[2], words[3]});
 }
 
-// Rows of the source on their way to shared memory: by copies of 16 bytes, as they lie in memory, so that a
-// row begins at any of 8 places of its first vector.
+// Channels of the source on their way to shared memory: by copies of 16 bytes, as they lie in memory, so that
+// a channel begins at any of 8 places of its first vector.
 template <class T>
-class Rows {
+class Channels {
  public:
-  __device__ Rows(const ThinParams& p, const Place& place, unsigned char* shared)
+  __device__ Channels(const ThinParams& p, const Place& place, unsigned char* shared)
       : from_(static_cast<const T*>(p.source) + int64_t{place.group} * p.channels * p.source_step[1]),
-        rows_(ptx::shared_address(shared + p.rows_at)) {
+        channels_(ptx::shared_address(shared + p.channels_at)) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     first_pair_ = warp >> p.pair_warp_bits;
     first_chunk_ = warp & ((1 << p.pair_warp_bits) - 1);
     const int e = first_chunk_ * p.chunk + lane, at = static_cast<int>(p.in_stride_div.divide(e));
-    pair_from_ = rows_ + e * 2;
+    pair_from_ = channels_ + e * 2;
     pair_to_ = ptx::shared_address(shared + p.window_at) + ((e - at * p.in_stride) * p.plane_pitch + at) * 4;
   }
 
@@ -133,13 +133,13 @@ class Rows {
     const int first = m * p.in_stride - p.lead, lane = threadIdx.x % 32;
     const T* const tile = from_ + n * p.source_step[0] + first;
     place_ = static_cast<int>(reinterpret_cast<uintptr_t>(tile) / 2 % kVector);
-    const bool inside = first >= kVector && first + p.row_vectors * kVector <= p.source_length;
+    const bool inside = first >= kVector && first + p.channel_vectors * kVector <= p.source_length;
     for (int c = threadIdx.x / 32; c < p.channels; c += kThinWarps) {
       const int ahead = lane * kVector - place_of(p, c);
       const T* from = tile + c * p.source_step[1] + ahead;
-      uint32_t to = rows_ + (c * p.row_vectors + lane) * 16;
+      uint32_t to = channels_ + (c * p.channel_vectors + lane) * 16;
       int64_t q = int64_t{first} + ahead;
-      for (int v = lane; v < p.row_vectors; v += 32) {
+      for (int v = lane; v < p.channel_vectors; v += 32) {
         if (inside || (q >= 0 && q + kVector <= p.source_length)) {
           ptx::copy_async16(to, from);
         } else {
@@ -153,8 +153,8 @@ class Rows {
   // Of a last pair without a second channel, zeros in place of it.
   __device__ __forceinline__ void clear_missing(const ThinParams& p) const {
     if (p.channels % 2 == 0) return;
-    for (int v = threadIdx.x; v < p.row_vectors; v += kThinThreads) {
-      ptx::store_shared16(rows_ + (p.channels * p.row_vectors + v) * 16, {});
+    for (int v = threadIdx.x; v < p.channel_vectors; v += kThinThreads) {
+      ptx::store_shared16(channels_ + (p.channels * p.channel_vectors + v) * 16, {});
     }
   }
 
@@ -184,13 +184,13 @@ class Rows {
     const int warps = kStride > 0 ? 1 : 1 << p.pair_warp_bits;
     const int from_step = kStride > 0 ? 64 : p.chunk * 2 * warps;
     const int to_step = kStride > 0 ? 128 / max(kStride, 1) : p.chunk_step;
-    const int row_bytes = p.row_vectors * 16;
+    const int channel_bytes = p.channel_vectors * 16;
     const auto word = [](uint32_t low, uint32_t high) {
       return __byte_perm(ptx::load_shared2(low), ptx::load_shared2(high), 0x5410);
     };
     for (int pair = first_pair_; pair < p.pairs; pair += p.pair_step) {
-      uint32_t low = pair_from_ + 2 * pair * row_bytes + place_of(p, 2 * pair) * 2;
-      uint32_t high = pair_from_ + (2 * pair + 1) * row_bytes + place_of(p, 2 * pair + 1) * 2;
+      uint32_t low = pair_from_ + 2 * pair * channel_bytes + place_of(p, 2 * pair) * 2;
+      uint32_t high = pair_from_ + (2 * pair + 1) * channel_bytes + place_of(p, 2 * pair + 1) * 2;
       uint32_t to = pair_to_ + pair * p.pair_pitch * 4;
       constexpr int kAhead = 4;
       int left = p.chunks - first_chunk_;
@@ -209,7 +209,7 @@ class Rows {
   }
 
   const T* from_;
-  uint32_t rows_;
+  uint32_t channels_;
   int first_pair_, first_chunk_;
   uint32_t pair_from_, pair_to_;  // the lane's first elements and word
   int place_ = 0;                 // of the first channel

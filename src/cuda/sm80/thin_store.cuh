@@ -85,8 +85,7 @@ __device__ __noinline__ void take_part(const uint16_t* from, T* to, int begin, i
 }
 
 // Rows that begin on vectors, some loads before their stores. kLanes take a row, other lanes other rows;
-// elements: of a row. Of phases a whole warp takes a row, which is long: where rows are few, the loads are of
-// one.
+// elements: of a row. Where a whole warp takes a row and rows are few, the loads are of one row.
 template <class Vector, int kLanes, class T>
 __device__ __forceinline__ void take_vectors(const uint16_t* from, int pitch, T* to, int64_t length, int rows,
                                              int elements) {
@@ -117,7 +116,7 @@ __device__ __forceinline__ void take_vectors(const uint16_t* from, int pitch, T*
 }
 
 // Rows of which every second, or all, begin between words (kOdd: the first, the second): whole words, and an
-// element at each end. Of kPhases rows are longer than a warp's words.
+// element at each end.
 template <bool kOdd0, bool kOdd1, class T>
 __device__ __forceinline__ void take_odd(const uint16_t* from, int pitch, T* to, int64_t length, int rows,
                                          int elements) {
