@@ -37,13 +37,15 @@ plan::Support supports(const core::Problem& p, const core::DeviceInfo&, const pl
   if (options.force_kernel == kEntry.name) return plan::Support::yes();
   const core::Size depth = core::Size(p.cout_per_group()) * p.k;
   // The time of this kernel over that of cpu.strided with raw weights, for one sample and for a batch of 16
-  // (Xeon with AVX-512, 512 rows; little else with AVX2 alone):
-  //   depth 64     2 positions 0.47 and 1.8,   4 0.75 and 2.2
-  //   depth 128    4 positions 0.41 and 1.9,   6 0.52 and 2.1
-  //   depth 256    8 positions 0.32 and 0.92, 12 0.44 and 0.99
-  //   depth 512    8 positions 0.43 and 1.2,  12 0.58 and 1.3
-  //   depth 4096   8 positions 0.45 and 0.87, 12 0.83 and 1.2
-  // The same on a Zen 5 with AVX-512: from about depth 4096 on, more than 8 positions lose either way.
+  // (Xeon with AVX-512, 512 rows, 4 taps; with AVX2 forced 1.0 to 2.0 times these from depth 256 on):
+  //   depth 64     2 positions 0.45 and 2.8,   4 0.88 and 2.1
+  //   depth 128    4 positions 0.44 and 1.7,   6 0.93 and 1.2
+  //   depth 256    8 positions 0.47 and 1.3,  12 0.60 and 1.5
+  //   depth 512   12 positions 0.62 and 0.90, 16 0.86 and 1.1
+  //   depth 1024  12 positions 0.88 and 1.1,  16 1.2 and 1.0
+  //   depth 4096   8 positions 0.62 and 1.1,  12 0.82 and 0.92
+  // The same on a Zen 5 with AVX-512, when taps were still loaded one by one: from about depth 4096 on, more
+  // than 8 positions lose either way.
   //   depth 1536   8 positions 0.55 and 1.4,  12 0.75 and 1.4
   //   depth 5120   8 positions 0.92 and 1.6,  12 1.0 and 1.6
   //   depth 13312  8 positions 1.2 and 1.6,   12 1.3 and 1.6

@@ -31,6 +31,11 @@ constexpr int64_t tile_rows(int64_t columns) {
 template <class T>
 constexpr bool kMaskedRests = !HWY_MEM_OPS_MIGHT_FAULT && std::is_same_v<T, Accumulator<T>>;
 
+// The same of masked loads of float32 and float64: those of AVX2, which it has for no narrower type, read
+// nothing beyond the mask.
+template <class T>
+constexpr bool kMaskedTaps = std::is_same_v<T, Accumulator<T>> && (kMaskedRests<T> || HWY_TARGET == HWY_AVX2);
+
 // Some rows of weights and some columns of X.
 template <class T, class A>
 struct Tile {
@@ -108,6 +113,26 @@ struct Depth {
   int64_t co_begin, co_end;
 };
 
+// A column's taps of some channels where they lie side by side in dy and fit a vector: taps [begin, end) meet
+// dy, the others are zero. channel_step: elements of dy from a channel to the next; room: elements of `to`.
+// A vector a channel, which may reach into the next channel's place before that is stored. Taps one by one
+// took half of the time of batches (Xeon, n128 ci16 co128 l4 k4 s2: 0.44 -> 0.17 ms).
+template <class T>
+HWY_INLINE void LoadTaps(const T* from, int64_t channel_step, int64_t begin, int64_t end, int64_t channels,
+                         int64_t taps, int64_t room, T* to) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto meets = hn::AndNot(hn::FirstN(d, static_cast<std::size_t>(begin)),
+                                hn::FirstN(d, static_cast<std::size_t>(end)));
+  const int64_t whole = std::min(channels, room < lanes ? 0 : (room - lanes) / taps + 1);
+  for (int64_t co = 0; co < whole; ++co, from += channel_step, to += taps) {
+    hn::StoreU(hn::MaskedLoad(meets, d, from), d, to);
+  }
+  for (int64_t co = whole; co < channels; ++co, from += channel_step, to += taps) {
+    for (int64_t k = 0; k < taps; ++k) to[k] = k >= begin && k < end ? from[k] : T(0);
+  }
+}
+
 // X of a task's columns and a depth block. dy: of the group, in sample 0.
 template <class T, class A>
 HWY_INLINE void LoadColumns(const Job& job, const Task& task, const Depth& depth, const T* dy, A* x) {
@@ -125,6 +150,18 @@ HWY_INLINE void LoadColumns(const Job& job, const Task& task, const Depth& depth
       const T* from = dy + n * steps[0] + depth.co_begin * steps[1] + first * steps[2];
       const int64_t step = p.dilation * steps[2];
       A* to = x;
+      if (p.k == 1 && begin < end) {  // Xeon, n128 ci96 co512 l8: 1.7 -> 1.1 ms
+        for (int64_t c = 0; c < size; ++c) to[c] = widen(from[c * steps[1]]);
+        std::fill(x + size, x + job.x_pitch(), A(0));
+        continue;
+      }
+      if constexpr (kMaskedTaps<T>) {
+        if (step == 1 && p.k > 1 && p.k <= static_cast<int64_t>(hn::Lanes(d))) {
+          LoadTaps(from, steps[1], begin, end, depth.co_end - depth.co_begin, p.k, job.x_pitch(), to);
+          std::fill(x + size, x + job.x_pitch(), A(0));
+          continue;
+        }
+      }
       for (int64_t co = depth.co_begin; co < depth.co_end; ++co, from += steps[1], to += p.k) {
         if (end - begin < p.k) std::fill(to, to + p.k, A(0));
         if (p.k < kPad || step != 1) {
