@@ -121,11 +121,8 @@ TEST(Worker, LeavesTheCallersMaskAsItWas) {
   }
 }
 
-// Where a scheduler would wake it beside its caller and leave it there. Under load either may be moved
-// between.
-TEST(Worker, WakesOnAnotherCpuThanItsCaller) {
-  if (process_affinity().count() < 2) GTEST_SKIP() << "one CPU";
-  WorkerPool& pool = new_pool(2);
+// In how many of 20 runs the second thread, which slept before, computes on another CPU than the first.
+int runs_on_two_cpus(WorkerPool& pool) {
   int apart = 0;
   for (int round = 0; round < 20; ++round) {
     nap(milliseconds(100));  // the worker sleeps
@@ -137,6 +134,16 @@ TEST(Worker, WakesOnAnotherCpuThanItsCaller) {
     });
     apart += cpus[1] >= 0 && cpus[0] != cpus[1];
   }
+  return apart;
+}
+
+// Where a scheduler would wake it beside its caller and leave it there. Under load either may be moved
+// between, or the worker come too late, for seconds: hence three attempts.
+TEST(Worker, WakesOnAnotherCpuThanItsCaller) {
+  if (process_affinity().count() < 2) GTEST_SKIP() << "one CPU";
+  WorkerPool& pool = new_pool(2);
+  int apart = 0;
+  for (int attempt = 0; attempt < 3 && apart < 14; ++attempt) apart = runs_on_two_cpus(pool);
   EXPECT_GE(apart, 14);
   cpu_set_t own;
   cpu_set_t process;
