@@ -31,10 +31,32 @@ constexpr int64_t tile_rows(int64_t columns) {
 template <class T>
 constexpr bool kMaskedRests = !HWY_MEM_OPS_MIGHT_FAULT && std::is_same_v<T, Accumulator<T>>;
 
-// The same of masked loads of float32 and float64: those of AVX2, which it has for no narrower type, read
-// nothing beyond the mask.
+// The same of masked loads of taps. Those of AVX2, which it has for float32 and float64 alone, read nothing
+// beyond the mask.
 template <class T>
-constexpr bool kMaskedTaps = std::is_same_v<T, Accumulator<T>> && (kMaskedRests<T> || HWY_TARGET == HWY_AVX2);
+constexpr bool kMaskedTaps = HWY_TARGET == HWY_AVX2 ? std::is_same_v<T, Accumulator<T>>
+                                                    : !HWY_MEM_OPS_MIGHT_FAULT && HWY_TARGET != HWY_SCALAR;
+
+// Lanes [begin, end) of a vector that lies at `from`; the others are zero.
+template <class D>
+HWY_INLINE hn::Vec<D> LoadLanes(D d, const hn::TFromD<D>* from, int64_t begin, int64_t end) {
+  const auto mask = hn::AndNot(hn::FirstN(d, static_cast<std::size_t>(begin)),
+                               hn::FirstN(d, static_cast<std::size_t>(end)));
+  return hn::MaskedLoad(mask, d, from);
+}
+
+// The same, widened to accumulators.
+template <class D, class T>
+HWY_INLINE hn::Vec<D> LoadLanesAs(D d, const T* from, int64_t begin, int64_t end) {
+  if constexpr (std::is_same_v<T, hn::TFromD<D>>) {
+    return LoadLanes(d, from, begin, end);
+  } else {
+    const hn::Rebind<uint16_t, D> d16;
+    alignas(64) uint16_t lanes[hn::MaxLanes(d16)];
+    hn::Store(LoadLanes(d16, reinterpret_cast<const uint16_t*>(from), begin, end), d16, lanes);
+    return simd::HWY_NAMESPACE::LoadAs(d, reinterpret_cast<const T*>(lanes));
+  }
+}
 
 // Some rows of weights and some columns of X.
 template <class T, class A>
@@ -117,19 +139,17 @@ struct Depth {
 // dy, the others are zero. channel_step: elements of dy from a channel to the next; room: elements of `to`.
 // A vector a channel, which may reach into the next channel's place before that is stored. Taps one by one
 // took half of the time of batches (Xeon, n128 ci16 co128 l4 k4 s2: 0.44 -> 0.17 ms).
-template <class T>
+template <class T, class A>
 HWY_INLINE void LoadTaps(const T* from, int64_t channel_step, int64_t begin, int64_t end, int64_t channels,
-                         int64_t taps, int64_t room, T* to) {
-  const hn::ScalableTag<T> d;
+                         int64_t taps, int64_t room, A* to) {
+  const hn::ScalableTag<A> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto meets = hn::AndNot(hn::FirstN(d, static_cast<std::size_t>(begin)),
-                                hn::FirstN(d, static_cast<std::size_t>(end)));
   const int64_t whole = std::min(channels, room < lanes ? 0 : (room - lanes) / taps + 1);
   for (int64_t co = 0; co < whole; ++co, from += channel_step, to += taps) {
-    hn::StoreU(hn::MaskedLoad(meets, d, from), d, to);
+    hn::StoreU(LoadLanesAs(d, from, begin, end), d, to);
   }
   for (int64_t co = whole; co < channels; ++co, from += channel_step, to += taps) {
-    for (int64_t k = 0; k < taps; ++k) to[k] = k >= begin && k < end ? from[k] : T(0);
+    for (int64_t k = 0; k < taps; ++k) to[k] = k >= begin && k < end ? widen(from[k]) : A(0);
   }
 }
 
