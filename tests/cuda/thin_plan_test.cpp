@@ -65,7 +65,7 @@ void check_places(const ThinPlan& plan, const Problem& p, const core::DeviceInfo
   EXPECT_GE(k.steps * kThinStepWords, k.pairs * k.taps) << what;
   EXPECT_LE(k.staged_at + kThinWarps * k.staged_warp, k.window_at) << what;
   EXPECT_LE(k.window_at + k.pairs * k.pair_pitch * 4, k.channels_at) << what;
-  // A row begins at any of 8 places, and whole chunks are read.
+  // A channel begins at any of 8 places, and whole chunks are read.
   EXPECT_LE(7 + k.window, k.channel_vectors * 8) << what;
   EXPECT_LE(k.window, k.chunks * k.chunk) << what;
   EXPECT_LE(((2 * k.pairs - 1) * k.channel_vectors * 8 + 7 + k.chunks * k.chunk) * 2,

@@ -50,12 +50,7 @@ struct BlockedCase {
     }
     reference::store(problem.dtype, weight.data(), problem.weight_elements() / 3, INFINITY);
   }
-  void expect() {
-    expected.resize(static_cast<std::size_t>(outputs()) * size_of(problem.dtype));
-    for (int64_t i = 0; i < outputs(); ++i) {
-      reference::store(problem.dtype, expected.data(), i, reference::element_at(problem, host(), i).value);
-    }
-  }
+  void expect() { expected = rounded_reference(problem, host()); }
 
   // The output of a kernel whose input begins `late` elements behind 256 bytes, from packed weights or raw
   // ones; nothing if it does not run.

@@ -127,6 +127,15 @@ inline std::vector<std::string> kernels_of(const std::string& text) {
   return names;
 }
 
+// What float64 says of every element of a problem's output, rounded to its type.
+inline std::vector<std::byte> rounded_reference(const core::Problem& problem, const plan::Operands& host) {
+  std::vector<std::byte> output(static_cast<std::size_t>(problem.output_elements()) * size_of(problem.dtype));
+  for (int64_t i = 0; i < problem.output_elements(); ++i) {
+    reference::store(problem.dtype, output.data(), i, reference::element_at(problem, host, i).value);
+  }
+  return output;
+}
+
 // One transposed convolution: random operands on the host and on the device.
 struct DeviceOperands {
   core::Problem problem;
@@ -174,14 +183,8 @@ struct DeviceOperands {
     weight_device.put(weight);
     bias_device.put(bias);
   }
-  // What float64 says of every element, rounded to the output's type.
   std::vector<std::byte> rounded_reference() const {
-    const plan::Operands host{x.data(), weight.data(), bias.data(), nullptr, nullptr};
-    std::vector<std::byte> y(output_bytes());
-    for (int64_t i = 0; i < problem.y_elements(); ++i) {
-      reference::store(problem.dtype, y.data(), i, reference::element_at(problem, host, i).value);
-    }
-    return y;
+    return gpu_test::rounded_reference(problem, {x.data(), weight.data(), bias.data(), nullptr, nullptr});
   }
 
   // How far from float64 the worst element is, over its bound; y is the device's result. Every element where

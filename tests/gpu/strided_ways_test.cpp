@@ -70,15 +70,11 @@ int run_ways(const core::Problem& p, const std::vector<std::byte>& from,
              const std::vector<std::byte>& weight) {
   const core::DeviceInfo device = cuda::device_info(0).value();
   const bool strided = p.operation == core::Operation::strided;
-  const int64_t elements = strided ? p.x_elements() : p.y_elements();
   const std::vector<std::byte> bias = DeviceOperands::integers(p, strided ? p.cin : p.cout, 3);
   plan::Operands host;
   host.weight = weight.data(), host.bias = bias.data();
   (strided ? host.grad_output : host.x) = from.data();
-  std::vector<std::byte> expected(static_cast<std::size_t>(elements) * size_of(p.dtype));
-  for (int64_t i = 0; i < elements; ++i) {
-    reference::store(p.dtype, expected.data(), i, reference::element_at(p, host, i).value);
-  }
+  const std::vector<std::byte> expected = rounded_reference(p, host);
   const Buffer from_there(from), weight_there(weight), bias_there(bias);
   int exact = 0;
   for (const Way& way : strided ? ways(p, device) : flipped_ways(p, device)) {

@@ -26,10 +26,7 @@ int run_all(const core::Problem& p, const std::vector<std::byte>& from,
   plan::Operands host;
   host.weight = weight.data(), host.bias = bias.data();
   (strided ? host.grad_output : host.x) = from.data();
-  std::vector<std::byte> expected(static_cast<std::size_t>(p.output_elements()) * size_of(p.dtype));
-  for (int64_t i = 0; i < p.output_elements(); ++i) {
-    reference::store(p.dtype, expected.data(), i, reference::element_at(p, host, i).value);
-  }
+  const std::vector<std::byte> expected = rounded_reference(p, host);
   const Buffer weight_there(weight), bias_there(bias);
   int exact = 0, places = 0;
   for (const int row_warps : {1, 2, 4}) {

@@ -135,62 +135,71 @@ struct Depth {
   int64_t co_begin, co_end;
 };
 
-// A column's taps of some channels where they lie side by side in dy and fit a vector: taps [begin, end) meet
-// dy, the others are zero. channel_step: elements of dy from a channel to the next; room: elements of `to`.
-// A vector a channel, which may reach into the next channel's place before that is stored. Taps one by one
-// took half of the time of batches (Xeon, n128 ci16 co128 l4 k4 s2: 0.44 -> 0.17 ms).
+// What a column takes of each channel: of `count` taps, `step` apart in dy, those of [begin, end) meet it.
+struct Taps {
+  int64_t count, begin, end;
+  int64_t step, channel_step;
+};
+
+// X of one column where taps lie side by side and fit a vector: one a channel, which may reach into the next
+// channel's place before that is stored. room: elements of `to`. Taps one by one would take half of the time
+// of batches (Xeon, n128 ci16 co128 l4 k4 s2: 0.44 ms, so 0.17).
 template <class T, class A>
-HWY_INLINE void LoadTaps(const T* from, int64_t channel_step, int64_t begin, int64_t end, int64_t channels,
-                         int64_t taps, int64_t room, A* to) {
+HWY_INLINE void LoadTaps(const T* from, const Taps& taps, int64_t channels, int64_t room, A* to) {
   const hn::ScalableTag<A> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t whole = std::min(channels, room < lanes ? 0 : (room - lanes) / taps + 1);
-  for (int64_t co = 0; co < whole; ++co, from += channel_step, to += taps) {
-    hn::StoreU(LoadLanesAs(d, from, begin, end), d, to);
+  const int64_t whole = std::min(channels, room < lanes ? 0 : (room - lanes) / taps.count + 1);
+  for (int64_t co = 0; co < whole; ++co, from += taps.channel_step, to += taps.count) {
+    hn::StoreU(LoadLanesAs(d, from, taps.begin, taps.end), d, to);
   }
-  for (int64_t co = whole; co < channels; ++co, from += channel_step, to += taps) {
-    for (int64_t k = 0; k < taps; ++k) to[k] = k >= begin && k < end ? widen(from[k]) : A(0);
+  for (int64_t co = whole; co < channels; ++co, from += taps.channel_step, to += taps.count) {
+    for (int64_t k = 0; k < taps.count; ++k) {
+      to[k] = k >= taps.begin && k < taps.end ? widen(from[k]) : A(0);
+    }
+  }
+}
+
+// X of one column and some channels. from: tap 0 of the first one, which may not exist; room: elements of
+// `to`.
+template <class T, class A>
+HWY_INLINE void LoadColumn(const T* from, const Taps& taps, int64_t channels, int64_t room, A* to) {
+  const hn::ScalableTag<A> d;
+  const int64_t meet = taps.end - taps.begin;
+  if (taps.count == 1 && meet == 1) {  // the loops below take 1.5 times as long
+    for (int64_t c = 0; c < channels; ++c) to[c] = widen(from[c * taps.channel_step]);
+    return;
+  }
+  if constexpr (kMaskedTaps<T>) {
+    if (taps.step == 1 && taps.count <= static_cast<int64_t>(hn::Lanes(d))) {
+      return LoadTaps(from, taps, channels, room, to);
+    }
+  }
+  for (int64_t co = 0; co < channels; ++co, from += taps.channel_step, to += taps.count) {
+    if (meet < taps.count) std::fill(to, to + taps.count, A(0));
+    if (taps.count < kPad || taps.step != 1) {
+      for (int64_t k = taps.begin; k < taps.end; ++k) to[k] = widen(from[k * taps.step]);
+    } else {
+      simd::HWY_NAMESPACE::WidenRow(d, from + taps.begin, 1, meet, to + taps.begin);
+    }
   }
 }
 
 // X of a task's columns and a depth block. dy: of the group, in sample 0.
 template <class T, class A>
 HWY_INLINE void LoadColumns(const Job& job, const Task& task, const Depth& depth, const T* dy, A* x) {
-  const hn::ScalableTag<A> d;
   const core::Problem& p = job.problem;
   const auto steps = p.y_steps();
-  const int64_t size = (depth.co_end - depth.co_begin) * p.k;
+  const int64_t channels = depth.co_end - depth.co_begin, room = job.x_pitch();
   for (int64_t n = task.sample_begin; n < task.sample_end; ++n) {
-    for (int64_t i = 0; i < p.l; ++i, x += job.x_pitch()) {
+    for (int64_t i = 0; i < p.l; ++i, x += room) {
       const int64_t first = p.stride * i - p.padding;
       const int64_t low = first >= 0 ? 0 : core::ceil_div(-first, p.dilation);
       const int64_t begin = std::min(p.k, low);
       const int64_t end =
           first >= job.lout ? begin : std::clamp((job.lout - 1 - first) / p.dilation + 1, begin, p.k);
       const T* from = dy + n * steps[0] + depth.co_begin * steps[1] + first * steps[2];
-      const int64_t step = p.dilation * steps[2];
-      A* to = x;
-      if (p.k == 1 && begin < end) {  // Xeon, n128 ci96 co512 l8: 1.7 -> 1.1 ms
-        for (int64_t c = 0; c < size; ++c) to[c] = widen(from[c * steps[1]]);
-        std::fill(x + size, x + job.x_pitch(), A(0));
-        continue;
-      }
-      if constexpr (kMaskedTaps<T>) {
-        if (step == 1 && p.k > 1 && p.k <= static_cast<int64_t>(hn::Lanes(d))) {
-          LoadTaps(from, steps[1], begin, end, depth.co_end - depth.co_begin, p.k, job.x_pitch(), to);
-          std::fill(x + size, x + job.x_pitch(), A(0));
-          continue;
-        }
-      }
-      for (int64_t co = depth.co_begin; co < depth.co_end; ++co, from += steps[1], to += p.k) {
-        if (end - begin < p.k) std::fill(to, to + p.k, A(0));
-        if (p.k < kPad || step != 1) {
-          for (int64_t k = begin; k < end; ++k) to[k] = widen(from[k * step]);
-        } else {
-          simd::HWY_NAMESPACE::WidenRow(d, from + begin, 1, end - begin, to + begin);
-        }
-      }
-      std::fill(x + size, x + job.x_pitch(), A(0));
+      LoadColumn(from, {p.k, begin, end, p.dilation * steps[2], steps[1]}, channels, room, x);
+      std::fill(x + channels * p.k, x + room, A(0));
     }
   }
 }

@@ -7,7 +7,7 @@
 //     for each tile of positions m of a sample                               one after the other
 //       channel[c][q] = source[n][c][q]                                      copies of 16 bytes, during the
 //                                                                            products of the tile before
-//       window[c/2][q] = (channel[c][q], channel[c + 1][q])                    pairs of channels, in words
+//       window[c/2][q] = (channel[c][q], channel[c + 1][q])                  pairs of channels, in words
 //       for each 8 words (pair, tap) of the depth:                           a step of mma m16n8k16
 //         acc[row][m] += w[row][pair, tap] * window[pair][S*m + D*tap]       a warp: MI x 8 mmas
 //       output[n, row][m] = bias + acc                                       through shared memory, in runs

@@ -22,10 +22,12 @@ using core::Problem;
 
 constexpr int64_t kCount = int64_t{1} << 30;
 constexpr int64_t kMostPhases = kThinRowTile;
+constexpr int kChunkLanes = 32;            // of a warp that makes words: as many planes at most
+constexpr int64_t kVector = 8;             // elements of 16 bytes
+constexpr int64_t kReservedShared = 1024;  // of each block, by the driver
 // Of two blocks of an SM: one that is alone waits for its own windows.
 int64_t most_shared(const DeviceInfo& d) {
-  constexpr int64_t kReserved = 1024;  // of each block, by the driver
-  return std::min<int64_t>(d.shared_per_block, d.shared_per_sm / 2 - kReserved);
+  return std::min<int64_t>(d.shared_per_block, d.shared_per_sm / 2 - kReservedShared);
 }
 
 bool is_strided(const Problem& p) {
@@ -81,9 +83,10 @@ int64_t tile_columns(const ThinConfig& config) {
 void set_window(ThinParams& k, int64_t columns) {
   const int64_t window = k.in_stride * (columns - 1) + int64_t{k.dilation} * (k.taps - 1) + 1;
   k.window = static_cast<int>(window);
-  k.channel_vectors = static_cast<int>((window + 7 + 7) / 8);
-  k.channel_places = static_cast<int>(k.source_step[1] % 8);
-  k.chunk = 32 / k.in_stride * k.in_stride;
+  // It may begin at the last element of its first vector.
+  k.channel_vectors = static_cast<int>(ceil_div(kVector - 1 + window, kVector));
+  k.channel_places = static_cast<int>(k.source_step[1] % kVector);
+  k.chunk = kChunkLanes / k.in_stride * k.in_stride;
   k.chunks = static_cast<int>(ceil_div(window, int64_t{k.chunk}));
   k.pair_warp_bits = k.pairs == 1 ? 2 : k.pairs == 2 ? 1 : 0;
   k.pair_step = kThinWarps >> k.pair_warp_bits;
@@ -116,7 +119,7 @@ void set_shared(ThinPlan& plan) {
   k.staged_warp = plan.config.row_tiles * k.staged_tile;
   k.staged_at = next(int64_t{kThinWarps} * k.staged_warp);
   k.window_at = next(int64_t{k.pairs} * k.pair_pitch * 4);
-  // Where a chunk ends behind a row, the next one is read, and behind the last one up to a chunk.
+  // Where a chunk ends behind a channel, the next one is read, and behind the last one up to a chunk.
   k.channels_at = next((int64_t{2} * k.pairs * k.channel_vectors + 8) * 16);
   plan.shared_bytes = at;
 }
@@ -149,8 +152,8 @@ ThinPlan thin_plan_of(const Problem& p, const DeviceInfo& d, const ThinConfig& c
   k.tiles = static_cast<int>(sample_tiles * p.n);
   const int64_t row_blocks = ceil_div(k.rows, int64_t{kThinRowTile} * k.block_row_tiles),
                 rows = row_blocks * p.groups;
-  plan.resident =
-      std::clamp<int64_t>(d.shared_per_sm / (plan.shared_bytes + 1024), 1, thin_blocks(config.row_tiles));
+  plan.resident = std::clamp<int64_t>(d.shared_per_sm / (plan.shared_bytes + kReservedShared), 1,
+                                      thin_blocks(config.row_tiles));
   const int64_t walkers = walkers_of(rows, block_places(d, plan.resident, 1), k.tiles);
   if (core::Size(rows) * walkers >= kCount) return plan;
   k.in_stride_div = Divisor::of(static_cast<uint32_t>(k.in_stride));
@@ -198,7 +201,7 @@ std::string thin_refusal(const Problem& p, const DeviceInfo& d) {
   }
   if (p.n * p.l < 1 || p.lout() < 1) return "no positions";
   if (std::string far = core::beyond_tiles(p); !far.empty()) return far;
-  if (strided && p.stride > 32)
+  if (strided && p.stride > kChunkLanes)
     return "stride " + std::to_string(p.stride) + ": too many planes of positions";
   if (!strided && p.dilation > 1 && p.stride > 1) return "dilation skews the phases";
   if (!strided && p.stride > kMostPhases)

@@ -25,9 +25,9 @@ std::string describe(const ThinPlan& plan, const Problem& p) {
 
 std::vector<plan::StageLine> stages(const ThinPlan& plan, const Problem& p) {
   const ThinParams& k = plan.params;
-  const int64_t turns = core::ceil_div(k.tiles, int64_t{k.walkers.value});
+  const int64_t tiles = core::ceil_div(k.tiles, int64_t{k.walkers.value});
   const int column_warps = kThinWarps / k.row_warps;
-  return {{"schedule", std::to_string(plan.blocks) + " blocks, each up to " + std::to_string(turns) +
+  return {{"schedule", std::to_string(plan.blocks) + " blocks, each up to " + std::to_string(tiles) +
                            " tiles one after the other; a warp " +
                            std::to_string(plan.config.row_tiles * kThinRowTile) + " rows x " +
                            std::to_string(k.warp_columns) + " positions, " + std::to_string(k.row_warps) +

@@ -100,7 +100,7 @@ __device__ inline void fill_biases(const ThinParams& p, const Place& place, floa
   }
 }
 
-// A vector of a row that may begin or end within: zeros for what does not exist. q: its first element's
+// A vector of a channel that may begin or end within: zeros for what does not exist. q: its first element's
 // place.
 template <class T>
 __device__ __noinline__ void copy_part(uint32_t to, const T* from, int64_t q, int64_t length) {
