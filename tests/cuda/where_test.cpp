@@ -279,6 +279,7 @@ TEST(Stages, EveryFamilyNamesThem) {
       {"cuda.sm90.weight_rows", "gw n2 ci64 co64 l72 k4 s2 p1 f32"},
       {"cuda.sm90.weight", "gw n2 ci64 co64 l70 k4 s2 p1 f32 tf32"},
       {"cuda.sm80.weight", "gw n2 ci64 co64 l70 k4 s2 p1 f32"},
+      {"cuda.sm80.thin_weight", "gw n2 ci8 co4 l700 k4 s2 p1 f32"},
       {"cuda.simt.bias", "gb n2 ci4 co4 l70 k4 s2 p1 f32"},
       {"cuda.simt.plain", "n2 ci4 co4 l70 k4 s2 p1 f32"}};
   for (const plan::KernelEntry* entry : entries()) {

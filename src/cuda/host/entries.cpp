@@ -23,6 +23,7 @@
 #include "cuda/sm80/overlap.hpp"
 #include "cuda/sm80/pointwise.hpp"
 #include "cuda/sm80/thin.hpp"
+#include "cuda/sm80/thin_weight.hpp"
 #include "cuda/sm80/weight.hpp"
 #include "cuda/sm80/window.hpp"
 #include "cuda/sm90/blocked.hpp"
@@ -43,7 +44,7 @@ std::span<const plan::KernelEntry* const> entries() {
       &kSimtDense,
       // Those that sum the gradient of the bias before those that do not (weight_choice.cpp).
       &kSm90WeightTurned, &kSm90WeightRows, &kSimtOuter, &kSimtWeight, &kSimtWeightStaged,
-      &kSm90WeightBlocked, &kSm90Weight, &kSm80Weight, &kSimtBias, &kSimtPlain};
+      &kSm90WeightBlocked, &kSm90Weight, &kSm80ThinWeight, &kSm80Weight, &kSimtBias, &kSimtPlain};
   return list;
 }
 

@@ -7,6 +7,7 @@
 #include "cuda/simt/outer.hpp"
 #include "cuda/simt/weight_plan.hpp"
 #include "cuda/simt/weight_staged.hpp"
+#include "cuda/sm80/thin_weight_plan.hpp"
 #include "cuda/sm80/weight.hpp"
 #include "cuda/sm80/weight_plan.hpp"
 #include "cuda/sm90/weight.hpp"
@@ -45,6 +46,7 @@ double expected_seconds(const KernelEntry& entry, const Problem& p, const Device
   if (&entry == &kSimtOuter) return weighted(kOuterWeights, simt::outer_plan(p, d).seconds, p, d);
   if (&entry == &kSimtWeight) return simt::weight_plan(p, d).seconds;
   if (&entry == &kSimtWeightStaged) return weighted(kStagedWeights, simt::staged_plan(p, d).seconds, p, d);
+  if (&entry == &kSm80ThinWeight) return 1e-3 * thin_weight_plan(p, d).ms;
   if (&entry == &kSm80Weight) return weight_search(p, d).cost.total;
   if (&entry == &kSm90Weight) return sm90_weight_search(p, d).cost.total;
   if (&entry == &kSm90WeightRows) return sm90_weight_rows_plan(p, d).cost.total;
@@ -64,7 +66,7 @@ double least_seconds(const KernelEntry& entry, const Problem& p, const DeviceInf
 KernelChoice compare(const Problem& p, const DeviceInfo& d) {
   static const KernelEntry* const kCompared[] = {&kSimtOuter,         &kSm90WeightRows, &kSm90WeightTurned,
                                                  &kSm90WeightBlocked, &kSimtWeight,     &kSimtWeightStaged,
-                                                 &kSm90Weight,        &kSm80Weight};
+                                                 &kSm80ThinWeight,    &kSm90Weight,     &kSm80Weight};
   KernelChoice best;
   plan::PlanOptions forced;
   for (const KernelEntry* entry : kCompared) {

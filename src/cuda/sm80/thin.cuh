@@ -83,7 +83,6 @@ __global__ void __launch_bounds__(kThinThreads, thin_blocks(kMi))
   using T = typename A::T;
   extern __shared__ __align__(128) unsigned char shared[];
   const Place place(p);
-  if (place.row_tiles <= 0 || place.first_tile >= place.end_tile) return;
   Channels<T> channels(p, place, shared);
   const int warp = threadIdx.x / 32;
   const int column_warps = kThinWarps / p.row_warps;

@@ -4,15 +4,11 @@
 
 #include "cuda/device/arithmetic.cuh"
 #include "cuda/sm80/thin.hpp"
+#include "cuda/sm80/thin_copy.cuh"
 
 namespace tconv::cuda::sm80::thin {
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-
-template <class T>
-__device__ __forceinline__ uint32_t bits_at(const T* from) {
-  return __ldg(reinterpret_cast<const unsigned short*>(from));
-}
 
 // What a block works on.
 struct Place {
@@ -98,18 +94,6 @@ __device__ inline void fill_biases(const ThinParams& p, const Place& place, floa
     const Row row(p, place.first_row_tile, i);
     biases[i] = row.there(p) ? load_bias_to_add<T>(p.bias, place.group * p.output_channels + row.channel) : 0;
   }
-}
-
-// A vector of a channel that may begin or end within: zeros for what does not exist. q: its first element's
-// place.
-template <class T>
-__device__ __noinline__ void copy_part(uint32_t to, const T* from, int64_t q, int64_t length) {
-  uint32_t words[4] = {};
-#pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    if (q + i >= 0 && q + i < length) words[i / 2] |= bits_at(from + i) << i % 2 * 16;
-  }
-  ptx::store_shared16(to, {words[0], words[1], words[2], words[3]});
 }
 
 // Channels of the source on their way to shared memory: by copies of 16 bytes, as they lie in memory, so that
