@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "cuda/plan/tensor.hpp"
 #include "cuda/refusal.hpp"
 #include "plan/planner.hpp"
 
@@ -61,16 +62,23 @@ void check_places(const ThinPlan& plan, const Problem& p, const core::DeviceInfo
                   const std::string& what) {
   const ThinParams& k = plan.params;
   EXPECT_LE(plan.shared_bytes, d.shared_per_block) << what;
-  EXPECT_LE((k.block_row_tiles * k.steps + 1) * kThinFragmentBytes, k.table_at) << what;
+  const int parts = arithmetic_of(p) == Arithmetic::ieee ? 2 : 1;
+  EXPECT_LE((k.block_row_tiles * k.steps + 1) * parts * kThinFragmentBytes, k.table_at) << what;
   EXPECT_GE(k.steps * kThinStepWords, k.pairs * k.taps) << what;
+  EXPECT_GE(k.pairs * (size_of(p.dtype) == 2 ? 2 : 1), k.channels) << what;
   EXPECT_LE(k.staged_at + kThinWarps * k.staged_warp, k.window_at) << what;
-  EXPECT_LE(k.window_at + k.pairs * k.pair_pitch * 4, k.channels_at) << what;
-  // A channel begins at any of 8 places, and whole chunks are read.
-  EXPECT_LE(7 + k.window, k.channel_vectors * 8) << what;
   EXPECT_LE(k.window, k.chunks * k.chunk) << what;
-  EXPECT_LE(((2 * k.pairs - 1) * k.channel_vectors * 8 + 7 + k.chunks * k.chunk) * 2,
-            plan.shared_bytes - k.channels_at)
-      << what;
+  if (size_of(p.dtype) == 2) {
+    // A channel begins at any of 8 places, and whole chunks are read.
+    EXPECT_LE(k.window_at + k.pairs * k.pair_pitch * 4, k.channels_at) << what;
+    EXPECT_LE(7 + k.window, k.channel_vectors * 8) << what;
+    EXPECT_LE(((2 * k.pairs - 1) * k.channel_vectors * 8 + 7 + k.chunks * k.chunk) * 2,
+              plan.shared_bytes - k.channels_at)
+        << what;
+  } else {
+    EXPECT_LE(k.pairs * k.pair_pitch * 4, k.window_bytes) << what;
+    EXPECT_LE(k.window_at + k.window_bytes + k.pairs * k.pair_pitch * 4, plan.shared_bytes) << what;
+  }
   EXPECT_LE(k.chunks * k.chunk / k.in_stride, k.plane_pitch) << what;
   EXPECT_LE(k.in_stride * k.plane_pitch, k.pair_pitch) << what;
   EXPECT_EQ(k.chunk % k.in_stride, 0) << what;
@@ -88,7 +96,8 @@ TEST(ThinPlan, SoundOverRandomProblems) {
   for (int i = 0; i < 12000; ++i) {
     Problem p = cuda_test::draw_transposed(rng);
     if (i % 2 == 0) p.operation = core::Operation::strided;
-    p.dtype = core::DType::bf16, p.precision = core::Precision::ieee;
+    p.dtype = i % 3 == 0 ? core::DType::bf16 : core::DType::f32;
+    p.precision = i % 3 == 1 ? core::Precision::tf32 : core::Precision::ieee;
     if (!validate(p).ok() || !cuda_test::takes(kSm80Thin, p, d)) continue;
     for (const ThinConfig& config : {ThinConfig{1, 1, 1}, ThinConfig{2, 2, 2}, ThinConfig{1, 4, 4}}) {
       const ThinPlan plan = thin_plan_of(p, d, config);
@@ -116,7 +125,8 @@ TEST(ThinPlan, RefusesWithAReason) {
   const auto says = [&](const char* words, const char* device, const char* part) {
     EXPECT_NE(of(words, device).find(part), std::string::npos) << words << ": " << of(words, device);
   };
-  says("n1 ci8 co8 l1000 k4 s2 p1 f32", "h200", "dtype f32");
+  says("n1 ci8 co8 l1000 k4 s2 p1 f64", "h200", "dtype f64");
+  says("n1 ci4 co8 l1000 k4 s2 p1 f32", "h200", "fewer than 16 terms");
   says("n1 ci8 co8 l1000 k4 s2 p1 bf16", "t4", "8.0");
   says("n1 ci8 co8 l1000 k40 s20 p1 bf16", "h200", "stride above 16");
   says("n1 ci8 co8 l1000 k4 s2 p1 d2 bf16", "h200", "dilation skews the phases");
@@ -125,6 +135,8 @@ TEST(ThinPlan, RefusesWithAReason) {
   says("n1 ci1024 co1024 l1000 k4 s2 p1 bf16", "h200", "do not fit in shared memory");
   EXPECT_EQ(of("n1 ci8 co8 l1000 k4 s2 p1 bias bf16", "h200"), "");
   EXPECT_EQ(of("strided n1 ci8 co8 l1000 k7 s1 p3 d5 f16", "a100"), "");
+  EXPECT_EQ(of("n1 ci8 co8 l1000 k4 s2 p1 bias f32", "h200"), "");
+  EXPECT_EQ(of("n1 ci4 co8 l1000 k4 s2 p1 f32 tf32", "h200"), "");
 }
 
 // Layers that it was built for, and some that tensor copies serve better.
@@ -135,7 +147,8 @@ TEST(ThinPlan, IsChosenForFewChannelsAlongManyPositions) {
   };
   for (const char* words :
        {"strided n128 ci16 co8 l61697 k7 s1 p15 d5 bf16", "n256 ci8 co8 l29975 k4 s2 p1 bias bf16",
-        "n1 ci16 co16 l242931 k11 s1 p25 d5 f16"}) {
+        "n1 ci16 co16 l242931 k11 s1 p25 d5 f16", "strided n128 ci16 co8 l61697 k7 s1 p15 d5 f32 tf32",
+        "n8 ci12 co6 l169172 k4 s2 p1 f32"}) {
     EXPECT_EQ(kernel_of(words), "cuda.sm80.thin") << words;
   }
   for (const char* words : {"n16 ci512 co256 l8000 k16 s8 p4 bf16",

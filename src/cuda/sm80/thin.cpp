@@ -20,7 +20,7 @@ struct ThinFamily {
   // No sum depends on the plan.
   static Plan plan(const Problem& p, const core::DeviceInfo& device, bool) { return thin_plan(p, device); }
   static ThinFunctions functions(Arithmetic arithmetic) {
-    return by_arithmetic<ThinFunctions (*)()>(arithmetic, nullptr, nullptr, thin_f16, thin_bf16)();
+    return by_arithmetic<ThinFunctions (*)()>(arithmetic, thin_tf32, thin_ieee, thin_f16, thin_bf16)();
   }
   static auto function(const ThinFunctions& functions, const Plan& plan) {
     return functions.of_rows[plan.params.out_stride > 1][plan.config.row_tiles - 1];
@@ -40,7 +40,7 @@ std::unique_ptr<const plan::Kernel> thin_kernel(const Problem& problem, const co
 }
 
 const plan::KernelEntry kSm80Thin = {.name = "cuda.sm80.thin",
-                                     .summary = "few channels along many positions, in 16-bit types",
+                                     .summary = "few channels along many positions (mma.sync)",
                                      .device = core::DeviceKind::cuda,
                                      .supports = raw_supports<ThinFamily>,
                                      .make = make_raw<ThinFamily>,

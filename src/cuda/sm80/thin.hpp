@@ -1,28 +1,33 @@
-// cuda.sm80.thin: products of few channels along many positions, in 16-bit types by mma.sync, in one launch.
-// Strided products (Conv1d, input gradients), and transposed ones, whose phases are rows of a product of
-// stride 1. It reads raw weights, and x or dy (the source) in place.
+// cuda.sm80.thin: products of few channels along many positions, by mma.sync in one launch: f16, bf16, tf32
+// and ieee. Strided products (Conv1d, input gradients), and transposed ones, whose phases are rows of a
+// product of stride 1. It reads raw weights, and x or dy (the source) in place.
 //
 //   for each group, part of the rows (channel, phase), run of tiles          a block; its weights stay in
 //                                                                            shared memory as fragments
 //     for each tile of positions m of a sample                               one after the other
-//       channel[c][q] = source[n][c][q]                                      copies of 16 bytes, during the
+//       16 bits:  channel[c][q] = source[n][c][q]                            copies of 16 bytes, during the
 //                                                                            products of the tile before
-//       window[c/2][q] = (channel[c][q], channel[c + 1][q])                  pairs of channels, in words
-//       for each 8 words (pair, tap) of the depth:                           a step of mma m16n8k16
+//                 window[c/2][q] = (channel[c][q], channel[c + 1][q])        pairs of channels, in words
+//       float32:  window[c][q] = source[n][c][q]                             copies of 4 bytes, likewise
+//       for each 8 words (pair or channel, tap) of the depth:                a step of mma m16n8
 //         acc[row][m] += w[row][pair, tap] * window[pair][S*m + D*tap]       a warp: MI x 8 mmas
 //       output[n, row][m] = bias + acc                                       through shared memory, in runs
 //
-// A word of B is two channels at one position, so any tap of any stride and dilation is one load, where
-// cuda.sm80.window, which keeps rows as they lie in memory, needs two loads and a permutation. Positions are
-// in planes q % S, so that neighbouring outputs read neighbouring words. The other design, two neighbouring
-// taps in a word, needs no words to be made, but a second set of weights for odd places, and has no answer
-// to dilation.
+// A word of B is two channels at one position, or one in float32, so any tap of any stride and dilation is
+// one load, where cuda.sm80.window, which keeps rows as they lie in memory, needs two loads and a
+// permutation. Positions are in planes q % S, so that neighbouring outputs read neighbouring words. The other
+// design, two neighbouring taps in a word, needs no words to be made, but a second set of weights for odd
+// places, and has no answer to dilation.
+//
+// Words of float32 are rounded, or split in two parts (ieee), as they are multiplied. To round each once,
+// where it comes in, would need a pass of its own over shared memory, as 16-bit words do.
 //
 // Words that the depth lacks have weights of zero, and what lies outside the source is zero. Such zeros are
-// no products, but beside an infinity they make NaN: outputs that are NaN are computed again from what
-// exists. Sums are those of one order of the depth, whatever the tile, n and l are.
+// no products, but beside an infinity they make NaN: outputs that are NaN (in float32 also infinite ones,
+// since rounding may overflow) are computed again from what exists. Sums are those of one order of the depth,
+// whatever the tile, n and l are.
 //
-// Bound: instructions and their latency, 12 to 16 warps on an SM: half of the memory's rate with 6 to 16
+// Bound: instructions and their latency, 8 to 16 warps on an SM: half of the memory's rate with 6 to 16
 // channels, a quarter with 32, where tensor copies and wgmma (cuda.sm90.blocked) are faster.
 #pragma once
 
@@ -41,12 +46,12 @@ extern const plan::KernelEntry kSm80Thin;
 inline constexpr int kThinThreads = 128, kThinWarps = kThinThreads / 32;
 inline constexpr int kThinColumns = 64;      // positions that a warp sums at once
 inline constexpr int kThinRowTile = 16;      // rows of an mma
-inline constexpr int kThinStepWords = 8;     // of a step of the depth, each two channels
+inline constexpr int kThinStepWords = 8;     // of a step of the depth
 inline constexpr int kThinStepsAhead = 2;    // that are looked up beyond the depth
 inline constexpr int kThinMostRowTiles = 2;  // of a warp
-// Blocks that an SM has registers for, by the row tiles of a warp.
-constexpr int thin_blocks(int row_tiles) {
-  return row_tiles == 1 ? 4 : 3;
+// Blocks that an SM has registers for, by the row tiles of a warp and the parts of an operand.
+constexpr int thin_blocks(int row_tiles, int parts) {
+  return row_tiles == 1 && parts == 1 ? 4 : 3;
 }
 inline constexpr int kThinFragmentBytes = 512;  // weights of a row tile and step
 
@@ -87,8 +92,9 @@ struct ThinParams {
   int chunk_step;      // bytes of words from a warp's chunk to its next one
   Divisor in_stride_div, pairs_div;
   Divisor sample_tiles, walkers, row_blocks;
-  int tiles;   // of all samples
-  int splits;  // 1, for RawKernel
+  int tiles;         // of all samples
+  int splits;        // 1, for RawKernel
+  int window_bytes;  // from a window to that of the next tile; 0: in the same place
   // Places in shared memory, in bytes: fragments are at 0.
   int table_at, bias_at, channels_at, window_at, staged_at;
 };
@@ -96,6 +102,8 @@ struct ThinParams {
 struct ThinFunctions {
   void (*of_rows[2][kThinMostRowTiles])(ThinParams);  // [phases][row tiles of a warp - 1]
 };
+ThinFunctions thin_tf32();
+ThinFunctions thin_ieee();
 ThinFunctions thin_f16();
 ThinFunctions thin_bf16();
 

@@ -34,6 +34,13 @@ bool is_strided(const Problem& p) {
   return p.operation == core::Operation::strided;
 }
 
+bool in_pairs(const Problem& p) {
+  return size_of(p.dtype) == 2;
+}
+int parts_of(const Problem& p) {
+  return arithmetic_of(p) == Arithmetic::ieee ? 2 : 1;
+}
+
 // At least n, and `remainder` above a multiple of `modulus`.
 int64_t pitch_of(int64_t n, int64_t remainder, int64_t modulus) {
   return round_up(n - remainder, modulus) + remainder;
@@ -100,10 +107,12 @@ void set_window(ThinParams& k, int64_t columns) {
 }
 
 // Places in shared memory.
-void set_shared(ThinPlan& plan) {
+void set_shared(ThinPlan& plan, const Problem& p) {
   ThinParams& k = plan.params;
-  int64_t at =
-      (int64_t{k.block_row_tiles} * k.steps + 1) * kThinFragmentBytes;  // one is read beyond the last
+  const bool pairs = in_pairs(p);
+  const int element = pairs ? 2 : 4;
+  // One fragment is read beyond the last.
+  int64_t at = (int64_t{k.block_row_tiles} * k.steps + 1) * parts_of(p) * kThinFragmentBytes;
   const auto next = [&](int64_t bytes) {
     const int64_t here = at;
     at += round_up<int64_t>(bytes, 128);
@@ -112,13 +121,18 @@ void set_shared(ThinPlan& plan) {
   k.table_at = next(int64_t{k.steps + kThinStepsAhead} * kThinStepWords * 4);
   k.bias_at = next(int64_t{k.block_row_tiles} * kThinRowTile * 4);
   // Lanes of different rows store to different banks, or two of them to one at strides of 2 to 4.
-  const int spare = k.out_stride <= 2 ? 16 : k.out_stride <= 4 ? 32 : 8;
-  k.staged_pitch = k.warp_columns * k.out_stride + spare;
+  const int spare = k.out_stride <= 2 ? 32 : k.out_stride <= 4 ? 64 : 16;  // bytes
+  k.staged_pitch = k.warp_columns * k.out_stride + spare / element;
   k.staged_tile =
-      static_cast<int>(round_up<int64_t>((kThinRowTile >> k.phase_bits) * k.staged_pitch * 2, 16));
+      static_cast<int>(round_up<int64_t>((kThinRowTile >> k.phase_bits) * k.staged_pitch * element, 16));
   k.staged_warp = plan.config.row_tiles * k.staged_tile;
   k.staged_at = next(int64_t{kThinWarps} * k.staged_warp);
   k.window_at = next(int64_t{k.pairs} * k.pair_pitch * 4);
+  if (!pairs) {
+    k.window_bytes = next(int64_t{k.pairs} * k.pair_pitch * 4) - k.window_at;
+    plan.shared_bytes = at;
+    return;
+  }
   // Where a chunk ends behind a channel, the next one is read, and behind the last one up to a chunk.
   k.channels_at = next((int64_t{2} * k.pairs * k.channel_vectors + 8) * 16);
   plan.shared_bytes = at;
@@ -129,6 +143,7 @@ void set_shared(ThinPlan& plan) {
 ThinPlan thin_plan_of(const Problem& p, const DeviceInfo& d, const ThinConfig& config) {
   ThinPlan plan;
   plan.config = config;
+  if (config.row_tiles > 1 && parts_of(p) > 1) return plan;
   ThinParams& k = plan.params;
   is_strided(p) ? set_strided(k, p) : set_transposed(k, p);
   k.groups = static_cast<int>(p.groups);
@@ -138,14 +153,14 @@ ThinPlan thin_plan_of(const Problem& p, const DeviceInfo& d, const ThinConfig& c
   k.rows = k.output_channels << k.phase_bits;
   k.row_warps = config.row_warps;
   k.block_row_tiles = config.row_tiles * config.row_warps;
-  k.pairs = static_cast<int>(ceil_div(k.channels, 2));
+  k.pairs = in_pairs(p) ? static_cast<int>(ceil_div(k.channels, 2)) : k.channels;
   const int64_t words = int64_t{k.pairs} * k.taps;
   k.steps = static_cast<int>(ceil_div(words, int64_t{kThinStepWords}));
   k.warp_columns = kThinColumns * config.turns;
   const int64_t columns = tile_columns(config);
   set_window(k, columns);
   if (words >= kCount / 64 || core::Size(k.pairs) * k.pair_pitch >= kCount / 4) return plan;
-  set_shared(plan);
+  set_shared(plan, p);
   if (plan.shared_bytes > most_shared(d)) return plan;
   const int64_t sample_tiles = ceil_div(k.positions, columns);
   if (core::Size(sample_tiles) * p.n >= kCount) return plan;
@@ -153,7 +168,7 @@ ThinPlan thin_plan_of(const Problem& p, const DeviceInfo& d, const ThinConfig& c
   const int64_t row_blocks = ceil_div(k.rows, int64_t{kThinRowTile} * k.block_row_tiles),
                 rows = row_blocks * p.groups;
   plan.resident = std::clamp<int64_t>(d.shared_per_sm / (plan.shared_bytes + kReservedShared), 1,
-                                      thin_blocks(config.row_tiles));
+                                      thin_blocks(config.row_tiles, parts_of(p)));
   const int64_t walkers = walkers_of(rows, block_places(d, plan.resident, 1), k.tiles);
   if (core::Size(rows) * walkers >= kCount) return plan;
   k.in_stride_div = Divisor::of(static_cast<uint32_t>(k.in_stride));
@@ -193,8 +208,8 @@ std::string thin_refusal(const Problem& p, const DeviceInfo& d) {
       return other;
   }
   if (std::string none = no_mma(d); !none.empty()) return none;
-  if (size_of(p.dtype) != 2)
-    return std::string("dtype ") + name_of(p.dtype) + ": this kernel is for 16-bit types";
+  if (p.dtype == core::DType::f64) return "dtype f64: this kernel is for tensor cores of 16 and 32 bits";
+  if (std::string few = too_few_terms(p); !few.empty()) return few;
   const int64_t length = strided ? p.lout() : p.l;
   if (length > 1 && (strided ? p.y_steps() : p.x_steps())[2] != 1) {
     return std::string("positions of ") + (strided ? "dy" : "x") + " are not contiguous";

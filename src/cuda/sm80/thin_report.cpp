@@ -33,7 +33,8 @@ std::vector<plan::StageLine> stages(const ThinPlan& plan, const Problem& p) {
                            std::to_string(k.warp_columns) + " positions, " + std::to_string(k.row_warps) +
                            " x " + std::to_string(column_warps) + " warps"},
           {"source", std::string(p.operation == core::Operation::strided ? "dy" : "x") + " in windows of " +
-                         std::to_string(k.window) + ", two channels a word" +
+                         std::to_string(k.window) +
+                         (size_of(p.dtype) == 2 ? ", two channels a word" : ", element by element") +
                          (k.in_stride > 1 ? ", in " + std::to_string(k.in_stride) + " planes" : "")},
           {"weights", "raw, once a block, as fragments in shared memory"},
           {"product", "mma.sync m16n8, " + std::to_string(k.steps) + " steps of 8 words by a table"},

@@ -24,10 +24,58 @@ __device__ __forceinline__ uint32_t pair_of(float low, float high) {
   return canonical_pair<T>(rounded_pair<T>(low, high));
 }
 
+// What rows of outputs are in shared memory.
+template <class T>
+using Staged = std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t>;
+
+__device__ __forceinline__ uint32_t word_of(float v) {
+  return __float_as_uint(canonical(v));
+}
+
 // Rows of outputs in shared memory, [channel][position, phase]; staged: their first of 64 positions.
+template <bool kPhases>
+__device__ __forceinline__ void put_words(const ThinParams& p, const TileSums& sums, const float* biases,
+                                          uint32_t* staged) {
+  const int lane = threadIdx.x % 32, v = lane / 4 * 2;
+  const float2 bias = *reinterpret_cast<const float2*>(biases + v);
+  const Epilogue<float> low{bias.x}, high{bias.y};
+  if constexpr (!kPhases) {
+#pragma unroll
+    for (int quarter = 0; quarter < 4; ++quarter) {
+      const float(*const s)[4] = sums + quarter * 2;
+      uint32_t* const to = staged + v * p.staged_pitch + column_of<false>(quarter * 2, lane % 4 * 2);
+      *reinterpret_cast<uint4*>(to) = {word_of(low.value(s[0][0])), word_of(low.value(s[0][1])),
+                                       word_of(low.value(s[1][0])), word_of(low.value(s[1][1]))};
+      *reinterpret_cast<uint4*>(to + p.staged_pitch) = {
+          word_of(high.value(s[0][2])), word_of(high.value(s[0][3])), word_of(high.value(s[1][2])),
+          word_of(high.value(s[1][3]))};
+    }
+  } else {
+    const Row row(p, 0, v);
+    if (row.phase >= p.out_stride) return;
+    uint32_t* const to = staged + row.channel * p.staged_pitch + row.phase;
+    const bool words = p.out_stride % 2 == 0, both = row.phase + 1 < p.out_stride;
+#pragma unroll
+    for (int j = 0; j < kThinColumns / 8; ++j) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        uint32_t* const at = to + (column_of<true>(j, lane % 4 * 2) + i) * p.out_stride;
+        const uint2 pair = {word_of(low.value(sums[j][i])), word_of(high.value(sums[j][2 + i]))};
+        if (words) {
+          *reinterpret_cast<uint2*>(at) = pair;
+        } else {
+          at[0] = pair.x;
+          if (both) at[1] = pair.y;
+        }
+      }
+    }
+  }
+}
+
+// The same of 16 bits.
 template <class T, bool kPhases>
-__device__ __forceinline__ void put(const ThinParams& p, const TileSums& sums, const float* biases,
-                                    uint16_t* staged) {
+__device__ __forceinline__ void put_halves(const ThinParams& p, const TileSums& sums, const float* biases,
+                                           uint16_t* staged) {
   const int lane = threadIdx.x % 32, v = lane / 4 * 2;
   const float2 bias = *reinterpret_cast<const float2*>(biases + v);
   const Epilogue<T> low{bias.x}, high{bias.y};
@@ -67,11 +115,26 @@ __device__ __forceinline__ void put(const ThinParams& p, const TileSums& sums, c
   }
 }
 
+template <class T, bool kPhases>
+__device__ __forceinline__ void put(const ThinParams& p, const TileSums& sums, const float* biases,
+                                    Staged<T>* staged) {
+  if constexpr (sizeof(T) == 2) {
+    put_halves<T, kPhases>(p, sums, biases, staged);
+  } else {
+    put_words<kPhases>(p, sums, biases, staged);
+  }
+}
+
 // A row's elements [begin, end) of a warp's, from shared memory to `to`, where element 0 belongs: whole
 // words, and perhaps an element at each end.
 template <class T>
-__device__ __noinline__ void take_part(const uint16_t* from, T* to, int begin, int end) {
-  const int lane = threadIdx.x % 32, odd = static_cast<int>(reinterpret_cast<uintptr_t>(to) / 2 % 2);
+__device__ __noinline__ void take_part(const Staged<T>* from, T* to, int begin, int end) {
+  const int lane = threadIdx.x % 32;
+  if constexpr (sizeof(T) == 4) {
+    for (int e = begin + lane; e < end; e += 32) to[e] = __uint_as_float(from[e]);
+    return;
+  }
+  const int odd = static_cast<int>(reinterpret_cast<uintptr_t>(to) / 2 % 2);
   auto* const out = reinterpret_cast<uint16_t*>(to);
   const int first = begin + ((begin ^ odd) & 1);
   if (lane == 0 && first > begin && begin < end) out[begin] = from[begin];
@@ -87,14 +150,14 @@ __device__ __noinline__ void take_part(const uint16_t* from, T* to, int begin, i
 // Rows that begin on vectors, some loads before their stores. kLanes take a row, other lanes other rows;
 // elements: of a row. Where a whole warp takes a row and rows are few, the loads are of one row.
 template <class Vector, int kLanes, class T>
-__device__ __forceinline__ void take_vectors(const uint16_t* from, int pitch, T* to, int64_t length, int rows,
-                                             int elements) {
-  constexpr int kAhead = 4, kOf = sizeof(Vector) / 2, kRows = 32 / kLanes;
+__device__ __forceinline__ void take_vectors(const Staged<T>* from, int pitch, T* to, int64_t length,
+                                             int rows, int elements) {
+  constexpr int kAhead = 4, kOf = sizeof(Vector) / sizeof(T), kRows = 32 / kLanes;
   const int lane = threadIdx.x % 32, row = lane / kLanes, at = lane % kLanes * kOf;
   const bool few = kRows == 1 && rows < kAhead;
   const int row_step = few ? 0 : kRows, along = few ? kLanes * kOf : 0;
   from += row * pitch + at;
-  auto* out = reinterpret_cast<uint16_t*>(to) + row * length + at;
+  auto* out = reinterpret_cast<Staged<T>*>(to) + row * length + at;
   const auto copy = [&](int r, int e) {
     Vector held[kAhead];
 #pragma unroll
@@ -112,6 +175,33 @@ __device__ __forceinline__ void take_vectors(const uint16_t* from, int pitch, T*
   };
   for (int r = row; r < rows; r += few ? 1 : kAhead * kRows) {
     for (int e = 0; e < elements; e += few ? kAhead * along : kLanes * kOf) copy(r, e);
+  }
+}
+
+// Rows of float32 that begin anywhere, two at once.
+template <class T>
+__device__ __forceinline__ void take_words(const uint32_t* from, int pitch, T* to, int64_t length, int rows,
+                                           int elements) {
+  const int lane = threadIdx.x % 32;
+  from += lane;
+  auto* out = reinterpret_cast<uint32_t*>(to) + lane;
+#pragma unroll 1
+  for (int r = 0; r < rows; r += 2, from += 2 * pitch, out += 2 * length) {
+    const bool both = r + 1 < rows;
+#pragma unroll 2
+    for (int e = 0; e < elements; e += kThinColumns) {
+      uint32_t held[2][2];
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        held[0][i] = from[e + i * 32];
+        if (both) held[1][i] = from[pitch + e + i * 32];
+      }
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        out[e + i * 32] = held[0][i];
+        if (both) out[length + e + i * 32] = held[1][i];
+      }
+    }
   }
 }
 
@@ -161,7 +251,8 @@ struct WarpTile {
 };
 
 template <class T, bool kPhases>
-__device__ __forceinline__ void take_rows(const ThinParams& p, const WarpTile& of, const uint16_t* staged) {
+__device__ __forceinline__ void take_rows(const ThinParams& p, const WarpTile& of, const Staged<T>* staged) {
+  constexpr int kRowLanes = 8 * sizeof(T) / 2;  // 64 elements by 16 bytes
   const Row row(p, of.row_tile, 0);
   const int rows =
       min(kPhases ? kThinRowTile >> p.phase_bits : kThinRowTile, p.output_channels - row.channel);
@@ -172,11 +263,13 @@ __device__ __forceinline__ void take_rows(const ThinParams& p, const WarpTile& o
     for (int r = 0; r < rows; ++r, to += p.output_length, staged += pitch) take_part(staged, to, begin, end);
     return;
   }
-  const auto boundary = reinterpret_cast<uintptr_t>(to) | static_cast<uintptr_t>(p.output_length * 2);
+  const auto boundary = reinterpret_cast<uintptr_t>(to) | static_cast<uintptr_t>(p.output_length * sizeof(T));
   if (boundary % 16 == 0) {
-    take_vectors<uint4, kPhases ? 32 : 8>(staged, pitch, to, p.output_length, rows, elements);
+    take_vectors<uint4, kPhases ? 32 : kRowLanes>(staged, pitch, to, p.output_length, rows, elements);
   } else if (boundary % 8 == 0) {
-    take_vectors<uint2, kPhases ? 32 : 16>(staged, pitch, to, p.output_length, rows, elements);
+    take_vectors<uint2, kPhases ? 32 : 2 * kRowLanes>(staged, pitch, to, p.output_length, rows, elements);
+  } else if constexpr (sizeof(T) == 4) {
+    take_words(staged, pitch, to, p.output_length, rows, elements);
   } else if (boundary % 4 == 0) {
     take_vectors<uint32_t, 32>(staged, pitch, to, p.output_length, rows, elements);
   } else if (p.output_length % 2 == 0) {
@@ -188,10 +281,36 @@ __device__ __forceinline__ void take_rows(const ThinParams& p, const WarpTile& o
   }
 }
 
+// What an arithmetic multiplies.
+template <class A>
+__device__ __forceinline__ float factor(typename A::T v) {
+  if constexpr (std::is_same_v<A, Tf32>) return __uint_as_float(to_tf32(__float_as_uint(v)));
+  return widen(v);
+}
+
+// Whether sums may include a product that does not exist: they are NaN. Of float32, whose operands may become
+// infinite as they are rounded, also if they are infinite.
+template <class A>
+__device__ __forceinline__ bool suspicious(float v) {
+  return sizeof(typename A::T) == 4 ? !is_finite(v) : v != v;
+}
+template <class A>
+__device__ __forceinline__ bool any_suspicious(const TileSums& sums) {
+  if constexpr (sizeof(typename A::T) == 2) return any_nan(sums);
+  float none = 0;
+#pragma unroll
+  for (int j = 0; j < kThinColumns / 8; ++j) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) none = fmaf(sums[j][e], 0.0f, none);
+  }
+  return none != none;
+}
+
 // The sum of one output from what exists. It ends at its first NaN, so that data that are NaN throughout cost
 // one term for each output.
-template <class T>
+template <class A>
 __device__ inline float exact_sum(const ThinParams& p, const WarpTile& of, const Row& row, int m) {
+  using T = typename A::T;
   const T* source = static_cast<const T*>(p.source) + of.n * p.source_step[0] +
                     int64_t{of.group} * p.channels * p.source_step[1];
   const T* weight = static_cast<const T*>(p.weight) + of.group * p.weight_group + row.channel * p.weight_row;
@@ -202,16 +321,17 @@ __device__ inline float exact_sum(const ThinParams& p, const WarpTile& of, const
       const int64_t q = first + int64_t{j} * p.dilation;
       const int k = p.tap_first + p.tap_step * j + row.phase;
       if (q < 0 || q >= p.source_length || k < 0 || k >= p.k_count) continue;
-      sum = fmaf(widen(__ldg(source + c * p.source_step[1] + q)),
-                 widen(__ldg(weight + c * p.weight_channel + k)), sum);
+      sum = fmaf(factor<A>(__ldg(source + c * p.source_step[1] + q)),
+                 factor<A>(__ldg(weight + c * p.weight_channel + k)), sum);
     }
   }
   return sum;
 }
 
-// Stores those outputs of a warp's row tile again whose sums are NaN, as what was stored says.
-template <class T>
+// Stores those outputs of a warp's row tile again whose sums are suspicious, as what was stored says.
+template <class A>
 __device__ __noinline__ void repair(const ThinParams& p, const WarpTile& of, const float* biases) {
+  using T = typename A::T;
   for (int i = threadIdx.x % 32; i < kThinRowTile * p.warp_columns; i += 32) {
     const int v = i / p.warp_columns, m = i - v * p.warp_columns;
     const Row row(p, of.row_tile, v);
@@ -220,8 +340,8 @@ __device__ __noinline__ void repair(const ThinParams& p, const WarpTile& of, con
     T* const to = of.row<T>(p, row.channel, begin, end);
     const int at = m * p.out_stride + row.phase;
     if (at < begin || at >= end) continue;
-    if (const float stored = widen(to[at]); stored == stored) continue;
-    to[at] = narrow<T>(Epilogue<T>{biases[v]}.value(exact_sum<T>(p, of, row, of.m + m)));
+    if (!suspicious<A>(widen(to[at]))) continue;
+    to[at] = narrow<T>(Epilogue<T>{biases[v]}.value(exact_sum<A>(p, of, row, of.m + m)));
   }
 }
 

@@ -8,13 +8,11 @@ namespace tconv::cuda::sm80::thin_weight {
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 
-using weight::kDown;
-
 // Words as operands.
 template <class Mode>
 __device__ __forceinline__ uint4 operand_of(const uint4& v) {
   if constexpr (std::is_same_v<Mode, weight::Tf32>) {
-    return {weight::to_tf32(v.x), weight::to_tf32(v.y), weight::to_tf32(v.z), weight::to_tf32(v.w)};
+    return {tf32_word(v.x), tf32_word(v.y), tf32_word(v.z), tf32_word(v.w)};
   } else {
     return v;
   }
@@ -22,8 +20,8 @@ __device__ __forceinline__ uint4 operand_of(const uint4& v) {
 template <class Mode>
 __device__ __forceinline__ void set(typename Mode::A& a, const uint4& v) {
   if constexpr (Mode::kCross) {
-    weight::split(v.x, a.hi.x, a.lo.x), weight::split(v.y, a.hi.y, a.lo.y);
-    weight::split(v.z, a.hi.z, a.lo.z), weight::split(v.w, a.hi.w, a.lo.w);
+    split_word(v.x, a.hi.x, a.lo.x), split_word(v.y, a.hi.y, a.lo.y);
+    split_word(v.z, a.hi.z, a.lo.z), split_word(v.w, a.hi.w, a.lo.w);
   } else {
     a.v = operand_of<Mode>(v);
   }
@@ -31,7 +29,7 @@ __device__ __forceinline__ void set(typename Mode::A& a, const uint4& v) {
 template <class Mode>
 __device__ __forceinline__ void set(typename Mode::B& b, uint32_t first, uint32_t second) {
   if constexpr (Mode::kCross) {
-    weight::split(first, b.hi[0], b.lo[0]), weight::split(second, b.hi[1], b.lo[1]);
+    split_word(first, b.hi[0], b.lo[0]), split_word(second, b.hi[1], b.lo[1]);
   } else {
     const uint4 v = operand_of<Mode>({first, second, 0, 0});
     b.v[0] = v.x, b.v[1] = v.y;

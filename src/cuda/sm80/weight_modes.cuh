@@ -4,29 +4,10 @@
 
 #include "cuda/device/epilogue.cuh"
 #include "cuda/device/ptx/sm80.cuh"
+#include "cuda/sm80/tf32_words.cuh"
 #include "cuda/sm80/weight.hpp"
 
 namespace tconv::cuda::sm80::weight {
-
-// Rounds to 10 mantissa bits, to nearest, ties away from zero. Finite numbers beyond the largest overflow.
-__device__ inline uint32_t to_tf32(uint32_t u) {
-  uint32_t r = u;
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  asm("cvt.rna.tf32.f32 %0, %1;\n" : "=r"(r) : "f"(__uint_as_float(u)));
-#endif
-  return r;
-}
-
-// The rest of a split operand is multiplied by 2^13 until its products are added, so that it keeps all its
-// bits whenever the operand itself is a number, subnormal or not. Both parts are rounded as by to_tf32(), in
-// five instructions instead of thirteen: an mma reads the upper 19 bits of lo alone, and a number that rounds
-// to infinity, an infinity or a NaN makes lo a NaN, so that the sum is computed again (Ieee::kRounds).
-constexpr float kUp = 8192.0f, kDown = 1 / kUp;
-__device__ inline void split(uint32_t u, uint32_t& hi, uint32_t& lo) {
-  constexpr uint32_t kHalf = 0x1000, kUpper = 0xffffe000;
-  hi = u + kHalf & kUpper;
-  lo = __float_as_uint((__uint_as_float(u) - __uint_as_float(hi)) * kUp) + kHalf;
-}
 
 __device__ inline double load_double(uint32_t from) {
   double v;
@@ -57,16 +38,16 @@ struct Tf32 : WholeOperands {
   using T = float;
   __device__ static void load(A& a, uint32_t at, int) {
     a.v = ptx::load_matrices(at);
-    a.v = {to_tf32(a.v.x), to_tf32(a.v.y), to_tf32(a.v.z), to_tf32(a.v.w)};
+    a.v = {tf32_word(a.v.x), tf32_word(a.v.y), tf32_word(a.v.z), tf32_word(a.v.w)};
   }
   __device__ static void load(B& b, uint32_t at, int stride) {
-    b.v[0] = to_tf32(ptx::load_shared4(at));
-    b.v[1] = to_tf32(ptx::load_shared4(at + 16 * stride));
+    b.v[0] = tf32_word(ptx::load_shared4(at));
+    b.v[1] = tf32_word(ptx::load_shared4(at + 16 * stride));
   }
   __device__ static void multiply(float (&d)[4], float (&)[4], const A& a, const B& b) {
     ptx::mma_tf32(d, a.v, b.v[0], b.v[1]);
   }
-  __device__ static float operand(float v) { return __uint_as_float(to_tf32(__float_as_uint(v))); }
+  __device__ static float operand(float v) { return __uint_as_float(tf32_word(__float_as_uint(v))); }
 };
 
 // hi*hi goes to a fresh sum that is rounded into d; hi*lo + lo*hi to a sum of their own, 2^13 times as large.
@@ -82,14 +63,14 @@ struct Ieee {
   };
   __device__ static void load(A& a, uint32_t at, int) {
     const uint4 v = ptx::load_matrices(at);
-    split(v.x, a.hi.x, a.lo.x);
-    split(v.y, a.hi.y, a.lo.y);
-    split(v.z, a.hi.z, a.lo.z);
-    split(v.w, a.hi.w, a.lo.w);
+    split_word(v.x, a.hi.x, a.lo.x);
+    split_word(v.y, a.hi.y, a.lo.y);
+    split_word(v.z, a.hi.z, a.lo.z);
+    split_word(v.w, a.hi.w, a.lo.w);
   }
   __device__ static void load(B& b, uint32_t at, int stride) {
-    split(ptx::load_shared4(at), b.hi[0], b.lo[0]);
-    split(ptx::load_shared4(at + 16 * stride), b.hi[1], b.lo[1]);
+    split_word(ptx::load_shared4(at), b.hi[0], b.lo[0]);
+    split_word(ptx::load_shared4(at + 16 * stride), b.hi[1], b.lo[1]);
   }
   __device__ static void multiply(float (&d)[4], float (&cross)[4], const A& a, const B& b) {
     float fresh[4] = {0, 0, 0, 0};

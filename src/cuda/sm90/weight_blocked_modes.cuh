@@ -37,11 +37,11 @@ struct Tf32Mode {
   static constexpr int kParts = 1, kPlanes = 1, kPositions = 4, kRows = 4, kEach = 1;
   static constexpr bool kRounds = false, kScaled = false;
   __device__ static void units(const Word (&v)[4], uint4 (&parts)[1]) {
-    using sm80::weight::to_tf32;
-    parts[0] = {to_tf32(v[0]), to_tf32(v[1]), to_tf32(v[2]), to_tf32(v[3])};
+    using sm80::tf32_word;
+    parts[0] = {tf32_word(v[0]), tf32_word(v[1]), tf32_word(v[2]), tf32_word(v[3])};
   }
   __device__ static float operand(float v) {
-    return __uint_as_float(sm80::weight::to_tf32(__float_as_uint(v)));
+    return __uint_as_float(sm80::tf32_word(__float_as_uint(v)));
   }
 };
 
