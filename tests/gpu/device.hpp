@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/device_info.hpp"
 #include "core/problem.hpp"
 #include "plan/kernel_entry.hpp"
 #include "reference/reference.hpp"
@@ -26,6 +27,12 @@ namespace tconv::gpu_test {
 // A driver that is loaded means a GPU that must work.
 inline bool gpu_is_present() {
   return std::filesystem::exists("/proc/driver/nvidia/version") || std::filesystem::exists("/dev/nvidiactl");
+}
+
+// The plans of a device with one SM: blocks that walk take many tiles each.
+inline core::DeviceInfo of_one_sm(core::DeviceInfo device) {
+  device.sm_count = 1;
+  return device;
 }
 
 // Skips if there is no GPU at all; fails if one is present but unusable.

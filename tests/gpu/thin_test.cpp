@@ -10,12 +10,6 @@ namespace {
 
 class Thin : public Gpu {};
 
-// As one SM would have them: its blocks walk over many tiles.
-core::DeviceInfo of_one_sm(core::DeviceInfo device) {
-  device.sm_count = 1;
-  return device;
-}
-
 // Runs every configuration of a problem; how many stored exactly what the reference does. from: x, or dy.
 int run_all(const core::Problem& p, const std::vector<std::byte>& from,
             const std::vector<std::byte>& weight) {

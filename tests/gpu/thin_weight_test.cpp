@@ -11,12 +11,6 @@ namespace {
 
 class ThinWeight : public Gpu {};
 
-// As one SM would have them: its blocks walk over many tiles.
-core::DeviceInfo of_one_sm(core::DeviceInfo device) {
-  device.sm_count = 1;
-  return device;
-}
-
 // Runs every configuration of a problem; how many stored exactly what the reference does.
 int run_all(const Gradient& g) {
   const core::DeviceInfo device = cuda::device_info(0).value(), one = of_one_sm(device);

@@ -19,109 +19,70 @@ __device__ __forceinline__ constexpr int column_of(int j, int c) {
   return kPhases ? j * 8 + c : j / 4 * 32 + c / 2 * 8 + j % 4 * 2 + c % 2;
 }
 
-template <class T>
-__device__ __forceinline__ uint32_t pair_of(float low, float high) {
-  return canonical_pair<T>(rounded_pair<T>(low, high));
-}
-
-// What rows of outputs are in shared memory.
+// What rows of outputs are in shared memory, and two outputs there.
 template <class T>
 using Staged = std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t>;
+template <class T>
+using StagedPair = std::conditional_t<sizeof(T) == 2, uint32_t, uint2>;
 
-__device__ __forceinline__ uint32_t word_of(float v) {
-  return __float_as_uint(canonical(v));
+template <class T>
+__device__ __forceinline__ StagedPair<T> pair_of(float first, float second) {
+  if constexpr (sizeof(T) == 2) {
+    return canonical_pair<T>(rounded_pair<T>(first, second));
+  } else {
+    return {__float_as_uint(canonical(first)), __float_as_uint(canonical(second))};
+  }
+}
+
+// Sixteen bytes of neighbouring outputs of a row: from mmas s[0], s[1] and so on, registers e and e + 1.
+template <class T>
+__device__ __forceinline__ uint4 vector_of(const Epilogue<T>& epilogue, const float (*s)[4], int e) {
+  const auto pair = [&](int j) { return pair_of<T>(epilogue.value(s[j][e]), epilogue.value(s[j][e + 1])); };
+  if constexpr (sizeof(T) == 2) {
+    return {pair(0), pair(1), pair(2), pair(3)};
+  } else {
+    const uint2 first = pair(0), second = pair(1);
+    return {first.x, first.y, second.x, second.y};
+  }
 }
 
 // Rows of outputs in shared memory, [channel][position, phase]; staged: their first of 64 positions.
-template <bool kPhases>
-__device__ __forceinline__ void put_words(const ThinParams& p, const TileSums& sums, const float* biases,
-                                          uint32_t* staged) {
+template <class T, bool kPhases>
+__device__ __forceinline__ void put(const ThinParams& p, const TileSums& sums, const float* biases,
+                                    Staged<T>* staged) {
   const int lane = threadIdx.x % 32, v = lane / 4 * 2;
   const float2 bias = *reinterpret_cast<const float2*>(biases + v);
-  const Epilogue<float> low{bias.x}, high{bias.y};
+  const Epilogue<T> low{bias.x}, high{bias.y};
   if constexpr (!kPhases) {
+    constexpr int kMmas = 8 / sizeof(T);  // whose outputs of a row are sixteen bytes
 #pragma unroll
-    for (int quarter = 0; quarter < 4; ++quarter) {
-      const float(*const s)[4] = sums + quarter * 2;
-      uint32_t* const to = staged + v * p.staged_pitch + column_of<false>(quarter * 2, lane % 4 * 2);
-      *reinterpret_cast<uint4*>(to) = {word_of(low.value(s[0][0])), word_of(low.value(s[0][1])),
-                                       word_of(low.value(s[1][0])), word_of(low.value(s[1][1]))};
-      *reinterpret_cast<uint4*>(to + p.staged_pitch) = {
-          word_of(high.value(s[0][2])), word_of(high.value(s[0][3])), word_of(high.value(s[1][2])),
-          word_of(high.value(s[1][3]))};
+    for (int j = 0; j < kThinColumns / 8; j += kMmas) {
+      Staged<T>* const to = staged + v * p.staged_pitch + column_of<false>(j, lane % 4 * 2);
+      *reinterpret_cast<uint4*>(to) = vector_of<T>(low, sums + j, 0);
+      *reinterpret_cast<uint4*>(to + p.staged_pitch) = vector_of<T>(high, sums + j, 2);
     }
   } else {
     const Row row(p, 0, v);
     if (row.phase >= p.out_stride) return;
-    uint32_t* const to = staged + row.channel * p.staged_pitch + row.phase;
+    Staged<T>* const to = staged + row.channel * p.staged_pitch + row.phase;
     const bool words = p.out_stride % 2 == 0, both = row.phase + 1 < p.out_stride;
 #pragma unroll
     for (int j = 0; j < kThinColumns / 8; ++j) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        uint32_t* const at = to + (column_of<true>(j, lane % 4 * 2) + i) * p.out_stride;
-        const uint2 pair = {word_of(low.value(sums[j][i])), word_of(high.value(sums[j][2 + i]))};
+        Staged<T>* const at = to + (column_of<true>(j, lane % 4 * 2) + i) * p.out_stride;
+        const StagedPair<T> pair = pair_of<T>(low.value(sums[j][i]), high.value(sums[j][2 + i]));
         if (words) {
-          *reinterpret_cast<uint2*>(at) = pair;
+          *reinterpret_cast<StagedPair<T>*>(at) = pair;
+        } else if constexpr (sizeof(T) == 2) {
+          at[0] = static_cast<uint16_t>(pair);
+          if (both) at[1] = static_cast<uint16_t>(pair >> 16);
         } else {
           at[0] = pair.x;
           if (both) at[1] = pair.y;
         }
       }
     }
-  }
-}
-
-// The same of 16 bits.
-template <class T, bool kPhases>
-__device__ __forceinline__ void put_halves(const ThinParams& p, const TileSums& sums, const float* biases,
-                                           uint16_t* staged) {
-  const int lane = threadIdx.x % 32, v = lane / 4 * 2;
-  const float2 bias = *reinterpret_cast<const float2*>(biases + v);
-  const Epilogue<T> low{bias.x}, high{bias.y};
-  if constexpr (!kPhases) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const float(*const s)[4] = sums + half * 4;
-      uint16_t* const to = staged + v * p.staged_pitch + column_of<false>(half * 4, lane % 4 * 2);
-      *reinterpret_cast<uint4*>(to) = {pair_of<T>(low.value(s[0][0]), low.value(s[0][1])),
-                                       pair_of<T>(low.value(s[1][0]), low.value(s[1][1])),
-                                       pair_of<T>(low.value(s[2][0]), low.value(s[2][1])),
-                                       pair_of<T>(low.value(s[3][0]), low.value(s[3][1]))};
-      *reinterpret_cast<uint4*>(to + p.staged_pitch) = {pair_of<T>(high.value(s[0][2]), high.value(s[0][3])),
-                                                        pair_of<T>(high.value(s[1][2]), high.value(s[1][3])),
-                                                        pair_of<T>(high.value(s[2][2]), high.value(s[2][3])),
-                                                        pair_of<T>(high.value(s[3][2]), high.value(s[3][3]))};
-    }
-  } else {
-    const Row row(p, 0, v);
-    if (row.phase >= p.out_stride) return;
-    uint16_t* const to = staged + row.channel * p.staged_pitch + row.phase;
-    const bool words = p.out_stride % 2 == 0, both = row.phase + 1 < p.out_stride;
-#pragma unroll
-    for (int j = 0; j < kThinColumns / 8; ++j) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        uint16_t* const at = to + (column_of<true>(j, lane % 4 * 2) + i) * p.out_stride;
-        const uint32_t pair = pair_of<T>(low.value(sums[j][i]), high.value(sums[j][2 + i]));
-        if (words) {
-          *reinterpret_cast<uint32_t*>(at) = pair;
-        } else {
-          at[0] = static_cast<uint16_t>(pair);
-          if (both) at[1] = static_cast<uint16_t>(pair >> 16);
-        }
-      }
-    }
-  }
-}
-
-template <class T, bool kPhases>
-__device__ __forceinline__ void put(const ThinParams& p, const TileSums& sums, const float* biases,
-                                    Staged<T>* staged) {
-  if constexpr (sizeof(T) == 2) {
-    put_halves<T, kPhases>(p, sums, biases, staged);
-  } else {
-    put_words<kPhases>(p, sums, biases, staged);
   }
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 using core::ceil_div;
 
-// Microseconds. Fitted to 1,454 plans of 158 drawn problems (H200, in a graph): half of the times are within
+// Microseconds. Fitted to 1,387 plans of 160 drawn problems (H200, in a graph): half of the times are within
 // 6 to 8%, 90% within 16 to 22%, and the plan that is chosen takes 1.02 to 1.03 times as long as the fastest
 // of those measured. `chosen`: with it the choice among kernels is off by least (0.3 to 0.7% on average).
 struct Rates {
