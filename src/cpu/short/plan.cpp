@@ -17,14 +17,16 @@ namespace {
 constexpr int64_t kFewColumns = 24;  // up to here weights are read in place, in order
 constexpr int64_t kOneBlock = 6;     // columns that fit in one block on every target: weights are read once
 
-// Channels of a task: about `rows` rows, with little of the last panel unused.
-int64_t channels_of(const Problem& p, int64_t rows) {
+// Channels of a task: about `rows` rows, with little of the last panel unused, and of the last of vectors of
+// `lanes` channels.
+int64_t channels_of(const Problem& p, int64_t rows, int64_t lanes = 1) {
   const int64_t cout = p.cout_per_group(), most = std::clamp<int64_t>(rows / p.k, 1, cout);
   int64_t best = most;
   double best_waste = 1e9;
   for (int64_t c = most; c >= std::max<int64_t>(1, most / 2); --c) {
     const double waste =
-        static_cast<double>(round_up(c * p.k, kPanel)) / static_cast<double>(std::min(c * p.k, cout * p.k));
+        static_cast<double>(round_up(c * p.k, kPanel)) / static_cast<double>(std::min(c * p.k, cout * p.k)) +
+        static_cast<double>(round_up(c, lanes)) / static_cast<double>(c);
     if (waste < best_waste - 0.01) {
       best = c;
       best_waste = waste;
@@ -90,8 +92,9 @@ void configure(Job& job, int64_t threads, int vector_bytes) {
   const int64_t bytes = p.weight_elements() * static_cast<int64_t>(size_of(p.dtype));
   c.fetch_ahead = !c.pack_panels && columns > 1 && bytes > 1 << 20;
   c.depth = std::min<int64_t>(p.cin_per_group(), depth_of(columns, c.pack_panels));
+  const int64_t lanes = c.by_tap ? vector_bytes / static_cast<int64_t>(accumulator_size(p.dtype)) : 1;
   c.channels =
-      c.pack_panels ? channels_of(p, 128) : channels_of_few_columns(p, columns, threads, vector_bytes);
+      c.pack_panels ? channels_of(p, 128, lanes) : channels_of_few_columns(p, columns, threads, vector_bytes);
   job.channel_blocks = core::ceil_div(p.cout_per_group(), c.channels);
   job.row_pitch = round_up(c.channels * p.k, kPanel);
   c.stage = std::clamp<int64_t>(kBuffer / (columns * p.cin), 1, std::max<int64_t>(1, job.chunks));

@@ -243,6 +243,30 @@ HWY_INLINE void Channel(D d, const Job& job, const A* tile, A bias, A* line, T* 
   NarrowRow(d, line + p.padding, job.lout, y);
 }
 
+// rows[e][o] = sums[o][e] for `lanes` channels e, four outputs o at a time.
+template <class D, class A = hn::TFromD<D>>
+HWY_INLINE void TurnOutputs(D d, const A* HWY_RESTRICT sums, int64_t lout, A* HWY_RESTRICT rows) {
+  const hn::CappedTag<A, 4> four;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), step = static_cast<int64_t>(hn::Lanes(four));
+  HWY_ALIGN A turned[4 * kMostLanes];
+  int64_t o = 0;
+  for (; o + 4 <= lout; o += 4) {
+    const A* from = sums + o * lanes;
+    A* const to = lout == 4 ? rows : turned;
+    hn::StoreInterleaved4(hn::LoadU(d, from), hn::LoadU(d, from + lanes), hn::LoadU(d, from + 2 * lanes),
+                          hn::LoadU(d, from + 3 * lanes), d, to);
+    if (lout == 4) return;
+    for (int64_t e = 0; e < lanes; ++e) {
+      for (int64_t i = 0; i < 4; i += step) {
+        hn::StoreU(hn::LoadU(four, turned + 4 * e + i), four, rows + e * lout + o + i);
+      }
+    }
+  }
+  for (; o < lout; ++o) {
+    for (int64_t e = 0; e < lanes; ++e) rows[e * lout + o] = sums[o * lanes + e];
+  }
+}
+
 // All channels of one sample whose tile has rows (k, co), in the order of sums of GatherTaps or ScatterTaps.
 // y: of the first channel.
 template <class T, class D, class A>
@@ -277,9 +301,7 @@ HWY_INLINE void ChannelsByTap(D d, const Job& job, const plan::Operands& in, con
       hn::StoreU(sum, d, sums + o * lanes);
     }
     A* const rows = sums + kMostLanes * job.lout;
-    for (int64_t e = 0; e < count; ++e) {
-      for (int64_t o = 0; o < job.lout; ++o) rows[e * job.lout + o] = sums[o * lanes + e];
-    }
+    TurnOutputs(d, sums, job.lout, rows);
     NarrowRow(d, rows, count * job.lout, y + c * job.lout);
   }
 }

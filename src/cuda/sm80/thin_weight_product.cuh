@@ -48,8 +48,8 @@ __device__ __forceinline__ int thread_again() {
 template <class T, int kCount>
 class Words {
  public:
-  // For a tile whose first channel has this place. first_tile: of the warp, of tile_size rows. base: of the
-  // words of the warp's first step.
+  // For a tile whose first channel has this place. first: the warp's first row. base: of shared memory, with
+  // the tile's buffer and the warp's first step.
   __device__ __forceinline__ void move(const ThinWeightSide& s, const Range& range, int first, uint32_t base,
                                        int place) {
     const int lane = thread_again() % 32;
@@ -124,8 +124,8 @@ class Products {
     }
   }
   // The warp's steps of that tile. All that is added to a lane's places is the same for the whole block, and
-  // every warp comes here, whether its tiles exist or not: so the sum is one of the load's, without an
-  // instruction (18 instructions instead of 38 beside the 28 of a step of 1 x 8 tiles).
+  // every warp comes here, whether its tiles exist or not: so a load adds it by itself. (With an addition each,
+  // these were 20 of the 56 instructions of a step of 1 x 8 tiles.)
   __device__ __forceinline__ void add(const ThinWeightParams& p) {
     const int row_second = p.rows.stride * 16, column_second = p.columns.stride * 16;
 #pragma unroll 2
