@@ -38,7 +38,7 @@ class Products {
     fragments_ = base + row_tile * tile_pitch_ + lane * 16;
   }
 
-  // first: with the window, in words.
+  // first: the first position, and in words how far the window lies behind the first one.
   __device__ __forceinline__ void add(int first, Sums& sums) const {
     const uint32_t window = window_ + first * 4;
     Crosses crosses = {};

@@ -22,7 +22,6 @@ using core::DeviceInfo;
 using core::Problem;
 
 constexpr int64_t kCount = int64_t{1} << 30;
-constexpr int64_t kReservedShared = 1024;  // of each block, by the driver
 constexpr int64_t kMostPartBytes = int64_t{1} << 28;
 
 bool splits(const Problem& p) {
@@ -31,6 +30,7 @@ bool splits(const Problem& p) {
 int positions_of_word(const Problem& p) {
   return size_of(p.dtype) == 2 ? 2 : 1;
 }
+
 // What does not depend on the configuration.
 ThinWeightSide x_side(const Problem& p) {
   ThinWeightSide s{};
@@ -118,7 +118,7 @@ void set_walkers(ThinWeightPlan& plan, const Problem& p, const DeviceInfo& d) {
   if (core::Size(sample_tiles) * p.n >= kCount) return;
   k.tiles = static_cast<int>(sample_tiles * p.n);
   const int64_t each = int64_t{k.rows.blocks.value} * k.columns.blocks.value * k.groups;
-  plan.resident = std::clamp<int64_t>(d.shared_per_sm / (plan.shared_bytes + kReservedShared), 1,
+  plan.resident = std::clamp<int64_t>(d.shared_per_sm / (plan.shared_bytes + kSharedOfSystem), 1,
                                       thin_weight_blocks(tile.rows, tile.columns, splits(p)));
   const int64_t walkers = walkers_of(each, block_places(d, plan.resident, 1), k.tiles);
   k.part_size = p.weight_elements();

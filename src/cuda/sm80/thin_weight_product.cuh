@@ -8,34 +8,6 @@ namespace tconv::cuda::sm80::thin_weight {
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 
-// Words as operands.
-template <class Mode>
-__device__ __forceinline__ uint4 operand_of(const uint4& v) {
-  if constexpr (std::is_same_v<Mode, weight::Tf32>) {
-    return {tf32_word(v.x), tf32_word(v.y), tf32_word(v.z), tf32_word(v.w)};
-  } else {
-    return v;
-  }
-}
-template <class Mode>
-__device__ __forceinline__ void set(typename Mode::A& a, const uint4& v) {
-  if constexpr (Mode::kCross) {
-    split_word(v.x, a.hi.x, a.lo.x), split_word(v.y, a.hi.y, a.lo.y);
-    split_word(v.z, a.hi.z, a.lo.z), split_word(v.w, a.hi.w, a.lo.w);
-  } else {
-    a.v = operand_of<Mode>(v);
-  }
-}
-template <class Mode>
-__device__ __forceinline__ void set(typename Mode::B& b, uint32_t first, uint32_t second) {
-  if constexpr (Mode::kCross) {
-    split_word(first, b.hi[0], b.lo[0]), split_word(second, b.hi[1], b.lo[1]);
-  } else {
-    const uint4 v = operand_of<Mode>({first, second, 0, 0});
-    b.v[0] = v.x, b.v[1] = v.y;
-  }
-}
-
 // Volatile: what follows from it is computed where it is asked for, not kept in registers from before a loop.
 __device__ __forceinline__ int thread_again() {
   int thread;
@@ -124,8 +96,8 @@ class Products {
     }
   }
   // The warp's steps of that tile. All that is added to a lane's places is the same for the whole block, and
-  // every warp comes here, whether its tiles exist or not: so a load adds it by itself. (With an addition each,
-  // these were 20 of the 56 instructions of a step of 1 x 8 tiles.)
+  // every warp comes here, whether its tiles exist or not: so a load adds it by itself. (With an addition
+  // each, these were 20 of the 56 instructions of a step of 1 x 8 tiles.)
   __device__ __forceinline__ void add(const ThinWeightParams& p) {
     const int row_second = p.rows.stride * 16, column_second = p.columns.stride * 16;
 #pragma unroll 2
@@ -137,13 +109,13 @@ class Products {
 #pragma unroll
       for (int i = 0; i < kMi; ++i) {
         const uint32_t low = rows_.at(2 * i), high = rows_.at(2 * i + 1);
-        set<Mode>(a[i], {ptx::load_shared4(low + row_at), ptx::load_shared4(high + row_at),
+        Mode::set(a[i], {ptx::load_shared4(low + row_at), ptx::load_shared4(high + row_at),
                          ptx::load_shared4(low + row_next), ptx::load_shared4(high + row_next)});
       }
 #pragma unroll
       for (int j = 0; j < kNi; ++j) {
         const uint32_t at = columns_.at(j);
-        set<Mode>(b[j], ptx::load_shared4(at + column_at), ptx::load_shared4(at + column_next));
+        Mode::set(b[j], ptx::load_shared4(at + column_at), ptx::load_shared4(at + column_next));
       }
 #pragma unroll
       for (int i = 0; i < kMi; ++i) {

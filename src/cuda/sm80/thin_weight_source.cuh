@@ -25,7 +25,8 @@ struct Range {
 };
 
 // What a block and a warp of it work on: tiles of positions [first, end), and tiles of the block's rows and
-// columns; of the steps of a tile of positions, every so many'th from `depth` on.
+// columns. The warps that share those deal the steps of a tile of positions among themselves, and `depth` is
+// this one's number.
 struct Task {
   int group, walker, first, end;
   Range rows, columns;
@@ -120,9 +121,9 @@ class Channels {
       }
     }
   }
-  // The lane's vectors of a channel that begins or ends among them: zeros for what does not exist. Only a
-  // vector whose first elements do not is made by loads, which are waited for. q: the place of the first
-  // element.
+  // The lane's vectors of a channel that begins or ends among them: zeros for what does not exist. A vector
+  // of which only the first elements are missing is filled by loads, which are waited for. q: the place of
+  // the first element.
   template <int kLanes>
   __device__ __noinline__ static void copy_parts(uint32_t to, const T* from, int64_t q, int64_t length,
                                                  int left) {
@@ -162,6 +163,7 @@ class Channels {
       }
     }
   }
+
   const T* from_;
   int count_;
   uint32_t shared_;

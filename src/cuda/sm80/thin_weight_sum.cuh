@@ -30,11 +30,6 @@ struct Element {
   }
 };
 
-template <class Mode>
-__device__ inline bool suspicious(float v) {
-  return Mode::kRounds ? !is_finite(v) : v != v;
-}
-
 // Adds sums in shared memory to the walker's part, or stores them. Returns whether one may include a product
 // that does not exist. As a function of its own: what it looks up would fill registers in the kernel's loop.
 template <class Mode, int kMi, int kNi>
@@ -46,7 +41,7 @@ __device__ __noinline__ bool store_sums(const ThinWeightParams& p, const float* 
     const Element element(p, task, kNi, s);
     if (!element.there) continue;
     const float v = own[s * 32];
-    again = again || suspicious<Mode>(v);
+    again = again || weight::suspicious<Mode>(v);
     float* const to = element.part(p, task);
     *to = first ? v : *to + v;
   }
@@ -113,7 +108,7 @@ __device__ inline float exact_sum(const ThinWeightParams& p, const Task& task, c
   return sum;
 }
 
-// The suspicious ones of the sums that the thread stored again, over all chains.
+// Of the sums that this thread has stored, computes the suspicious ones again, over all chains.
 template <class Mode, int kMi, int kNi>
 __device__ __noinline__ void repair(const ThinWeightParams& p) {
   const Task task(p, kMi, kNi);
@@ -122,7 +117,7 @@ __device__ __noinline__ void repair(const ThinWeightParams& p) {
     const Element element(p, task, kNi, s);
     if (!element.there) continue;
     float* const to = element.part(p, task);
-    if (suspicious<Mode>(*to)) *to = exact_sum<Mode>(p, task, element);
+    if (weight::suspicious<Mode>(*to)) *to = exact_sum<Mode>(p, task, element);
   }
 }
 

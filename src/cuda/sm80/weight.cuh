@@ -68,11 +68,6 @@ __device__ inline typename S::Mode::Sum* part_of(const WeightParams& p, const Pl
          (int64_t{at.split} * p.tiles + at.tile) * S::kRows * S::kColumns;
 }
 
-template <class Mode>
-__device__ inline bool suspicious(typename Mode::Sum v) {
-  return Mode::kRounds ? !is_finite(v) : v != v;
-}
-
 // Adds a chain's sums to the split's part, or stores them. Returns whether one may include a product that
 // does not exist.
 template <class S>

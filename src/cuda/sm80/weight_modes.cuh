@@ -20,7 +20,8 @@ __device__ inline double load_double(uint32_t from) {
 // kRounds: the value that is multiplied may be infinite although operand() is finite.
 //
 // A: 16 rows of x, 32 bytes of positions each; B: 8 columns of dy likewise, positions
-// `stride` elements apart. The third argument of A: bytes of 8 rows of x.
+// `stride` elements apart. The third argument of A: bytes of 8 rows of x. set(): of words as they were
+// loaded.
 
 // Of modes whose operands are multiplied once.
 struct WholeOperands {
@@ -32,17 +33,21 @@ struct WholeOperands {
   struct B {
     uint32_t v[2];
   };
+  __device__ static void set(A& a, const uint4& words) { a.v = words; }
+  __device__ static void set(B& b, uint32_t first, uint32_t second) { b.v[0] = first, b.v[1] = second; }
 };
 
 struct Tf32 : WholeOperands {
   using T = float;
-  __device__ static void load(A& a, uint32_t at, int) {
-    a.v = ptx::load_matrices(at);
-    a.v = {tf32_word(a.v.x), tf32_word(a.v.y), tf32_word(a.v.z), tf32_word(a.v.w)};
+  __device__ static void set(A& a, const uint4& words) {
+    a.v = {tf32_word(words.x), tf32_word(words.y), tf32_word(words.z), tf32_word(words.w)};
   }
+  __device__ static void set(B& b, uint32_t first, uint32_t second) {
+    b.v[0] = tf32_word(first), b.v[1] = tf32_word(second);
+  }
+  __device__ static void load(A& a, uint32_t at, int) { set(a, ptx::load_matrices(at)); }
   __device__ static void load(B& b, uint32_t at, int stride) {
-    b.v[0] = tf32_word(ptx::load_shared4(at));
-    b.v[1] = tf32_word(ptx::load_shared4(at + 16 * stride));
+    set(b, ptx::load_shared4(at), ptx::load_shared4(at + 16 * stride));
   }
   __device__ static void multiply(float (&d)[4], float (&)[4], const A& a, const B& b) {
     ptx::mma_tf32(d, a.v, b.v[0], b.v[1]);
@@ -61,16 +66,19 @@ struct Ieee {
   struct B {
     uint32_t hi[2], lo[2];
   };
-  __device__ static void load(A& a, uint32_t at, int) {
-    const uint4 v = ptx::load_matrices(at);
-    split_word(v.x, a.hi.x, a.lo.x);
-    split_word(v.y, a.hi.y, a.lo.y);
-    split_word(v.z, a.hi.z, a.lo.z);
-    split_word(v.w, a.hi.w, a.lo.w);
+  __device__ static void set(A& a, const uint4& words) {
+    split_word(words.x, a.hi.x, a.lo.x);
+    split_word(words.y, a.hi.y, a.lo.y);
+    split_word(words.z, a.hi.z, a.lo.z);
+    split_word(words.w, a.hi.w, a.lo.w);
   }
+  __device__ static void set(B& b, uint32_t first, uint32_t second) {
+    split_word(first, b.hi[0], b.lo[0]);
+    split_word(second, b.hi[1], b.lo[1]);
+  }
+  __device__ static void load(A& a, uint32_t at, int) { set(a, ptx::load_matrices(at)); }
   __device__ static void load(B& b, uint32_t at, int stride) {
-    split_word(ptx::load_shared4(at), b.hi[0], b.lo[0]);
-    split_word(ptx::load_shared4(at + 16 * stride), b.hi[1], b.lo[1]);
+    set(b, ptx::load_shared4(at), ptx::load_shared4(at + 16 * stride));
   }
   __device__ static void multiply(float (&d)[4], float (&cross)[4], const A& a, const B& b) {
     float fresh[4] = {0, 0, 0, 0};
@@ -125,6 +133,12 @@ struct F64 {
   }
   __device__ static double operand(double v) { return v; }
 };
+
+// Whether a sum may include a product that does not exist.
+template <class Mode>
+__device__ inline bool suspicious(typename Mode::Sum v) {
+  return Mode::kRounds ? !is_finite(v) : v != v;
+}
 
 #else  // the kernels are empty there
 
