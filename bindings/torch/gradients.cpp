@@ -60,10 +60,8 @@ std::tuple<Tensor, Tensor> weight_bias(const Tensor& input, const Tensor& grad, 
   WeightOperands o = weight_operands(input, grad, kernel_size, settings);
   o.key.problem.grad_bias = bias_of_input ? TCONV_GRAD_BIAS_OF_X : TCONV_GRAD_BIAS_OF_Y;
   const auto cached = plan_for(o.key);
-  // A tensor of no elements has no address; and on a GPU the two calls choose by themselves what PyTorch
-  // computes, and copy a gradient with gaps before they sum it.
-  const bool gaps = o.key.device == TCONV_CUDA && bias_of_input && !o.x.is_contiguous();
-  if (o.x.numel() == 0 || o.y.numel() == 0 || cached->slow_path || gaps) {
+  // A tensor of no elements has no address; and the two calls choose by themselves what PyTorch computes.
+  if (o.x.numel() == 0 || o.y.numel() == 0 || cached->slow_path) {
     return {weight(input, grad, kernel_size, stride, padding, groups, dilation, precision),
             bias(bias_of_input ? input : grad)};
   }

@@ -46,11 +46,6 @@ Tensor dense(const Tensor& tensor) {
   return tensor.is_contiguous() ? tensor : torch::stable::contiguous(tensor);
 }
 
-// On a GPU only the slow path sums a y with gaps: a copy costs less.
-Tensor readable(const Tensor& y) {
-  return View(y).on_cuda() ? dense(y) : y;
-}
-
 // moving: x of the transposed product, y of the strided one.
 ProductOperands with_weight(int32_t operation, const Tensor& moving, const Tensor& weight,
                             const std::optional<Tensor>& bias, std::optional<int64_t> length,
@@ -89,8 +84,7 @@ ProductOperands strided_operands(const Tensor& y, const Tensor& weight, const st
 
 WeightOperands weight_operands(const Tensor& x, const Tensor& grad, int64_t kernel_size,
                                const Settings& settings) {
-  const Tensor y = readable(grad);
-  const View input(x), other(y);
+  const View input(x), other(grad);
   PlanKey key = key_of("input", input, settings.precision);
   check_same("grad", other, "input", input);
   check_dimensions("input", input);
@@ -108,12 +102,11 @@ WeightOperands weight_operands(const Tensor& x, const Tensor& grad, int64_t kern
   set_numbers(p, settings);
   check(tconv_problem_set_output_length(&p, other.length()));
   set_x(p, x, input);
-  set_y(p, y, other);
-  return {x, y, input.dtype, key};
+  set_y(p, grad, other);
+  return {x, grad, input.dtype, key};
 }
 
-BiasOperands bias_operands(const Tensor& given) {
-  const Tensor grad = readable(given);
+BiasOperands bias_operands(const Tensor& grad) {
   const View y(grad);
   PlanKey key = key_of("grad", y, TCONV_IEEE);
   check_dimensions("grad", y);

@@ -20,6 +20,10 @@ std::vector<core::DeviceInfo> devices();
 core::Status copy(const core::DeviceInfo& device, void* to, const void* from, std::size_t bytes,
                   void* stream);
 
+// Queues a copy of x (else of y, which is grad_output) of the problem, with any steps, to contiguous memory.
+core::Status copy_rows(const core::Problem& problem, const core::DeviceInfo& device, bool of_x,
+                       const plan::Operands& operands, void* to, const plan::RunContext& context);
+
 // "CUDA 13.0, sm_90a" or "without CUDA".
 const char* build_text();
 

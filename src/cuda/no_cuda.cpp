@@ -18,6 +18,11 @@ core::Status copy(const core::DeviceInfo&, void*, const void*, std::size_t, void
   return {core::Code::unsupported, "device is cuda: this build of tconv holds no CUDA kernels"};
 }
 
+core::Status copy_rows(const core::Problem&, const core::DeviceInfo&, bool, const plan::Operands&, void*,
+                       const plan::RunContext&) {
+  return {core::Code::unsupported, "device is cuda: this build of tconv holds no CUDA kernels"};
+}
+
 const char* build_text() {
   return "without CUDA";
 }

@@ -6,6 +6,7 @@
 
 #include "core/float_environment.hpp"
 #include "plan/registry.hpp"
+#include "plan/with_copies.hpp"
 #include "plan/with_grad_bias.hpp"
 
 namespace tconv::plan {
@@ -32,6 +33,12 @@ class PlanningFloatEnvironment {
 };
 
 constexpr const char* kVariable = "TCONV_FORCE_KERNEL";
+
+// Elements with gaps from which on copies pay: for kernels that read rows, and for those whose own pass
+// writes the operand as they need it. Of 180 problems in place and copied, the choice takes at most 1.1 times
+// as long as the faster way for all but 6, and at worst 1.33 times (H200).
+constexpr int64_t kMany = 1 << 19, kManyInPasses = 1 << 21;
+constexpr double kSure = 0.9;  // of the time: what another kernel has to promise to be worth the copies
 
 const KernelEntry* entry_of(const std::string& name) {
   for (const KernelEntry* entry : registry()) {
@@ -135,17 +142,57 @@ Status none_takes(const char* what, const core::DeviceInfo& device, const std::v
   return {Code::unsupported, "no kernel on " + device.name + " takes " + what + why};
 }
 
+// The problem that the kernels see.
+core::Problem seen(const Plan& plan) {
+  return plan.copies ? on_copies(plan.problem) : plan.problem;
+}
+
+std::unique_ptr<const Kernel> made(const KernelEntry& entry, const core::Problem& problem, const Plan& plan) {
+  return entry.make(own_part(entry, problem, plan.device), plan.device, plan.options);
+}
+
+// Whether copies and `entry` behind them take less time than the plan's entry, which reads what lies there. A
+// kernel's model does not know gaps.
+bool copies_pay(const Plan& plan, const KernelEntry& entry) {
+  core::Problem problem = plan.problem;
+  if (plan.options.batch_invariant) problem.n = std::min<int64_t>(problem.n, 1);
+  const std::unique_ptr<const Kernel> here = made(*plan.entry, problem, plan);
+  if (has_gaps(problem)) {
+    const int64_t bytes = copied_bytes(problem),
+                  elements = bytes / static_cast<int64_t>(size_of(problem.dtype));
+    const bool copies_itself = here->workspace_bytes() >= static_cast<std::size_t>(bytes);
+    if (elements >= (copies_itself ? kManyInPasses : kMany)) return true;
+  }
+  if (&entry == plan.entry) return false;
+  const double here_ms = here->predicted_ms();
+  const double there_ms = made(entry, on_copies(problem), plan)->predicted_ms();
+  return here_ms == 0 || (there_ms > 0 && there_ms + copies_ms(problem, plan.device) < kSure * here_ms);
+}
+
+void choose_copies(Plan& plan) {
+  if (plan.device.kind != core::DeviceKind::cuda || copied_bytes(plan.problem) == 0) return;
+  std::vector<Refused> refused;
+  const KernelEntry* const entry = first_of(on_copies(plan.problem), plan.device, plan.options, refused);
+  if (entry == nullptr || !copies_pay(plan, *entry)) return;
+  plan.copies = true;
+  plan.entry = entry;
+  plan.refused = std::move(refused);
+}
+
 Status choose(Plan& plan) {
   plan.entry = first_of(plan.problem, plan.device, plan.options, plan.refused);
-  return plan.entry != nullptr ? Status() : none_takes("the problem", plan.device, plan.refused);
+  if (plan.entry == nullptr) return none_takes("the problem", plan.device, plan.refused);
+  choose_copies(plan);
+  return {};
 }
 
 // Makes the kernel; with one for the gradient of the bias behind it, where the entry does not compute it. Who
 // forces a kernel forces that of the weight.
 Status make_kernel(Plan& plan) {
-  plan.kernel = plan.entry->make(own_part(*plan.entry, plan.problem, plan.device), plan.device, plan.options);
-  if (adds_grad_bias(*plan.entry, plan.problem, plan.device)) return {};
-  const core::Problem sums = grad_bias_of(plan.problem);
+  const core::Problem problem = seen(plan);
+  plan.kernel = plan.entry->make(own_part(*plan.entry, problem, plan.device), plan.device, plan.options);
+  if (adds_grad_bias(*plan.entry, problem, plan.device)) return {};
+  const core::Problem sums = grad_bias_of(problem);
   PlanOptions options = plan.options;
   options.force_kernel.clear();
   options.features = {};
@@ -155,7 +202,7 @@ Status make_kernel(Plan& plan) {
     return none_takes("the gradient of the bias", plan.device, refused);
   }
   plan.kernel =
-      with_grad_bias(plan.problem, std::move(plan.kernel), plan.bias_entry->make(sums, plan.device, options));
+      with_grad_bias(problem, std::move(plan.kernel), plan.bias_entry->make(sums, plan.device, options));
   return {};
 }
 
@@ -250,6 +297,7 @@ Result<Plan> make_plan(const core::Problem& problem, const core::DeviceInfo& dev
   if (!status.ok()) return status;
   status = make_kernel(plan);
   if (!status.ok()) return status;
+  if (plan.copies) plan.kernel = with_copies(plan.problem, plan.device, std::move(plan.kernel));
   return plan;
 }
 

@@ -74,11 +74,6 @@ def dense(tensor: Tensor | None) -> Tensor | None:
     return tensor if tensor is None or tensor.is_contiguous() else tensor.contiguous()
 
 
-def readable(y: Tensor) -> Tensor:
-    """For the gradients: on a GPU only the slow path sums a y with gaps, and a copy costs less."""
-    return y.contiguous() if y.is_cuda else y
-
-
 def resolved(mode: int, input: Tensor) -> int:
     if mode not in (0, 1, 2):
         raise RuntimeError(

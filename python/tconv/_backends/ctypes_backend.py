@@ -24,7 +24,6 @@ from tconv._backends.calls import (
     direct,
     mode_of,
     out_of_memory,
-    readable,
     resolved,
     seen,
     steps,
@@ -138,7 +137,6 @@ class Ctypes:
     def _weight(self, input: Tensor, grad: Tensor, *numbers: int) -> Tensor:
         *rest, mode = numbers
         mode = resolved(mode, input) if mode else 0
-        grad = readable(grad)
         plan = self._find(
             problems.weight, input.device, mode, threads(input), seen(input), steps(input), seen(grad),
             steps(grad), *rest,
@@ -152,24 +150,20 @@ class Ctypes:
     def _bias(self, grad: Tensor) -> Tensor:
         if grad.numel() == 0:  # no address, and a problem has a position
             return pytorch_convolution.bias(grad)
-        grad = readable(grad)
         plan = self._find(problems.bias, grad.device, 0, threads(grad), seen(grad), steps(grad))
         return pytorch_convolution.bias(grad) if plan.slow else self._run(plan, grad, grad=grad.data_ptr())
 
     def _weight_bias(self, input: Tensor, grad: Tensor, *numbers: Any) -> tuple[Tensor, Tensor]:
         *rest, mode, bias_of_input = numbers
-        y = readable(grad)
         plan = self._find(
             problems.weight_bias, input.device, resolved(mode, input) if mode else 0, threads(input), seen(input),
-            steps(input), seen(y), steps(y), *rest, bias_of_input,
+            steps(input), seen(grad), steps(grad), *rest, bias_of_input,
         )  # fmt: skip
-        # A tensor of no elements has no address; and on a GPU the two calls choose by themselves what PyTorch
-        # computes, and copy a gradient with gaps before they sum it.
-        gaps = input.is_cuda and bias_of_input and not input.is_contiguous()
-        if input.numel() == 0 or y.numel() == 0 or plan.slow or gaps:
-            return self._weight(input, y, *rest, mode), self._bias(input if bias_of_input else y)
-        sums = input.new_empty(input.shape[-2] if bias_of_input else y.shape[-2])
-        output = self._run(plan, input, x=input.data_ptr(), grad=y.data_ptr(), grad_bias=sums.data_ptr())
+        # A tensor of no elements has no address; and the two calls choose by themselves what PyTorch computes.
+        if input.numel() == 0 or grad.numel() == 0 or plan.slow:
+            return self._weight(input, grad, *rest, mode), self._bias(input if bias_of_input else grad)
+        sums = input.new_empty(input.shape[-2] if bias_of_input else grad.shape[-2])
+        output = self._run(plan, input, x=input.data_ptr(), grad=grad.data_ptr(), grad_bias=sums.data_ptr())
         return output, sums
 
     # --- what they are made of ----------------------------------------------------------------------------
