@@ -170,7 +170,7 @@ bool copies_pay(const Plan& plan, const KernelEntry& entry) {
 }
 
 void choose_copies(Plan& plan) {
-  if (plan.device.kind != core::DeviceKind::cuda || copied_bytes(plan.problem) == 0) return;
+  if (!may_copy(plan.problem, plan.device)) return;
   std::vector<Refused> refused;
   const KernelEntry* const entry = first_of(on_copies(plan.problem), plan.device, plan.options, refused);
   if (entry == nullptr || !copies_pay(plan, *entry)) return;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/checked.hpp"
 #include "cuda/entries.hpp"
 #include "plan/planner.hpp"
 
@@ -107,7 +108,17 @@ bool has_gaps(const core::Problem& problem) {
 }
 
 int64_t copied_bytes(const core::Problem& p) {
-  return (copies_x(p) ? bytes_of(p, p.x_elements()) : 0) + (copies_y(p) ? bytes_of(p, p.y_elements()) : 0);
+  core::Size bytes = 0;
+  if (copies_x(p)) bytes = bytes + bytes_of(p, p.x_elements());
+  if (copies_y(p)) bytes = bytes + bytes_of(p, p.y_elements());
+  return bytes.value();
+}
+
+bool may_copy(const core::Problem& p, const core::DeviceInfo& device) {
+  const int64_t bytes = copied_bytes(p), memory = device.memory_bytes;
+  const bool fits = bytes > 0 && (memory == 0 || bytes <= memory / 4);
+  return device.kind == core::DeviceKind::cuda && fits &&
+         (!copies_y(p) || core::Size(p.l) * p.k * 4 >= p.lout());
 }
 
 core::Problem on_copies(const core::Problem& problem) {

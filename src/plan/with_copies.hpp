@@ -16,6 +16,11 @@ bool has_gaps(const core::Problem& problem);
 // any, all that are not contiguous.
 int64_t copied_bytes(const core::Problem& problem);
 
+// Whether copies are to be thought of: there is something to copy, the device's memory has room, and y is
+// read for the most part. (Expanded tensors, whose steps are 0, may have more elements than memory; and where
+// the stride is far beyond the kernel, hardly any of y is read.)
+bool may_copy(const core::Problem& problem, const core::DeviceInfo& device);
+
 // The same problem on the copies.
 core::Problem on_copies(const core::Problem& problem);
 

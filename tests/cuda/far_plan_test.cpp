@@ -6,6 +6,7 @@
 #include "core/reach.hpp"
 #include "judge/draw.hpp"
 #include "plan/planner.hpp"
+#include "plan/with_copies.hpp"
 #include "refusal.hpp"
 #include "support/planning.hpp"
 
@@ -24,7 +25,7 @@ void expect_modest(const plan::Plan& plan) {
   EXPECT_LE(plan.workspace_bytes(true), static_cast<std::size_t>(workspace.value())) << words;
   const Size packed = Size(p.weight_elements()) * 64 * 64 + Size(p.cin + p.cout) * 4096 * p.k + (1 << 24);
   EXPECT_LE(plan.kernel->packed_bytes(), static_cast<std::size_t>(packed.value())) << words;
-  if (!core::beyond_tiles(p).empty()) {
+  if (!core::beyond_tiles(plan.copies ? plan::on_copies(p) : p).empty()) {
     EXPECT_STREQ(plan.entry->name, "cuda.simt.plain") << words;
   }
 }

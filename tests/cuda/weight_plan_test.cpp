@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/polyphase.hpp"
+#include "cuda/host/choice.hpp"
 #include "cuda/plan/tensor.hpp"
 #include "cuda/refusal.hpp"
 #include "cuda/simt/bias.hpp"
@@ -125,6 +126,35 @@ TEST(WeightPlan, NoPlanIsBelowTheLeastTime) {
 }
 
 // Every tile with every number of taps that it may have.
+// Bounds leave families out of the comparison; none that would be faster.
+TEST(WeightPlan, TheChoiceIsTheFastestByTheModels) {
+  judge::Rng rng(12, 21);
+  const char* const kNames[] = {"cuda.sm90.weight_rows", "cuda.sm90.weight_turned", "cuda.sm90.weight",
+                                "cuda.sm80.weight",      "cuda.sm80.thin_weight",   "cuda.simt.weight"};
+  int compared = 0;
+  for (int i = 0; i < 400; ++i) {
+    core::Problem p = drawn(rng, core::Operation::weight);
+    p.has_bias = p.bias_of_x = false;
+    if (p.y_elements() == 0 || p.x_elements() == 0) continue;
+    p.n *= rng.between(1, 64);
+    p.l *= rng.between(1, 200);
+    p.x_contiguous = p.y_contiguous = true;
+    if (!validate(p).ok()) continue;
+    const core::DeviceInfo& d = device(rng.pick({"h200", "h100", "a100"}));
+    const KernelChoice choice = weight_choice(p, d);
+    for (const char* name : kNames) {
+      plan::PlanOptions forced;
+      forced.force_kernel = name;
+      const auto made = plan::make_plan(p, d, forced);
+      if (!made.ok()) continue;
+      ++compared;
+      EXPECT_LE(choice.ms, 1.001 * made.value().kernel->predicted_ms())
+          << text(p) << " " << d.name << ": " << choice.entry->name << ", not " << name;
+    }
+  }
+  EXPECT_GT(compared, 500);
+}
+
 TEST(WeightPlan, SoundInEveryConfiguration) {
   judge::Rng rng(12);
   const core::DeviceInfo d = device("h200");

@@ -4,6 +4,7 @@
 //     shared[channel][position] = from[sample, channel, position]
 //   for channel, position of the tile:   lanes over positions
 //     to[sample, channel, position] = shared[channel][position]
+#include <algorithm>
 #include <cstdlib>
 
 #include "core/polyphase.hpp"
@@ -25,7 +26,7 @@ struct CopyRowsParams {
   void* to;
   int64_t step[3];  // of the source, in elements: sample, channel, position
   int64_t channels, length;
-  int64_t channel_tiles, position_tiles;
+  int64_t channel_tiles, position_tiles, tiles;
   bool channels_closer;
 };
 
@@ -74,10 +75,8 @@ struct Tile {
 };
 
 template <class Word>
-__global__ void __launch_bounds__(kThreads) copy_rows_kernel(const __grid_constant__ CopyRowsParams p) {
-  wait_for_launch_before();
-  __shared__ Word shared[kChannels][kPitch<Word>];
-  const int64_t at = blockIdx.x, row_tile = at / p.position_tiles;
+__device__ void copy_tile(const CopyRowsParams& p, int64_t at, Word (*shared)[kPitch<Word>]) {
+  const int64_t row_tile = at / p.position_tiles;
   const int64_t position = at % p.position_tiles * kPositions;
   const int64_t sample = row_tile / p.channel_tiles;
   const int64_t channel = row_tile % p.channel_tiles * kChannels;
@@ -102,6 +101,17 @@ __global__ void __launch_bounds__(kThreads) copy_rows_kernel(const __grid_consta
   }
 }
 
+// A block has one tile, except where a grid cannot have as many blocks.
+template <class Word>
+__global__ void __launch_bounds__(kThreads) copy_rows_kernel(const __grid_constant__ CopyRowsParams p) {
+  wait_for_launch_before();
+  __shared__ Word shared[kChannels][kPitch<Word>];
+  for (int64_t at = blockIdx.x; at < p.tiles; at += gridDim.x) {
+    copy_tile(p, at, shared);
+    __syncthreads();
+  }
+}
+
 }  // namespace
 
 Status copy_rows(const Problem& p, const core::DeviceInfo& device, bool of_x, const plan::Operands& operands,
@@ -122,7 +132,8 @@ Status copy_rows(const Problem& p, const core::DeviceInfo& device, bool of_x, co
   const auto function = element == 2   ? copy_rows_kernel<uint16_t>
                         : element == 4 ? copy_rows_kernel<uint32_t>
                                        : copy_rows_kernel<unsigned long long>;
-  return launcher.run(function, {p.n * k.channel_tiles * k.position_tiles, kThreads}, k);
+  k.tiles = p.n * k.channel_tiles * k.position_tiles;
+  return launcher.run(function, {std::min(k.tiles, kMaxBlocks), kThreads}, k);
 }
 
 }  // namespace tconv::cuda

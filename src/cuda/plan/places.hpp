@@ -35,10 +35,11 @@ inline int64_t walkers_of(int64_t rows, int64_t places, int64_t tiles) {
   const auto turns = [&](int64_t walkers) {
     return core::ceil_div(rows * walkers, places) * (core::ceil_div(tiles, walkers) + 1);
   };
-  int64_t best = evenly(places / rows);
+  int64_t best = evenly(places / rows), best_turns = turns(best);
   for (int64_t wave = 2; wave <= kMostWaves; ++wave) {
-    const int64_t walkers = evenly(wave * places / rows);
-    if (15 * turns(walkers) < 14 * turns(best)) best = walkers;
+    const int64_t most = wave * places / rows, walkers = evenly(most), its_turns = turns(walkers);
+    if (15 * its_turns < 14 * best_turns) best = walkers, best_turns = its_turns;
+    if (most >= tiles) break;  // more have no tile
   }
   return best;
 }

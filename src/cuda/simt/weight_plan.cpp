@@ -7,6 +7,7 @@
 #include "core/polyphase.hpp"
 #include "cuda/host/launch.hpp"
 #include "cuda/plan/geometry.hpp"
+#include "cuda/plan/memo.hpp"
 
 namespace tconv::cuda::simt {
 
@@ -79,7 +80,8 @@ constexpr double kStart = 2.1e-6, kSecond = 2.3e-6, kSplit = 0.026e-6;  // secon
 // Bytes that tiles read again come from the L2 cache. What binds a block overlaps in part.
 constexpr double kAgain = 0.03;
 
-double seconds_of(const WeightPlan& plan, const Problem& p, const DeviceInfo& device) {
+// Cycles of a step of the plan's tile, on average.
+double step_cycles(const WeightPlan& plan, const Problem& p, const DeviceInfo& device) {
   const WeightTile& tile = plan.tile();
   const WeightParams& k = plan.params;
   // Float64 on GPUs that have few units for it.
@@ -88,20 +90,41 @@ double seconds_of(const WeightPlan& plan, const Problem& p, const DeviceInfo& de
   const double step =
       kTileCycles[plan.config.tile] + slow * sums + (plan.near ? 0 : kFarLoad * tile.cin * tile.taps);
   const double inside = std::max(0, k.inside_end - k.inside_first) / double(k.by_sample_steps.value);
-  const double cycles = inside * step + (1 - inside) * (kTestedFactor * step + kTested);
-  const auto depth = static_cast<double>(ceil_div(plan.blocks, std::max(1, device.sm_count)));
-  const double waves = std::ceil(depth / weight_blocks(tile.cin * tile.cout, static_cast<int>(sums),
-                                                       p.dtype == core::DType::f64 ? 8 : 4));
-  const double busy = depth * (k.share_steps * cycles + kLaneSum * sums);
-  const double waits = waves * (std::ceil(double(k.share_steps) / tile.at_once) * kLoadsWait + kBlockWaits);
+  return inside * step + (1 - inside) * (kTestedFactor * step + kTested);
+}
+
+// What plans of one tile have in common.
+struct TileCost {
+  double cycles;  // of a step
+  double memory;  // seconds
+  double least;   // seconds, of all its plans
+};
+
+TileCost tile_cost(const WeightPlan& plan, const Problem& p, const DeviceInfo& device) {
+  const WeightParams& k = plan.params;
+  const double cycles = step_cycles(plan, p, device);
   const double dy_again = double(k.by_row_tiles.value) * k.by_tap_tiles.value - 1;
   const double x_again = double(k.by_column_tiles.value) * k.by_tap_tiles.value * k.by_phase_tiles.value - 1;
   const auto again = static_cast<double>(size_of(p.dtype)) * (x_again * static_cast<double>(p.x_elements()) +
                                                               dy_again * static_cast<double>(p.y_elements()));
   const double memory = (problem_work(p).bytes + kAgain * again) / (device.copy_gbps * 1e9);
+  const double warps = static_cast<double>(k.tiles) * static_cast<double>(k.steps) / kWeightWarps;
+  const double busy = warps * cycles / kClock / std::max(1, device.sm_count);
+  return {cycles, memory, kStart + std::max(busy, memory)};
+}
+
+double seconds_of(const WeightPlan& plan, const TileCost& cost, const Problem& p, const DeviceInfo& device) {
+  const WeightTile& tile = plan.tile();
+  const WeightParams& k = plan.params;
+  const double sums = tile.cin * tile.cout * tile.taps;
+  const auto depth = static_cast<double>(ceil_div(plan.blocks, std::max(1, device.sm_count)));
+  const double waves = std::ceil(depth / weight_blocks(tile.cin * tile.cout, static_cast<int>(sums),
+                                                       p.dtype == core::DType::f64 ? 8 : 4));
+  const double busy = depth * (k.share_steps * cost.cycles + kLaneSum * sums);
+  const double waits = waves * (std::ceil(double(k.share_steps) / tile.at_once) * kLoadsWait + kBlockWaits);
   // To the power of 3/2, and back.
   const auto power = [](double v) { return v * std::sqrt(v); };
-  const double all = power(busy / kClock) + power(waits / kClock) + power(memory);
+  const double all = power(busy / kClock) + power(waits / kClock) + power(cost.memory);
   const double bound = std::cbrt(all * all);
   return kStart + bound + (k.splits > 1 ? kSecond + kSplit * static_cast<double>(k.splits) : 0);
 }
@@ -168,13 +191,16 @@ WeightPlan weight_plan_of(const Problem& p, const DeviceInfo& device, const Weig
   WeightPlan plan = of_problem(p, f);
   set_tile(plan, p, f, config.tile);
   if (plan.blocks == 0) return plan;
+  const TileCost cost = tile_cost(plan, p, device);
   set_shares(plan, config.shares);
-  plan.seconds = seconds_of(plan, p, device);
+  plan.seconds = seconds_of(plan, cost, p, device);
   finish(plan, p);
   return plan;
 }
 
-WeightPlan weight_plan(const Problem& p, const DeviceInfo& device) {
+namespace {
+
+WeightPlan cheapest(const Problem& p, const DeviceInfo& device) {
   WeightPlan best;
   if (!weight_refusal(p).empty()) return best;
   const Polyphase f(p);
@@ -182,15 +208,24 @@ WeightPlan weight_plan(const Problem& p, const DeviceInfo& device) {
   for (int tile = 0; tile < kWeightTiles; ++tile) {
     set_tile(plan, p, f, tile);
     if (plan.blocks == 0) continue;
+    const TileCost cost = tile_cost(plan, p, device);
+    if (best.blocks != 0 && cost.least >= best.seconds) continue;
     for (int64_t shares = 1; shares <= kMostShares; shares *= 2) {
       set_shares(plan, shares);
-      plan.seconds = seconds_of(plan, p, device);
+      plan.seconds = seconds_of(plan, cost, p, device);
       if (best.blocks == 0 || plan.seconds < best.seconds) best = plan;
       if (plan.params.share_steps <= plan.tile().at_once) break;
     }
   }
   if (best.blocks != 0) finish(best, p);
   return best;
+}
+
+}  // namespace
+
+const WeightPlan& weight_plan(const Problem& p, const DeviceInfo& device) {
+  static thread_local Memo<WeightPlan> memo;
+  return memo.get(p, device, false, [&] { return cheapest(p, device); });
 }
 
 TileSum tile_sum(const WeightPlan& plan, int64_t element) {

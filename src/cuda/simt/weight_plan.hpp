@@ -24,15 +24,13 @@ struct WeightPlan {
   double seconds = 0;  // predicted
   const WeightTile& tile() const { return kWeightTileTable[config.tile]; }
   // Steps that its kernel has under way together.
-  int at_once() const {
-    return near ? tile().at_once : weight_steps_far(tile().taps, tile().at_once);
-  }
+  int at_once() const { return near ? tile().at_once : weight_steps_far(tile().taps, tile().at_once); }
 };
 // Empty, or why there is no plan.
 std::string weight_refusal(const core::Problem&);
 WeightPlan weight_plan_of(const core::Problem&, const core::DeviceInfo&, const WeightConfig&);
-// The fastest, by a model of its time.
-WeightPlan weight_plan(const core::Problem&, const core::DeviceInfo&);
+// The fastest, by a model of its time. The reference is valid until the thread's next call.
+const WeightPlan& weight_plan(const core::Problem&, const core::DeviceInfo&);
 // A lower bound of a plan's time, without a search.
 double weight_least_seconds(const core::Problem&, const core::DeviceInfo&);
 std::unique_ptr<const plan::Kernel> weight_kernel_of(const core::Problem&, const core::DeviceInfo&,

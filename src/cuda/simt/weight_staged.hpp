@@ -99,8 +99,10 @@ StagedPlan staged_plan(const core::Problem&, const core::DeviceInfo&);
 // Of a plan: blocks that an SM holds at once, and seconds that are predicted.
 int64_t staged_resident(const StagedPlan&, const core::DeviceInfo&);
 double staged_seconds(const StagedPlan&, const core::Problem&, const core::DeviceInfo&);
-// A lower bound of a plan's time, without a search.
+// A lower bound of a plan's time, without a search; of a plan whose tiles have so many rows and columns in
+// all, those beyond the group's included.
 double staged_least_seconds(const core::Problem&, const core::DeviceInfo&);
+double staged_least_seconds(const core::Problem&, const core::DeviceInfo&, int64_t rows, int64_t columns);
 // Of a thread's tile, and warps that share dy (row_warps) or x (column_warps).
 struct StagedConfig {
   int tile, row_warps, column_warps;

@@ -77,10 +77,16 @@ double staged_seconds(const StagedPlan& plan, const Problem& p, const DeviceInfo
   return rates.start + std::cbrt(cube(cycles / kClock) + cube(memory)) + parts;
 }
 
-double staged_least_seconds(const Problem& p, const DeviceInfo& device) {
-  const double slots = rates_of(p).product * problem_work(p).flops / 2 / 32;
+double staged_least_seconds(const Problem& p, const DeviceInfo& device, int64_t rows, int64_t columns) {
+  const double sums = static_cast<double>(p.groups * rows) * static_cast<double>(columns);
+  const double positions = static_cast<double>(p.n) * static_cast<double>(p.l);
+  const double slots = rates_of(p).product * sums * positions / 32;
   const double rate = 4 * kClock * std::max(1, device.sm_count);
   return rates_of(p).start + std::max(slots / rate, problem_work(p).bytes / (device.copy_gbps * 1e9));
+}
+
+double staged_least_seconds(const Problem& p, const DeviceInfo& device) {
+  return staged_least_seconds(p, device, p.cin_per_group(), p.cout_per_group() * p.k);
 }
 
 }  // namespace tconv::cuda::simt

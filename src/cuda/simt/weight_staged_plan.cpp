@@ -197,6 +197,9 @@ StagedPlan search_columns(const Problem& p, const DeviceInfo& device, int tile, 
     const int column_warps = static_cast<int>(ceil_div(needed, tiles));
     if (column_warps == before) continue;
     before = column_warps;
+    const int64_t rows = round_up<int64_t>(p.cin_per_group(), int64_t{row_warps} * t.rows);
+    const int64_t columns = round_up<int64_t>(p.cout_per_group() * p.k, int64_t{column_warps} * t.columns);
+    if (best.blocks > 0 && staged_least_seconds(p, device, rows, columns) >= best.seconds) continue;
     const StagedPlan plan = draft(p, device, {tile, row_warps, column_warps});
     if (plan.blocks > 0 && (best.blocks == 0 || plan.seconds < best.seconds)) best = plan;
   }

@@ -74,6 +74,30 @@ double copy_instructions(const WeightParams& k, const WeightTile& tile, int elem
   return warps * (double(x_turns) * kCopyX + double(turns) * of_line + k.stage_pieces * kPiece);
 }
 
+// Seconds of an SM for 32 bytes of positions (kWeightStepBytes) of a block, by unit, without copies.
+struct StepCost {
+  double tensor, shared, issue;
+};
+
+StepCost step_cost(Arithmetic mode, const core::DeviceInfo& device, const WeightTile& tile) {
+  const int element = shape_of(mode).element;
+  const double flops = 2.0 * tile.rows() * tile.columns() * kWeightStepBytes / element;
+  const double sms = std::max(1, device.sm_count), warps = tile.warp_rows * tile.warp_columns;
+  const double loads = tile.mi * 4 + tile.ni * (element == 2 ? 4 : 2);
+  // Two to round an operand, six to split it.
+  const double words = element == 4 ? tile.mi * 4 + tile.ni * 2 : 0;
+  const bool parts = mode == Arithmetic::ieee;
+  const double instructions = words * (parts ? 6 : 2) + loads + 10 + tile.mi * tile.ni * (parts ? 9 : 1) +
+                              (element == 2 ? 2 * tile.ni : 0);
+  return {flops / (product_rate(mode, device) / sms), warps * loads * kLoadCycles / kClock,
+          warps * instructions * (element == 2 ? kHalfIssueCycles : kIssueCycles) / 4 / kClock};
+}
+
+double units_together(double tensor, double shared, double l2, double issue) {
+  const double most = std::max({tensor, shared, l2, issue});
+  return most + kBeside * (tensor + shared + l2 + issue - most);
+}
+
 }  // namespace
 
 WeightStageCost weight_stage_cost(const WeightPlan& plan, const core::DeviceInfo& device,
@@ -83,32 +107,20 @@ WeightStageCost weight_stage_cost(const WeightPlan& plan, const core::DeviceInfo
   const int64_t positions = int64_t{k.piece} * k.stage_pieces;
   const int64_t x_elements = positions * std::min(tile.rows(), k.cin_group);
   const double y_elements = double(k.block_couts) * k.stage_pieces * k.piece_pitch;
-  const double flops = 2.0 * tile.rows() * tile.columns() * double(positions);
-  const double sms = std::max(1, device.sm_count);
-  const double tensor = flops / (product_rate(plan.mode, device) / sms);
-  const double steps = double(positions) * element / kWeightStepBytes * tile.warp_rows * tile.warp_columns;
-  const double loads = tile.mi * 4 + tile.ni * (element == 2 ? 4 : 2);
-  const double shared = steps * loads * kLoadCycles / kClock;
-  // Two to round an operand, six to split it.
-  const double words = element == 4 ? tile.mi * 4 + tile.ni * 2 : 0;
-  const bool parts = plan.mode == Arithmetic::ieee;
-  const double instructions = words * (parts ? 6 : 2) + loads + 10 + tile.mi * tile.ni * (parts ? 9 : 1) +
-                              (element == 2 ? 2 * tile.ni : 0);
+  const double steps = double(positions) * element / kWeightStepBytes;
+  const StepCost step = step_cost(plan.mode, device, tile);
   const int unit = k.copy == WeightCopy::vectors                 ? 16 / element
                    : k.copy == WeightCopy::words && element == 2 ? 2
                                                                  : 1;
   const int64_t x_turns = ceil_div(x_elements, int64_t{unit} * tile.threads());
   const bool by_element = element == 2 && k.copy == WeightCopy::elements;
-  const double issue = (steps * instructions * (element == 2 ? kHalfIssueCycles : kIssueCycles) +
-                        copy_instructions(k, tile, element, x_turns)) /
-                       4 / kClock;
+  const double tensor = steps * step.tensor, shared = steps * step.shared;
+  const double issue = steps * step.issue + copy_instructions(k, tile, element, x_turns) / 4 / kClock;
   const double l2 = (double(x_elements) + y_elements) * element / kL2BytesPerCycle / kClock;
-  const double most = std::max({tensor, shared, l2, issue});
   const double wait =
       kStageCycles + kWaitCycles / (k.slots - 1) + (by_element ? kElementCycles * double(x_turns) : 0);
   const auto resident = static_cast<double>(weight_resident_blocks(plan.mode, device, tile, k.slot_bytes));
-  return {tensor,        shared,  l2, most + kBeside * (tensor + shared + l2 + issue - most),
-          wait / kClock, resident};
+  return {tensor, shared, l2, units_together(tensor, shared, l2, issue), wait / kClock, resident};
 }
 
 void set_weight_cost(WeightPlan& plan, const core::DeviceInfo& device, const WeightTile& tile,
@@ -137,10 +149,22 @@ void set_weight_cost(WeightPlan& plan, const core::DeviceInfo& device, const Wei
   c.total = kLaunchSeconds + rounds * kRoundSeconds + overlapped(stages + ends, c.dram) + c.sum;
 }
 
-double weight_least_seconds(const Problem& p, const core::DeviceInfo& device) {
-  const core::Work& work = problem_work(p);
-  const double products = work.flops / product_rate(arithmetic_of(p), device);
-  return kLaunchSeconds + kRoundSeconds + std::max(products, work.bytes / (device.copy_gbps * 1e9));
+double weight_least_seconds(const Problem& p, const core::DeviceInfo& device, int tile, int64_t tiles) {
+  const Arithmetic mode = arithmetic_of(p);
+  const StepCost step = step_cost(mode, device, kWeightTileTable[tile]);
+  const double positions = double(p.n) * double(p.l), sms = std::max(1, device.sm_count);
+  const double steps = double(tiles) * positions * shape_of(mode).element / kWeightStepBytes / sms;
+  const double products = steps * units_together(step.tensor, step.shared, 0, step.issue);
+  return kLaunchSeconds + kRoundSeconds +
+         overlapped(products, problem_work(p).bytes / (device.copy_gbps * 1e9));
+}
+
+double weight_least_seconds(const WeightPlan& plan, const core::DeviceInfo& device,
+                            const WeightStageCost& stage) {
+  const WeightParams& k = plan.params;
+  const double each = std::max(stage.work, (stage.work + stage.wait) / stage.resident);
+  const double stages = double(k.tiles) * k.stages * each / std::max(1, device.sm_count);
+  return kLaunchSeconds + kRoundSeconds + overlapped(stages, plan.cost.dram);
 }
 
 }  // namespace tconv::cuda

@@ -41,4 +41,27 @@ int weight_y_pitch(const WeightParams& k, int element, int columns, bool exact);
 inline constexpr int kWeightLine = 158, kWeightLineUnit = 51;
 int weight_line_shift(const WeightParams& k, int unit, int threads);
 
+// The numbers of taps that a block may have, in falling order, and for each a bound of the predicted times.
+struct WeightTaps {
+  static constexpr int kMost = 12;
+  int count = 0;
+  int taps[kMost];
+  double least[kMost];
+};
+// rows, columns: of a tile, in ci and in (cout, phase, tap). least(tiles): for that many.
+template <class Least>
+WeightTaps weight_taps(const core::Problem& p, WeightParams k, int rows, int columns, const Least& least) {
+  WeightTaps all;
+  for (int64_t most = std::min<int64_t>(p.k, columns); most >= 1 && all.count < WeightTaps::kMost;
+       most /= 2) {
+    const int taps = weight_block_taps(k.taps, most);
+    if (all.count > 0 && taps == all.taps[all.count - 1]) continue;
+    const int couts = static_cast<int>(std::min<int64_t>(p.cout_per_group(), columns));
+    set_weight_blocks(k, rows, columns, taps, couts, p.groups);
+    all.taps[all.count] = taps;
+    all.least[all.count++] = least(int64_t{k.tiles});
+  }
+  return all;
+}
+
 }  // namespace tconv::cuda

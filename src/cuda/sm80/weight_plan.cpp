@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <vector>
 
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
@@ -95,6 +96,7 @@ WeightPlan without_splits(const WeightPlan& sized, const Problem& p, const core:
 void try_splits(WeightPlan& best, const WeightPlan& plan, const core::DeviceInfo& device) {
   const WeightTile& tile = kWeightTileTable[plan.config.tile];
   const WeightStageCost stage = weight_stage_cost(plan, device, tile);
+  if (best.blocks != 0 && weight_least_seconds(plan, device, stage) >= best.cost.total) return;
   try_weight_splits(best, plan, plan.params.tiles, device,
                     [&](WeightPlan& split) { set_splits(split, device, tile, stage); });
 }
@@ -152,28 +154,49 @@ WeightPlan weight_plan_of(const Problem& p, const core::DeviceInfo& device, cons
 
 namespace {
 
+WeightTaps taps_of(const Problem& p, const core::DeviceInfo& device, const WeightPlan& sized, int tile) {
+  const WeightTile& t = kWeightTileTable[tile];
+  return weight_taps(p, sized.params, t.rows(), t.columns(),
+                     [&](int64_t tiles) { return weight_least_seconds(p, device, tile, tiles); });
+}
+
+struct TileWays {
+  double least;  // of all ways
+  int tile;
+  WeightTaps ways;
+};
+
+// The tiles of the mode in rising order of their bounds: the best are found early, and others left out.
+std::vector<TileWays> by_bound(const Problem& p, const core::DeviceInfo& device, const WeightPlan& sized) {
+  std::vector<TileWays> tiles;
+  for (int tile = 0; tile < kWeightTiles; ++tile) {
+    if (!weight_has(sized.mode, tile)) continue;
+    const WeightTaps ways = taps_of(p, device, sized, tile);
+    tiles.push_back({*std::min_element(ways.least, ways.least + ways.count), tile, ways});
+  }
+  std::ranges::stable_sort(tiles, {}, &TileWays::least);
+  return tiles;
+}
+
 WeightPlan cheapest(const Problem& p, const core::DeviceInfo& device) {
   const Arithmetic mode = arithmetic_of(p);
   WeightPlan best{mode, {}, {}, {}};
   const WeightPlan sized = begun(p, device);
-  const Phases phases = phases_of(p);
-  for (int tile = 0; tile < kWeightTiles; ++tile) {
-    if (!weight_has(mode, tile)) continue;
+  for (const auto& [least, tile, ways] : by_bound(p, device, sized)) {
+    if (best.blocks != 0 && least >= best.cost.total) break;
     const int columns = kWeightTileTable[tile].columns();
     for (int positions = 16; positions <= 128; positions *= 2) {
       for (int piece = step_of(mode); piece <= positions; piece *= 2) {
         // Small pieces waste halos; pieces beyond the sample waste positions.
         if (piece > step_of(mode) && piece / 2 >= p.l) break;
         if (piece < positions && piece < 16 && p.l > piece) continue;
-        int last = 0;
-        for (int64_t most = std::min<int64_t>(p.k, columns); most >= 1; most /= 2) {
-          const int taps = weight_block_taps(phases.taps, most);
-          if (taps == last) continue;
-          last = taps;
+        for (int way = 0; way < ways.count; ++way) {
+          if (best.blocks != 0 && ways.least[way] >= best.cost.total) continue;
           int couts = static_cast<int>(std::min<int64_t>(p.cout_per_group(), columns));
           WeightPlan plan;
           for (; couts >= 1; couts /= 2) {  // fewer if their rows are long
-            plan = without_splits(sized, p, device, {tile, piece, positions / piece, taps, couts, 1}, false);
+            plan = without_splits(sized, p, device,
+                                  {tile, piece, positions / piece, ways.taps[way], couts, 1}, false);
             if (plan.blocks != 0) break;
           }
           if (plan.blocks != 0) try_splits(best, plan, device);
@@ -196,6 +219,10 @@ bool depends_on_pitch(const WeightPlan& plan, const core::DeviceInfo& device) {
 }
 
 }  // namespace
+
+double weight_least_seconds(const Problem& p, const core::DeviceInfo& device) {
+  return by_bound(p, device, begun(p, device)).front().least;
+}
 
 const WeightPlan& weight_search(const Problem& p, const core::DeviceInfo& device) {
   static thread_local Memo<WeightPlan> memo;

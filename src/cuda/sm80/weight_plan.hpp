@@ -66,8 +66,11 @@ WeightPlan weight_plan_of(const core::Problem&, const core::DeviceInfo&, const W
 // next call.
 const WeightPlan& weight_search(const core::Problem&, const core::DeviceInfo&);
 WeightPlan weight_plan(const core::Problem&, const core::DeviceInfo&);  // the cheapest
-// A lower bound of the predicted time of every plan, without a search.
+// A lower bound of the predicted time of every plan, without a search; of those with so many tiles; and of a
+// plan with any splits.
 double weight_least_seconds(const core::Problem&, const core::DeviceInfo&);
+double weight_least_seconds(const core::Problem&, const core::DeviceInfo&, int tile, int64_t tiles);
+double weight_least_seconds(const WeightPlan&, const core::DeviceInfo&, const WeightStageCost&);
 // elements: of dw.
 WeightSumParams weight_sum_params(const WeightParams&, int rows, int columns, int64_t elements);
 

@@ -229,7 +229,8 @@ bool scattered(const Sm90WeightBlockedParams& k, const Problem& p) {
   return weight_has_lines(k) && least_phases(k) * static_cast<int64_t>(core::size_of(p.dtype)) < kSector;
 }
 
-void set_splits(Sm90WeightBlockedPlan& plan, const Problem& p, const core::DeviceInfo& device, int splits) {
+void set_splits(Sm90WeightBlockedPlan& plan, const Sm90WeightBlockedUnsplit& unsplit, const Problem& p,
+                const core::DeviceInfo& device, int splits) {
   Sm90WeightBlockedParams& k = plan.params;
   const Sm90WeightBlockedShape shape = plan.shape();
   k.splits = std::clamp(splits, 1, std::max(1, k.stages));
@@ -240,7 +241,7 @@ void set_splits(Sm90WeightBlockedPlan& plan, const Problem& p, const core::Devic
   k.direct = k.splits == 1 && !(scattered(k, p) && part_bytes <= kMostParts);
   const bool parts = !k.direct || !one_chain || plan.chunks > 1;
   plan.part_bytes = parts ? part_bytes : 0;
-  plan.cost = sm90_weight_blocked_cost(plan, p, device);
+  plan.cost = sm90_weight_blocked_cost(plan, unsplit, device);
 }
 
 Sm90WeightBlockedPlan without_splits(const Problem& p, const core::DeviceInfo& device,
@@ -257,6 +258,8 @@ Sm90WeightBlockedPlan without_splits(const Problem& p, const core::DeviceInfo& d
 // Keeps the plan with the cheapest number of splits, of those that fit.
 void try_splits(Sm90WeightBlockedPlan& best, const Sm90WeightBlockedPlan& unsplit, const Problem& p,
                 const core::DeviceInfo& device) {
+  const Sm90WeightBlockedUnsplit cost = sm90_weight_blocked_unsplit(unsplit, p, device);
+  if (best.blocks != 0 && cost.least >= best.cost.total) return;
   Sm90WeightBlockedPlan plan = unsplit;
   int last = 0;
   for (int turn = 0; turn <= 6; ++turn) {
@@ -264,7 +267,7 @@ void try_splits(Sm90WeightBlockedPlan& best, const Sm90WeightBlockedPlan& unspli
     const int splits = static_cast<int>(std::clamp<int64_t>(wanted, 1, 512));
     if (splits == last) continue;
     last = splits;
-    set_splits(plan, p, device, splits);
+    set_splits(plan, cost, p, device, splits);
     if (plan.part_bytes > kMostParts) continue;
     if (best.blocks == 0 || plan.cost.total < best.cost.total) best = plan;
   }
@@ -291,7 +294,9 @@ Support sm90_weight_blocked_supports(const Problem& p) {
 Sm90WeightBlockedPlan sm90_weight_blocked_plan_of(const Problem& p, const core::DeviceInfo& device,
                                                   const Sm90WeightBlockedConfig& config) {
   Sm90WeightBlockedPlan plan = without_splits(p, device, config);
-  if (plan.blocks != 0) set_splits(plan, p, device, config.splits);
+  if (plan.blocks != 0) {
+    set_splits(plan, sm90_weight_blocked_unsplit(plan, p, device), p, device, config.splits);
+  }
   return plan;
 }
 

@@ -50,8 +50,17 @@ Sm90WeightBlockedPlan sm90_weight_blocked_plan_of(const core::Problem&, const co
 Sm90WeightBlockedPlan sm90_weight_blocked_plan(const core::Problem&,
                                                const core::DeviceInfo&);  // the cheapest
 
+// What the costs of a plan have in common, however its positions are split: cycles of a stage, by unit and
+// in all; seconds.
+struct Sm90WeightBlockedUnsplit {
+  double tensor, l2, stage;
+  double pass, look, dram;
+  double least;  // a bound of the whole time
+};
+Sm90WeightBlockedUnsplit sm90_weight_blocked_unsplit(const Sm90WeightBlockedPlan&, const core::Problem&,
+                                                     const core::DeviceInfo&);
 // Of a plan with its splits.
-Sm90WeightBlockedCost sm90_weight_blocked_cost(const Sm90WeightBlockedPlan&, const core::Problem&,
+Sm90WeightBlockedCost sm90_weight_blocked_cost(const Sm90WeightBlockedPlan&, const Sm90WeightBlockedUnsplit&,
                                                const core::DeviceInfo&);
 
 // From how many splits on several runs of them are summed side by side, and from how many on more runs, but

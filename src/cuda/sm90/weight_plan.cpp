@@ -1,6 +1,7 @@
 #include "cuda/sm90/weight_plan.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "core/polyphase.hpp"
@@ -85,30 +86,44 @@ struct StageCost {
   double tensor, shared, l2, bring, stage;
 };
 
+// Cycles of 32 bytes of positions (kWeightStepBytes) of a block, without copies.
+struct StepCost {
+  double tensor, shared, issue, spill;
+};
+
+StepCost step_cost(Arithmetic mode, const Sm90WeightShape& shape) {
+  const int element = shape_of(mode).element;
+  const double products = shape.row_blocks * kSm90WeightWarpgroups;
+  // A warp's loads of one operand, and wgmma's of the other.
+  const double loads = element == 2 ? 8 : 4;
+  const bool spills = element == 2 && shape.row_blocks == 3 && shape.columns == 128;
+  return {products * shape.columns / 2,
+          products * (4 * loads * kLoadRows + shape.columns / 4.0 * kReadColumns),
+          (products * (2 * loads + 4) + 30) * kIssue, spills ? products * kSpill : 0};  // of a scheduler
+}
+
+double multiply_cycles(double tensor, double shared, double issue, double spill) {
+  const double of_tensor = tensor / kTensorShare, most = std::max({of_tensor, shared, issue});
+  return most + kBeside * (of_tensor + shared + issue - most) + spill;
+}
+
 StageCost stage_cost(const Sm90WeightPlan& plan, const Sm90WeightShape& shape) {
   const Sm90WeightParams& params = plan.params;
   const WeightParams& k = params.k;
   const int element = shape_of(plan.mode).element, positions = k.piece * k.stage_pieces;
   const double steps = positions * element / double{kWeightStepBytes};
-  const double products = steps * shape.row_blocks * kSm90WeightWarpgroups;
-  const double tensor = products * shape.columns / 2;
-  // A warp's loads of one operand, and wgmma's of the other.
-  const double loads = element == 2 ? 8 : 4;
+  const StepCost step = step_cost(plan.mode, shape);
   const double y_bytes = double(k.block_couts) * k.stage_pieces * k.piece_pitch * element;
   const double x_bytes = double(params.box_rows) * positions * element;
-  const double shared = products * (4 * loads * kLoadRows + shape.columns / 4.0 * kReadColumns) +
-                        (x_bytes + y_bytes) / 128 * kStore;
-  const double issue = (products * (2 * loads + 4) + 30 * steps) * kIssue;  // of a scheduler
+  const double tensor = steps * step.tensor,
+               shared = steps * step.shared + (x_bytes + y_bytes) / 128 * kStore;
   double bring = bring_cycles(k, k.piece_pitch * element / 16, k.line_shift);
   if (!params.tensor) {
     bring += kBringElement *
              static_cast<double>(ceil_div(int64_t{params.box_rows} * positions, kSm90WeightProducers));
   }
   const double l2 = (x_bytes + y_bytes) / kL2BytesPerCycle;
-  const double of_tensor = tensor / kTensorShare, most = std::max({of_tensor, shared, issue});
-  const bool spills = element == 2 && shape.row_blocks == 3 && shape.columns == 128;
-  const double multiply =
-      most + kBeside * (of_tensor + shared + issue - most) + (spills ? products * kSpill : 0);
+  const double multiply = multiply_cycles(tensor, shared, steps * step.issue, steps * step.spill);
   // Third powers: what overlaps takes as long as the longest, and more where two take about as long.
   const double arrive = std::max(bring, l2), wait = (arrive + kArrive) / params.slots;
   const double stage =
@@ -173,8 +188,16 @@ Sm90WeightPlan without_splits(const Sm90WeightPlan& sized, const Problem& p, con
   return plan;
 }
 
+// A bound of the predicted times of a plan with any splits.
+double least_seconds(const Sm90WeightPlan& plan, const core::DeviceInfo& device, const StageCost& stage) {
+  const WeightParams& k = plan.params.k;
+  const double stages = double(k.tiles) * k.stages * stage.stage / kClock / std::max(1, device.sm_count);
+  return kLaunchSeconds + kBlockSeconds + overlapped(stages, plan.cost.dram);
+}
+
 void try_splits(Sm90WeightPlan& best, const Sm90WeightPlan& plan, const core::DeviceInfo& device) {
   const StageCost stage = stage_cost(plan, kSm90WeightShapeTable[plan.config.shape]);
+  if (best.blocks != 0 && least_seconds(plan, device, stage) >= best.cost.total) return;
   try_weight_splits(best, plan, plan.params.k.tiles, device,
                     [&](Sm90WeightPlan& split) { set_splits(split, device, stage); });
 }
@@ -207,27 +230,61 @@ Sm90WeightPlan sm90_weight_plan_of(const Problem& p, const core::DeviceInfo& dev
 
 namespace {
 
+// A bound of the predicted times of plans with so many tiles.
+double least_seconds(const Problem& p, const core::DeviceInfo& device, int shape, int64_t tiles) {
+  const Arithmetic mode = arithmetic_of(p);
+  const StepCost step = step_cost(mode, kSm90WeightShapeTable[shape]);
+  const double positions = double(p.n) * double(p.l), sms = std::max(1, device.sm_count);
+  const double steps = double(tiles) * positions * shape_of(mode).element / kWeightStepBytes / sms;
+  const double products = steps * multiply_cycles(step.tensor, step.shared, step.issue, step.spill) / kClock;
+  return kLaunchSeconds + kBlockSeconds +
+         overlapped(products, problem_work(p).bytes / (device.copy_gbps * 1e9));
+}
+
+WeightTaps taps_of(const Problem& p, const core::DeviceInfo& device, const Sm90WeightPlan& sized, int shape) {
+  const Sm90WeightShape& s = kSm90WeightShapeTable[shape];
+  return weight_taps(p, sized.params.k, s.columns, s.rows(),
+                     [&](int64_t tiles) { return least_seconds(p, device, shape, tiles); });
+}
+
+struct ShapeWays {
+  double least;  // of all ways
+  int shape;
+  WeightTaps ways;
+};
+
+// The shapes in rising order of their bounds: the best are found early, and others left out.
+std::array<ShapeWays, kSm90WeightShapes> by_bound(const Problem& p, const core::DeviceInfo& device,
+                                                  const Sm90WeightPlan& sized) {
+  std::array<ShapeWays, kSm90WeightShapes> shapes;
+  for (int shape = 0; shape < kSm90WeightShapes; ++shape) {
+    const WeightTaps ways = taps_of(p, device, sized, shape);
+    shapes[static_cast<std::size_t>(shape)] = {*std::min_element(ways.least, ways.least + ways.count), shape,
+                                               ways};
+  }
+  std::ranges::stable_sort(shapes, {}, &ShapeWays::least);
+  return shapes;
+}
+
 Sm90WeightPlan cheapest(const Problem& p, const core::DeviceInfo& device) {
   const Arithmetic mode = arithmetic_of(p);
   const int block = kSm90WeightBlock / shape_of(mode).element;
-  const Phases phases = phases_of(p);
   Sm90WeightPlan best{mode, {}, {}, {}};
   const Sm90WeightPlan sized = begun(p, device);
-  for (int shape = 0; shape < kSm90WeightShapes; ++shape) {
+  for (const auto& [least, shape, ways] : by_bound(p, device, sized)) {
+    if (best.blocks != 0 && least >= best.cost.total) break;
     const int64_t rows = kSm90WeightShapeTable[shape].rows();
     for (int positions = block; positions <= 128; positions *= 2) {
       for (int piece = kWeightStepBytes / shape_of(mode).element; piece <= positions; piece *= 2) {
         if (piece > block / 2 && piece / 2 >= p.l) break;
         if (piece < positions && p.l > piece) continue;
-        int last = 0;
-        for (int64_t most = std::min(p.k, rows); most >= 1; most /= 2) {
-          const int taps = weight_block_taps(phases.taps, most);
-          if (taps == last) continue;
-          last = taps;
+        for (int way = 0; way < ways.count; ++way) {
+          if (best.blocks != 0 && ways.least[way] >= best.cost.total) continue;
           int couts = static_cast<int>(std::min(p.cout_per_group(), rows));
           Sm90WeightPlan plan{};
           for (; couts >= 1; couts /= 2) {  // fewer if their rows are long
-            plan = without_splits(sized, p, device, {shape, piece, positions / piece, taps, couts, 1}, false);
+            plan = without_splits(sized, p, device,
+                                  {shape, piece, positions / piece, ways.taps[way], couts, 1}, false);
             if (plan.blocks != 0) break;
           }
           if (plan.blocks != 0) try_splits(best, plan, device);
@@ -257,11 +314,7 @@ const Sm90WeightPlan& sm90_weight_search(const Problem& p, const core::DeviceInf
 }
 
 double sm90_weight_least_seconds(const Problem& p, const core::DeviceInfo& device) {
-  const core::Work& work = problem_work(p);
-  // wgmma computes 64 rows of a column in half a cycle, for the positions of a step.
-  const double step = double{kWeightStepBytes} / shape_of(arithmetic_of(p)).element;
-  const double rate = 2 * 64 * 2 * step * kTensorShare * kClock * std::max(1, device.sm_count);
-  return kLaunchSeconds + kBlockSeconds + std::max(work.flops / rate, work.bytes / (device.copy_gbps * 1e9));
+  return by_bound(p, device, begun(p, device)).front().least;
 }
 
 Sm90WeightPlan sm90_weight_plan(const Problem& p, const core::DeviceInfo& device) {

@@ -100,7 +100,8 @@ constexpr double kBlock = 3.5e-6, kBlockSums = 0.029e-6, kPartBytesPerSecond = 5
 constexpr double kDirectBytesPerSecond = 6.6e12;
 constexpr double kSectorCycles = 0.4;  // for 32 bytes of dw or a part of them, of a block that stores dw
 
-void set_cost(Sm90WeightRowsPlan& plan, const Problem& p, const core::DeviceInfo& device) {
+// What the costs of a plan have in common, however its positions are split.
+void set_stage_cost(Sm90WeightRowsPlan& plan, const Problem& p, const core::DeviceInfo& device) {
   const Sm90WeightRowsParams& k = plan.params;
   const Sm90WeightBlockedShape shape = plan.shape();
   const bool parts = plan.mode == Arithmetic::ieee;
@@ -130,18 +131,31 @@ void set_cost(Sm90WeightRowsPlan& plan, const Problem& p, const core::DeviceInfo
   const double work =
       most + kBeside * (tensor + shared + c.moves + bring - most) + (parts ? kPartsStage : kStage);
   const double wait = (c.moves + bring + kArrive) / k.slots;  // beside work, as in cuda.sm90.weight
-  const double stage = std::cbrt(work * work * work + wait * wait * wait);
+  c.stage = std::cbrt(work * work * work + wait * wait * wait);
+  c.dram = problem_work(p).bytes / (device.copy_gbps * 1e9);
+}
+
+// A bound of the time of a plan with the cost of a stage, whatever its splits.
+double least_seconds(const Sm90WeightRowsPlan& plan, const core::DeviceInfo& device) {
+  const Sm90WeightRowsParams& k = plan.params;
+  const double blocks = double(k.tiles) / std::max(1, device.sm_count);
+  return kLaunch + overlapped(blocks * k.stages * plan.cost.stage / kClock, plan.cost.dram) + kBlock;
+}
+
+void set_cost(Sm90WeightRowsPlan& plan, const Problem& p, const core::DeviceInfo& device) {
+  const Sm90WeightRowsParams& k = plan.params;
+  const Sm90WeightBlockedShape shape = plan.shape();
+  Sm90WeightRowsCost& c = plan.cost;
   const double sms = std::max(1, device.sm_count);
   const double turns = std::ceil(double(plan.blocks) / sms);
-  const double main = turns * double(ceil_div(std::max(1, k.stages), k.splits)) * stage / kClock;
-  const double dram = core::work_of(p).bytes / (device.copy_gbps * 1e9);
+  const double main = turns * double(ceil_div(std::max(1, k.stages), k.splits)) * c.stage / kClock;
   const double end = kBlock + shape.row_blocks * shape.columns * kBlockSums;
   const double run = std::min(k.y_planes, 32 / 4);  // of dw's neighbours in a row
   const double sectors = turns * shape.rows() * shape.columns / run;
   const double sum =
       k.direct ? double(p.weight_elements()) * 4 / kDirectBytesPerSecond + sectors * kSectorCycles / kClock
                : kSum;
-  c.total = kLaunch + overlapped(main, dram) + turns * end + sum +
+  c.total = kLaunch + overlapped(main, c.dram) + turns * end + sum +
             double(plan.part_bytes) / kPartBytesPerSecond + (k.sums_y ? kLaunch : 0);
 }
 
@@ -159,6 +173,7 @@ Sm90WeightRowsPlan without_splits(const Problem& p, const core::DeviceInfo& devi
       set_unit_tiles(k, k.x_raw, k.y_raw, p, plan.shape(), config.shifts_in_rows) &&
       set_shared(plan, device)) {
     plan.blocks = 1;
+    set_stage_cost(plan, p, device);
   }
   return plan;
 }
@@ -187,6 +202,7 @@ Sm90WeightRowsPlan cheapest(const Problem& p, const core::DeviceInfo& device) {
       for (const bool shifts_in_rows : {false, true}) {
         const Sm90WeightRowsPlan plan = without_splits(p, device, {shape, positions, shifts_in_rows, 1});
         if (plan.blocks == 0) continue;
+        if (best.blocks != 0 && least_seconds(plan, device) >= best.cost.total) continue;
         try_weight_splits(best, plan, plan.params.tiles, device,
                           [&](Sm90WeightRowsPlan& split) { set_splits(split, p, device); });
       }

@@ -21,7 +21,8 @@ inline constexpr int kSm90WeightRowsPositions[] = {32, 64, 128};
 // What a stage takes: cycles of tensor cores, of shared memory and of the warps that move; bytes, and tensor
 // copies. Predicted seconds of the whole.
 struct Sm90WeightRowsCost {
-  double tensor = 0, shared = 0, moves = 0, memory = 0, copies = 0, total = 0;
+  double tensor = 0, shared = 0, moves = 0, memory = 0, copies = 0, stage = 0;  // of a stage
+  double dram = 0, total = 0;                                                   // seconds
 };
 
 struct Sm90WeightRowsPlan {

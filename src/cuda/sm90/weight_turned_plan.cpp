@@ -131,7 +131,8 @@ void set_cost(Sm90WeightTurnedPlan& plan, const Problem& p, const core::DeviceIn
   // 64 rows and the columns leave shared memory for each product.
   const double product_bytes = (64 + shape.columns) * 32.0;
   c.tensor = products * std::max(shape.columns / 2.0, product_bytes / 128);
-  const int y_units = shape.columns / kEight / k.y_planes + (k.y_planes > 1 && k.in_tiles.columns > 1 ? 1 : 0);
+  const int y_units =
+      shape.columns / kEight / k.y_planes + (k.y_planes > 1 && k.in_tiles.columns > 1 ? 1 : 0);
   const double x_pieces = pieces_of(k.x_raw, k.x_blocks * kEight), y_pieces = pieces_of(k.y_raw, y_units);
   const double unit_bytes = kEight * word_bytes(plan.mode);
   const double x_bytes =
@@ -152,7 +153,7 @@ void set_cost(Sm90WeightTurnedPlan& plan, const Problem& p, const core::DeviceIn
   const double sms = std::max(1, device.sm_count);
   const double turns = std::ceil(double(plan.blocks) / sms);
   const double main = turns * double(ceil_div(std::max(1, k.stages), k.splits)) * stage / kClock;
-  const double dram = core::work_of(p).bytes / kDramBytes;
+  const double dram = problem_work(p).bytes / kDramBytes;
   const double wide = shape.row_blocks * shape.columns, part = double(plan.part_bytes);
   const double end = kBlock + wide * kBlockSums + part / 2.5e12;
   c.total = kLaunch + std::max(main, dram) + turns * end + (k.direct ? 0 : kLaunch + part / kSumBytes) +
