@@ -1,6 +1,7 @@
 // Every way of cuda.simt.depthwise: exact on integers, and the same bits as the others.
 #include "cuda/entries.hpp"
 #include "cuda/simt/depthwise_plan.hpp"
+#include "cuda/simt/depthwise_wide.hpp"
 #include "gpu/device.hpp"
 
 namespace tconv::gpu_test {
@@ -13,6 +14,11 @@ std::vector<cuda::simt::DepthwiseConfig> ways(const core::Problem& p, const core
   using namespace cuda::simt;
   EXPECT_EQ(depthwise_flat_refusal(p), "");
   std::vector<DepthwiseConfig> all = {depthwise_flat(p)};
+  if (depthwise_wide_refusal(p).empty()) {
+    for (const int64_t run : {kDepthwiseWideLong, kDepthwiseWideShort}) {
+      all.push_back(depthwise_wide(p, run));
+    }
+  }
   if (!depthwise_rows_refusal(p, device).empty()) return all;
   all.push_back(depthwise_rows(p, device, false));
   if (p.cin_per_group() == 1 && p.positions_contiguous()) all.push_back(depthwise_rows(p, device, true));
@@ -29,7 +35,12 @@ constexpr const char* kShapes[] = {"n5 ci6 co6 l17 k2 s2 p0 g6 bias ",
                                    "n2 ci3 co6 l4 k31 s1 p15 g3 bias ",
                                    "n3 ci6 co6 l40 k4 s2 p1 g6 xs600,90,2 bias ",
                                    "n3 ci5 co10 l11 k7 s3 p4 op1 g5 bias ",
-                                   "n2 ci6 co6 l19 k3 s5 p2 op4 g6 bias "};
+                                   "n2 ci6 co6 l19 k3 s5 p2 op4 g6 bias ",
+                                   "n2 ci3 co21 l300 k21 s16 p2 bias ",
+                                   "n3 ci4 co32 l99 k7 s16 g2 bias ",
+                                   "n2 ci16 co18 l201 k12 s5 p4 op2 g2 bias ",
+                                   "n1 ci1 co8 l2100 k5 s1 p2 bias ",
+                                   "n2 ci2 co11 l5 k300 s100 p150 xs700,350,3 "};
 constexpr const char* kTypes[] = {"f32", "f16", "bf16"};
 
 TEST_F(Depthwise, WaysAreExactOnIntegers) {

@@ -95,25 +95,6 @@ constexpr PackWeights kPackSm90[3] = {{1.75e-3, 1.12e-9}, {1.3e-3, 0.84e-9}, {1.
 constexpr PackWeights kPackSm80[3] = {{2.4e-3, 0.9e-9}, {2.5e-3, 1.2e-9}, {4.0e-3, 1.1e-9}};
 constexpr PackWeights kPackSimt[2] = {{2.3e-3, 0.9e-9}, {2.1e-3, 1.7e-9}};
 
-// Of cuda.simt.depthwise, rows in windows: every output channel reads its group's inputs again, from the L2
-// cache; an output, by float32 and 16 bit; a multiply-add and the inputs read again, by x in words and in
-// single elements; a row of y. Fitted to 55 drawn problems where it is among the fastest (H100): off by 18%.
-struct DepthwiseWeights {
-  double start = 3.9e-3, memory = 1.02, output[2] = {0.033e-9, 0.372e-9};
-  double product[2][2] = {{0.013e-9, 0.026e-9}, {0.079e-9, 0.210e-9}}, again[2] = {0.06, 0.67};
-  double row = 0.23e-6;
-  // Medians of measured over expected times of 33 drawn layers where others come near, by float32 and 16 bit
-  // (H200).
-  double whole[2] = {1.15, 0.9};
-} constexpr kDepthwise;
-// Run flat, float32 and 16 bit: a multiply-add with its two loads from L1, an output's place in its row.
-// Fitted to 61 problems (H100), within 8% and 18% (standard deviation).
-struct DepthwiseFlatWeights {
-  double start, memory, product, output;
-};
-constexpr DepthwiseFlatWeights kDepthwiseFlat[2] = {{2.1e-3, 0.82, 0.43e-9, 0.64e-9},
-                                                    {1.3e-3, 0.29, 0.68e-9, 1.38e-9}};
-
 // Of cuda.simt.gather: seconds of a warp, of each of its loads and outputs; milliseconds of a term of a
 // thread's chain. Fitted to 184 drawn problems, within 5% on half of them.
 struct GatherWeights {
@@ -131,13 +112,6 @@ double gap_ms(const Problem& p, const DeviceInfo& d) {
   if (p.operation == core::Operation::strided) return 0;
   const auto stride = static_cast<double>(p.stride);
   return memory_ms(p, d) * std::max(0.0, stride - static_cast<double>(p.k)) / stride;
-}
-
-// How much longer an SM's multiply-adds take than those of an H200.
-double slower(const DeviceInfo& d) {
-  constexpr double kRate = 50.6e3 / 132;  // GFLOP/s an SM
-  const double rate = d.fp32_gflops / std::max(1, d.sm_count);
-  return rate > 0 ? std::max(1.0, kRate / rate) : 1;
 }
 
 double half_of(const PackWeights& w, const Problem& p) {
@@ -233,28 +207,6 @@ double gather_ms(const Problem& p, const DeviceInfo& d) {
          kGather.term * terms;
 }
 
-double depthwise_flat_ms(const Problem& p, const DeviceInfo& d) {
-  const auto outputs = static_cast<double>(p.y_elements()),
-             terms = static_cast<double>(simt::depthwise_products(p));
-  const DepthwiseFlatWeights& w = kDepthwiseFlat[width_of(p)];
-  return w.start + w.memory * memory_ms(p, d) + slower(d) * outputs * (w.product * terms + w.output);
-}
-
-double depthwise_ms(const Problem& p, const DeviceInfo& d) {
-  const simt::DepthwiseWay way = simt::plan_depthwise(p, d).way;
-  if (way == simt::DepthwiseWay::flat) return depthwise_flat_ms(p, d);
-  const bool elements = way == simt::DepthwiseWay::elements, half = width_of(p) == 1;
-  const auto outputs = static_cast<double>(p.y_elements()), rows = static_cast<double>(p.n * p.cout);
-  const double products = outputs * static_cast<double>(p.cin_per_group() * ceil_div(p.k, p.stride));
-  const double again = static_cast<double>(p.x_elements() * (p.cout_per_group() - 1)) *
-                       static_cast<double>(size_of(p.dtype)) / std::max(1.0, d.copy_gbps) * 1e-6;
-  const DepthwiseWeights& w = kDepthwise;
-  const double ms =
-      w.start + w.memory * memory_ms(p, d) + w.again[elements] * again +
-      slower(d) * (w.product[elements][half] * products + w.output[half] * outputs + w.row * rows);
-  return w.whole[half] * ms;
-}
-
 // Models that were fitted to layers of several taps expect too little of one tap, where an element that is
 // copied takes part in few products: medians of measured over expected times of 450 random pointwise layers
 // (H100; 16-bit types, tf32 and ieee together); of blocked and overlap, whose models are newer, of 15.
@@ -277,7 +229,7 @@ double model_ms(const KernelEntry& entry, const Problem& p, const DeviceInfo& d,
   if (&entry == &kSm80Dense) return sm80_ms(p, d, batch_invariant);
   if (&entry == &kSimtDense) return dense_ms(p, d, batch_invariant);
   if (&entry == &kSimtGather) return gather_ms(p, d);
-  if (&entry == &kSimtDepthwise) return depthwise_ms(p, d);
+  if (&entry == &kSimtDepthwise) return simt::depthwise_ms(simt::plan_depthwise(p, d), p, d);
   if (&entry == &kSimtFlipped) return simt::flipped_ms(p, d);
   if (&entry == &kSimtStrided) return simt::strided_ms(p, simt::plan_strided(p, d, batch_invariant), d);
   if (&entry == &kSimtNarrow) return narrow_ms(p, d, batch_invariant, false);
@@ -285,6 +237,12 @@ double model_ms(const KernelEntry& entry, const Problem& p, const DeviceInfo& d,
 }
 
 }  // namespace
+
+double slower(const DeviceInfo& d) {
+  constexpr double kRate = 50.6e3 / 132;  // GFLOP/s an SM
+  const double rate = d.fp32_gflops / std::max(1, d.sm_count);
+  return rate > 0 ? std::max(1.0, kRate / rate) : 1;
+}
 
 double memory_ms(const Problem& p, const DeviceInfo& d) {
   return d.copy_gbps > 0 ? problem_work(p).bytes / d.copy_gbps * 1e-6 : 0;

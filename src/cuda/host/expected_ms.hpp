@@ -13,4 +13,7 @@ double expected_ms(const plan::KernelEntry& entry, const core::Problem& problem,
 // The time for the problem's bytes at the rate of a copy.
 double memory_ms(const core::Problem& problem, const core::DeviceInfo& device);
 
+// How much longer an SM's multiply-adds take than those of an H200.
+double slower(const core::DeviceInfo& device);
+
 }  // namespace tconv::cuda

@@ -8,6 +8,7 @@
 #include "cuda/host/launch.hpp"
 #include "cuda/simt/depthwise_flat.hpp"
 #include "cuda/simt/depthwise_plan.hpp"
+#include "cuda/simt/depthwise_wide.hpp"
 #include "cuda/simt/problem_class.hpp"
 
 namespace tconv::cuda {
@@ -66,6 +67,17 @@ DepthwiseFlatParams flat_params(const Problem& p, const plan::Operands& operands
   return a;
 }
 
+DepthwiseWideParams wide_params(const DepthwiseConfig& c, const Problem& p, const plan::Operands& operands) {
+  DepthwiseWideParams a{};
+  a.flat = flat_params(p, operands);
+  a.live = static_cast<int32_t>(c.live), a.columns = static_cast<int32_t>(c.live / p.stride);
+  a.tiles = static_cast<int32_t>(c.tiles), a.cout_blocks = static_cast<int32_t>(c.cout_blocks);
+  a.by_tiles = Divisor::of(static_cast<uint32_t>(c.tiles));
+  a.by_cout_blocks = Divisor::of(static_cast<uint32_t>(c.cout_blocks));
+  a.by_groups = Divisor::of(static_cast<uint32_t>(p.groups));
+  return a;
+}
+
 class DepthwiseKernel final : public plan::Kernel {
  public:
   DepthwiseKernel(const Problem& problem, const DeviceInfo& device, const DepthwiseConfig& config)
@@ -79,7 +91,13 @@ class DepthwiseKernel final : public plan::Kernel {
     const Launcher launcher(kSimtDepthwise.name, problem_, device_, context);
     Status status = launcher.check(operands);
     if (!status.ok()) return status;
+    // A thread of these knows which of its outputs have products: no launch stores the others' bias again.
     if (config_.way == DepthwiseWay::flat) return run_flat(launcher, operands);
+    if (config_.way == DepthwiseWay::wide) {
+      return launcher.run(depthwise_wide_function(problem_.dtype, config_.run),
+                          {config_.blocks, static_cast<int>(config_.threads)},
+                          wide_params(config_, problem_, operands));
+    }
     const bool words = config_.way == DepthwiseWay::words;
     const Grid grid{std::min(config_.blocks, kMaxBlocks), static_cast<int>(config_.threads),
                     static_cast<std::size_t>(config_.shared_bytes)};
@@ -89,7 +107,6 @@ class DepthwiseKernel final : public plan::Kernel {
   }
 
  private:
-  // A thread knows which of its outputs have products: no launch stores the others' bias again.
   Status run_flat(const Launcher& launcher, const plan::Operands& operands) const {
     const DepthwiseFlatParams a = flat_params(problem_, operands);
     const int64_t outputs = config_.run * config_.threads;

@@ -4,6 +4,7 @@
 
 #include "core/polyphase.hpp"
 #include "cuda/simt/depthwise_flat.hpp"
+#include "cuda/simt/depthwise_wide.hpp"
 
 namespace tconv::cuda::simt {
 namespace {
@@ -104,11 +105,52 @@ DepthwiseConfig depthwise_rows(const Problem& p, const DeviceInfo& device, bool 
   return c;
 }
 
-DepthwiseConfig plan_depthwise(const Problem& p, const DeviceInfo& device) {
+std::string depthwise_wide_refusal(const Problem& p) {
+  if (std::string flat = depthwise_flat_refusal(p); !flat.empty()) return flat;
+  // A row's positions are no more than its outputs; a tile is at least one.
+  if (p.y_elements() + p.n * p.cout >= int64_t{1} << 31) return "blocks reach 2^31";
+  if (p.stride > kDepthwiseWideThreads)
+    return "stride " + std::to_string(p.stride) + ": beyond a block's threads";
+  if (p.cout_per_group() < kDepthwiseWideCouts) {
+    return "cout " + std::to_string(p.cout_per_group()) + " a group: fewer than a thread takes at once";
+  }
+  return "";
+}
+
+DepthwiseConfig depthwise_wide(const Problem& p, int64_t run) {
+  DepthwiseConfig c;
+  c.way = DepthwiseWay::wide;
+  c.run = run, c.runs = kDepthwiseWideCouts;
+  c.threads = kDepthwiseWideThreads;
+  c.live = kDepthwiseWideThreads / p.stride * p.stride;
+  const int64_t positions = (p.lout() - 1 + p.padding) / p.stride - p.padding / p.stride + 1;
+  c.tiles = ceil_div(std::max<int64_t>(1, positions), c.live / p.stride * run);
+  c.cout_blocks = ceil_div(p.cout_per_group(), int64_t{kDepthwiseWideCouts});
+  c.blocks = p.n * p.groups * c.tiles * c.cout_blocks;
+  return c;
+}
+
+namespace {
+
+DepthwiseConfig row_by_row(const Problem& p, const DeviceInfo& device) {
   const bool flat = depthwise_flat_refusal(p).empty();
   if (flat && is_short(p)) return depthwise_flat(p);
   if (flat && !depthwise_rows_refusal(p, device).empty()) return depthwise_flat(p);
   return depthwise_rows(p, device, reads_words(p));
+}
+
+}  // namespace
+
+DepthwiseConfig plan_depthwise(const Problem& p, const DeviceInfo& device) {
+  DepthwiseConfig best = row_by_row(p, device);
+  if (!depthwise_wide_refusal(p).empty()) return best;
+  double best_ms = depthwise_ms(best, p, device);
+  for (const int64_t run : {kDepthwiseWideLong, kDepthwiseWideShort}) {
+    const DepthwiseConfig wide = depthwise_wide(p, run);
+    const double ms = depthwise_ms(wide, p, device);
+    if (ms < best_ms) best = wide, best_ms = ms;
+  }
+  return best;
 }
 
 }  // namespace tconv::cuda::simt

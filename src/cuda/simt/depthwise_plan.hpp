@@ -12,14 +12,16 @@
 namespace tconv::cuda::simt {
 
 // The ways have the same bits. words and elements give a row of y one block or more, flat gives a thread a
-// vector of y wherever rows end.
-enum class DepthwiseWay { words, elements, flat };
+// vector of y wherever rows end, and wide some outputs of several rows.
+enum class DepthwiseWay { words, elements, flat, wide };
 
 struct DepthwiseConfig {
   DepthwiseWay way = DepthwiseWay::elements;
-  int64_t run = 4;  // outputs that a thread computes side by side: a vector of y, or more
+  int64_t run = 4;  // outputs that a thread computes side by side: a vector of y, or more; of wide, in a row
   int64_t threads = 128;
   int64_t blocks = 1;  // of the grid, before it is limited
+  int64_t live = 0, tiles = 1,
+          cout_blocks = 1;  // of wide: threads with outputs, tiles of a row, blocks of a group's rows
   // Of words and elements. The first three follow from dtype and stride (DepthwiseShape in
   // depthwise_taps.cuh).
   int64_t run_inputs = 1;          // Q of a run
@@ -40,10 +42,18 @@ int64_t depthwise_products(const core::Problem& problem);
 // Why a way cannot run a problem of the family; empty if it can.
 std::string depthwise_flat_refusal(const core::Problem& problem);
 std::string depthwise_rows_refusal(const core::Problem& problem, const core::DeviceInfo& device);
+std::string depthwise_wide_refusal(const core::Problem& problem);
 
-// One way's configuration; the other two's. words: for one channel in a group, positions side by side.
+// One way's configuration; that of two others. words: for one channel in a group, positions side by side.
 DepthwiseConfig depthwise_flat(const core::Problem& problem);
 DepthwiseConfig depthwise_rows(const core::Problem& problem, const core::DeviceInfo& device, bool words);
+
+// run: kDepthwiseWideLong or kDepthwiseWideShort.
+DepthwiseConfig depthwise_wide(const core::Problem& problem, int64_t run);
+
+// Milliseconds that a configuration is expected to take.
+double depthwise_ms(const DepthwiseConfig& config, const core::Problem& problem,
+                    const core::DeviceInfo& device);
 
 // The choice, for a problem that one of the ways can run.
 DepthwiseConfig plan_depthwise(const core::Problem& problem, const core::DeviceInfo& device);

@@ -24,6 +24,28 @@ std::vector<plan::StageLine> flat_stages(const DepthwiseConfig& c, const Problem
            "from registers, 16-byte vectors across the ends of rows; the ends of y element by element"}};
 }
 
+std::vector<plan::StageLine> wide_stages(const DepthwiseConfig& c, const Problem& p) {
+  return {{"schedule", "a block " + to_string(c.live / p.stride * c.run) + " positions q of " +
+                           to_string(c.runs) + " channels of y, " + to_string(c.blocks) + " blocks"},
+          {"source", "x from L1 to registers, a load for " + to_string(c.runs) + " products, any strides"},
+          {"weights", "raw, from L1, a load for " + to_string(c.run) + " products"},
+          {"product", "fused multiply-adds that begin at the bias, a thread " + to_string(c.runs) +
+                          " channels x " + to_string(c.run) + " outputs"},
+          epilogue_line(p),
+          {"writer", "from registers, element by element, lanes side by side"}};
+}
+
+// The thread of depthwise_wide_kernel that has it; of couts that two have, the first.
+Holder wide_holder(const DepthwiseConfig& c, const Problem& p, const OutputPlace& at) {
+  const int64_t cout_group = p.cout_per_group(), inner = at.cout % cout_group, columns = c.live / p.stride;
+  const int64_t reach = at.o + p.padding, q = reach / p.stride - p.padding / p.stride, r = reach % p.stride;
+  const int64_t group = at.n * p.groups + at.cout / cout_group, part = inner / c.runs;
+  const int64_t first = std::min(part * c.runs, cout_group - c.runs);
+  const int64_t block = (group * c.cout_blocks + part) * c.tiles + q / (columns * c.run);
+  return {block, static_cast<int>(q % columns * p.stride + r),
+          "sum[" + to_string(inner - first) + "][" + to_string(q % (columns * c.run) / columns) + "]"};
+}
+
 // The thread of depthwise_flat_kernel whose vector it is.
 Holder flat_holder(const DepthwiseConfig& c, const Problem& p, const OutputPlace& at) {
   const int64_t element = (at.n * p.cout + at.cout) * p.lout() + at.o, vector = element / c.run;
@@ -38,6 +60,10 @@ std::string DepthwiseConfig::text() const {
     return "flat, a thread a vector of " + to_string(run) + " outputs across the ends of rows, " +
            to_string(threads) + " threads, " + to_string(blocks) + " blocks";
   }
+  if (way == DepthwiseWay::wide) {
+    return "wide, a thread " + to_string(runs) + " couts x " + to_string(run) + " outputs of a residue, " +
+           to_string(live) + " of " + to_string(threads) + " threads, " + to_string(blocks) + " blocks";
+  }
   return "a thread " + to_string(runs) + " runs of " + to_string(run) + " outputs, " + to_string(threads) +
          " threads, a block " + to_string(windows) + " windows, " + to_string(parts) +
          " blocks a row, x in " + (way == DepthwiseWay::words ? "words, " : "elements, ") +
@@ -46,6 +72,7 @@ std::string DepthwiseConfig::text() const {
 
 std::vector<plan::StageLine> stages(const DepthwiseConfig& c, const Problem& p) {
   if (c.way == DepthwiseWay::flat) return flat_stages(c, p);
+  if (c.way == DepthwiseWay::wide) return wide_stages(c, p);
   return {{"schedule", "a block " + to_string(c.windows) + " neighbouring windows of a row, " +
                            to_string(c.parts) + " blocks a row"},
           {"source", c.way == DepthwiseWay::words
@@ -62,6 +89,7 @@ std::vector<plan::StageLine> stages(const DepthwiseConfig& c, const Problem& p) 
 // depthwise_part and run_phase in reverse.
 Holder holder_of(const DepthwiseConfig& c, const Problem& p, const OutputPlace& at) {
   if (c.way == DepthwiseWay::flat) return flat_holder(c, p, at);
+  if (c.way == DepthwiseWay::wide) return wide_holder(c, p, at);
   const int64_t line = at.n * p.cout + at.cout, past = line * p.lout() % c.sector;
   const int64_t window = c.threads * c.run * c.runs, e = at.o + past;
   const int64_t tile = line * c.parts + e / (window * c.windows), run = e % window / c.run;
