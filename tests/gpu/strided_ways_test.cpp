@@ -5,6 +5,7 @@
 #include "cuda/entries.hpp"
 #include "cuda/simt/flipped.hpp"
 #include "cuda/simt/strided.hpp"
+#include "cuda/simt/strided_residues.hpp"
 #include "cuda/simt/strided_sliding.hpp"
 #include "cuda/simt/strided_staged.hpp"
 #include "gpu/device.hpp"
@@ -39,6 +40,10 @@ std::vector<Way> ways(const core::Problem& p, const core::DeviceInfo& device) {
       c.walk = std::min<int64_t>(c.parts, 3);
     }
     all.push_back({c.text() + ", more a block", strided_kernel(p, device, c)});
+  }
+  if (strided_residue_refusal(p).empty()) {
+    const StridedResidueConfig c = plan_strided_residues(p, device);
+    all.push_back({c.text(), strided_residue_kernel(p, device, c)});
   }
   if (!strided_staged_refusal(p, device).empty()) return all;
   for (const StridedTile& tile : kStridedTiles) {
@@ -105,7 +110,9 @@ TEST_F(StridedWays, AreExactOnIntegers) {
         "strided n1 ci8 co30 l9001 k21 s2 p9 f32",          "strided n2 ci9 co9 l5001 k2 s2 p0 g9 bias bf16",
         "strided n9 ci37 co2 l210 k3 s1 p1 bias bf16",      "strided n6 ci20 co3 l401 k4 s2 p1 f32",
         "strided n5 ci10 co1 l1101 k6 s1 p4 bias f16",      "strided n1 ci3 co97 l1500 k17 s1 p4 bias bf16",
-        "strided n2 ci5 co7 l800 k4 s6 p3 d4 bias f32"}) {
+        "strided n2 ci5 co7 l800 k4 s6 p3 d4 bias f32",     "strided n2 ci3 co20 l500 k21 s16 p2 bias bf16",
+        "strided n3 ci6 co10 l77 k20 s12 p5 g2 op5 f16",    "strided n1 ci16 co4 l900 k3 s3 bias f32",
+        "strided n2 ci1 co8 l40 k150 s60 p70 f32",          "strided n1 ci2 co9 l1201 k12 s2 p3 f16"}) {
     const core::Problem p = core::parse(line).value();
     exact += run_ways(p, DeviceOperands::integers(p, p.y_elements(), 1),
                       DeviceOperands::integers(p, p.weight_elements(), 2));
@@ -130,7 +137,8 @@ TEST_F(StridedWays, MakeNoProductsOutsideDy) {
   int exact = 0;
   for (const char* line :
        {"strided n2 ci9 co12 l300 k7 s2 p9 d2 bias f32", "strided n1 ci20 co6 l200 k5 s1 p12 bf16",
-        "strided n1 ci2 co5 l1100 k9 s2 p8 f32", "strided n2 ci9 co2 l1300 k7 s1 p6 bias f16"}) {
+        "strided n1 ci2 co5 l1100 k9 s2 p8 f32", "strided n2 ci9 co2 l1300 k7 s1 p6 bias f16",
+        "strided n2 ci2 co9 l301 k11 s4 p10 op2 bias f32", "strided n1 ci1 co20 l77 k40 s16 p39 bf16"}) {
     const core::Problem p = core::parse(line).value();
     std::vector<std::byte> weight = DeviceOperands::integers(p, p.weight_elements(), 2);
     const double infinity = std::numeric_limits<double>::infinity();

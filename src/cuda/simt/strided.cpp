@@ -34,6 +34,7 @@ int64_t sum_bytes(const Problem& p) {
 
 std::string StridedConfig::text() const {
   if (staged) return staged->text();
+  if (residues) return residues->text();
   return "a thread " + std::to_string(rows) + " ci x " + std::to_string(positions) + " positions, " +
          (direct    ? "dy where it lies, "
           : sliding ? "side by side, "
@@ -45,6 +46,7 @@ std::string StridedConfig::text() const {
 
 Holder holder_of(const StridedConfig& c, const Problem& p, int64_t element) {
   if (c.staged) return holder_of(*c.staged, p, element);
+  if (c.residues) return holder_of(*c.residues, p, element);
   const int64_t i = element % p.l, ci = element / p.l % p.cin, n = element / p.l / p.cin;
   const int64_t row = ci % p.cin_per_group(), tile = row / c.rows;
   // Of short rows, units of a block have tiles of rows, or the same tile of several samples.
@@ -105,6 +107,7 @@ StridedConfig plan_strided_direct(const Problem& p, const DeviceInfo& device) {
 
 namespace {
 
+// one_part: of the ways that sum in the same order.
 StridedConfig fastest(const Problem& p, const DeviceInfo& device, bool one_part) {
   StridedConfig best = plan_strided_windows(p);
   const bool fits = best.shared_bytes <= std::min(kSharedBytes, device.shared_per_block);
@@ -120,6 +123,12 @@ StridedConfig fastest(const Problem& p, const DeviceInfo& device, bool one_part)
     c.staged = plan_strided_staged(p, device, one_part);
     take(c);
   }
+  constexpr int64_t kChannels = 8;  // fewer are not worth its sums at the end, and its model knows none
+  if (!one_part && p.cout_per_group() >= kChannels && strided_residue_refusal(p).empty()) {
+    StridedConfig c;
+    c.residues = plan_strided_residues(p, device);
+    take(c);
+  }
   return best;
 }
 
@@ -129,8 +138,9 @@ StridedConfig plan_strided(const Problem& p, const DeviceInfo& device, bool batc
   if (!batch_invariant || p.n <= 1) return fastest(p, device, false);
   Problem one = p;
   one.n = 1;
-  const StridedConfig c = fastest(one, device, false);
-  return c.staged && c.staged->warps_s > 1 ? c : fastest(p, device, true);
+  StridedConfig c = fastest(one, device, false);
+  if (c.residues) c.residues = plan_strided_residues(p, device);  // of the same bits
+  return c.residues || (c.staged && c.staged->warps_s > 1) ? c : fastest(p, device, true);
 }
 
 namespace {
@@ -246,6 +256,7 @@ class StridedKernel final : public StridedWay<StridedConfig> {
 std::unique_ptr<const plan::Kernel> strided_kernel(const Problem& problem, const DeviceInfo& device,
                                                    const StridedConfig& config) {
   if (config.staged) return strided_staged_kernel(problem, device, *config.staged);
+  if (config.residues) return strided_residue_kernel(problem, device, *config.residues);
   return std::make_unique<StridedKernel>(problem, device, config);
 }
 
@@ -263,7 +274,7 @@ std::string refusal(const Problem& p, const DeviceInfo& device, bool batch_invar
     return "stride or dilation times k of 2^20 or more";
   }
   const StridedConfig c = plan_strided(p, device, batch_invariant);
-  if (c.staged) return "";
+  if (c.staged || c.residues) return "";
   if (c.shared_bytes > std::min(kSharedBytes, device.shared_per_block)) {
     return "a window of " + std::to_string(c.window) + " positions does not fit shared memory";
   }

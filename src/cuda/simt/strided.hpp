@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/device_info.hpp"
+#include "cuda/simt/strided_residues.hpp"
 #include "cuda/simt/strided_staged.hpp"
 #include "plan/kernel_entry.hpp"
 
@@ -56,13 +57,15 @@ struct StridedConfig {
   bool resident = false;
   int64_t walk = 1, stages = 1;
   int64_t biases_at = 0, outputs_at = 0, output_pitch = 0;
-  std::optional<StridedStagedConfig> staged;  // if set, the other fields are unused
+  // If one of them is set, the other fields are unused.
+  std::optional<StridedStagedConfig> staged;
+  std::optional<StridedResidueConfig> residues;
   bool operator==(const StridedConfig&) const = default;
   int64_t units_a_block() const { return kStridedThreads / lanes; }
   std::string text() const;
 };
-// The fastest of the two ways below and those of strided_sliding.cuh and strided_staged.cuh, according to
-// their models.
+// The fastest of the two ways below and those of strided_sliding.cuh, strided_staged.cuh and
+// strided_residues.cuh, according to their models.
 // batch_invariant: the bits do not depend on N.
 StridedConfig plan_strided(const core::Problem& p, const core::DeviceInfo& device, bool batch_invariant);
 StridedConfig plan_strided_windows(const core::Problem& p);

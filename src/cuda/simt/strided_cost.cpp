@@ -123,6 +123,7 @@ double strided_tensor_ms(const Problem& p, const DeviceInfo& device) {
 
 double strided_ms(const Problem& p, const StridedConfig& c, const DeviceInfo& device) {
   if (c.staged) return c.staged->ms;
+  if (c.residues) return c.residues->ms;
   if (c.sliding) return strided_sliding_ms(p, c, device);
   return c.direct ? direct_ms(p, c, device) : windows_ms(p, c, device);
 }
