@@ -151,11 +151,17 @@ std::unique_ptr<const Kernel> made(const KernelEntry& entry, const core::Problem
   return entry.make(own_part(entry, problem, plan.device), plan.device, plan.options);
 }
 
+// What decides whether operands are copied: one sample, if the bits must not depend on the batch.
+core::Problem deciding(const Plan& plan) {
+  core::Problem problem = plan.problem;
+  if (plan.options.batch_invariant) problem.n = std::min<int64_t>(problem.n, 1);
+  return problem;
+}
+
 // Whether copies and `entry` behind them take less time than the plan's entry, which reads what lies there. A
 // kernel's model does not know gaps.
 bool copies_pay(const Plan& plan, const KernelEntry& entry) {
-  core::Problem problem = plan.problem;
-  if (plan.options.batch_invariant) problem.n = std::min<int64_t>(problem.n, 1);
+  const core::Problem problem = deciding(plan);
   const std::unique_ptr<const Kernel> here = made(*plan.entry, problem, plan);
   if (has_gaps(problem)) {
     const int64_t bytes = copied_bytes(problem),
@@ -169,6 +175,7 @@ bool copies_pay(const Plan& plan, const KernelEntry& entry) {
   return here_ms == 0 || (there_ms > 0 && there_ms + copies_ms(problem, plan.device) < kSure * here_ms);
 }
 
+// The whole batch has to fit: one beyond memory is read in place, even if the bits must not depend on it.
 void choose_copies(Plan& plan) {
   if (!may_copy(plan.problem, plan.device)) return;
   std::vector<Refused> refused;
@@ -206,31 +213,7 @@ Status make_kernel(Plan& plan) {
   return {};
 }
 
-Status check_workspace(const Plan& plan, bool packed, const RunContext& context, std::size_t bytes) {
-  const std::size_t needed = plan.workspace_bytes(packed);
-  if (bytes < needed) {
-    return {Code::invalid_argument,
-            "workspace_bytes is " + std::to_string(bytes) + ": the plan needs " + std::to_string(needed)};
-  }
-  if (needed > 0 && context.workspace == nullptr) {
-    return {Code::invalid_argument, "workspace is null: the plan needs " + std::to_string(needed) + " bytes"};
-  }
-  return {};
-}
-
 }  // namespace
-
-Status Kernel::pack(const void*, void*, const RunContext&) const {
-  return {Code::unsupported, "this kernel has no layout of its own: plan::pack copies"};
-}
-
-std::string Kernel::where(int64_t) const {
-  return "";
-}
-
-Status Kernel::run_raw(const Operands&, const RunContext&) const {
-  return {Code::unsupported, "this kernel reads packed weights"};
-}
 
 const std::string& kernel_of_environment() {
   static const std::string name = [] {
@@ -338,32 +321,6 @@ std::string explain(const Plan& plan) {
     out += line.words + "\n";
   }
   return out;
-}
-
-Status pack(const Plan& plan, const void* weight, void* packed, const RunContext& context) {
-  const core::DefaultFloatEnvironment environment;
-  if (plan.packs()) return plan.kernel->pack(weight, packed, context);
-  return copy_on(plan.device, packed, weight, plan.packed_bytes(), context.stream);
-}
-
-Status run(const Plan& plan, const Operands& operands, bool packed, const RunContext& context,
-           std::size_t workspace_bytes) {
-  const core::DefaultFloatEnvironment environment;
-  const bool pack_first = !packed && plan.packs() && operands.weight != nullptr;
-  Status status = check_workspace(plan, !pack_first, context, workspace_bytes);
-  if (!status.ok() || plan.problem.output_elements() == 0) return status;
-  if (!pack_first) return plan.kernel->run(operands, context);
-  if (plan.kernel->reads_raw()) return plan.kernel->run_raw(operands, context);
-  RunContext rest = context;
-  rest.workspace += buffer_bytes(plan.kernel->packed_bytes());
-  rest.just_packed = true;
-  RunContext once = context;
-  once.pack_once = true;
-  status = plan.kernel->pack(operands.weight, context.workspace, once);
-  if (!status.ok()) return status;
-  Operands with_packed = operands;
-  with_packed.weight = context.workspace;
-  return plan.kernel->run(with_packed, rest);
 }
 
 }  // namespace tconv::plan

@@ -23,7 +23,7 @@ struct Plan {
   std::unique_ptr<const Kernel> kernel;
   std::vector<Refused> refused;  // entries of this device before the chosen one
   std::string note = {};         // why the environment's kernel was not used, if it was not
-  bool copies = false;           // operands whose positions do not lie side by side (with_copies.hpp)
+  bool copies = false;           // operands that are not contiguous are copied first (with_copies.hpp)
   const KernelEntry* bias_entry = nullptr;  // runs behind `entry` and computes the gradient of the bias
 
   std::string name() const;  // of the entry, or of both: "cuda.sm90.weight_rows + cuda.simt.bias"

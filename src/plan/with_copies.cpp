@@ -76,7 +76,7 @@ class WithCopies final : public Kernel {
 
   std::size_t copies_bytes() const { return x_bytes_ + y_bytes_; }
 
-  core::Status run_by(Run run, const Operands& operands, const RunContext& context) const {
+  core::Status run_by(Run way, const Operands& operands, const RunContext& context) const {
     Operands copied = operands;
     std::byte* const y = context.workspace + x_bytes_;
     if (x_bytes_ > 0) {
@@ -92,7 +92,7 @@ class WithCopies final : public Kernel {
     RunContext behind = context;
     behind.workspace = y + y_bytes_;
     behind.just_packed = false;
-    return (*kernel_.*run)(copied, behind);
+    return (*kernel_.*way)(copied, behind);
   }
 
   core::Problem problem_;

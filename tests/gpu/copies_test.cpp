@@ -1,23 +1,14 @@
 // Plans that copy operands first, on a GPU: right, and of the bits of the same problem on contiguous
 // operands.
-#include "gpu/device.hpp"
-#include "judge/judge.hpp"
+#include "gpu/judged.hpp"
 #include "plan/planner.hpp"
 #include "plan/with_copies.hpp"
 
 namespace tconv::gpu_test {
 namespace {
 
-class Copies : public Gpu {
+class Copies : public Judged {
  protected:
-  void SetUp() override {
-    Gpu::SetUp();
-    if (IsSkipped() || HasFatalFailure()) return;
-    auto made = judge::cuda_target(0);
-    ASSERT_TRUE(made.ok()) << made.status().message();
-    target_ = std::move(made.value());
-  }
-
   // What the planner chooses; whether it copies.
   bool judged(const core::Problem& p) {
     for (const judge::Verdict& v : judge::judge(p, "", *target_, {.seed = 9, .fills = {}})) {
@@ -25,8 +16,6 @@ class Copies : public Gpu {
     }
     return plan::make_plan(p, target_->info(), {}).value().copies;
   }
-
-  std::unique_ptr<judge::Target> target_;
 };
 
 TEST_F(Copies, ChannelsLastOfEveryOperation) {
@@ -37,7 +26,7 @@ TEST_F(Copies, ChannelsLastOfEveryOperation) {
              "weight n49 ci130 co130 l259 k7 p3 g130 bias xs33670,1,130 ys33670,1,130",
              "weight n9 ci40 co24 l9000 k5 s2 p1 xbias xs360000,1,40",
              "dbias n3 ci1 co33 l17000 k1 ys561000,1,33",
-             "n2 ci16 co3 l51000 k5 s2 p2 xs1632000,102000,2",    // every second position
+             "n2 ci16 co3 l51000 k5 s2 p2 xs1632000,102000,2",   // every second position
              "strided n7 ci24 co16 l12001 k4 s4 bias ys0,1,16",  // one sample for all
          }) {
       EXPECT_TRUE(judged(core::parse(rest + (" " + std::string(dtype))).value())) << rest << " " << dtype;

@@ -4,23 +4,12 @@
 #include "cuda/entries.hpp"
 #include "cuda/sm90/weight_rows_plan.hpp"
 #include "cuda/sm90/weight_turned_plan.hpp"
-#include "gpu/device.hpp"
-#include "judge/judge.hpp"
+#include "gpu/judged.hpp"
 
 namespace tconv::gpu_test {
 namespace {
 
-class GradBias : public Gpu {
- protected:
-  void SetUp() override {
-    Gpu::SetUp();
-    if (IsSkipped() || HasFatalFailure()) return;
-    auto made = judge::cuda_target(0);
-    ASSERT_TRUE(made.ok()) << made.status().message();
-    target_ = std::move(made.value());
-  }
-  std::unique_ptr<judge::Target> target_;
-};
+class GradBias : public Judged {};
 
 TEST_F(GradBias, OnePlanHasTheBitsOfTwo) {
   expect_bits_of_two_plans(200, *target_, 62);

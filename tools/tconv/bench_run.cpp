@@ -125,12 +125,15 @@ int calls_for(double seconds, const Target& target) {
   return static_cast<int>(std::clamp(5e-4 / std::max(seconds, 1e-7), 1.0, 64.0));
 }
 
+// Not the first, the planner's choice: one interruption would leave it with a single call.
 void give_up_the_hopeless(std::vector<Way>& ways) {
   double fastest = ways[0].first;
   for (const Way& way : ways) {
     if (!way.hopeless) fastest = std::min(fastest, way.first);
   }
-  for (Way& way : ways) way.hopeless = way.hopeless || way.first > kHopeless * fastest;
+  for (std::size_t i = 1; i < ways.size(); ++i) {
+    ways[i].hopeless = ways[i].hopeless || ways[i].first > kHopeless * fastest;
+  }
 }
 
 // Samples of all ways in turns, until each has had its time; at least five of each after a warm-up.
@@ -225,7 +228,8 @@ core::Result<Contest> compete(const core::Problem& problem, bool rivals, Target&
   std::vector<Way> ways;
   std::vector<std::size_t> places;  // of the ways among the contenders
   for (const std::string& name : names_of(problem, chosen.value(), rivals, target)) {
-    auto plan = plan_for(problem, name, target);
+    // The choice is not forced: it may copy operands first, which a forced kernel does not.
+    auto plan = plan_for(problem, contest.contenders.empty() ? "" : name, target);
     Status status = plan.status();
     contest.contenders.push_back({name, 0, {}, ""});
     if (status.ok()) {

@@ -44,8 +44,8 @@ struct Contest {
   Rates rates;
 };
 
-// The planner's choice and, with rivals, every other kernel that takes the problem when forced. One that is
-// more than four times slower than the fastest in the first rounds is not timed again.
+// The planner's choice and, with rivals, every other kernel that takes the problem when forced. A rival that
+// is more than four times slower than the fastest in the first rounds is not timed again.
 core::Result<Contest> compete(const core::Problem& problem, bool rivals, judge::Target& target,
                               double seconds);
 
