@@ -162,8 +162,10 @@ core::Problem deciding(const Plan& plan) {
 // kernel's model does not know gaps.
 bool copies_pay(const Plan& plan, const KernelEntry& entry) {
   const core::Problem problem = deciding(plan);
+  const bool gaps = has_gaps(problem);
+  if (&entry == plan.entry && !gaps) return false;
   const std::unique_ptr<const Kernel> here = made(*plan.entry, problem, plan);
-  if (has_gaps(problem)) {
+  if (gaps) {
     const int64_t bytes = copied_bytes(problem),
                   elements = bytes / static_cast<int64_t>(size_of(problem.dtype));
     const bool copies_itself = here->workspace_bytes() >= static_cast<std::size_t>(bytes);
@@ -252,8 +254,7 @@ std::size_t Plan::workspace_bytes(bool packed_weights) const {
 }
 
 std::size_t Plan::host_bytes() const {
-  constexpr std::size_t kKernel = 4096;  // the object and its small tables
-  std::size_t bytes = sizeof(Plan) + kKernel + kernel->table_bytes();
+  std::size_t bytes = sizeof(Plan) + kKernelBytes + kernel->table_bytes();
   for (const std::string* text : {&device.name, &device.simd, &options.force_kernel})
     bytes += text->capacity();
   bytes += refused.capacity() * sizeof(Refused);

@@ -15,6 +15,10 @@ struct Refused {
   std::string reason;
 };
 
+// What a kernel holds: the object and its small tables. Plan::host_bytes() counts one; a kernel that has
+// others reports them in its table_bytes().
+inline constexpr std::size_t kKernelBytes = 4096;
+
 struct Plan {
   core::Problem problem;
   core::DeviceInfo device;

@@ -45,10 +45,7 @@ class WithCopies final : public Kernel {
   std::size_t packed_bytes() const override { return kernel_->packed_bytes(); }
   std::string pack_key() const override { return kernel_->pack_key(); }
   std::size_t workspace_bytes() const override { return copies_bytes() + kernel_->workspace_bytes(); }
-  std::size_t table_bytes() const override {
-    constexpr std::size_t kKernel = 4096;  // the second kernel itself: Plan::host_bytes() counts one
-    return kKernel + kernel_->table_bytes();
-  }
+  std::size_t table_bytes() const override { return kKernelBytes + kernel_->table_bytes(); }
   std::string describe() const override {
     const char* what = x_bytes_ == 0 ? "y" : y_bytes_ == 0 ? "x" : "x and y";
     return std::string(what) + " copied first, to be contiguous; " + kernel_->describe();

@@ -27,8 +27,7 @@ class WithGradBias final : public Kernel {
   std::string pack_key() const override { return weight_->pack_key(); }
   std::size_t workspace_bytes() const override { return bias_workspace_ + bias_->workspace_bytes(); }
   std::size_t table_bytes() const override {
-    constexpr std::size_t kKernel = 4096;  // the second kernel itself: Plan::host_bytes() counts one
-    return kKernel + weight_->table_bytes() + bias_->table_bytes();
+    return kKernelBytes + weight_->table_bytes() + bias_->table_bytes();
   }
   std::string describe() const override { return weight_->describe() + "; bias: " + bias_->describe(); }
   std::vector<StageLine> stages() const override {

@@ -56,10 +56,10 @@ double expected_seconds(const KernelEntry& entry, const Problem& p, const Device
   return weighted(kBlockedWeights, sm90_weight_blocked_plan(p, d).cost.total, p, d);
 }
 
-// What no expected time of a family without a bound of its own lies below: seconds of launches, and multiples
-// of the times of memory and of products at the full rate. The least of each on 3,600 drawn layers in bf16,
-// tf32 and ieee (h200), less 3%; of memory less than that, since an H100 has less of it: outer was at 1.7
-// there, and blocked, which writes its operands and reads them again, at 2.8.
+// Bounds of the families that have none of their own: seconds of launches, and multiples of the times of
+// memory and of products at the full rate. No expected time of 3,600 drawn layers in bf16, tf32 and ieee
+// (h200) is below any of them. Those of launches and products are 3% below the least time found; those of
+// memory are lower (outer had 1.7, blocked 2.8), because the memory of an H100 is slower.
 struct FamilyBound {
   double start, memory, products;
 };

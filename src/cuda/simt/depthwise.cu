@@ -1,3 +1,4 @@
+#include "cuda/host/by_dtype.hpp"
 #include "cuda/simt/depthwise.cuh"
 
 namespace tconv::cuda::simt {
@@ -22,17 +23,9 @@ DepthwiseFunction by_stride(int64_t stride, bool words) {
 }  // namespace
 
 DepthwiseFunction depthwise_function(core::DType dtype, int64_t stride, bool words) {
-  switch (dtype) {
-    case core::DType::f32:
-      return by_stride<float>(stride, words);
-    case core::DType::f16:
-      return by_stride<__half>(stride, words);
-    case core::DType::bf16:
-      return by_stride<__nv_bfloat16>(stride, words);
-    case core::DType::f64:
-      break;
-  }
-  return nullptr;
+  return by_dtype<DepthwiseFunction>(dtype, by_stride<float>(stride, words), nullptr,
+                                     by_stride<__half>(stride, words),
+                                     by_stride<__nv_bfloat16>(stride, words));
 }
 
 }  // namespace tconv::cuda::simt

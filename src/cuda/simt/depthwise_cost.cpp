@@ -67,8 +67,8 @@ double wide_ms(const DepthwiseConfig& c, const Problem& p, const DeviceInfo& d, 
   const double slots =
       outputs * w.output[half] + terms * (outputs * w.product + loads * w.load[half] + w.step) + w.block;
   const double blocks = static_cast<double>(c.blocks) / std::max(1, d.sm_count), depth = std::ceil(blocks);
-  const double busy =
-      slower(d) * (blocks + depth) / 2 * slots / w.clock;  // an SM has four schedulers, a block four warps
+  // An SM has four schedulers, a block four warps.
+  const double busy = slower(d) * (blocks + depth) / 2 * slots / w.clock;
   const double wait = std::ceil(depth / kResident) * terms * w.wait / w.clock;
   const double again = static_cast<double>(p.x_elements() * c.cout_blocks) *
                        static_cast<double>(size_of(p.dtype)) / std::max(1.0, d.copy_gbps) * 1e-6;

@@ -1,3 +1,4 @@
+#include "cuda/host/by_dtype.hpp"
 #include "cuda/simt/depthwise_flat.cuh"
 
 namespace tconv::cuda::simt {
@@ -13,17 +14,8 @@ DepthwiseFlatFunction by_length(int64_t lout) {
 }  // namespace
 
 DepthwiseFlatFunction depthwise_flat_function(core::DType dtype, int64_t lout) {
-  switch (dtype) {
-    case core::DType::f32:
-      return by_length<float>(lout);
-    case core::DType::f16:
-      return by_length<__half>(lout);
-    case core::DType::bf16:
-      return by_length<__nv_bfloat16>(lout);
-    case core::DType::f64:
-      break;
-  }
-  return nullptr;
+  return by_dtype<DepthwiseFlatFunction>(dtype, by_length<float>(lout), nullptr, by_length<__half>(lout),
+                                         by_length<__nv_bfloat16>(lout));
 }
 
 }  // namespace tconv::cuda::simt

@@ -20,8 +20,8 @@ struct DepthwiseConfig {
   int64_t run = 4;  // outputs that a thread computes side by side: a vector of y, or more; of wide, in a row
   int64_t threads = 128;
   int64_t blocks = 1;  // of the grid, before it is limited
-  int64_t live = 0, tiles = 1,
-          cout_blocks = 1;  // of wide: threads with outputs, tiles of a row, blocks of a group's rows
+  // Of wide: threads that have outputs, tiles of a row, blocks of a group's rows.
+  int64_t live = 0, tiles = 1, cout_blocks = 1;
   // Of words and elements. The first three follow from dtype and stride (DepthwiseShape in
   // depthwise_taps.cuh).
   int64_t run_inputs = 1;          // Q of a run
@@ -44,7 +44,7 @@ std::string depthwise_flat_refusal(const core::Problem& problem);
 std::string depthwise_rows_refusal(const core::Problem& problem, const core::DeviceInfo& device);
 std::string depthwise_wide_refusal(const core::Problem& problem);
 
-// One way's configuration; that of two others. words: for one channel in a group, positions side by side.
+// The configurations of the ways; of rows, words is for one channel in a group and positions side by side.
 DepthwiseConfig depthwise_flat(const core::Problem& problem);
 DepthwiseConfig depthwise_rows(const core::Problem& problem, const core::DeviceInfo& device, bool words);
 

@@ -1,3 +1,4 @@
+#include "cuda/host/by_dtype.hpp"
 #include "cuda/simt/depthwise_wide.cuh"
 
 namespace tconv::cuda::simt {
@@ -13,17 +14,8 @@ DepthwiseWideFunction by_outputs(int64_t outputs) {
 }  // namespace
 
 DepthwiseWideFunction depthwise_wide_function(core::DType dtype, int64_t outputs) {
-  switch (dtype) {
-    case core::DType::f32:
-      return by_outputs<float>(outputs);
-    case core::DType::f16:
-      return by_outputs<__half>(outputs);
-    case core::DType::bf16:
-      return by_outputs<__nv_bfloat16>(outputs);
-    case core::DType::f64:
-      break;
-  }
-  return nullptr;
+  return by_dtype<DepthwiseWideFunction>(dtype, by_outputs<float>(outputs), nullptr,
+                                         by_outputs<__half>(outputs), by_outputs<__nv_bfloat16>(outputs));
 }
 
 }  // namespace tconv::cuda::simt

@@ -13,10 +13,9 @@ inline constexpr int kDepthwiseWideLong = 8, kDepthwiseWideShort = 2;  // output
 
 struct DepthwiseWideParams {
   DepthwiseFlatParams flat;
-  // Threads with outputs: a multiple of the stride, which is the distance of a thread's neighbouring outputs;
-  // positions of x in it.
-  int32_t live, columns;
-  int32_t tiles;        // of a row's positions
+  int32_t live;     // threads that have outputs, a multiple of the stride: a thread's own lie so far apart
+  int32_t columns;  // positions q of these threads
+  int32_t tiles;    // of a row's positions
   int32_t cout_blocks;  // of a group
   Divisor by_tiles, by_cout_blocks, by_groups;
 };

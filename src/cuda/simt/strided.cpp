@@ -47,12 +47,11 @@ std::string StridedConfig::text() const {
 Holder holder_of(const StridedConfig& c, const Problem& p, int64_t element) {
   if (c.staged) return holder_of(*c.staged, p, element);
   if (c.residues) return holder_of(*c.residues, p, element);
-  const int64_t i = element % p.l, ci = element / p.l % p.cin, n = element / p.l / p.cin;
-  const int64_t row = ci % p.cin_per_group(), tile = row / c.rows;
+  const auto [n, group, row, i] = strided_output(p, element);
+  const int64_t tile = row / c.rows;
   // Of short rows, units of a block have tiles of rows, or the same tile of several samples.
   const int64_t units = c.units_a_block(), samples = c.sliding ? units : 1;
-  const int64_t unit =
-      (n / samples * p.groups + ci / p.cin_per_group()) * ceil_div(c.row_tiles, c.turns) + tile / c.turns;
+  const int64_t unit = (n / samples * p.groups + group) * ceil_div(c.row_tiles, c.turns) + tile / c.turns;
   const int64_t block = c.sliding ? unit : unit / units, of_block = c.sliding ? n % units : unit % units;
   const int64_t piece = c.lanes * c.positions, inside = i % piece;
   const int64_t lane = c.sliding ? inside / c.positions : inside % c.lanes;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
@@ -23,11 +24,10 @@ int64_t pitch_of(const Problem& p) {
   return p.stride | 1;
 }
 
+constexpr int kMostPairs = *std::rbegin(kResiduePairs);
+
 int compiled_pairs(int64_t pairs) {
-  for (const int has : {1, 2, 3, 4, 6, 8, 12}) {
-    if (pairs <= has) return has;
-  }
-  return kResidueMostPairs;
+  return *std::ranges::lower_bound(kResiduePairs, pairs);
 }
 
 // Fitted to 216 drawn layers with 8 or more channels of dy a group, in float32 and bf16 (H200): half of the
@@ -55,8 +55,7 @@ double expected(const StridedResidueConfig& c, const Problem& p, const DeviceInf
                        outputs * (static_cast<double>(p.k) * w.part + w.output) / 32;
   const double blocks = static_cast<double>(c.blocks) / std::max(1, d.sm_count), depth = std::ceil(blocks);
   const double busy = slower(d) * (blocks + depth) / 2 * slots / w.clock;
-  const double ahead = c.pairs <= 4 ? 2 : 1;
-  const double wait = std::ceil(depth / kResident) * channels * w.wait / ahead / w.clock;
+  const double wait = std::ceil(depth / kResident) * channels * w.wait / residue_ahead(c.pairs) / w.clock;
   const double again = static_cast<double>(c.outputs + c.taps - 1) / static_cast<double>(c.outputs);
   return w.start + std::cbrt(cube(busy) + cube(w.memory[half] * again * memory_ms(p, d)) + cube(wait));
 }
@@ -75,9 +74,8 @@ std::string strided_residue_refusal(const Problem& p) {
   if (p.k > 1 && p.dilation > 1) return "a dilation";
   if (p.stride < 2 || p.stride > kResidueThreads) return "stride " + to_string(p.stride);
   if (p.lout() > 1 && p.y_steps()[2] != 1) return "positions of dy do not lie side by side";
-  const int64_t taps = ceil_div(p.k, p.stride),
-                pairs = core::Size(p.cin_per_group() * core::Size(taps).value()).value();
-  if (pairs > kResidueMostPairs) return "more than " + to_string(kResidueMostPairs) + " pairs of ci and tap";
+  const int64_t taps = ceil_div(p.k, p.stride), pairs = (core::Size(p.cin_per_group()) * taps).value();
+  if (pairs > kMostPairs) return "more than " + to_string(kMostPairs) + " pairs of ci and tap";
   const int64_t positions = kResidueThreads / p.stride * residue_outputs(compiled_pairs(pairs));
   if (4 * (taps - 1) > positions) return "a tile of positions would mostly be read twice";
   constexpr int64_t kCount = 1 << 30;
@@ -106,8 +104,7 @@ StridedResidueConfig plan_strided_residues(const Problem& p, const DeviceInfo& d
 
 // The thread of strided_residue_kernel that sums the parts of it.
 Holder holder_of(const StridedResidueConfig& c, const Problem& p, int64_t element) {
-  const int64_t i = element % p.l, ci = element / p.l % p.cin, n = element / p.l / p.cin;
-  const int64_t row = ci % p.cin_per_group(), group = ci / p.cin_per_group();
+  const auto [n, group, row, i] = strided_output(p, element);
   const int64_t inside = row * c.outputs + i % c.outputs;
   return {(n * p.groups + group) * c.parts + i / c.outputs, static_cast<int>(inside % kResidueThreads),
           "output " + to_string(inside / kResidueThreads)};

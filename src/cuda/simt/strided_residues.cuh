@@ -51,8 +51,7 @@ struct ResidueThread {
       in[j] = kInside || there(output(j));
       at[j] = kInside ? output(j) : min(max(output(j), 0), static_cast<int>(p.lout) - 1);
     }
-    constexpr int kAhead = P <= 4 ? 2 : 1;  // channels whose loads are under way, as registers allow
-#pragma unroll kAhead
+#pragma unroll residue_ahead(P)
     for (int64_t co = 0; co < p.cout_group; ++co, from += p.dy_step[1], weight += p.k) {
       float v[J];
 #pragma unroll
@@ -71,8 +70,8 @@ struct ResidueThread {
   }
 };
 
-// Of number `at` of the block's positions, which is i: the sum of the parts of row ci, and whether a product
-// reaches it.
+// Of position i, which is number `at` of the block: the sum of its parts, and whether a product reaches it.
+// row: the parts of a channel ci.
 struct ResidueSum {
   float value;
   bool reached;

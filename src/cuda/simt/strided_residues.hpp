@@ -16,10 +16,13 @@ struct Holder;
 namespace simt {
 
 inline constexpr int kResidueThreads = 128;
-inline constexpr int kResidueMostPairs =
-    16;                                     // (ci, tap of a residue): sums of a thread for one element of dy
+// As compiled: pairs (ci, tap of a residue), each of which takes a sum for an element of dy.
+inline constexpr int kResiduePairs[] = {1, 2, 3, 4, 6, 8, 12, 16};
 constexpr int residue_outputs(int pairs) {  // elements of dy that a thread has at once
   return pairs <= 8 ? 8 : 4;
+}
+constexpr int residue_ahead(int pairs) {  // channels whose loads are under way, as registers allow
+  return pairs <= 4 ? 2 : 1;
 }
 
 struct StridedResidueParams : StridedOperands {
@@ -33,7 +36,7 @@ using StridedResidueFunction = void (*)(StridedResidueParams);
 StridedResidueFunction strided_residue_function(core::DType dtype, int pairs);
 
 struct StridedResidueConfig {
-  int pairs = 1;  // as compiled: cin a group * taps, or more
+  int pairs = 1;  // of kResiduePairs: cin a group * taps, or more
   int64_t taps = 1, live = 0, outputs = 0, parts = 1, blocks = 1, shared_bytes = 0;
   double ms = 0;  // expected
   bool operator==(const StridedResidueConfig&) const = default;

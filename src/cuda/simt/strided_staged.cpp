@@ -20,8 +20,7 @@ std::string StridedStagedConfig::text() const {
 }
 
 Holder holder_of(const StridedStagedConfig& c, const Problem& p, int64_t element) {
-  const int64_t i = element % p.l, ci = element / p.l % p.cin, n = element / p.l / p.cin;
-  const int64_t row = ci % p.cin_per_group(), group = ci / p.cin_per_group();
+  const auto [n, group, row, i] = strided_output(p, element);
   const int64_t block =
       ((n * p.groups + group) * c.parts + i / c.positions()) * c.row_blocks + row / c.rows();
   const int64_t inside = i % c.positions(), row_inside = row % c.rows();

@@ -21,6 +21,15 @@ inline void set_operands(StridedOperands& a, const core::Problem& p, const plan:
   a.cin = p.cin, a.cin_group = p.cin_per_group(), a.cout_group = p.cout_per_group(), a.groups = p.groups;
 }
 
+// Which output an element of dx is; row: of the group's channels.
+struct StridedOutput {
+  int64_t n, group, row, i;
+};
+inline StridedOutput strided_output(const core::Problem& p, int64_t element) {
+  const int64_t ci = element / p.l % p.cin;
+  return {element / p.l / p.cin, ci / p.cin_per_group(), ci % p.cin_per_group(), element % p.l};
+}
+
 // Config: has text(), and holder_of() takes it.
 template <class Config>
 class StridedWay : public plan::Kernel {

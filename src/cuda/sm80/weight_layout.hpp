@@ -2,6 +2,9 @@
 // Pure functions; no CUDA here.
 #pragma once
 
+#include <algorithm>
+#include <vector>
+
 #include "core/problem.hpp"
 #include "cuda/sm80/weight.hpp"
 
@@ -61,6 +64,24 @@ WeightTaps weight_taps(const core::Problem& p, WeightParams k, int rows, int col
     all.taps[all.count] = taps;
     all.least[all.count++] = least(int64_t{k.tiles});
   }
+  return all;
+}
+
+// Tiles in rising order of their bounds: a search finds the best early, and leaves out the others.
+struct WeightTileTaps {
+  double least;  // of all numbers of taps
+  int tile;
+  WeightTaps taps;
+};
+// taps_of(tile): none if the mode does not have the tile.
+template <class TapsOf>
+std::vector<WeightTileTaps> weight_tiles_by_bound(int tiles, const TapsOf& taps_of) {
+  std::vector<WeightTileTaps> all;
+  for (int tile = 0; tile < tiles; ++tile) {
+    const WeightTaps taps = taps_of(tile);
+    if (taps.count > 0) all.push_back({*std::min_element(taps.least, taps.least + taps.count), tile, taps});
+  }
+  std::ranges::stable_sort(all, {}, &WeightTileTaps::least);
   return all;
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <vector>
 
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
@@ -154,28 +153,14 @@ WeightPlan weight_plan_of(const Problem& p, const core::DeviceInfo& device, cons
 
 namespace {
 
-WeightTaps taps_of(const Problem& p, const core::DeviceInfo& device, const WeightPlan& sized, int tile) {
-  const WeightTile& t = kWeightTileTable[tile];
-  return weight_taps(p, sized.params, t.rows(), t.columns(),
-                     [&](int64_t tiles) { return weight_least_seconds(p, device, tile, tiles); });
-}
-
-struct TileWays {
-  double least;  // of all ways
-  int tile;
-  WeightTaps ways;
-};
-
-// The tiles of the mode in rising order of their bounds: the best are found early, and others left out.
-std::vector<TileWays> by_bound(const Problem& p, const core::DeviceInfo& device, const WeightPlan& sized) {
-  std::vector<TileWays> tiles;
-  for (int tile = 0; tile < kWeightTiles; ++tile) {
-    if (!weight_has(sized.mode, tile)) continue;
-    const WeightTaps ways = taps_of(p, device, sized, tile);
-    tiles.push_back({*std::min_element(ways.least, ways.least + ways.count), tile, ways});
-  }
-  std::ranges::stable_sort(tiles, {}, &TileWays::least);
-  return tiles;
+std::vector<WeightTileTaps> by_bound(const Problem& p, const core::DeviceInfo& device,
+                                     const WeightPlan& sized) {
+  return weight_tiles_by_bound(kWeightTiles, [&](int tile) {
+    if (!weight_has(sized.mode, tile)) return WeightTaps{};
+    const WeightTile& t = kWeightTileTable[tile];
+    return weight_taps(p, sized.params, t.rows(), t.columns(),
+                       [&](int64_t tiles) { return weight_least_seconds(p, device, tile, tiles); });
+  });
 }
 
 WeightPlan cheapest(const Problem& p, const core::DeviceInfo& device) {

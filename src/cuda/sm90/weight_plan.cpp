@@ -1,7 +1,6 @@
 #include "cuda/sm90/weight_plan.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "core/polyphase.hpp"
@@ -241,29 +240,13 @@ double least_seconds(const Problem& p, const core::DeviceInfo& device, int shape
          overlapped(products, problem_work(p).bytes / (device.copy_gbps * 1e9));
 }
 
-WeightTaps taps_of(const Problem& p, const core::DeviceInfo& device, const Sm90WeightPlan& sized, int shape) {
-  const Sm90WeightShape& s = kSm90WeightShapeTable[shape];
-  return weight_taps(p, sized.params.k, s.columns, s.rows(),
-                     [&](int64_t tiles) { return least_seconds(p, device, shape, tiles); });
-}
-
-struct ShapeWays {
-  double least;  // of all ways
-  int shape;
-  WeightTaps ways;
-};
-
-// The shapes in rising order of their bounds: the best are found early, and others left out.
-std::array<ShapeWays, kSm90WeightShapes> by_bound(const Problem& p, const core::DeviceInfo& device,
-                                                  const Sm90WeightPlan& sized) {
-  std::array<ShapeWays, kSm90WeightShapes> shapes;
-  for (int shape = 0; shape < kSm90WeightShapes; ++shape) {
-    const WeightTaps ways = taps_of(p, device, sized, shape);
-    shapes[static_cast<std::size_t>(shape)] = {*std::min_element(ways.least, ways.least + ways.count), shape,
-                                               ways};
-  }
-  std::ranges::stable_sort(shapes, {}, &ShapeWays::least);
-  return shapes;
+std::vector<WeightTileTaps> by_bound(const Problem& p, const core::DeviceInfo& device,
+                                     const Sm90WeightPlan& sized) {
+  return weight_tiles_by_bound(kSm90WeightShapes, [&](int shape) {
+    const Sm90WeightShape& s = kSm90WeightShapeTable[shape];
+    return weight_taps(p, sized.params.k, s.columns, s.rows(),
+                       [&](int64_t tiles) { return least_seconds(p, device, shape, tiles); });
+  });
 }
 
 Sm90WeightPlan cheapest(const Problem& p, const core::DeviceInfo& device) {
