@@ -235,6 +235,25 @@ TEST(Sm90BlockedPlan, TurnsRowsThatTensorCopiesBring) {
   EXPECT_TRUE(turned("strided n16 ci32 co64 l131072 k3 s2 p1 d2 f32 tf32"));  // one phase of two
 }
 
+TEST(Sm90BlockedPlan, MultipliesByTurnsWhereRingsHoldTwoTiles) {
+  const core::DeviceInfo d = cuda_test::device("h200");
+  const auto turns = [&](const char* words) {
+    const Sm90BlockedPlan plan = sm90_blocked_plan(core::parse(words).value(), d);
+    EXPECT_GT(plan.main.blocks, 0) << words;
+    return plan.main.params.grid.turns;
+  };
+  EXPECT_TRUE(turns("n1 ci8 co747 l63273 k7 s3 p0 bias bf16"));
+  EXPECT_TRUE(turns("n1 ci6 co96 l172886 k15 s8 p0 f32 ieee"));
+  EXPECT_FALSE(turns("n16 ci512 co256 l8000 k3 s1 p1 bf16"));  // 16 slabs
+  // Two blocks share an SM.
+  Sm90Config config;
+  config.tile = 3;
+  const auto p = core::parse("n1 ci8 co747 l63273 k7 s3 p0 bias bf16").value();
+  const Sm90BlockedPlan shared = sm90_blocked_plan_of(p, d, config);
+  EXPECT_GT(shared.main.blocks, 0);
+  EXPECT_FALSE(shared.main.params.grid.turns);
+}
+
 TEST(Sm90BlockedPlan, IsChosenWhereItNeedsNoPass) {
   const core::DeviceInfo d = cuda_test::device("h200");
   const auto chosen = [&](const char* words) {

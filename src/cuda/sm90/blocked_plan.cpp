@@ -114,6 +114,10 @@ bool stores_lines(const Sm90BlockedPlan& plan) {
   return !plan.main.config.folded || (!plan.main.params.columns.close && rows_on_vectors(f));
 }
 
+Sm90Storing storing_of(Arithmetic mode, const Sm90Config& config) {
+  return sm90_blocked_storing(sm90_tile(config).n, sm90_layout(mode, config.scaled).parts);
+}
+
 // What the plan of the gathered way sets otherwise.
 void set_main(Sm90BlockedPlan& plan, const DeviceInfo& d) {
   const Problem& f = plan.form.product;
@@ -137,6 +141,7 @@ void set_main(Sm90BlockedPlan& plan, const DeviceInfo& d) {
     set_shared(plan, tile, d.shared_per_block);
   }
   main.config.stages = k.gather.stages;
+  if (main.shared_bytes > 0) sm90_set_turns(main, storing_of(main.mode, main.config));
   const int64_t rows = int64_t{k.grid.row_runs} * k.sizes.groups * k.grid.splits;
   k.grid.walkers = static_cast<int>(
       walkers_of(rows, block_places(d, plan.blocks_of_sm, 1), std::max(1, k.columns.column_tiles)));
@@ -233,7 +238,8 @@ Sm90BlockedPlan plan_with(const TransposedForm& form, const Problem& asked, cons
   constexpr double kMostBytes = 8e9, kMostPadding = 4e9, kMostOfElement = 256;
   Sm90BlockedPlan plan;
   plan.form = form;
-  plan.main = sm90_laid_out(form.product, d, config);
+  const Sm90Storing storing = storing_of(arithmetic_of(asked), config);
+  plan.main = sm90_laid_out(form.product, d, config, &storing);
   if (plan.main.blocks == 0 || (config.turned && !sm90_turns(plan))) return plan.main.blocks = 0, plan;
   if (config.phased) {
     const DeepTaps& deep = form.deep;

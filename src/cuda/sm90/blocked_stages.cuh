@@ -16,6 +16,7 @@ struct ChannelBlockShape : GatherShape<M, RowBlocks, N> {
   // Two blocks share an SM if their sums leave enough registers: one stores while the other multiplies. All
   // of their threads then have the same number of registers.
   static constexpr int kBlocksOfSm = sm90_blocks_of_sm(N), kThreads = sm90_blocked_threads(N);
+  static constexpr Sm90Storing kStoring = sm90_blocked_storing(N);
   static constexpr int kConsumer = kBlocksOfSm == 2 ? 0 : 224, kProducer = kBlocksOfSm == 2 ? 0 : 56;
 };
 
@@ -30,6 +31,7 @@ struct ScaledShape : BlockedShape<M, RowBlocks, N> {
   using Params = Sm90ScaledParams;
   static constexpr int kBlocksOfSm = sm90_blocks_of_sm(N, M::kParts),
                        kThreads = sm90_blocked_threads(N, M::kParts);
+  static constexpr Sm90Storing kStoring = sm90_blocked_storing(N, M::kParts);
   static constexpr int kMost = M::kParts == 2 ? 232 : 224;
   static constexpr int kConsumer = kBlocksOfSm == 2 ? 0 : kMost,
                        kProducer = kBlocksOfSm == 2 ? 0 : 504 - 2 * kMost;

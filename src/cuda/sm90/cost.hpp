@@ -11,11 +11,6 @@ struct Sm90Layout {
 };
 Sm90Layout sm90_layout(Arithmetic mode, bool scaled);
 
-// Columns that a warpgroup stages at once.
-inline int sm90_pass(const Sm90Tile& tile, int element) {
-  return tile.n < kSm90PassBytes / element ? tile.n : kSm90PassBytes / element;
-}
-
 // How much longer PassWriter takes if phases are skewed.
 double skew_factor(const Sm90StageParams& params);
 

@@ -92,7 +92,8 @@ void set_columns(Sm90Plan& plan, const Problem& p, const Sm90Tile& tile) {
 
 }  // namespace
 
-Sm90Plan sm90_laid_out(const Problem& p, const core::DeviceInfo& d, const Sm90Config& config) {
+Sm90Plan sm90_laid_out(const Problem& p, const core::DeviceInfo& d, const Sm90Config& config,
+                       const Sm90Storing* storing) {
   Sm90Plan plan{};
   plan.mode = arithmetic_of(p);
   plan.config = config;
@@ -107,7 +108,8 @@ Sm90Plan sm90_laid_out(const Problem& p, const core::DeviceInfo& d, const Sm90Co
     if (!sm90_tma_takes(plan, p)) return plan;
     sm90_set_tma(plan, tile, d.shared_per_block);
   } else {
-    sm90_set_gather(plan, tile, d);
+    sm90_set_gather(plan, tile, d,
+                    storing ? *storing : sm90_dense_storing(sm90_layout(plan.mode, config.scaled).parts));
   }
   if (plan.shared_bytes == 0) return plan;
   if (k.pass.partial) {

@@ -76,8 +76,10 @@ struct Sm90Packing {
 };
 Sm90Packing sm90_packing(const core::Problem&, Arithmetic mode, bool scaled);
 
-// The plan of one configuration without its cost, and with no second launch.
-Sm90Plan sm90_laid_out(const core::Problem&, const core::DeviceInfo&, const Sm90Config&);
+// The plan of one configuration without its cost, and with no second launch; for kernels of cuda.sm90.dense,
+// or for those that store so.
+Sm90Plan sm90_laid_out(const core::Problem&, const core::DeviceInfo&, const Sm90Config&,
+                       const Sm90Storing* storing = nullptr);
 // The whole plan of one configuration, with its predicted cost.
 Sm90Plan sm90_plan_of(const core::Problem&, const core::DeviceInfo&, const Sm90Config&);
 // The cheapest one; blocks is 0 if none fits. batch_invariant: the split does not depend on n.
@@ -110,7 +112,14 @@ std::unique_ptr<const plan::Kernel> sm90_kernel(const core::Problem&, const core
 
 // gather_plan.cpp: places in shared memory for the stages of a plan; sets shared_bytes to 0 if they do not
 // fit.
-void sm90_set_gather(Sm90Plan& plan, const Sm90Tile& tile, const core::DeviceInfo& device);
+void sm90_set_gather(Sm90Plan& plan, const Sm90Tile& tile, const core::DeviceInfo& device,
+                     const Sm90Storing& storing);
+// Whether the warpgroups multiply by turns, once rings have their places: where these are enough for the
+// stages and the weights of two tiles, or of one whose tails are multiplied too (blocked_scale.cuh), so that
+// neither warpgroup waits for the other to release one. Otherwise they multiply side by side, and also store
+// at the same time. Where stores bind, turns take 0.75 to 0.9 of the time (n1 ci8 co747 l63273 k7 s3 in bf16
+// 226 -> 186 us, n5 ci18 co96 l241469 k19 s4 676 -> 578; H200).
+void sm90_set_turns(Sm90Plan&, const Sm90Storing&);
 // Elements from a tile's staged passes to the place of every other one; 0: they need no second place.
 int sm90_second_place(const Sm90Plan&, const Sm90Tile&);
 // Bytes of a row that LineWriter stages, once columns are set; of shared memory that the plan's writer stages

@@ -28,10 +28,10 @@ bool stores_lines(const Sm90Plan& plan, const core::DeviceInfo& d) {
 }
 
 // How the writer stages a warpgroup's outputs.
-void set_writer(Sm90Plan& plan, const Sm90Tile& tile) {
+void set_writer(Sm90Plan& plan) {
   Sm90StageParams& k = plan.params;
   const int element = sm90_layout(plan.mode, plan.config.scaled).element, vector = 16 / element;
-  const int pass = sm90_pass(tile, element);
+  const int pass = k.pass.columns;
   const int reach = (k.sizes.phases - 1) * k.sizes.dilation;
   k.pass.line_ring = sm90_line_ring(k, element);
   k.pass.span = pass * k.sizes.stride + (k.sizes.skewed ? reach : 0);
@@ -102,8 +102,7 @@ int sm90_line_ring(const Sm90StageParams& k, int element) {
 int sm90_second_place(const Sm90Plan& plan, const Sm90Tile& tile) {
   const Sm90StageParams& k = plan.params;
   if (k.pass.lines || k.pass.partial || !k.pass.bulk) return 0;
-  const int element = sm90_layout(plan.mode, plan.config.scaled).element;
-  return tile.n > sm90_pass(tile, element) ? k.sizes.block_couts * k.pass.row_pitch : 0;
+  return tile.n > k.pass.columns ? k.sizes.block_couts * k.pass.row_pitch : 0;
 }
 
 int64_t sm90_staging_bytes(const Sm90StageParams& k, int element) {
@@ -113,10 +112,22 @@ int64_t sm90_staging_bytes(const Sm90StageParams& k, int element) {
   return round_up<int64_t>(2 * places * k.sizes.block_couts * k.pass.row_pitch * element, 128);
 }
 
-void sm90_set_gather(Sm90Plan& plan, const Sm90Tile& tile, const core::DeviceInfo& d) {
+void sm90_set_turns(Sm90Plan& plan, const Sm90Storing& storing) {
+  Sm90StageParams& k = plan.params;
+  const int64_t units = ceil_div(k.grid.units, k.grid.splits);
+  const int64_t slabs = std::min<int64_t>(k.grid.slabs, units * k.grid.unit_slabs);  // of a block
+  k.grid.turns = storing.turns && 2 * slabs * k.gather.tap_groups <= k.gather.stages &&
+                 2 * slabs * k.sizes.taps <= k.weights.slots;
+}
+
+void sm90_set_gather(Sm90Plan& plan, const Sm90Tile& tile, const core::DeviceInfo& d,
+                     const Sm90Storing& storing) {
   plan.params.pass.lines = stores_lines(plan, d);
-  set_writer(plan, tile);
+  const int element = sm90_layout(plan.mode, plan.config.scaled).element;
+  plan.params.pass.columns = std::min(tile.n, storing.pass_bytes / element);
+  set_writer(plan);
   sm90_set_passes(plan, tile, [&] { set_places(plan, tile, d.shared_per_block); });
+  if (plan.shared_bytes > 0) sm90_set_turns(plan, storing);
 }
 
 }  // namespace tconv::cuda

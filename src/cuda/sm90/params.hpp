@@ -22,10 +22,23 @@ inline constexpr int kSm90PartBytes =
 // one that loads weights.
 inline constexpr int kSm90Consumers = 256, kSm90Producers = 224, kSm90Threads = 512;
 inline constexpr int kSm90Gatherers = kSm90Producers / 32;
-inline constexpr int kSm90PassBytes = 256;  // of columns that a warpgroup stages at once on their way to y
-inline constexpr int kSm90LineBytes = 64;   // of a row of y, that LineWriter stores at once
-inline constexpr int kSm90LineRows = 128;   // which two warpgroups stage
-inline constexpr int kSm90RowBytes = 16;    // of the writers' table of rows
+// What the kernels of a tile do, if x is gathered. pass_bytes: of columns that a warpgroup stages at once on
+// their way to y; rows in bulk copies take less time where they are few and long. (With 256 bytes in two
+// places in place of 512, 80 bf16 problems took 1.06 times as long, each in its best tile, and 1.4 times at
+// most; 80 in tf32 1.04 times. H200.) turns: whether the two warpgroups may multiply by turns.
+struct Sm90Storing {
+  int pass_bytes;
+  bool turns;
+};
+// With cuda.sm90.dense, of this many parts of an operand. Stages of two parts are large, and loading warps
+// need as many of them as there is room for: n31 ci570 co1536 l352 k24 s7 g2 in ieee takes 1.64 ms, and 1.89
+// with 512 bytes; and with code for turns, registers spill.
+constexpr Sm90Storing sm90_dense_storing(int parts) {
+  return parts == 2 ? Sm90Storing{256, false} : Sm90Storing{512, true};
+}
+inline constexpr int kSm90LineBytes = 64;  // of a row of y, that LineWriter stores at once
+inline constexpr int kSm90LineRows = 128;  // which two warpgroups stage
+inline constexpr int kSm90RowBytes = 16;   // of the writers' table of rows
 inline constexpr int kSm90ScaleBytes = 4 * (16 + kSm90MaxStages);  // what the gathering warps agree on
 static_assert(kSm90Gatherers <= 8);                                // a byte each of a stage's marks
 // Such a mark: some operand is too large for float16, or so many are too small.
@@ -109,6 +122,7 @@ struct Sm90Grid {
   int units, unit_slabs;  // splits are whole units of 32 channels in every mode; slabs of a unit
   int row_runs;           // blocks that share a group's row blocks
   int walkers;            // blocks that share columns
+  bool turns;             // if x is gathered: two warpgroups multiply by turns, one while the other stores
 };
 
 // Tiles that the first launch could not compute in float16: two ints each, one for each of two warpgroups.
@@ -174,6 +188,7 @@ struct Sm90WarpgroupTiles {
 // vectors of a row.
 struct Sm90PassWriter {
   bool partial;   // sums go to the workspace
+  int columns;    // of a pass
   bool lines;     // not in passes: rows of stride 1, line by line (LineWriter)
   int line_ring;  // bytes that it stages of a row: two lines, or one where rows begin on lines
   int row_pitch;

@@ -14,8 +14,8 @@ class PassRows {
  protected:
   using T = typename S::Mode::T;
   static constexpr int kVector = 16 / sizeof(T);
-  static constexpr int kPass =
-      S::kN < kSm90PassBytes / static_cast<int>(sizeof(T)) ? S::kN : kSm90PassBytes / sizeof(T);
+  static constexpr int kMost = S::kStoring.pass_bytes / static_cast<int>(sizeof(T)),
+                       kPass = S::kN < kMost ? S::kN : kMost;
   static constexpr int kLeadsAt = S::kRowBlocks * kSm90Rows * static_cast<int>(sizeof(Row) / sizeof(int));
 
   using Params = typename S::Params;
@@ -184,22 +184,25 @@ class PassRows {
   template <bool First, bool Last>
   __device__ void store_skewed_ends(T* y, int64_t o, int shift) const {
     const int most = p_.writer.carried + 2 * kVector, tail = p_.writer.row_vectors * kVector;
-    for (int i = thread_; i < couts_ * most; i += 128) {
-      const int cout = i / most, at = i - cout * most;
+    const int log_lanes = most > 64 ? 7 : most > 32 ? 6 : 5, lanes = 1 << log_lanes;  // of a row
+#pragma unroll 1
+    for (int cout = thread_ >> log_lanes; cout < couts_; cout += 128 >> log_lanes) {
       const int late = (shift + rows_[cout * p_.sizes.phases].skew) % kVector;
       const T* from = staged_ + cout * p_.writer.row_pitch;
       T* to = y + cout * p_.sizes.lout + o - late;
-      if (First && at / kVector * kVector < late + p_.writer.carried) {
-        store_own(to + at, from + at, at - late, o);
+#pragma unroll 1
+      for (int at = thread_ & (lanes - 1); at / kVector * kVector < late + p_.writer.carried; at += lanes) {
+        if (First) store_own(to + at, from + at, at - late, o);
+        if (Last && at < late + p_.writer.carried)
+          store_own(to + tail + at, from + tail + at, tail + at - late, o);
       }
-      if (Last && at < late + p_.writer.carried)
-        store_own(to + tail + at, from + tail + at, tail + at - late, o);
     }
   }
   // Element e after the pass's first output o, if it is an output of one of the pass's columns.
   __device__ void store_own(T* to, const T* from, int e, int64_t o) const {
     if (e < 0 || o + e < 0 || o + e >= p_.sizes.lout) return;
-    const int column = e - leads_[e % p_.sizes.stride];  // times the stride
+    const int slot = e - static_cast<int>(p_.sizes.stride_div.divide(e)) * p_.sizes.stride;
+    const int column = e - leads_[slot];  // times the stride
     if (column >= 0 && column < kPass * p_.sizes.stride) *to = *from;
   }
 

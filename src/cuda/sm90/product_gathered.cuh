@@ -1,5 +1,6 @@
 // GatheredProduct: the sums of one tile, if x is gathered: packed rows are the rows of wgmma, positions are
-// its columns, and both operands are in shared memory.
+// its columns, and both operands are in shared memory. The block's two warpgroups multiply side by side or,
+// if the plan says so (sm90_set_turns), by turns.
 #pragma once
 
 #include "cuda/device/wgmma_accumulator.hpp"
@@ -35,6 +36,7 @@ class GatheredProduct {
         kSm90Rows * 16, kAlongRows));
     x_ = static_cast<uint32_t>(ptx::matrix_descriptor(ptx::shared_address(shared) + column * S::kN * 16,
                                                       p.source.pitch * 16, kAlongRows));
+    if (takes_turns() && warpgroup == 1) give_turn(0);
   }
 
   __device__ int next() {
@@ -42,8 +44,18 @@ class GatheredProduct {
     first_ = false;
     return tiles_.there(p_) ? tiles_.tile : -1;
   }
-  __device__ void finish() const {}
+  __device__ void finish() const {
+    if (takes_turns() && threadIdx.x < 128) wait_for_turn(0);  // the other's last turn has been given back
+  }
   __device__ void run(Sums& sums, int tile) {
+    if (takes_turns()) wait_for_turn(static_cast<int>(threadIdx.x / 128));
+    make_sums(sums, tile);
+    if (takes_turns()) give_turn(1 - static_cast<int>(threadIdx.x / 128));
+  }
+  __device__ const Seen& seen() const { return seen_; }
+
+ private:
+  __device__ void make_sums(Sums& sums, int tile) {
     if constexpr (kScaledBlocks<S>) {
       run_scaled(sums, tile);
       return;
@@ -54,9 +66,10 @@ class GatheredProduct {
       seen_ = {wrong(sums, told & kTiny, tile), __uint_as_float(told & ~kTiny)};
     }
   }
-  __device__ const Seen& seen() const { return seen_; }
 
- private:
+  // Whether one warpgroup multiplies while the other stores.
+  __device__ bool takes_turns() const { return S::kStoring.turns && p_.grid.turns; }
+
   // Sums over the parts of x and, if its scale is wide, over tails (blocked_scale.cuh).
   __device__ void run_scaled(Sums& sums, int tile) {
     const int row_block = block_.run * S::kRowBlocks + (S::kRowBlocks == 2 ? threadIdx.x / 128 : 0);

@@ -58,7 +58,8 @@ std::string product_words(const Sm90Plan& plan) {
   const Sm90Tile& tile = sm90_tile(plan.config);
   const std::string sums = sm90_layout(plan.mode, plan.config.scaled).parts == 2 ? "promoted: " : "single: ";
   if (!tile.tma) {
-    return "wgmma, " + sums + "2 warpgroups of 64 rows x " + to_string(tile.n) + " positions";
+    return "wgmma, " + sums + "2 warpgroups of 64 rows x " + to_string(tile.n) + " positions" +
+           (plan.params.grid.turns ? ", by turns" : "");
   }
   const Sm90WarpgroupTile own = sm90_warpgroup_tile(plan, tile);
   return "wgmma, " + sums + to_string(own.warpgroups) + " warpgroups of " + to_string(own.positions()) +

@@ -30,6 +30,7 @@ struct GatherShape {
   static constexpr int kWide = N < 128 ? N : 128;  // columns of one wgmma
   static constexpr int kWarpgroups = 2, kRings = 1, kBlocksOfSm = 1;
   static constexpr bool kMaySkew = true, kMayLackTaps = false;
+  static constexpr Sm90Storing kStoring = sm90_dense_storing(Mode::kParts);
   static constexpr int kConsumers = kSm90Consumers, kThreads = kSm90Threads;
   static constexpr int kSlotBytes = RowBlocks * Mode::kParts * kSm90PartBytes;
   // Registers of a thread that multiplies and of one that loads. All 512 threads start with 128.

@@ -217,24 +217,26 @@ class PassWriter : PassRows<S> {
     if (stride == 1 && __all_sync(__activemask(), shift % 2 == 0)) {
 #pragma unroll
       for (int j = 0; j < kChunks; ++j) {
-        store_pair(at + 8 * j, value(sums, kFrom + 4 * j, half, epilogue),
-                   value(sums, kFrom + 4 * j + 1, half, epilogue));
+        if constexpr (sizeof(T) == 2) {
+          *reinterpret_cast<uint32_t*>(at + 8 * j) = two_values(sums, kFrom + 4 * j, half, epilogue);
+        } else {
+          store_pair(at + 8 * j, value(sums, kFrom + 4 * j, half, epilogue),
+                     value(sums, kFrom + 4 * j + 1, half, epilogue));
+        }
       }
       return;
     }
     if (stride == 1) {
 #pragma unroll
       for (int j = 0; j < kChunks; ++j) {
-        at[8 * j] = value(sums, kFrom + 4 * j, half, epilogue);
-        at[8 * j + 1] = value(sums, kFrom + 4 * j + 1, half, epilogue);
+        store_two(at + 8 * j, at + 8 * j + 1, sums, kFrom + 4 * j, half, epilogue);
       }
       return;
     }
     T* pair = at;
 #pragma unroll
     for (int j = 0; j < kChunks; ++j) {
-      pair[0] = value(sums, kFrom + 4 * j, half, epilogue);
-      pair[stride] = value(sums, kFrom + 4 * j + 1, half, epilogue);
+      store_two(pair, pair + stride, sums, kFrom + 4 * j, half, epilogue);
       pair += 8 * stride;
     }
     if (row.gap == 0) return;
@@ -245,6 +247,23 @@ class PassWriter : PassRows<S> {
         at[8 * j * stride + g] = nothing;
         at[(8 * j + 1) * stride + g] = nothing;
       }
+    }
+  }
+  // 16-bit outputs i and i + 1 in a word, rounded and made canonical together.
+  __device__ static uint32_t two_values(const Sums& sums, int i, int half, const RowEpilogue<S>& epilogue) {
+    const int at = half == 0 ? i : i + 2;
+    return canonical_pair<T>(rounded_pair<T>(epilogue.value(sums[at]), epilogue.value(sums[at + 1])));
+  }
+  // Those two outputs, to two places.
+  __device__ static void store_two(T* first, T* second, const Sums& sums, int i, int half,
+                                   const RowEpilogue<S>& epilogue) {
+    if constexpr (sizeof(T) == 2) {
+      const uint32_t two = two_values(sums, i, half, epilogue);
+      *reinterpret_cast<uint16_t*>(first) = static_cast<uint16_t>(two);
+      *reinterpret_cast<uint16_t*>(second) = static_cast<uint16_t>(two >> 16);
+    } else {
+      *first = value(sums, i, half, epilogue);
+      *second = value(sums, i + 1, half, epilogue);
     }
   }
   // half is a constant wherever this is inlined.

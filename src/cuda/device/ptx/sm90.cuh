@@ -144,7 +144,11 @@ __device__ inline void store_cluster4(uint32_t address, int rank, uint32_t v) {
 __device__ inline void named_barrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;\n" ::"r"(id), "r"(threads) : "memory");
 }
-// The same; whether `own` is true in any thread.
+// Counts for such a barrier, and goes on.
+__device__ inline void named_barrier_arrive(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;\n" ::"r"(id), "r"(threads) : "memory");
+}
+// named_barrier(); whether `own` is true in any thread.
 __device__ inline bool named_barrier_any(int id, int threads, bool own) {
   uint32_t any;
   asm volatile(
