@@ -38,8 +38,9 @@ constexpr int sm90_blocks_of_sm(int columns, int parts = 1) {
 constexpr int sm90_blocked_threads(int columns, int parts = 1) {
   return sm90_blocks_of_sm(columns, parts) == 2 ? 320 : 384;
 }
-// Two blocks store by turns of their own, and with 512 bytes of float32 there would be room for one of them:
-// n52 ci64 co256 l2019 k76 s4 in tf32 takes 576 us with 256 bytes, and 847.
+// Of two blocks that share an SM, one already multiplies while the other stores. With passes of 512 bytes of
+// float32 the SM would have room for only one of them: n52 ci64 co256 l2019 k76 s4 in tf32 takes 576 us with
+// 256 bytes, and 847 with 512.
 constexpr Sm90Storing sm90_blocked_storing(int columns, int parts = 1) {
   return sm90_blocks_of_sm(columns, parts) == 2 ? Sm90Storing{256, false} : Sm90Storing{512, true};
 }

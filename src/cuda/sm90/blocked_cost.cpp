@@ -180,8 +180,7 @@ Sm90Cost sm90_blocked_cost(const Sm90BlockedPlan& blocked, const DeviceInfo& d) 
   const Sm90Tile& tile = sm90_tile(plan.config);
   const Sm90Layout layout = sm90_layout(plan.mode, plan.config.scaled);
   const int element = layout.element;
-  const double slabs = static_cast<double>(
-      std::min<int64_t>(k.grid.slabs, ceil_div(k.grid.units, k.grid.splits) * k.grid.unit_slabs));
+  const double slabs = static_cast<double>(sm90_block_slabs(k.grid));
   const double lacking = 1 - static_cast<double>(k.gather.whole) / k.gather.phases;  // of the slabs
   const double columns = tile.columns(), parts = slabs * (k.sizes.taps - lacking);
   // wgmma takes n/2 cycles for 64 rows and 32 bytes of depth, of which a slab has two, for two warpgroups.

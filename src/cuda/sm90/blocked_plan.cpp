@@ -240,7 +240,7 @@ Sm90BlockedPlan plan_with(const TransposedForm& form, const Problem& asked, cons
   plan.form = form;
   const Sm90Storing storing = storing_of(arithmetic_of(asked), config);
   Sm90Config laid_out = config;
-  laid_out.walkers = 1;  // set_main() finds how many, which takes a while
+  laid_out.walkers = 1;  // set_main() finds how many: to search for them here too would be wasted
   plan.main = sm90_laid_out(form.product, d, laid_out, &storing);
   if (plan.main.blocks == 0 || (config.turned && !sm90_turns(plan))) return plan.main.blocks = 0, plan;
   if (config.phased) {

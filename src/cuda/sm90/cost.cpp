@@ -174,8 +174,7 @@ Sm90Cost sm90_cost(const Sm90Plan& plan, const core::Problem& p, const core::Dev
   const Sm90Layout layout = sm90_layout(plan.mode, plan.config.scaled);
   const GatherRates& rates = gather_rates(plan.mode, plan.config.scaled);
   const double sms = std::max(1, d.sm_count);
-  const double slabs = static_cast<double>(
-      std::min<int64_t>(k.grid.slabs, ceil_div(k.grid.units, k.grid.splits) * k.grid.unit_slabs));
+  const double slabs = static_cast<double>(sm90_block_slabs(k.grid));
   const double blocks = slabs * k.sizes.taps;  // of weights, a tile
   const double columns = tile.columns();
   // wgmma takes n/2 cycles for 64 rows and 32 bytes of depth; a slab has two such steps.

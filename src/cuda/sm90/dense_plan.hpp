@@ -114,10 +114,12 @@ std::unique_ptr<const plan::Kernel> sm90_kernel(const core::Problem&, const core
 // fit.
 void sm90_set_gather(Sm90Plan& plan, const Sm90Tile& tile, const core::DeviceInfo& device,
                      const Sm90Storing& storing);
+// Slabs that a block multiplies for a tile, at most.
+int64_t sm90_block_slabs(const Sm90Grid&);
 // Whether the warpgroups multiply by turns, once rings have their places: where these are enough for the
 // stages and the weights of two tiles, or of one whose tails are multiplied too (blocked_scale.cuh), so that
 // neither warpgroup waits for the other to release one. Otherwise they multiply side by side, and also store
-// at the same time. Where stores bind, turns take 0.75 to 0.9 of the time (n1 ci8 co747 l63273 k7 s3 in bf16
+// at the same time. Where stores bind, turns take 0.82 to 0.96 of the time (n1 ci8 co747 l63273 k7 s3 in bf16
 // 226 -> 186 us, n5 ci18 co96 l241469 k19 s4 676 -> 578; H200).
 void sm90_set_turns(Sm90Plan&, const Sm90Storing&);
 // Elements from a tile's staged passes to the place of every other one; 0: they need no second place.

@@ -112,10 +112,13 @@ int64_t sm90_staging_bytes(const Sm90StageParams& k, int element) {
   return round_up<int64_t>(2 * places * k.sizes.block_couts * k.pass.row_pitch * element, 128);
 }
 
+int64_t sm90_block_slabs(const Sm90Grid& grid) {
+  return std::min<int64_t>(grid.slabs, ceil_div(grid.units, grid.splits) * grid.unit_slabs);
+}
+
 void sm90_set_turns(Sm90Plan& plan, const Sm90Storing& storing) {
   Sm90StageParams& k = plan.params;
-  const int64_t units = ceil_div(k.grid.units, k.grid.splits);
-  const int64_t slabs = std::min<int64_t>(k.grid.slabs, units * k.grid.unit_slabs);  // of a block
+  const int64_t slabs = sm90_block_slabs(k.grid);
   k.grid.turns = storing.turns && 2 * slabs * k.gather.tap_groups <= k.gather.stages &&
                  2 * slabs * k.sizes.taps <= k.weights.slots;
 }

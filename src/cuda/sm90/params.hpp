@@ -22,17 +22,17 @@ inline constexpr int kSm90PartBytes =
 // one that loads weights.
 inline constexpr int kSm90Consumers = 256, kSm90Producers = 224, kSm90Threads = 512;
 inline constexpr int kSm90Gatherers = kSm90Producers / 32;
-// What the kernels of a tile do, if x is gathered. pass_bytes: of columns that a warpgroup stages at once on
-// their way to y; rows in bulk copies take less time where they are few and long. (With 256 bytes in two
-// places in place of 512, 80 bf16 problems took 1.06 times as long, each in its best tile, and 1.4 times at
-// most; 80 in tf32 1.04 times. H200.) turns: whether the two warpgroups may multiply by turns.
+// How kernels store, if x is gathered. pass_bytes: of columns that a warpgroup stages at once on their way to
+// y. Bulk copies take less time if rows are few and long: two passes of 256 bytes, each in a place of its
+// own, take 1.06 times as long as one of 512 on 80 bf16 problems, each in its best tile, 1.4 times at most,
+// and 1.04 times on 80 in tf32 (H200). turns: whether the two warpgroups may multiply by turns.
 struct Sm90Storing {
   int pass_bytes;
   bool turns;
 };
-// With cuda.sm90.dense, of this many parts of an operand. Stages of two parts are large, and loading warps
-// need as many of them as there is room for: n31 ci570 co1536 l352 k24 s7 g2 in ieee takes 1.64 ms, and 1.89
-// with 512 bytes; and with code for turns, registers spill.
+// cuda.sm90.dense, with operands in this many parts. Stages of two parts are large, and the warps that load x
+// need as many of them as there is room for: n31 ci570 co1536 l352 k24 s7 g2 in ieee takes 1.64 ms with 256
+// bytes, and 1.89 with 512 and turns, whose code also makes registers spill.
 constexpr Sm90Storing sm90_dense_storing(int parts) {
   return parts == 2 ? Sm90Storing{256, false} : Sm90Storing{512, true};
 }

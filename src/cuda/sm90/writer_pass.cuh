@@ -249,7 +249,8 @@ class PassWriter : PassRows<S> {
       }
     }
   }
-  // 16-bit outputs i and i + 1 in a word, rounded and made canonical together.
+  // half is a constant wherever these three are inlined. 16-bit outputs i and i + 1 in a word, rounded and
+  // made canonical together.
   __device__ static uint32_t two_values(const Sums& sums, int i, int half, const RowEpilogue<S>& epilogue) {
     const int at = half == 0 ? i : i + 2;
     return canonical_pair<T>(rounded_pair<T>(epilogue.value(sums[at]), epilogue.value(sums[at + 1])));
@@ -266,7 +267,6 @@ class PassWriter : PassRows<S> {
       *second = value(sums, i + 1, half, epilogue);
     }
   }
-  // half is a constant wherever this is inlined.
   __device__ static T value(const Sums& sums, int i, int half, const RowEpilogue<S>& epilogue) {
     return epilogue(half == 0 ? sums[i] : sums[i + 2]);
   }
