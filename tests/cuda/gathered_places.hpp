@@ -20,19 +20,16 @@ inline void expect_gathered_places(const cuda::Sm90Plan& plan, int element, cons
   if (!k.pass.lines) return;
   EXPECT_EQ(k.sizes.stride, 1) << what;
   EXPECT_FALSE(k.pass.partial) << what;
-  EXPECT_EQ(k.pass.shared % (2 * cuda::kSm90LineBytes), 0) << what;
-  EXPECT_GE(k.pass.shared_rows, k.pass.shared + cuda::kSm90LineRows * k.pass.line_ring) << what;
-  if (k.pass.line_ring == 2 * cuda::kSm90LineBytes) return;
-  EXPECT_EQ(k.pass.line_ring, cuda::kSm90LineBytes) << what;
-  if (k.columns.folded) {  // a vector's columns belong to one sample
-    EXPECT_EQ(k.columns.sample_columns % 8, 0) << what;
-    EXPECT_EQ((k.columns.first_u - k.sizes.padding) % 8, 0) << what;
-    return;
-  }
-  for (int64_t row = 0; row < 3; ++row) {
-    const int64_t first = row * k.sizes.lout + k.columns.first_u - k.sizes.padding;
-    EXPECT_EQ(first * element % cuda::kSm90LineBytes, 0) << what;
-  }
+  EXPECT_EQ(k.pass.shared % 16, 0) << what;  // a vector
+  EXPECT_GE(k.pass.line_bytes, 64) << what;
+  EXPECT_GE(k.pass.shared_rows,
+            k.pass.shared + cuda::kSm90LineRows * cuda::sm90_line_pitch(k.pass.line_bytes))
+      << what;
+  if (!k.columns.folded) return;
+  // A vector's columns belong to one sample, and it is one of y.
+  EXPECT_EQ(k.columns.sample_columns % 8, 0) << what;
+  EXPECT_EQ((k.columns.first_u - k.sizes.padding) % 8, 0) << what;
+  EXPECT_EQ(k.sizes.lout * element % 16, 0) << what;
 }
 
 }  // namespace tconv::cuda_test

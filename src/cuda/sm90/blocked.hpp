@@ -42,7 +42,7 @@ constexpr int sm90_blocked_threads(int columns, int parts = 1) {
 // float32 the SM would have room for only one of them: n52 ci64 co256 l2019 k76 s4 in tf32 takes 576 us with
 // 256 bytes, and 847 with 512.
 constexpr Sm90Storing sm90_blocked_storing(int columns, int parts = 1) {
-  return sm90_blocks_of_sm(columns, parts) == 2 ? Sm90Storing{256, false} : Sm90Storing{512, true};
+  return sm90_blocks_of_sm(columns, parts) == 2 ? Sm90Storing{256, false, 64} : Sm90Storing{512, true, 128};
 }
 inline constexpr int kSm90BlockingThreads = 256;
 // Positions that a thread has in a turn of the pass; with four, 16-bit passes take 1.2 times as long (H200).

@@ -20,16 +20,16 @@ struct BlockedRates {
   double tensor = 0.97;                   // the share of the tensor cores' peak that the sums of a tile reach
   double l2[2] = {44, 27};                // bytes a cycle, by blocks that share an SM
   double kept_bytes = 30e6, again = 1.5;  // of x that L2 keeps; how much longer the rest takes
-  // Outputs a cycle: of 16 bits and of 32 by passes, over one sample or several; line by line, where rows of
-  // y begin on 16 bytes or anywhere. Fitted to 258 drawn products, every configuration (H100).
-  double passes[2] = {4.15, 3.0}, folded[2] = {4.0, 3.1}, lines = 7.4, shifted = 5;
+  // Outputs a cycle: of 16 bits and of 32 by passes, over one sample or several. Fitted to 258 drawn
+  // products, every configuration (H100).
+  double passes[2] = {4.15, 3.0}, folded[2] = {4.0, 3.1};
   // By passes of 512 bytes (Sm90Storing) over one sample, by turns or not: fitted to 672 times of 310
   // products in three modes (H200), off by 15% in bf16 and ieee and by 10% in tf32.
   double long_passes[2] = {6.9, 5.0};
-  // How much longer lines take in tiles of 64 columns; and, of 16 bits and of 32, in tiles of 128 that share
-  // an SM, whose loop over lines reads spilled values. Fitted to 1,000 times of 340 products, drawn ones and
-  // input gradients of models' layers at batch 16 (H100): off by 8 to 20%, by 20 to 31% without this.
-  double narrow = 1.45, spilled[2] = {1.6, 2.0};
+  // Line by line, where rows of y begin on 16 bytes or anywhere; how much longer that takes in tiles of 64
+  // columns, and, of 16 bits and of 32, in tiles of 128 that share an SM. Fitted to 652 times of 163 drawn
+  // products in three modes (H200): off by 12%.
+  double lines = 6.7, shifted = 5.8, narrow = 1.6, shared[2] = {1.5, 1.45};
   // How much longer a block that turns takes if its SM has no room for a second one: 1.2 to 1.5 times on 9
   // products.
   double alone = 1.35;
@@ -57,7 +57,7 @@ double store_rate(const Sm90BlockedPlan& blocked, const Problem& p, int element)
     if (sm90_tile(blocked.main.config).n == 64) {
       longer = kRates.narrow;
     } else if (two_share(blocked)) {
-      longer = kRates.spilled[element / 4];
+      longer = kRates.shared[element / 4];
     }
     return (rows_on_vectors(p) ? kRates.lines : kRates.shifted) / longer;
   }

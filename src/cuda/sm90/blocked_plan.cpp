@@ -126,7 +126,6 @@ void set_main(Sm90BlockedPlan& plan, const DeviceInfo& d) {
   const Sm90Tile& tile = sm90_tile(main.config);
   set_columns(k, f, main.phases, tile.columns(), main.config.folded);
   k.pass.lines = stores_lines(plan);
-  k.pass.line_ring = sm90_line_ring(k, static_cast<int>(size_of(f.dtype)));
   k.pass.partial = main.config.splits > 1 || k.sizes.cout_blocks > 1;
   if (main.config.turned) sm90_set_raw(plan);
   // An SM's shared memory is what one block may have and kReserved bytes of each block.

@@ -124,9 +124,7 @@ int64_t sm90_block_slabs(const Sm90Grid&);
 void sm90_set_turns(Sm90Plan&, const Sm90Storing&);
 // Elements from a tile's staged passes to the place of every other one; 0: they need no second place.
 int sm90_second_place(const Sm90Plan&, const Sm90Tile&);
-// Bytes of a row that LineWriter stages, once columns are set; of shared memory that the plan's writer stages
-// in, once that is chosen. element: bytes of an output.
-int sm90_line_ring(const Sm90StageParams&, int element);
+// Bytes of shared memory that the plan's writer stages in, once that is chosen. element: bytes of an output.
 int64_t sm90_staging_bytes(const Sm90StageParams&, int element);
 // Calls set_places(), which finds the places of all rings in shared memory, with two places for passes, where
 // they are stored by bulk copies that the next pass need not wait for, or one.

@@ -33,7 +33,6 @@ void set_writer(Sm90Plan& plan) {
   const int element = sm90_layout(plan.mode, plan.config.scaled).element, vector = 16 / element;
   const int pass = k.pass.columns;
   const int reach = (k.sizes.phases - 1) * k.sizes.dilation;
-  k.pass.line_ring = sm90_line_ring(k, element);
   k.pass.span = pass * k.sizes.stride + (k.sizes.skewed ? reach : 0);
   k.pass.row_vectors = pass * k.sizes.stride / vector;
   k.pass.row_turn = 128 / k.pass.row_vectors;
@@ -93,12 +92,6 @@ void set_places(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit) {
 
 }  // namespace
 
-int sm90_line_ring(const Sm90StageParams& k, int element) {
-  const int64_t first = k.columns.first_u - k.sizes.padding;  // the output of column 0
-  const bool on_lines = k.sizes.lout * element % kSm90LineBytes == 0 && first * element % kSm90LineBytes == 0;
-  return (k.columns.folded || on_lines ? 1 : 2) * kSm90LineBytes;
-}
-
 int sm90_second_place(const Sm90Plan& plan, const Sm90Tile& tile) {
   const Sm90StageParams& k = plan.params;
   if (k.pass.lines || k.pass.partial || !k.pass.bulk) return 0;
@@ -106,7 +99,7 @@ int sm90_second_place(const Sm90Plan& plan, const Sm90Tile& tile) {
 }
 
 int64_t sm90_staging_bytes(const Sm90StageParams& k, int element) {
-  if (k.pass.lines) return kSm90LineRows * k.pass.line_ring;
+  if (k.pass.lines) return kSm90LineRows * sm90_line_pitch(k.pass.line_bytes);
   if (k.pass.partial) return 0;
   const int64_t places = k.pass.second > 0 ? 2 : 1;
   return round_up<int64_t>(2 * places * k.sizes.block_couts * k.pass.row_pitch * element, 128);
@@ -128,6 +121,7 @@ void sm90_set_gather(Sm90Plan& plan, const Sm90Tile& tile, const core::DeviceInf
   plan.params.pass.lines = stores_lines(plan, d);
   const int element = sm90_layout(plan.mode, plan.config.scaled).element;
   plan.params.pass.columns = std::min(tile.n, storing.pass_bytes / element);
+  plan.params.pass.line_bytes = storing.line_bytes;
   set_writer(plan);
   sm90_set_passes(plan, tile, [&] { set_places(plan, tile, d.shared_per_block); });
   if (plan.shared_bytes > 0) sm90_set_turns(plan, storing);

@@ -26,19 +26,26 @@ inline constexpr int kSm90Gatherers = kSm90Producers / 32;
 // y. Bulk copies take less time if rows are few and long: two passes of 256 bytes, each in a place of its
 // own, take 1.06 times as long as one of 512 on 80 bf16 problems, each in its best tile, 1.4 times at most,
 // and 1.04 times on 80 in tf32 (H200). turns: whether the two warpgroups may multiply by turns.
+// line_bytes: of a row of y, that LineWriter stores at once; fewer where registers are scarce (with 128 where
+// two blocks share an SM, tiles of 128 columns took 1.0 to 1.5 times as long).
 struct Sm90Storing {
   int pass_bytes;
   bool turns;
+  int line_bytes;
 };
 // cuda.sm90.dense, with operands in this many parts. Stages of two parts are large, and the warps that load x
 // need as many of them as there is room for: n31 ci570 co1536 l352 k24 s7 g2 in ieee takes 1.64 ms with 256
 // bytes, and 1.89 with 512 and turns, whose code also makes registers spill.
 constexpr Sm90Storing sm90_dense_storing(int parts) {
-  return parts == 2 ? Sm90Storing{256, false} : Sm90Storing{512, true};
+  return parts == 2 ? Sm90Storing{256, false, 64} : Sm90Storing{512, true, 128};
 }
-inline constexpr int kSm90LineBytes = 64;  // of a row of y, that LineWriter stores at once
-inline constexpr int kSm90LineRows = 128;  // which two warpgroups stage
-inline constexpr int kSm90RowBytes = 16;   // of the writers' table of rows
+// From a staged row to the next: room for what a row that begins late in a sector leaves over; and an odd
+// multiple of 4 banks, so that 8 rows' words lie apart.
+constexpr int sm90_line_pitch(int line_bytes) {
+  return line_bytes + 48;
+}
+inline constexpr int kSm90LineRows = 128;                          // which two warpgroups stage
+inline constexpr int kSm90RowBytes = 16;                           // of the writers' table of rows
 inline constexpr int kSm90ScaleBytes = 4 * (16 + kSm90MaxStages);  // what the gathering warps agree on
 static_assert(kSm90Gatherers <= 8);                                // a byte each of a stage's marks
 // Such a mark: some operand is too large for float16, or so many are too small.
@@ -187,10 +194,10 @@ struct Sm90WarpgroupTiles {
 // If x is gathered. PassWriter: of a warpgroup's staged columns, elements from a cout's row to the next;
 // vectors of a row.
 struct Sm90PassWriter {
-  bool partial;   // sums go to the workspace
-  int columns;    // of a pass
-  bool lines;     // not in passes: rows of stride 1, line by line (LineWriter)
-  int line_ring;  // bytes that it stages of a row: two lines, or one where rows begin on lines
+  bool partial;    // sums go to the workspace
+  int columns;     // of a pass
+  bool lines;      // not in passes: rows of stride 1, line by line (LineWriter)
+  int line_bytes;  // of a row, that it stores at once
   int row_pitch;
   int row_vectors, row_turn, row_rest;  // 128 vectors further: this many rows, and vectors
   Divisor vectors_div;

@@ -73,7 +73,7 @@ std::string writer_words(const Sm90Plan& plan) {
     const int splits = plan.params.grid.splits;
     return "partial sums [split][row][column], then the ordered sum of " + count(splits, "split", "splits");
   }
-  if (w.lines) return "row by row, " + to_string(kSm90LineBytes) + " bytes at once, as they lie in y";
+  if (w.lines) return "row by row, " + to_string(w.line_bytes) + " bytes at once, as they lie in y";
   const std::string pitch = ", pitch " + to_string(w.row_pitch);
   if (plan.params.columns.folded) return "by passes over several samples, each output by itself" + pitch;
   const std::string how = !w.bulk        ? ""

@@ -226,13 +226,6 @@ class PassWriter : PassRows<S> {
       }
       return;
     }
-    if (stride == 1) {
-#pragma unroll
-      for (int j = 0; j < kChunks; ++j) {
-        store_two(at + 8 * j, at + 8 * j + 1, sums, kFrom + 4 * j, half, epilogue);
-      }
-      return;
-    }
     T* pair = at;
 #pragma unroll
     for (int j = 0; j < kChunks; ++j) {
