@@ -1,8 +1,8 @@
 // LineWriter: sums of stride 1 become rows of y, where packed rows are the rows of wgmma. A warp has 16
 // rows, and warps do not wait for each other:
 //
-//   for each line of 128 bytes of a row, one more than the tile's columns fill if some row begins in a
-//   sector:
+//   for each line of 128 bytes of a row (or 64, Sm90Storing), one more than the tile's columns fill if some
+//   row begins inside a sector:
 //     stage the sums of as many columns, rounded, behind what the line before left over, in shared memory
 //     8 lanes a row store the line's whole sectors, 16 bytes each
 //     2 lanes a row store the piece of a sector with which the tile's row begins or ends
