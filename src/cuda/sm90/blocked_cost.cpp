@@ -36,6 +36,8 @@ struct BlockedRates {
   double start = 5000;  // of a block
   double launch_ms = 0.003;
   // For the warps that turn, at stride 1: a slab; with phases: a chunk; for both: 8 channels x 32 positions.
+  // Fitted to whole kernels: with many channels and few taps the warp that issues copies is slower than they
+  // are (docs/design/hopper.md, Lines of 128 bytes).
   double turn_slab = 400, turn_chunk = 760, turn_piece[2] = {40, 31};
   double turn_words[2] = {64, 56};  // the same of float32
   // The share of the copy rate: with loads of 2, 4, 8 and 16 bytes if a unit has phases of channels; plain if
