@@ -10,8 +10,9 @@
 
 namespace tconv::cuda_test {
 
-// element: bytes of an output.
-inline void expect_gathered_places(const cuda::Sm90Plan& plan, int element, const std::string& what) {
+// storing: what the plan's kernel is compiled with; element: bytes of an output.
+inline void expect_gathered_places(const cuda::Sm90Plan& plan, const cuda::Sm90Storing& storing, int element,
+                                   const std::string& what) {
   const cuda::Sm90StageParams& k = plan.params;
   const int parts = cuda::sm90_layout(plan.mode, plan.config.scaled).parts;
   const int tap = cuda::sm90_tile(plan.config).row_blocks * parts * cuda::kSm90PartBytes;
@@ -21,9 +22,9 @@ inline void expect_gathered_places(const cuda::Sm90Plan& plan, int element, cons
   EXPECT_EQ(k.sizes.stride, 1) << what;
   EXPECT_FALSE(k.pass.partial) << what;
   EXPECT_EQ(k.pass.shared % 16, 0) << what;  // a vector
-  EXPECT_GE(k.pass.line_bytes, 64) << what;
+  EXPECT_EQ(k.pass.line_bytes, storing.line_bytes) << what;
   EXPECT_GE(k.pass.shared_rows,
-            k.pass.shared + cuda::kSm90LineRows * cuda::sm90_line_pitch(k.pass.line_bytes))
+            k.pass.shared + cuda::kSm90LineRows * cuda::sm90_line_pitch(storing.line_bytes))
       << what;
   if (!k.columns.folded) return;
   // A vector's columns belong to one sample, and it is one of y.

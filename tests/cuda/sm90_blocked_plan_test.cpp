@@ -187,7 +187,8 @@ TEST(Sm90BlockedPlan, OutputsReadUnitsOfTheirOwn) {
     phased += plan.main.config.phased ? 1 : 0;
     scaled += plan.main.config.scaled ? 1 : 0;
     if (plan.main.config.scaled) expect_seen(plan, what);
-    cuda_test::expect_gathered_places(plan.main, static_cast<int>(size_of(p.dtype)), what);
+    cuda_test::expect_gathered_places(plan.main, sm90_storing_of(plan.main.mode, plan.main.config),
+                                      static_cast<int>(size_of(p.dtype)), what);
     lines += plan.main.params.pass.lines ? 1 : 0;
     const Sm90GatherSource& source = plan.main.params.gather;
     EXPECT_EQ(source.whole < source.phases, plan.main.config.phased) << what;

@@ -127,18 +127,19 @@ void expect_sound(const Sm90Plan& plan, const core::Problem& p, const core::Devi
   EXPECT_GE(k.gather.pitch, k.gather.width) << what;
   EXPECT_LE(k.gather.pitch * 16 >> 4, 0x3fff) << what;  // a descriptor's 14 bits
   EXPECT_FALSE(k.weights.resident) << what;
-  cuda_test::expect_gathered_places(plan, element, what);
+  const int parts = sm90_layout(plan.mode, plan.config.scaled).parts;
+  const Sm90Storing storing = sm90_dense_storing(parts);
+  cuda_test::expect_gathered_places(plan, storing, element, what);
   if (k.grid.turns) {  // both rings have room for two tiles of a block
     const int slabs =
         std::min(k.grid.slabs, (k.grid.units + k.grid.splits - 1) / k.grid.splits * k.grid.unit_slabs);
     EXPECT_GE(k.gather.stages, 2 * slabs * k.gather.tap_groups) << what;
     EXPECT_GE(k.weights.slots, 2 * slabs * k.sizes.taps) << what;
-    EXPECT_EQ(sm90_layout(plan.mode, plan.config.scaled).parts, 1) << what;
+    EXPECT_EQ(parts, 1) << what;
   }
   if (!k.pass.partial) {
     EXPECT_EQ(k.pass.row_pitch % vector, 0) << what;
     EXPECT_GE(k.pass.row_pitch, k.pass.span + vector) << what;
-    const Sm90Storing storing = sm90_dense_storing(sm90_layout(plan.mode, plan.config.scaled).parts);
     EXPECT_EQ(k.pass.columns, std::min(tile.n, storing.pass_bytes / element)) << what;
     EXPECT_EQ(k.pass.row_vectors * vector, k.pass.columns * k.sizes.stride) << what;
   }

@@ -1,5 +1,5 @@
-// Part of the plan of cuda.sm90.blocked: what its main kernel has otherwise than the gathered way of
-// cuda.sm90.dense, which is its columns, its stages, and their places in shared memory.
+// Part of the plan of cuda.sm90.blocked: where its main kernel differs from the gathered way of
+// cuda.sm90.dense, which is in its columns, its stages, and their places in shared memory.
 #include <algorithm>
 
 #include "core/polyphase.hpp"

@@ -45,8 +45,8 @@ double sm90_blocking_ms(const Sm90BlockedPlan& plan, const core::Problem& asked,
 // What raw weights take in addition.
 double sm90_blocked_pack_ms(const Sm90BlockedPlan& plan, const core::Problem& asked);
 
-// blocked_main_plan.cpp: columns, stages and places of the main kernel, once it is laid out as the gathered
-// way of cuda.sm90.dense; how it stores.
+// blocked_main_plan.cpp: columns, stages and places of the main kernel, once sm90_laid_out() has set the
+// rest; how it stores.
 void sm90_set_blocked_main(Sm90BlockedPlan& plan, const core::DeviceInfo& device);
 Sm90Storing sm90_storing_of(Arithmetic mode, const Sm90Config& config);
 

@@ -86,7 +86,7 @@ class LineRows {
     const int late = folded ? 0 : static_cast<int>(at % 32 / kSize);
     return {at - late * kSize, late, there};
   }
-  // Where a row is staged; the lane's vector of its first row; its vector of a sector at a row's end.
+  // Where a row is staged; the lane's vector of the first row that it stores; its half of a piece.
   __device__ uint32_t staged_row(int row) const { return staged_ + row * kPitch; }
   __device__ uint32_t own_vectors() const {
     return staged_row(lane_ / kLineVectors) + lane_ % kLineVectors * 16;
@@ -114,7 +114,7 @@ class LineRows {
     }
     return v;
   }
-  // A row's pieces of sectors, in sectors from its first one on; -1: none.
+  // Sectors that the tile's part of a row fills only in part, counted from the row's first one; -1: none.
   struct Pieces {
     RowOfY row;
     int head, tail;
@@ -157,7 +157,7 @@ class LineRows {
     }
   }
 
-  // Pieces of a line: two lanes a row.
+  // Those of them that lie in a line: two lanes a row.
   __device__ void store_pieces(const Pieces& pieces, const Columns& columns, int line) const {
 #pragma unroll 1
     for (int end = 0; end < 2; ++end) {
@@ -167,7 +167,7 @@ class LineRows {
       if (here) store_piece(pieces.row, columns, sector, own_piece() + sector % kLineSectors * 32);
     }
   }
-  // The outputs of a sector that the tile's part of a row does not fill.
+  // The outputs in such a sector.
   __device__ static void store_piece(const RowOfY& row, const Columns& columns, int sector, uint32_t from) {
     const uint4 v = vector_at(from, true, row.odd());
     const uint32_t words[4] = {v.x, v.y, v.z, v.w};

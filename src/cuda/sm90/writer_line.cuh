@@ -7,8 +7,8 @@
 //     8 lanes a row store the line's whole sectors, 16 bytes each
 //     2 lanes a row store the piece of a sector with which the tile's row begins or ends
 //
-// Lines begin on sectors of y (32 bytes), wherever rows of y begin: staged columns are shifted. (Stores of
-// whole sectors reach memory at 3.6 to 4.1 TB/s, those of 512 bytes that begin inside a sector at 2.1 to 2.7;
+// Lines begin on sectors of y (32 bytes), wherever rows of y begin: staged columns are shifted. (Rows of 512
+// bytes reach memory at 3.6 to 4.3 TB/s if they begin on sectors, at 2.1 to 2.7 if they begin inside one;
 // H200.) A 16-bit output at an odd place is staged one place later, so that pairs stay words, and vectors are
 // put together again as they are loaded. Where samples share tiles, nothing is shifted: rows of y begin on 16
 // bytes then, and 8 columns belong to one sample.
