@@ -104,12 +104,19 @@ void expect_copies(const Sm90BlockedPlan& plan, const std::string& what) {
   EXPECT_EQ(raw.chunk_units, raw.blocks * raw.phases) << what;
   EXPECT_TRUE(k.gather.tap_groups == 1 || raw.chunk_units == slab) << what;
   // A chunk's slabs are open at once, beside the one that is being multiplied.
+  const int64_t chunks = core::ceil_div(sm90_turners(sm90_tile(plan.main.config).n), raw.items);
   const int64_t whole = raw.chunk_units % slab == 0 ? 1 : 0;
+  EXPECT_GE(k.gather.stages, core::ceil_div(chunks * raw.chunk_units, slab) + 1 - whole) << what;
   EXPECT_GE(k.gather.stages, (raw.chunk_units + 2 * slab - 2) / slab - whole + 1) << what;
-  EXPECT_LE(raw.box_bytes * (raw.blocks > 1 ? raw.blocks * raw.boxes : raw.share), raw.place_bytes) << what;
-  EXPECT_EQ(raw.blocks > 1 ? 0 : raw.places % sm90_turners(sm90_tile(plan.main.config).n), 0) << what;
-  EXPECT_EQ(raw.block_boxes % raw.share, 0) << what;
-  EXPECT_GE(raw.block_boxes, raw.boxes) << what;
+  EXPECT_EQ(raw.step, raw.pieces * 32) << what;
+  EXPECT_EQ(raw.box_columns * raw.stride, raw.step % raw.stride == 0 ? raw.step : 0) << what;
+  // A place holds a share; the copy of one ends inside the row it began in.
+  EXPECT_GE(raw.place_bytes, raw.share * raw.box_bytes) << what;
+  EXPECT_EQ(raw.items, raw.blocks > 1 ? raw.blocks : core::ceil_div(raw.boxes, raw.share)) << what;
+  EXPECT_TRUE(raw.blocks == 1 || raw.share == raw.boxes) << what;
+  EXPECT_TRUE(raw.inner < 0 || raw.inner + (raw.share - 1) * raw.step + raw.box <= plan.form.deep.length)
+      << what;
+  EXPECT_GE(raw.places, std::max(2, sm90_turners(sm90_tile(plan.main.config).n))) << what;
   EXPECT_EQ(raw.shared % 128, 0) << what;
   EXPECT_GE(raw.shared, k.gather.stages * k.gather.stage_bytes) << what;
   EXPECT_GE(k.weights.shared, raw.shared + raw.places * raw.place_bytes) << what;
@@ -231,8 +238,10 @@ TEST(Sm90BlockedPlan, TurnsRowsThatTensorCopiesBring) {
   EXPECT_FALSE(turned("strided n2 ci64 co63 l8001 k4 s2 op1 p1 bf16"));      // samples begin anywhere
   EXPECT_FALSE(turned("n1 ci64 co64 l4000 k3 s1 p1 xs524288,8192,2 bf16"));  // gaps between positions
   EXPECT_FALSE(turned("n16 ci64 co64 l4000 k1 s1 p0 bf16"));
-  EXPECT_FALSE(turned("n16 ci64 co64 l4000 k4 s2 p1 bf16"));
-  d = cuda_test::device("h100");  // where a pass over x takes longer
+  EXPECT_TRUE(turned("n16 ci64 co64 l4000 k4 s2 p1 bf16"));  // several phases of y
+  EXPECT_TRUE(turned("n256 ci120 co2 l15214 k2 s2 p0 bf16"));
+  EXPECT_FALSE(turned("strided n1 ci2048 co2048 l625 k16 s8 p0 bf16"));  // few tiles, of partial sums
+  d = cuda_test::device("h100");                                         // where a pass over x takes longer
   EXPECT_TRUE(turned("strided n16 ci32 co64 l131072 k3 s2 p1 d2 f32 tf32"));  // one phase of two
 }
 

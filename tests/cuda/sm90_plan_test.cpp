@@ -179,11 +179,11 @@ TEST(Sm90Plan, LeavesWhatOthersDoFaster) {
     options.batch_invariant = batch_invariant;
     return kSm90Dense.supports(core::parse(text).value(), device("h200"), options).ok;
   };
-  EXPECT_TRUE(takes("n1 ci64 co16 l220499 k8 s4 p0 bias f32 tf32"));
+  EXPECT_TRUE(takes("n16 ci64 co32 l64000 k4 s2 p1 f32 tf32"));
   EXPECT_FALSE(takes("n1 ci64 co8 l2000 k8 s4 p0 bias f32 tf32"));
   EXPECT_FALSE(takes("n4 ci4 co2 l220499 k8 s4 p2 bias f32 tf32"));
   EXPECT_FALSE(takes("n1 ci512 co512 l17 k12 s12 p0 bias f32 tf32"));
-  EXPECT_TRUE(takes("n64 ci128 co128 l65536 k3 s1 p0 f32 tf32"));
+  EXPECT_TRUE(takes("n47 ci192 co96 l2819 k4 s2 p1 bias f32 tf32"));
   EXPECT_EQ(takes("n64 ci512 co512 l17 k12 s12 p0 bias f32 tf32", true),
             takes("n1 ci512 co512 l17 k12 s12 p0 bias f32 tf32", true));
 }

@@ -66,7 +66,7 @@ constexpr Sm80Weights kSm80[3] = {
 // Of cuda.sm90.blocked, transposed and strided products: its model, and parts of it once more; packing.
 // Fitted to 860 drawn layers, all modes (H200): off by 15% and 11%; then times 0.97 and 0.96, since others'
 // models expect as little of theirs. Of 140 and 200 more drawn layers the kernel chosen takes 1.02 and 1.007
-// times as long as the fastest.
+// times as long as the fastest. The first one is for passes over x; where x is turned, the model is newer.
 struct BlockedWeights {
   double start, total, tensor, blocking;
 };
@@ -163,7 +163,8 @@ double sm80_ms(const Problem& p, const DeviceInfo& d, bool batch_invariant) {
 double blocked_ms(const Problem& p, const DeviceInfo& d) {
   const Sm90BlockedPlan plan = sm90_blocked_plan(p, d);
   if (plan.main.blocks == 0) return 0;
-  const BlockedWeights& w = kBlocked[p.operation == core::Operation::strided];
+  const bool strided = p.operation == core::Operation::strided;
+  const BlockedWeights& w = strided || plan.main.config.turned ? kBlocked[1] : kBlocked[0];
   return w.start + w.total * plan.total_ms() + w.tensor * plan.main.cost.tensor +
          w.blocking * plan.blocking_ms + 0.5 * kBlockedPack * sm90_blocked_pack_ms(plan, p);
 }

@@ -39,15 +39,16 @@ CUtensorMapDataType type_of(const TensorShape& shape) {
 Status make_tensor_map(const TensorShape& shape, TensorMap& map) {
   static const Encode encode = find_encode();
   if (encode == nullptr) return {Code::unsupported, "the driver has no cuTensorMapEncodeTiled"};
-  cuuint64_t sizes[4], steps[3];
-  cuuint32_t box[4], every[4] = {1, 1, 1, 1};
-  for (int i = 0; i < 4; ++i) {
+  const int rank = shape.sizes[4] > 0 ? 5 : 4;
+  cuuint64_t sizes[5], steps[4];
+  cuuint32_t box[5], every[5] = {1, 1, 1, 1, 1};
+  for (int i = 0; i < rank; ++i) {
     sizes[i] = static_cast<cuuint64_t>(shape.sizes[i]);
     box[i] = static_cast<cuuint32_t>(shape.box[i]);
-    if (i < 3) steps[i] = static_cast<cuuint64_t>(shape.steps[i]);
+    if (i + 1 < rank) steps[i] = static_cast<cuuint64_t>(shape.steps[i]);
   }
   CUtensorMap made;
-  const CUresult result = encode(&made, type_of(shape), 4, const_cast<void*>(shape.address), sizes, steps,
+  const CUresult result = encode(&made, type_of(shape), rank, const_cast<void*>(shape.address), sizes, steps,
                                  box, every, CU_TENSOR_MAP_INTERLEAVE_NONE,
                                  shape.swizzled ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
                                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);

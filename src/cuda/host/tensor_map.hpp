@@ -9,13 +9,14 @@
 
 namespace tconv::cuda {
 
-// Up to four dimensions; elements along the first are neighbours. Sizes and boxes are in elements; steps, in
-// bytes from one index of dimensions 1 to 3 to the next, are multiples of 16, and so is the address.
+// Four dimensions, or five if sizes[4] is above 0; elements along the first are neighbours. Sizes and boxes
+// are in elements; steps, in bytes from one index of dimensions 1 to 4 to the next, are multiples of 16, and
+// so is the address.
 struct TensorShape {
   const void* address;
   int element;  // bytes: 2, 4 or 8
-  int64_t sizes[4], steps[3];
-  int box[4];
+  int64_t sizes[5], steps[4];
+  int box[5];
   bool swizzled = false;  // in units of 128 bytes, which the first size of the box must then be
   bool rounded = false;   // float32 is rounded to tf32, to nearest
 };

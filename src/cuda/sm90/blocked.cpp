@@ -218,7 +218,17 @@ class Sm90Blocked final : public plan::Kernel {
           {raw.box, kRows, 1, 1}};
       rows.rounded = plan_.main.mode == Arithmetic::tf32;
       raw.late[i] = static_cast<int32_t>(begin_on_boundary(rows));
-      if (const Status made = make_tensor_map(rows, raw.maps[i]); !made.ok()) return made;
+      if (const Status made = make_tensor_map(rows, raw.maps[i].box); !made.ok()) return made;
+      if (raw.inner < 0) continue;
+      // Boxes that follow each other, as a dimension of their own.
+      TensorShape shares{
+          rows.address,
+          bytes,
+          {rows.sizes[0] - int64_t{raw.share - 1} * raw.step, rows.sizes[1], raw.share, groups, samples},
+          {step, int64_t{raw.step} * bytes, rows.steps[1], rows.steps[2]},
+          {raw.box, kRows, raw.share, 1, 1}};
+      shares.rounded = rows.rounded;
+      if (const Status made = make_tensor_map(shares, raw.maps[i].share); !made.ok()) return made;
     }
     return {};
   }

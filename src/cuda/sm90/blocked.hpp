@@ -113,8 +113,12 @@ struct Sm90ScaledParams : Sm90GatherParams {
 // Tensor copies bring raw rows of x, and warps turn them into channel blocks in shared memory, as units of 8
 // channels: of 16 bytes in 16-bit types, of twice 16 bytes in tf32, whose maps round. The product's column v
 // at phase a reads position stride*v + a - padding of x.
+inline constexpr int kSm90TurnedPiece = 32;  // positions that a warp turns at once
 struct Sm90RawSource {
-  TensorMap maps[kSm90MaxRowClasses];
+  struct Maps {
+    TensorMap box, share;
+  };
+  Maps maps[kSm90MaxRowClasses];
   int32_t late[kSm90MaxRowClasses];  // elements by which rows of a class begin behind 16 bytes
   int log_classes;                   // 1 << this many, one map each
   int stride, phases, padding;
@@ -124,11 +128,16 @@ struct Sm90RawSource {
   // A warp turns a piece of 8 channels x 32 positions at once. From a piece to the next, and from the last
   // one of a box to where the next box begins: columns, and phases beyond them.
   int columns, phases_over;
-  // Boxes of a channel block, also rounded up to whole shares; a box's positions, whole pieces, and those of
-  // a copy: for ldmatrix an odd number of 8, so that rows lie in other banks each; bytes of its 8 channels.
-  int boxes, block_boxes, step, box, box_bytes;
-  int share;                // boxes that one warp turns at once
-  int places, place_bytes;  // of the ring
+  // From a box to the next; 0: phases differ.
+  int box_columns;
+  // Boxes of a channel block; a box's pieces, positions, and those of a copy: for ldmatrix an odd number of
+  // 8, so that rows lie in other banks each; bytes of its 8 channels.
+  int boxes, pieces, step, box, box_bytes;
+  // Boxes that are copied and turned at once: all of a channel block, if a chunk has several. How many of
+  // these shares a chunk has.
+  int share, items;
+  int inner;  // the last element of a row at which the copy of a share may begin; below 0: none may
+  int places, place_bytes;  // of the ring: one for a share
   int front;  // columns of a turned unit before its first: a copy begins up to 7 positions before (tf32: 3)
   int shared, barriers, nowhere;  // where the ring is; its barriers, full, then empty ones; what nobody reads
 };

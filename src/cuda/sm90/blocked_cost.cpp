@@ -38,8 +38,11 @@ struct BlockedRates {
   // For the warps that turn, at stride 1: a slab; with phases: a chunk; for both: 8 channels x 32 positions.
   // Fitted to whole kernels: with many channels and few taps the warp that issues copies is slower than they
   // are (docs/design/hopper.md, Lines of 128 bytes).
-  double turn_slab = 400, turn_chunk = 760, turn_piece[2] = {40, 31};
-  double turn_words[2] = {64, 56};  // the same of float32
+  // Of a warp that turns: a chunk, an item of it, where the pieces of a box go, where one of them goes if
+  // their phases differ, a box, a piece of it of 16 bits and of 32.
+  double turn_chunk = 700, turn_item = 600, turn_even = 80, turn_target = 60, turn_box = 33,
+         turn_piece[2] = {23, 80};
+  double box_copy = 900;  // of a thread, in rows shorter than a share
   // The share of the copy rate: with loads of 2, 4, 8 and 16 bytes if a unit has phases of channels; plain if
   // it has where it has none.
   double blocking[4] = {0.43, 0.6, 0.75, 0.75}, plain = 0.85;
@@ -67,28 +70,29 @@ double store_rate(const Sm90BlockedPlan& blocked, const Problem& p, int element)
   return (two_share(blocked) ? kRates.passes : kRates.long_passes)[element / 4];
 }
 
-// Cycles of a block's warps that turn, for a tile.
-double turning(const Sm90BlockedPlan& plan, double slabs, int tile_columns) {
+// Cycles of each of a block's warps that turn, or of the thread that copies, for a tile.
+double turning(const Sm90BlockedPlan& plan, double slabs, int turners) {
   const Sm90RawSource& raw = plan.raw;
-  const bool words = sm90_layout(plan.main.mode, false).element == 4;
-  const double(&piece)[2] = words ? kRates.turn_words : kRates.turn_piece;
   const double chunks = slabs * sm90_slab_units(plan) / raw.chunk_units * plan.main.params.gather.tap_groups;
-  const double pieces = raw.boxes * raw.step / 32.0;
-  if (raw.stride == 1) {
-    // Of 4 blocks, one of 3 warps has two, and of 2 blocks one.
-    const double most = raw.blocks * (sm90_turners(tile_columns) == 1 ? 1.0 : 0.5);
-    return chunks * (kRates.turn_slab + piece[0] * pieces * most);
-  }
-  const double blocks = chunks * raw.blocks / sm90_turners(tile_columns);
-  return kRates.turn_chunk * chunks + piece[1] * pieces * blocks;
+  const double all = static_cast<double>(raw.boxes) * raw.blocks;
+  const double items = static_cast<double>(raw.items) / turners, boxes = all / turners;  // of a chunk
+  const double targets =
+      raw.phases_over == 0
+          ? kRates.turn_even * items
+          : kRates.turn_target * (raw.box_columns > 0 ? items * raw.pieces : boxes * raw.pieces);
+  const double turns = kRates.turn_chunk * std::min(1.0, items) + kRates.turn_item * items + targets +
+                       kRates.turn_box * boxes +
+                       kRates.turn_piece[sm90_layout(plan.main.mode, false).element / 4] * boxes * raw.pieces;
+  // Rows shorter than a share need a copy for each box.
+  return chunks * std::max(turns, raw.inner < 0 ? kRates.box_copy * all : 0);
 }
 
 // The whole time as a weighted sum of its parts: milliseconds to begin, the others relative; `rest` is of
-// what is known as launch: blocks that begin, and partial sums. Fitted to 6,600 times of 860 drawn problems
-// (tf32, ieee and bf16, strided and transposed), the three cheapest configurations of each way that was
-// expected to take at most 1.8 times as long as the best (H200, packed weights, in a graph). Root mean square
-// errors: 13% with a pass (9 to 13% in float16), 10% with slabs of one phase, 8% turned at stride 1, 11%
-// turned with phases. The configuration preferred takes 1.021 times as long as the fastest.
+// what is known as launch: blocks that begin, and partial sums. Fitted to times of drawn problems (tf32, ieee
+// and bf16, strided and transposed, H200, packed weights, in a graph), 6,600 of 860 problems and, turned, 590
+// of 170. Root mean square errors: 13% with a pass (9 to 13% in float16), 10% with slabs of one phase; turned
+// 7 to 10% by lines, 17% by passes, 9 to 17% with phases. The configuration preferred takes 1.011 times as
+// long as the fastest (108 transposed problems).
 struct Weights {
   double start, tensor, load, l2, store, dram, blocking, rest;
   // How much longer loads take as the slabs of a chunk fill the ring: times the square of the share they
@@ -103,15 +107,21 @@ struct Weights {
 constexpr Weights kPass[2] = {{1.4e-3, 0.774, 0, 0.529, 1.0, 0.591, 0.64, 1.0, 0, 0.4},
                               {1.2e-3, 0.758, 0, 0.495, 1.153, 0.405, 0.794, 1.0}},
                   kPhased[2] = {{0.3e-3, 0.605, 0, 0.712, 1.0, 0.424, 1.071, 1.123},
-                                {0, 0.705, 0, 0.572, 1.432, 0.195, 1.116, 1.1}},
-                  kTurned[2] = {{4.3e-3, 1.037, 1.116, 0.115, 0.738, 0.074, 0, 0.816},
-                                {5.5e-3, 1.119, 0.868, 0, 0.954, 0.337, 0, 0.575}};
-// With phases: in tiles of fewer than 256 columns, and of 256, whose loads find a free slot less often. The
-// weights of the latter's stores are from two layers that stores bind; few of the others have such layers.
-constexpr Weights kTurnedPhases[2][2] = {{{0.9e-3, 0.354, 0.531, 0.676, 1.151, 0.045, 0, 1.307, 1.08},
-                                          {1.7e-3, 0.483, 0.486, 0.498, 1.013, 0.396, 0, 1.154, 1.28}},
-                                         {{5.1e-3, 0.36, 1.203, 0.743, 0.9, 0, 0, 0.908, 2.35},
-                                          {5.3e-3, 0.164, 1.233, 1.161, 0.95, 0.287, 0, 0.855, 2.42}}};
+                                {0, 0.705, 0, 0.572, 1.432, 0.195, 1.116, 1.1}};
+// Turned: with rows of y stored by passes, and line by line. Those by passes are 1.18 times as large as
+// fitted: expected times are 17% off there, and where several kernels are compared the one that is
+// underestimated wins. As fitted, 16 of 71 choices against another kernel took more than 1.05 times as long,
+// and all of them 0.936 of the time; now 5 of 51, and 0.875. `rest` is at least 1, for few of those times
+// have partial sums.
+constexpr Weights kTurned[2][2] = {
+    {{4.0e-3, 0.977, 0.68, 0.256, 0.953, 0.06, 0, 1.18},
+     {4.0e-3, 0.854, 0.261, 0.85, 0.527, 0.907, 0, 1.062}},
+    {{4.0e-3, 0.983, 0.347, 0, 0.597, 0.117, 0, 1}, {4.0e-3, 0.855, 0.309, 0, 0.871, 0.334, 0, 1}}};
+// With phases of x: in tiles of fewer than 256 columns, and of 256, whose loads find a free slot less often.
+constexpr Weights kTurnedPhases[2][2] = {
+    {{4.0e-3, 0.84, 0.335, 0, 0.618, 0.037, 0, 1.339, 1}, {4.0e-3, 0.834, 0.283, 0, 0.6, 0.183, 0, 1.5, 2}},
+    {{4.0e-3, 0.594, 0.473, 0.42, 0.719, 0.274, 0, 1.1, 2},
+     {4.0e-3, 0.546, 0.574, 0.303, 1.046, 0, 0, 1.1, 2}}};
 // float32 in float16, tf32 in one part and ieee in two; with slabs of one phase.
 constexpr Weights kScaled[2] = {{1.3e-3, 0.838, 0, 0.547, 1.76, 0.143, 1.009, 1.3},
                                 {2.1e-3, 0.781, 0, 0.803, 2.276, 0.099, 0.91, 1.215}},
@@ -127,7 +137,8 @@ const Weights& weights_of(const Sm90BlockedPlan& plan, int element) {
   const int words = element / 4;
   if (config.phased) return kPhased[words];
   if (!config.turned) return kPass[words];
-  return plan.raw.stride == 1 ? kTurned[words] : kTurnedPhases[sm90_tile(config).n == 256][words];
+  return plan.raw.stride == 1 ? kTurned[plan.main.params.pass.lines][words]
+                              : kTurnedPhases[sm90_tile(config).n == 256][words];
 }
 
 // The share of the stages that a chunk's slabs take.
@@ -208,7 +219,8 @@ Sm90Cost sm90_blocked_cost(const Sm90BlockedPlan& blocked, const DeviceInfo& d) 
   c.tensor *= blocked.blocks_of_sm;
   c.l2 *= blocked.blocks_of_sm;
   c.store *= blocked.blocks_of_sm;
-  if (plan.config.turned) c.load = blocked.blocks_of_sm * busy * turning(blocked, slabs, tile.n);
+  if (plan.config.turned)
+    c.load = blocked.blocks_of_sm * busy * turning(blocked, slabs, sm90_turners(tile.n));
   const double partial_bytes = k.pass.partial ? 2 * static_cast<double>(plan.partial_bytes) : 0;
   double partial = partial_bytes / (kRates.l2[1] * std::max(1, d.sm_count)) * ms;
   // What L2 does not keep of them goes to memory and back.

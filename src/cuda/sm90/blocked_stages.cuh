@@ -106,9 +106,8 @@ class BlockSource {
 
 #endif
 
-// What stages of channel blocks have in common. kBringers: how many arrivals complete a stage of x. Lines:
-// rows of y are stored line by line.
-template <class S, class P, int kBringers, bool Lines>
+// What stages of channel blocks have in common. Lines: rows of y are stored line by line.
+template <class S, class P, bool Lines>
 struct ChannelBlockStages {
   using Shape = S;
   using Params = P;
@@ -118,7 +117,7 @@ struct ChannelBlockStages {
   using Writer = GatheredWriter<S, Lines>;
 
   __device__ static Arrivals arrivals(const P&) {
-    return {kBringers, kSm90Consumers / 32, S::kRowBlocks, kSm90Consumers / 32};
+    return {1, kSm90Consumers / 32, 1, kSm90Consumers / 32};
   }
   __device__ static bool idle(const P&, const Block&) {
     return false;
@@ -130,17 +129,18 @@ struct ChannelBlockStages {
 };
 
 template <class S, bool Lines, class P = Sm90GatherParams>
-struct BlockedStages : ChannelBlockStages<S, P, 1, Lines> {
+struct BlockedStages : ChannelBlockStages<S, P, Lines> {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Params = P;
 
   __device__ static void prepare(const Params&, unsigned char*) {}
   __device__ static void bring(const Params& p, const Block& block, const Rings<S>& rings,
                                unsigned char* shared, int warp) {
-    const int lane = threadIdx.x % 32;
-    if (warp == 0 && lane == 0) BlockSource<S>(p, block, shared).run(rings);
-    if (warp == 1 && lane < S::kRowBlocks) {
-      PackedSource<S>(p, block, shared, lane).template run<ColumnTiles>(rings);
+    if (warp > 1 || !ptx::elect_one()) return;
+    if (warp == 0) {
+      BlockSource<S>(p, block, shared).run(rings);
+    } else {
+      PackedSource<S, ColumnTiles>::run(p, block, shared, rings);
     }
   }
 #endif

@@ -20,7 +20,7 @@ struct GatherStages {
   using Writer = GatheredWriter<S, Lines>;
 
   __device__ static Arrivals arrivals(const Params&) {
-    return {kSm90Gatherers, kSm90Consumers / 32, S::kRowBlocks, kSm90Consumers / 32};
+    return {kSm90Gatherers, kSm90Consumers / 32, 1, kSm90Consumers / 32};
   }
   // Whether a second launch has nothing to do here, which is the usual case and must cost nothing.
   __device__ static bool idle(const Params& p, const Block& block) {
@@ -41,8 +41,8 @@ struct GatherStages {
                                unsigned char* shared, int warp) {
     if (warp < kSm90Gatherers) {
       GatherSource<S>(p, block, shared).run(block, rings);
-    } else if (const int lane = threadIdx.x % 32; lane < S::kRowBlocks) {
-      PackedSource<S>(p, block, shared, lane).template run<ColumnTiles>(rings);
+    } else if (ptx::elect_one()) {
+      PackedSource<S, ColumnTiles>::run(p, block, shared, rings);
     }
   }
   __device__ static void prepare_rows(const Params& p, const Block& block, unsigned char* shared) {

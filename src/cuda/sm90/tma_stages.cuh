@@ -37,7 +37,7 @@ struct TmaStages {
   // In a warp that loads elements one by one, all lanes arrive; so they do where they read them.
   __device__ static Arrivals arrivals(const Params& p) {
     const int lanes = p.source.by_elements ? 32 : 1;
-    return {lanes, S::kReaders * lanes, S::kRowBlocks, S::kConsumers / 32};
+    return {lanes, S::kReaders * lanes, 1, S::kConsumers / 32};
   }
   __device__ static bool idle(const Params&, const Block&) {
     return false;
@@ -54,11 +54,11 @@ struct TmaStages {
       ElementSource<S>(p, block, shared, warp).run(rings);
       return;
     }
-    if (threadIdx.x % 32 != 0) return;
+    if (warp > S::kWarpgroups || !ptx::elect_one()) return;
     if (warp < S::kWarpgroups) {
       TmaSource<S>(p, block, shared, warp).run(rings);
-    } else if (warp - S::kWarpgroups < S::kRowBlocks) {
-      PackedSource<S>(p, block, shared, warp - S::kWarpgroups).template run<TileRounds>(rings);
+    } else {
+      PackedSource<S, TileRounds>::run(p, block, shared, rings);
     }
   }
   __device__ static void prepare_rows(const Params& p, const Block& block, unsigned char* shared) {

@@ -2,20 +2,19 @@
 // copies them.
 #pragma once
 
-#include <climits>
-
 #include "cuda/sm90/blocked_stages.cuh"
 
 namespace tconv::cuda::sm90 {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// Chunks of channel blocks in the order of the loops: tiles, chunks, groups of taps. (A chunk is a slab where
-// there are several groups.) Units are counted from the split's first one.
+// What is copied at once, and turned by one warp: a share of the positions of a channel block, in the order
+// of the loops: tiles; chunks; groups of taps; blocks of the chunk, or shares if it is one block. (A chunk is
+// a slab where there are several groups.) Units are counted from the split's first one.
 template <class S>
-class RawWalk {
+class RawItems {
  public:
-  __device__ RawWalk(const Sm90TurnedParams& p, const Block& block)
+  __device__ RawItems(const Sm90TurnedParams& p, const Block& block)
       : tiles_(p, block),
         first_chunk_(S::kSlabUnits * block.first_slab / p.raw.chunk_units),
         units_(S::kSlabUnits * (block.end_slab - block.first_slab)) {
@@ -23,54 +22,89 @@ class RawWalk {
     begin_tile(p);
   }
   __device__ bool there(const Sm90TurnedParams& p) const { return tiles_.there(p); }
-  __device__ void advance(const Sm90TurnedParams& p, const Block& block) {
-    if (++group_ < p.source.tap_groups) return;
-    group_ = 0;
-    ++chunk_;
-    unit_ += p.raw.chunk_units;
-    if (unit_ < units_) return;
-    tiles_.next(p, block);
-    begin_tile(p);
+  // Whether the chunk has the item that is so many after it; if not, skip() goes to the chunk that does, and
+  // returns how many slabs later that one's first slab is.
+  __device__ bool step(const Sm90TurnedParams& p, int items) {
+    item_ += items;
+    return item_ < p.raw.items;
+  }
+  __device__ int skip(const Sm90TurnedParams& p, const Block& block) {
+    int slabs = 0;
+#pragma unroll 1
+    while (item_ >= p.raw.items) {
+      item_ -= p.raw.items;
+      slabs += next_chunk(p, block);
+    }
+    return slabs;
   }
 
-  __device__ int sample() const { return sample_; }
-  __device__ int channel_block(const Sm90TurnedParams& p) const {
-    return (first_chunk_ + chunk_) * p.raw.blocks;
+  __device__ int sample() const {
+    return sample_;
   }
   // Of x: the position of the first column at phase 0.
-  __device__ int start(const Sm90TurnedParams& p) const {
-    return (column_ - p.sizes.step * group_ * p.source.tap_group) * p.raw.stride - p.raw.padding;
+  __device__ int start() const {
+    return start_;
   }
-  // The chunk's first unit, which is below 0 where it belongs to the split before; units of the split.
-  __device__ int unit() const { return unit_; }
-  __device__ int units() const { return units_; }
-  // Slabs: the chunk's first and last one, and how many are complete after it.
-  __device__ int first_slab() const { return max(unit_, 0) / S::kSlabUnits; }
-  __device__ int last_slab(const Sm90TurnedParams& p) const {
-    return (min(unit_ + p.raw.chunk_units, units_) - 1) / S::kSlabUnits;
+  __device__ int channel_block(const Sm90TurnedParams& p) const {
+    return channel_block_ + (p.raw.blocks > 1 ? item_ : 0);
   }
-  __device__ int complete(const Sm90TurnedParams& p) const {
-    return min(unit_ + p.raw.chunk_units, units_) / S::kSlabUnits;
+  __device__ int first_box(const Sm90TurnedParams& p) const {
+    return p.raw.blocks > 1 ? 0 : item_ * p.raw.share;
+  }
+  // Units counted from the first one of the chunk's first slab: the item's first one, which is below 0 where
+  // the split before has it; the first one and the end of those that the split has of the chunk; the split's
+  // end.
+  __device__ int unit(const Sm90TurnedParams& p) const {
+    return unit_ - S::kSlabUnits * slab() + (p.raw.blocks > 1 ? item_ * p.raw.phases : 0);
+  }
+  __device__ int chunk_begin() const {
+    return max(unit_, 0) - S::kSlabUnits * slab();
+  }
+  __device__ int chunk_end(const Sm90TurnedParams& p) const {
+    return min(unit_ + p.raw.chunk_units, units_) - S::kSlabUnits * slab();
+  }
+  __device__ int units() const {
+    return units_ - S::kSlabUnits * slab();
   }
 
  private:
+  __device__ int slab() const {
+    return static_cast<uint32_t>(max(unit_, 0)) / S::kSlabUnits;
+  }
+  __device__ int next_chunk(const Sm90TurnedParams& p, const Block& block) {
+    if (++group_ < p.source.tap_groups) {
+      start_ -= p.sizes.step * p.source.tap_group * p.raw.stride;
+      return 1;
+    }
+    const int before = slab();
+    channel_block_ += p.raw.blocks;
+    unit_ += p.raw.chunk_units;
+    group_ = 0;
+    if (unit_ >= units_) {
+      tiles_.next(p, block);
+      begin_tile(p);
+      return static_cast<uint32_t>(units_) / S::kSlabUnits - before;
+    }
+    start_ = tile_start_;
+    return slab() - before;
+  }
   __device__ void begin_tile(const Sm90TurnedParams& p) {
     sample_ = static_cast<int>(p.columns.sample_tiles.divide(tiles_.tile));
     const int tile = tiles_.tile - sample_ * static_cast<int>(p.columns.sample_tiles.value);
-    column_ = tile * S::kColumns + static_cast<int>(p.columns.first_u) - (p.source.halo - p.raw.front);
-    chunk_ = 0;
+    const int column =
+        tile * S::kColumns + static_cast<int>(p.columns.first_u) - (p.source.halo - p.raw.front);
+    start_ = tile_start_ = column * p.raw.stride - p.raw.padding;
+    channel_block_ = first_chunk_ * p.raw.blocks;
     unit_ = first_;
   }
 
   ColumnTiles tiles_;
   int first_chunk_, units_;  // of the split
   int first_;
-  int sample_, column_, chunk_, unit_, group_ = 0;
+  int sample_, tile_start_, start_, channel_block_, unit_, group_ = 0, item_ = 0;
 };
 
-// The ring of raw rows. A place has all blocks of a chunk, which the warps that turn divide among them; or,
-// where a chunk is one block, a share of it. Then places go to these warps by turns, so that each of them has
-// its own.
+// The ring of raw rows, a place for each item. The warps that turn take items by turns.
 struct RawRing {
   uint32_t rows, barriers;
   int places, place_bytes;
@@ -91,58 +125,55 @@ __device__ inline int before_copy(int position, int late) {
   return (position + late) & (S::kVector - 1);
 }
 
-// Fills the ring of raw rows by tensor copies: the part of one lane.
+// Fills the ring of raw rows by tensor copies: the part of one thread. What it takes is the instructions of a
+// copy, so inside a row of x one copy brings all boxes of a share, which overlap there. Near the ends of a
+// row each box has its own, so that positions that do not exist are zero.
 template <class S>
 class RawSource {
  public:
   __device__ RawSource(const Sm90TurnedParams& p, const Block& block, unsigned char* shared)
-      : p_(p), block_(block), ring_(p, shared), walk_(p, block) {}
+      : p_(p), block_(block), ring_(p, shared), items_(p, block) {}
 
-  // Called twice: with begin, for the places that are empty at first; then for all others.
-  __device__ void fill(bool begin) {
+  __device__ bool there() const { return items_.there(p_); }
+  // Whether the next place is empty.
+  __device__ bool ready() const { return ptx::barrier_over(ring_.empty(place_.at), place_.parity ^ 1); }
+  __device__ void copy() {
     const Sm90RawSource& raw = p_.raw;
-#pragma unroll 1
-    for (int places = begin ? ring_.places : INT_MAX; places > 0 && walk_.there(p_); --places) {
-      const int start = walk_.start(p_), first = walk_.channel_block(p_);
-      const int boxes = raw.blocks > 1 ? raw.boxes : min(raw.boxes - box_, raw.share);
-      next_place(raw.blocks * boxes);
-#pragma unroll 1
-      for (int block = first; block < first + raw.blocks; ++block) {
-        copy(block, start, walk_.sample(), box_, boxes);
-      }
-      box_ += boxes;
-      if (box_ < raw.boxes) continue;
-      box_ = 0;
-      walk_.advance(p_, block_);
+    const int block = items_.channel_block(p_), first_box = items_.first_box(p_);
+    const int row_class = block & ((1 << raw.log_classes) - 1), row = block >> raw.log_classes << 3;
+    const int start = items_.start(), late = raw.late[row_class];
+    const int first = start + late - before_copy<S>(start, late) + first_box * raw.step;
+    const Sm90RawSource::Maps& maps = raw.maps[row_class];
+    const uint32_t full = ring_.full(place_.at), to = ring_.place(place_.at);
+    if (first >= 0 && first <= raw.inner) {
+      const int at[5] = {first, row, 0, block_.group, items_.sample()};
+      ptx::barrier_arrive_expect(full, raw.place_bytes);
+      ptx::tensor_load(to, &maps.share, at, full);
+    } else {
+      const int boxes = min(raw.share, raw.boxes - first_box);
+      const int at[4] = {first, row, block_.group, items_.sample()};
+      ptx::barrier_arrive_expect(full, boxes * raw.box_bytes);
+      copy_boxes(&maps.box, at, to, boxes, full);
     }
+    place_.advance(ring_.places);
+    if (!items_.step(p_, 1)) items_.skip(p_, block_);
   }
 
  private:
-  __device__ void next_place(int boxes) {
-    ptx::barrier_wait(ring_.empty(place_.at), place_.parity ^ 1);
-    full_ = ring_.full(place_.at);
-    to_ = ring_.place(place_.at);
-    ptx::barrier_arrive_expect(full_, boxes * p_.raw.box_bytes);
-    place_.advance(ring_.places);
-  }
-  __device__ void copy(int block, int start, int sample, int first, int boxes) {
-    const Sm90RawSource& raw = p_.raw;
-    const int row_class = block & ((1 << raw.log_classes) - 1), late = raw.late[row_class];
-    int at[4] = {start + late - before_copy<S>(start, late) + first * raw.step, block >> raw.log_classes << 3,
-                 block_.group, sample};
+  __device__ void copy_boxes(const TensorMap* map, const int (&first)[4], uint32_t to, int boxes,
+                             uint32_t full) const {
+    int at[4] = {first[0], first[1], first[2], first[3]};
 #pragma unroll 1
-    for (int b = 0; b < boxes; ++b, at[0] += raw.step, to_ += raw.box_bytes) {
-      ptx::tensor_load(to_, &raw.maps[row_class], at, full_);
+    for (; boxes > 0; --boxes, at[0] += p_.raw.step, to += p_.raw.box_bytes) {
+      ptx::tensor_load(to, map, at, full);
     }
   }
 
   const Sm90TurnedParams& p_;
   const Block& block_;
   RawRing ring_;
-  RawWalk<S> walk_;
-  int box_ = 0;  // the chunk's next one, where it is one block
+  RawItems<S> items_;
   RingPlace place_;
-  uint32_t to_, full_;
 };
 
 #endif

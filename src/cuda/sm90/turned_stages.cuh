@@ -2,23 +2,24 @@
 //
 //   for each tile of columns, chunk of channel blocks, group of taps:
 //     for each channel block, 8 rows of x; share of its positions, a few boxes:
-//       a lane issues copies of raw rows, [box][channel][position]                     the ring of raw rows
+//       a thread copies raw rows, [box][channel][position]                             the ring of raw rows
 //       one of 1 or 3 warps turns them, 8 channels x 32 positions at once, by ldmatrix and stmatrix; in tf32
 //       lanes load words and store 16 bytes each:
 //         each position goes to the unit of its phase                                  [unit][column]
 //     4 units (tf32: 2, each of twice 16 bytes) make a slab, which is a stage of x:
-//       lanes load weights, 2 warpgroups multiply (blocked_stages.cuh)
+//       the same thread copies weights, 2 warpgroups multiply (blocked_stages.cuh)
 //
 // A turned stage is what a pass over x and a bulk copy would bring, but x does not go to memory and back. A
 // channel block has units of all phases, so that it may end inside a slab. A copy begins on 16 bytes, so the
 // rows of a block must begin equally far behind 16 bytes: it has every first, second, fourth or eighth row
-// (UnitOrder). The tensor cores bind or, with one or two taps, the warps that turn. Those have no other warp
-// to hide their latencies, and much of their code runs once a share, as fast as instructions are fetched: so
-// there is little of it, and a lane steps from where one position goes to the next by additions.
+// (UnitOrder). The tensor cores bind or, with one or two taps, the warps that turn or the thread that copies.
+// None of those has another warp to hide its latencies, and much of their code runs once a share, as fast as
+// instructions are fetched: so there is little of it. Strided n1 ci256 co2048 l117747 k8 s4 in bf16 took 2.41 ms
+// with a lane that issued a copy for each box, and every warp in each chunk; it takes 1.53, its products alone
+// 1.08 (H200).
 #pragma once
 
-#include "cuda/device/ptx/stmatrix.cuh"
-#include "cuda/sm90/turned_source.cuh"
+#include "cuda/sm90/turned_boxes.cuh"
 
 namespace tconv::cuda::sm90 {
 
@@ -45,155 +46,89 @@ class Turner {
       : p_(p),
         block_(block),
         ring_(p, shared),
+        boxes_(p, ptx::shared_address(shared + p.raw.nowhere) + 16 * (32 * warp + threadIdx.x % 32)),
         turned_(ptx::shared_address(shared)),
-        nowhere_(ptx::shared_address(shared + p.raw.nowhere) + 16 * (32 * warp + threadIdx.x % 32)),
         warp_(warp),
-        lane_(threadIdx.x % 32),
-        next_(warp * p.raw.share) {}
+        lane_(threadIdx.x % 32) {
+    place_.at = warp;
+  }
 
+  // Waits for stages of its own chunks alone. A barrier looks the same two phases apart, and between two of
+  // these chunks lie no more slabs than there are stages (sm90_turned_least_stages): so when a warp comes to
+  // a stage, at most one phase is missing.
   __device__ void run(const Rings<S>& rings) {
-    RingPlace open, end;  // stages that are being filled are [open, end)
-    int opened = 0;       // how many
-    for (RawWalk<S> walk(p_, block_); walk.there(p_); walk.advance(p_, block_)) {
-      const int first = walk.first_slab();
-      for (const int wanted = walk.last_slab(p_) - first + 1; opened < wanted; ++opened) {
-        ptx::barrier_wait(rings.empty(0, end.at), end.parity ^ 1);
-        end.advance(rings.stages);
+    RawItems<S> items(p_, block_);
+    RingPlace first;  // the stage of the chunk's first slab
+    items.step(p_, warp_);
+    for (int passed = items.skip(p_, block_); items.there(p_); passed = items.skip(p_, block_)) {
+      first.at += passed;
+      if (first.at >= rings.stages) {
+        first.at -= rings.stages;
+        first.parity ^= 1;
       }
-      turn(walk, open.at);
-      int complete = walk.complete(p_) - first;
-      if (complete == 0) continue;
+      const int end = items.chunk_end(p_);
+      RingPlace stage = first;
+#pragma unroll 1
+      for (int unit = 0; unit < end; unit += S::kSlabUnits) {
+        ptx::barrier_wait(rings.empty(0, stage.at), stage.parity ^ 1);
+        stage.advance(rings.stages);
+      }
+      int turned = 0;  // items of the chunk
+      bool more;
+#pragma unroll 1
+      do {
+        turn(items, first.at);
+        ++turned;
+        more = items.step(p_, S::kTurners);
+      } while (more);
       ptx::fence_async();
       __syncwarp();
-      for (; complete > 0; --complete, --opened) {
-        if (lane_ == 0) ptx::barrier_arrive(rings.full(0, open.at));
-        open.advance(rings.stages);
-      }
+      if (lane_ == 0) arrive(rings, first.at, items.chunk_begin(), end, turned);
     }
   }
 
  private:
-  static constexpr int kSize = sizeof(typename S::Mode::T);
-  static constexpr bool kWords = kSize == 4;
-  static constexpr int kPiecePositions = 32, kPieceBytes = kPiecePositions * kSize;  // of a row
+  static constexpr bool kWords = sizeof(typename S::Mode::T) == 4;
+  using Place = typename BoxTurner<S>::Place;
 
-  // A channel block, and where its units go. Places are counted from the first slab's first unit.
+  // A channel block, and where its units go. Units are counted from the first slab's first one.
   struct Rows {
     int stage, unit, units;  // of the first slab; of the block's first phase; end of the split
     int start, late;         // of x: the position of column 0 and phase 0; how rows begin behind 16 bytes
   };
-  // Where a position of x goes.
-  struct Place {
-    int column, phase;
-  };
 
-  __device__ void turn(const RawWalk<S>& walk, int stage) {
-    const Sm90RawSource& raw = p_.raw;
-    const int slab = S::kSlabUnits * walk.first_slab(), first = walk.channel_block(p_);
-    Rows rows{stage, walk.unit() - slab, walk.units() - slab, walk.start(p_), 0};
-    if (raw.blocks > 1) {
-      ptx::barrier_wait(ring_.full(place_.at), place_.parity);
+  // A stage is complete when all its units have arrived, of each share. A chunk of several blocks has one.
+  __device__ void arrive(const Rings<S>& rings, int stage, int unit, int end, int items) const {
+    if (p_.raw.blocks > 1) return ptx::barrier_arrive(rings.full(0, stage), items * p_.raw.phases);
 #pragma unroll 1
-      for (int i = 0; i < raw.blocks; ++i, rows.unit += raw.phases) {
-        if ((first + i) % S::kTurners != warp_) continue;
-        turn_share(rows, first + i, ring_.place(place_.at) + i * raw.boxes * raw.box_bytes, 0, raw.boxes);
-      }
-      release(place_.at);
-      place_.advance(ring_.places);
-      return;
+    while (unit < end) {
+      const int next = min((unit / S::kSlabUnits + 1) * S::kSlabUnits, end);
+      ptx::barrier_arrive(rings.full(0, stage), items * (next - unit));
+      unit = next;
+      if (++stage == rings.stages) stage = 0;
     }
-#pragma unroll 1
-    for (; next_ < raw.boxes; next_ += S::kTurners * raw.share) {
-      const int at = warp_ + S::kTurners * place_.at;
-      ptx::barrier_wait(ring_.full(at), place_.parity);
-      turn_share(rows, first, ring_.place(at), next_, min(raw.share, raw.boxes - next_));
-      release(at);
-      place_.advance(ring_.places / S::kTurners);
-    }
-    next_ -= raw.block_boxes;
-  }
-  __device__ void release(int at) const {
-    __syncwarp();
-    if (lane_ == 0) ptx::barrier_arrive(ring_.empty(at));
   }
 
-  // Some boxes of a channel block. Of a piece's four matrices of 8 channels x 8 positions, lane i stores
-  // position i; for ldmatrix it has row i%8, a channel.
-  __device__ void turn_share(Rows& rows, int block, uint32_t from, int first, int boxes) {
+  __device__ void turn(const RawItems<S>& items, int stage) {
     const Sm90RawSource& raw = p_.raw;
-    rows.late = raw.late[block & ((1 << raw.log_classes) - 1)];
-    const int before = before_copy<S>(rows.start, rows.late);
-    const uint32_t unit = unit_address(rows, lane_);  // of phase `lane_`
-    Place at = place_of(first * raw.step + lane_ - before);
-    from += kWords ? 4 * lane_ : lane_ % 8 * raw.box * 2 + lane_ / 8 * 16;
-#pragma unroll 1
-    for (int b = 0; b < boxes; ++b, from += raw.box_bytes) turn_box(from, unit, at);
+    const int block = items.channel_block(p_), first = items.first_box(p_);
+    const Rows rows{stage, items.unit(p_), items.units(), items.start(),
+                    raw.late[block & ((1 << raw.log_classes) - 1)]};
+    const int before = before_copy<S>(rows.start, rows.late), boxes = min(raw.share, raw.boxes - first);
+    const uint32_t begin = unit_address(rows, lane_);
+    const Place at = place_of(first * raw.step + lane_ - before);
+    // Copies may arrive in any order, and a barrier looks the same two phases apart: so the item that this
+    // place had before must be over, if another warp turned it.
+    if (p_.raw.places % S::kTurners != 0) ptx::barrier_wait(ring_.empty(place_.at), place_.parity ^ 1);
+    ptx::barrier_wait(ring_.full(place_.at), place_.parity);
+    boxes_.turn(ring_.place(place_.at), begin, at, boxes);
     if (rows.start < 0 && rows.late > 0) clear(rows, first, boxes);
-  }
-
-  // A lane's share of 8 channels x 32 positions: of each channel a word, or what ldmatrix gives.
-  struct Words {
-    uint32_t of[8];
-  };
-  using Piece = std::conditional_t<kWords, Words, uint4>;
-
-  __device__ Piece load(uint32_t row) const {
-    if constexpr (kWords) {
-      Words v;
-#pragma unroll
-      for (int c = 0; c < 8; ++c) v.of[c] = ptx::load_shared4(row + c * (p_.raw.box * 4));
-      return v;
-    } else {
-      return ptx::load_matrices(row);
-    }
-  }
-  // half: bytes from a unit's first 4 channels to the others.
-  __device__ static void store(uint32_t to, uint32_t half, const Piece& v) {
-    if constexpr (kWords) {
-      ptx::store_shared16(to, {v.of[0], v.of[1], v.of[2], v.of[3]});
-      ptx::store_shared16(to + half, {v.of[4], v.of[5], v.of[6], v.of[7]});
-    } else {
-      ptx::store_matrices_transposed(to, v);
-    }
-  }
-
-  // Where a lane stores its position of a piece, its whole unit or, of float32, the halves.
-  struct Target {
-    uint32_t to, half;
-  };
-  // unit: in lane i, of phase i. Then the place of the next piece.
-  __device__ Target next_target(uint32_t unit, Place& at) const {
-    const uint32_t of_phase = __shfl_sync(0xffffffffu, unit, at.phase);
-    const Target target =
-        of_phase != 0 ? Target{of_phase + 16 * at.column, p_.source.pitch * 16u} : Target{nowhere_, 0};
-    at.phase += p_.raw.phases_over;
-    at.column += p_.raw.columns;
-    if (at.phase >= p_.raw.stride) {
-      at.phase -= p_.raw.stride;
-      ++at.column;
-    }
-    return target;
-  }
-
-  template <int kCount>
-  __device__ void turn_pieces(uint32_t row, uint32_t unit, Place& at) const {
-    Piece pieces[kCount];
-    Target targets[kCount];
-#pragma unroll
-    for (int q = 0; q < kCount; ++q) pieces[q] = load(row + q * kPieceBytes);
-#pragma unroll
-    for (int q = 0; q < kCount; ++q) targets[q] = next_target(unit, at);
-#pragma unroll
-    for (int q = 0; q < kCount; ++q) store(targets[q].to, targets[q].half, pieces[q]);
-  }
-  __device__ void turn_box(uint32_t row, uint32_t unit, Place& at) const {
-    constexpr int kAtOnce = kWords ? 2 : 4;
-    int left = p_.raw.step / kPiecePositions;
-#pragma unroll 1
-    for (; left >= kAtOnce; left -= kAtOnce, row += kAtOnce * kPieceBytes)
-      turn_pieces<kAtOnce>(row, unit, at);
-#pragma unroll 1
-    for (; left > 0; --left, row += kPieceBytes) turn_pieces<1>(row, unit, at);
+    __syncwarp();
+    if (lane_ == 0) ptx::barrier_arrive(ring_.empty(place_.at));
+    place_.at += S::kTurners;
+    if (place_.at < ring_.places) return;
+    place_.at -= ring_.places;
+    place_.parity ^= 1;
   }
 
   // Before the first element of a row of x, a copy brings the row before.
@@ -230,27 +165,34 @@ class Turner {
   const Sm90TurnedParams& p_;
   const Block& block_;
   RawRing ring_;
-  uint32_t turned_, nowhere_;
+  BoxTurner<S> boxes_;
+  uint32_t turned_;
   int warp_, lane_;
-  int next_;         // the warp's next box, from the channel block's first one on
-  RingPlace place_;  // of all places or of the warp's own
+  RingPlace place_;  // of the warp's next item
 };
 
 #endif
 
 template <class S, bool Lines>
-struct TurnedStages : ChannelBlockStages<S, Sm90TurnedParams, S::kTurners, Lines> {
+struct TurnedStages : ChannelBlockStages<S, Sm90TurnedParams, Lines> {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Params = Sm90TurnedParams;
 
+  __device__ static Arrivals arrivals(const Params& p) {
+    const int shares = p.raw.blocks > 1 ? 1 : p.raw.items;
+    return {S::kSlabUnits * shares, kSm90Consumers / 32, 1, kSm90Consumers / 32};
+  }
   __device__ static void prepare(const Params& p, unsigned char* shared) {
     const int map = static_cast<int>(threadIdx.x) - S::kConsumers;
-    if (map >= 0 && map < 1 << p.raw.log_classes) ptx::prefetch_tensor_map(&p.raw.maps[map]);
+    if (map >= 0 && map < 1 << p.raw.log_classes) {
+      ptx::prefetch_tensor_map(&p.raw.maps[map].box);
+      if (p.raw.inner >= 0) ptx::prefetch_tensor_map(&p.raw.maps[map].share);
+    }
     if (threadIdx.x != 0) return;
     const RawRing ring(p, shared);
     for (int i = 0; i < ring.places; ++i) {
       ptx::barrier_init(ring.full(i), 1);
-      ptx::barrier_init(ring.empty(i), p.raw.blocks > 1 ? S::kTurners : 1);
+      ptx::barrier_init(ring.empty(i), 1);
     }
     ptx::barrier_init_done();
   }
@@ -260,17 +202,16 @@ struct TurnedStages : ChannelBlockStages<S, Sm90TurnedParams, S::kTurners, Lines
       if (warp <= S::kTurners) Turner<S>(p, block, shared, warp - 1).run(rings);
       return;
     }
-    // Different lanes wait for different barriers. But a lane that waits for the launch that packs weights
-    // stops the whole warp, so the ring of raw rows is filled before that.
-    const int lane = threadIdx.x % 32;
+    if (!ptx::elect_one()) return;
+    // The ring of raw rows is filled before the thread waits for the launch that packs weights.
     RawSource<S> raw(p, block, shared);
-    for (int round = 0; round < 2; ++round) {
-      if (lane == 31) {
-        raw.fill(round == 0);
-      } else if (round == 1 && lane < S::kRowBlocks) {
-        PackedSource<S>(p, block, shared, lane).template run<ColumnTiles>(rings);
-      }
-      __syncwarp();
+    for (int places = p.raw.places; places > 0 && raw.there(); --places) raw.copy();
+    wait_for_launch_beside(p.order);
+    PackedSource<S, ColumnTiles> weights(p, block, shared, rings);
+    // It never waits for one of the two while it could bring the other.
+    while (raw.there() || weights.there()) {
+      if (raw.there() && raw.ready()) raw.copy();
+      if (weights.there() && weights.ready()) weights.copy();
     }
   }
 #endif

@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(kSm90WeightBlockedThreads, 1)
       ptx::registers_suffice(kSm90WeightBlockedThreads, kSm90WeightBlockedThreads - 128, kMost, kLeast));
   if (threadIdx.x < 128) {
     ptx::fewer_registers<kLeast>();
-    if (threadIdx.x == 0) bring<S>(p, at, barriers, slots, first, end);
+    if (threadIdx.x < 32 && ptx::elect_one()) bring<S>(p, at, barriers, slots, first, end);
   } else {
     ptx::more_registers<kMost>();
     if constexpr (S::kParts == 1) {

@@ -222,7 +222,7 @@ __global__ void __launch_bounds__(S::kThreads, 1) kernel(const __grid_constant__
       const Mover<S> mover(p, at, units, table, slots);
       mover.run(barriers, slots, first, end);
       if constexpr (S::kSumsY) mover.finish(at, slots);
-    } else if (threadIdx.x % 32 == 0) {
+    } else if (ptx::elect_one()) {
       copy_rows<S>(p, at, units, barriers, slots, first, end);
     }
   } else {

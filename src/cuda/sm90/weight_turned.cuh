@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(S::kThreads, 1) kernel(const __grid_constant__
       Turner<S> turner(p, at, units.x.planes, pieces, ring, of_pieces, slots, warp);
       turner.run(of_slots, slots, first, end);
       if constexpr (S::kSumsY) turner.finish(at, slots);
-    } else if (threadIdx.x % 32 == 0) {
+    } else if (ptx::elect_one()) {
       copy_pieces<S>(p, at, pieces, ring, of_pieces, first, end);
     }
   } else {
