@@ -84,6 +84,9 @@ inline bool weight_sums_lines(const Sm90WeightBlockedParams& k) {
   return weight_has_lines(k) && k.splits < kSm90WeightMostSplits;
 }
 
+// weight_blocked_pass_plan.cpp. The pass over x and dy, and the look before it, in chunks of positions that
+// keep the workspace small; false: the problem is too large for them.
+bool sm90_set_weight_pass(Sm90WeightBlockedPlan& plan, const core::Problem& problem);
 // For chunk `chunk`: what differs from the first one.
 void set_chunk(Sm90WeightBlockedPlan& plan, int chunk);
 // The pointers into the workspace of what the look finds.

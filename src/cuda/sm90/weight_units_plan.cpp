@@ -113,8 +113,8 @@ bool set_unit_tiles(Sm90WeightUnitsParams& k, Sm90WeightUnitRows& x, Sm90WeightU
   if (row_blocks >= 1 << 24 || columns >= 1 << 28) return false;
   k.row_blocks = static_cast<int>(row_blocks.value());
   k.columns = static_cast<int>(columns.value());
-  const int row_tiles = ceil_div(k.row_blocks, tile_blocks),
-            column_tiles = ceil_div(k.columns, shape.columns);
+  const auto row_tiles = static_cast<int>(ceil_div(k.row_blocks, tile_blocks));
+  const auto column_tiles = static_cast<int>(ceil_div(k.columns, shape.columns));
   if (core::Size(p.groups) * row_tiles * column_tiles >= 1 << 20) return false;
   k.in_tiles = WeightTiles::all(row_tiles, column_tiles);
   k.tiles = static_cast<int>(p.groups * k.in_tiles.of_group);
