@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "core/polyphase.hpp"
 #include "cpu/common/storage.hpp"

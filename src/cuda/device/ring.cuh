@@ -23,6 +23,13 @@ struct RingPlace {
     at = 0;
     parity ^= 1;
   }
+  // By several places, at most as many as there are.
+  __device__ void advance(int size, int by) {
+    at += by;
+    if (at < size) return;
+    at -= size;
+    parity ^= 1;
+  }
 };
 
 // The barriers of a ring's places, one after the other in shared memory: all full ones, then all empty ones.

@@ -66,7 +66,8 @@ constexpr Sm80Weights kSm80[3] = {
 // Of cuda.sm90.blocked, transposed and strided products: its model, and parts of it once more; packing.
 // Fitted to 860 drawn layers, all modes (H200): off by 15% and 11%; then times 0.97 and 0.96, since others'
 // models expect as little of theirs. Of 140 and 200 more drawn layers the kernel chosen takes 1.02 and 1.007
-// times as long as the fastest. The first one is for passes over x; where x is turned, the model is newer.
+// times as long as the fastest. The first weights serve transposed products with a pass over x; where warps
+// turn x, the model itself is newer, and the second ones do.
 struct BlockedWeights {
   double start, total, tensor, blocking;
 };

@@ -110,26 +110,26 @@ struct Sm90ScaledParams : Sm90GatherParams {
   Sm90RawOperands raw;
 };
 
+inline constexpr int kSm90TurnedPiece = 32;  // positions that a warp turns at once
+
 // Tensor copies bring raw rows of x, and warps turn them into channel blocks in shared memory, as units of 8
 // channels: of 16 bytes in 16-bit types, of twice 16 bytes in tf32, whose maps round. The product's column v
 // at phase a reads position stride*v + a - padding of x.
-inline constexpr int kSm90TurnedPiece = 32;  // positions that a warp turns at once
 struct Sm90RawSource {
   struct Maps {
-    TensorMap box, share;
+    TensorMap box, share;  // for copies of a box, and of all boxes of a share
   };
   Maps maps[kSm90MaxRowClasses];
   int32_t late[kSm90MaxRowClasses];  // elements by which rows of a class begin behind 16 bytes
-  int log_classes;                   // 1 << this many, one map each
+  int log_classes;                   // 1 << this many, with maps of their own
   int stride, phases, padding;
   Divisor stride_div;
   int blocks, chunk_units;  // blocks of 8 channels in a chunk; its units, a phase of a block each
   int unit_pitch;           // of a stage: from a unit to the next, in 16 bytes
   // A warp turns a piece of 8 channels x 32 positions at once. From a piece to the next, and from the last
-  // one of a box to where the next box begins: columns, and phases beyond them.
-  int columns, phases_over;
-  // From a box to the next; 0: phases differ.
-  int box_columns;
+  // one of a box to where the next box begins: columns, and phases beyond them. From a box to the next:
+  // columns, or 0 if phases differ.
+  int columns, phases_over, box_columns;
   // Boxes of a channel block; a box's pieces, positions, and those of a copy: for ldmatrix an odd number of
   // 8, so that rows lie in other banks each; bytes of its 8 channels.
   int boxes, pieces, step, box, box_bytes;

@@ -35,11 +35,9 @@ struct BlockedRates {
   double alone = 1.35;
   double start = 5000;  // of a block
   double launch_ms = 0.003;
-  // For the warps that turn, at stride 1: a slab; with phases: a chunk; for both: 8 channels x 32 positions.
-  // Fitted to whole kernels: with many channels and few taps the warp that issues copies is slower than they
-  // are (docs/design/hopper.md, Lines of 128 bytes).
-  // Of a warp that turns: a chunk, an item of it, where the pieces of a box go, where one of them goes if
-  // their phases differ, a box, a piece of it of 16 bits and of 32.
+  // Cycles of a warp that turns: a chunk; an item of it; to find where the pieces of a box go, or where one
+  // of them goes if their phases differ; a box; a piece of it, of 16 bits and of 32. Instructions counted by
+  // ncu, 6 to 7 cycles each.
   double turn_chunk = 700, turn_item = 600, turn_even = 80, turn_target = 60, turn_box = 33,
          turn_piece[2] = {23, 80};
   double box_copy = 900;  // of a thread, in rows shorter than a share
@@ -111,8 +109,8 @@ constexpr Weights kPass[2] = {{1.4e-3, 0.774, 0, 0.529, 1.0, 0.591, 0.64, 1.0, 0
 // Turned: with rows of y stored by passes, and line by line. Those by passes are 1.18 times as large as
 // fitted: expected times are 17% off there, and where several kernels are compared the one that is
 // underestimated wins. As fitted, 16 of 71 choices against another kernel took more than 1.05 times as long,
-// and all of them 0.936 of the time; now 5 of 51, and 0.875. `rest` is at least 1, for few of those times
-// have partial sums.
+// and all of them 0.936 of the time; with the factor 5 of 51, and 0.875. `rest` is at least 1, for few of
+// those times have partial sums.
 constexpr Weights kTurned[2][2] = {
     {{4.0e-3, 0.977, 0.68, 0.256, 0.953, 0.06, 0, 1.18},
      {4.0e-3, 0.854, 0.261, 0.85, 0.527, 0.907, 0, 1.062}},

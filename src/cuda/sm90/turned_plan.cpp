@@ -17,6 +17,10 @@ using core::Problem;
 constexpr int kEight = 8;  // channels of a unit
 constexpr int kPiece = kSm90TurnedPiece;
 
+int turners_of(const Sm90BlockedPlan& plan) {
+  return sm90_turners(sm90_tile(plan.main.config).n);
+}
+
 // How many pieces a box has: a tensor copy brings at most 256 positions.
 constexpr int kLeastPieces = 3, kMostPieces = 7;
 
@@ -82,11 +86,10 @@ void sm90_set_turned(Sm90BlockedPlan& plan, const Problem& asked) {
 }
 
 void sm90_set_raw(Sm90BlockedPlan& plan) {
-  const int turners = sm90_turners(sm90_tile(plan.main.config).n);
-  // Of several warps, with 12 KB strided n1 ci256 co2048 l117747 k8 s4 in bf16 takes 1.16 times as long: a
-  // warp has more to do for a share than its boxes. Of one, with 20 KB n2 ci512 co256 l168337 k12 s6
-  // takes 1.4 times as long, for fewer stages fit.
-  const int share_bytes = (turners > 1 ? 20 : 12) << 10;
+  // Where several warps turn, strided n1 ci256 co2048 l117747 k8 s4 in bf16 takes 1.16 times as long with
+  // shares of 12 KB, because a share costs a warp more than its boxes do. Where one does, strided n2 ci512
+  // co256 l168337 k12 s6 takes 1.4 times as long with 20 KB, because fewer stages fit.
+  const int share_bytes = (turners_of(plan) > 1 ? 20 : 12) << 10;
   Sm90StageParams& k = plan.main.params;
   const int element = sm90_layout(plan.main.mode, false).element, vector = 16 / element;
   const int slab = sm90_slab_units(plan);
@@ -128,7 +131,7 @@ int sm90_turned_least_stages(const Sm90BlockedPlan& plan) {
   const int slabs = static_cast<int>(ceil_div(units - parts, slab)) + parts;
   // A warp that turns comes to a stage at most one phase of its barrier late, if between the ends of a chunk
   // and of the next one that it turns lie no more slabs than there are stages.
-  const auto chunks = static_cast<int>(ceil_div(sm90_turners(sm90_tile(plan.main.config).n), raw.items));
+  const auto chunks = static_cast<int>(ceil_div(turners_of(plan), raw.items));
   return std::max({2, slabs + 1, static_cast<int>(ceil_div(chunks * units, slab)) + parts});
 }
 
@@ -137,8 +140,8 @@ void sm90_set_raw_places(Sm90BlockedPlan& plan) {
   // co192 l5567 k3 s1 in bf16 takes 1.1 times as long, for there is a stage less.
   constexpr int kAhead = 43 << 10, kLeast = 2;
   Sm90RawSource& raw = plan.raw;
-  raw.places = std::max({kLeast, sm90_turners(sm90_tile(plan.main.config).n),
-                         static_cast<int>(ceil_div(kAhead / plan.blocks_of_sm, raw.place_bytes))});
+  raw.places = std::max(
+      {kLeast, turners_of(plan), static_cast<int>(ceil_div(kAhead / plan.blocks_of_sm, raw.place_bytes))});
 }
 
 bool sm90_shrink_raw_places(Sm90BlockedPlan& plan) {

@@ -14,9 +14,9 @@
 // rows of a block must begin equally far behind 16 bytes: it has every first, second, fourth or eighth row
 // (UnitOrder). The tensor cores bind or, with one or two taps, the warps that turn or the thread that copies.
 // None of those has another warp to hide its latencies, and much of their code runs once a share, as fast as
-// instructions are fetched: so there is little of it. Strided n1 ci256 co2048 l117747 k8 s4 in bf16 took 2.41 ms
-// with a lane that issued a copy for each box, and every warp in each chunk; it takes 1.53, its products alone
-// 1.08 (H200).
+// instructions are fetched: so there is little of it. With a copy for each box, which a lane issues, and with
+// every warp in every chunk, strided n1 ci256 co2048 l117747 k8 s4 in bf16 takes 2.41 ms instead of 1.53; its
+// products alone take 1.08 (H200).
 #pragma once
 
 #include "cuda/sm90/turned_boxes.cuh"
@@ -61,11 +61,7 @@ class Turner {
     RingPlace first;  // the stage of the chunk's first slab
     items.step(p_, warp_);
     for (int passed = items.skip(p_, block_); items.there(p_); passed = items.skip(p_, block_)) {
-      first.at += passed;
-      if (first.at >= rings.stages) {
-        first.at -= rings.stages;
-        first.parity ^= 1;
-      }
+      first.advance(rings.stages, passed);
       const int end = items.chunk_end(p_);
       RingPlace stage = first;
 #pragma unroll 1
@@ -125,10 +121,7 @@ class Turner {
     if (rows.start < 0 && rows.late > 0) clear(rows, first, boxes);
     __syncwarp();
     if (lane_ == 0) ptx::barrier_arrive(ring_.empty(place_.at));
-    place_.at += S::kTurners;
-    if (place_.at < ring_.places) return;
-    place_.at -= ring_.places;
-    place_.parity ^= 1;
+    place_.advance(ring_.places, S::kTurners);
   }
 
   // Before the first element of a row of x, a copy brings the row before.
