@@ -50,19 +50,59 @@ void set_columns(Sm90StageParams& k, const Problem& f, const Phases& phases, int
   k.columns.partial_columns = tiles * tile_columns;
 }
 
-// How many stages of x there are. Slots of weights reach almost as far ahead: what comes from L2 takes as
-// long as several products (n16 ci512 co256 l512 k16 s8 in bf16, two taps: 0.11 ms with 4 slots). 0: they do
-// not fit.
-int stages_in(const Sm90BlockedPlan& plan, int64_t rest, int64_t slot) {
+struct Rings {
+  int stages = 0;         // of x; 0: they do not fit
+  int64_t slots = 0;      // of weights
+  bool resident = false;  // weights come once, and stay
+};
+
+// Bytes that rings may take, and those of a slot.
+struct Room {
+  int64_t rest, slot;
+};
+
+// Slots of weights reach almost as far ahead as stages of x: what comes from L2 takes as long as several
+// products (n16 ci512 co256 l512 k16 s8 in bf16, two taps: 0.11 ms with 4 slots).
+Rings streamed(const Sm90GatherSource& k, int least, const Room& room) {
   constexpr int kMinSlots = 3;
-  const Sm90GatherSource& k = plan.main.params.gather;
-  const int least = plan.main.config.turned ? sm90_turned_least_stages(plan) : 2;
   for (int stages = kSm90MaxStages; stages >= least; --stages) {
     const int64_t slots =
         std::max<int64_t>(kMinSlots, stages > least ? int64_t{stages - 1} * k.tap_group + 1 : 0);
-    if (int64_t{stages} * (k.stage_bytes + kSm90BarrierBytes) + slots * slot <= rest) return stages;
+    const int64_t left = room.rest - int64_t{stages} * (k.stage_bytes + kSm90BarrierBytes);
+    if (slots * room.slot > left) continue;
+    return {stages, std::min<int64_t>(left / room.slot, stages * k.tap_group + 2)};
   }
-  return 0;
+  return {};
+}
+
+// Slots of all taps of all slabs, which the tiles of a block then share; none where slabs differ among blocks.
+int64_t slots_of_all(const Sm90Plan& plan) {
+  const Sm90StageParams& k = plan.params;
+  const bool may = k.grid.splits == 1 && sm90_weights_stay(plan.config.scaled);
+  const int64_t rounds = k.grid.slabs / k.gather.phases, last = k.grid.slabs % k.gather.phases;
+  const int64_t lacking = rounds * (k.gather.phases - k.gather.whole) +
+                          std::max<int64_t>(0, last - k.gather.whole);  // slabs without the first tap
+  return may ? int64_t{k.grid.slabs} * k.sizes.taps - lacking : 0;
+}
+
+Rings resident(const Sm90Plan& plan, int least, const Room& room) {
+  const Sm90GatherSource& k = plan.params.gather;
+  const int64_t slots = slots_of_all(plan), left = room.rest - slots * room.slot;
+  if (slots == 0 || left <= 0) return {};
+  const auto stages =
+      static_cast<int>(std::min<int64_t>(kSm90MaxStages, left / (k.stage_bytes + kSm90BarrierBytes)));
+  return stages < least ? Rings{} : Rings{stages, slots, true};
+}
+
+// Weights stay if that leaves as many stages, or enough for turns.
+Rings rings_in(const Sm90BlockedPlan& plan, const Room& room) {
+  const Sm90StageParams& k = plan.main.params;
+  const int least = plan.main.config.turned ? sm90_turned_least_stages(plan) : 2;
+  const Rings come = streamed(k.gather, least, room), stay = resident(plan.main, least, room);
+  const bool for_turns = sm90_storing_of(plan.main.mode, plan.main.config).turns;
+  const int64_t two_tiles = 2 * int64_t{k.grid.slabs} * k.gather.tap_groups;
+  const bool enough = stay.stages >= come.stages || (for_turns && stay.stages >= two_tiles);
+  return stay.stages > 0 && enough ? stay : come;
 }
 
 // Places in shared memory, in the order of gather_plan.cpp.
@@ -81,12 +121,12 @@ void set_places(Sm90BlockedPlan& plan, const Sm90Tile& tile, int64_t limit) {
   const int64_t rest = limit - staging - table - nowhere - ring - kSm90BarrierBytes * raw.places -
                        8 * kSm90MaxStages - kSm90ScaleBytes - 256;
   plan.main.shared_bytes = 0;
-  k.gather.stages = stages_in(plan, rest, slot + kSm90BarrierBytes);
+  const Rings rings = rings_in(plan, {rest, slot + kSm90BarrierBytes});
+  k.gather.stages = rings.stages;
   if (k.gather.stages == 0) return;
-  const int64_t stages = int64_t{k.gather.stages} * (k.gather.stage_bytes + kSm90BarrierBytes);
-  const int64_t slots = std::min<int64_t>((rest - stages) / (slot + kSm90BarrierBytes),
-                                          k.gather.stages * k.gather.tap_group + 2);
+  const int64_t slots = rings.slots;
   k.weights.slots = static_cast<int>(slots);
+  k.weights.resident = rings.resident;
   raw.shared = round_up(k.gather.stages * k.gather.stage_bytes, 128);
   k.weights.shared = round_up(raw.shared + ring, 128);
   k.pass.shared = static_cast<int>(k.weights.shared + slots * slot);

@@ -113,6 +113,7 @@ Sm90BlockedPlan plan_with(const TransposedForm& form, const Problem& asked, cons
   if (config.phased) {
     const DeepTaps& deep = form.deep;
     plan.main.params.gather.phases = deep.phases;
+    plan.main.params.gather.phases_div = Divisor::of(static_cast<uint32_t>(deep.phases));
     plan.main.params.gather.whole = deep.k - deep.first;
     if (plan.main.params.gather.tap_groups > 1) return plan.main.blocks = 0, plan;
   }

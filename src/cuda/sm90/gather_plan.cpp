@@ -113,7 +113,7 @@ void sm90_set_turns(Sm90Plan& plan, const Sm90Storing& storing) {
   Sm90StageParams& k = plan.params;
   const int64_t slabs = sm90_block_slabs(k.grid);
   k.grid.turns = storing.turns && 2 * slabs * k.gather.tap_groups <= k.gather.stages &&
-                 2 * slabs * k.sizes.taps <= k.weights.slots;
+                 (k.weights.resident || 2 * slabs * k.sizes.taps <= k.weights.slots);
 }
 
 void sm90_set_gather(Sm90Plan& plan, const Sm90Tile& tile, const core::DeviceInfo& d,

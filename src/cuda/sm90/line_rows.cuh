@@ -157,6 +157,14 @@ class LineRows {
     }
   }
 
+  // A bit for each line in which some row has one; or for any, where there is no register for that.
+  __device__ static uint32_t lines_of(const Pieces& pieces) {
+    if constexpr (S::Mode::kParts == 2) return ~0u;
+    uint32_t lines = 0;
+    if (pieces.head >= 0) lines |= 1u << pieces.head / kLineSectors;
+    if (pieces.tail >= 0) lines |= 1u << pieces.tail / kLineSectors;
+    return __reduce_or_sync(~0u, lines);
+  }
   // Those of them that lie in a line: two lanes a row.
   __device__ void store_pieces(const Pieces& pieces, const Columns& columns, int line) const {
 #pragma unroll 1

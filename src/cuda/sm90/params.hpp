@@ -147,7 +147,7 @@ struct Sm90Weights {
   int64_t marks_at;   // row blocks with weights that are not finite, or that the mode cannot hold
   int64_t scales_at;  // where operands are scaled: 1/scale of each cout
   int slots;          // of the ring: a tap's weights of a slab if x is gathered, otherwise a slab's
-  bool resident;      // everything has a slot: only if x comes by tensor copies
+  bool resident;      // everything has a slot, and stays: not if x is gathered
   int shared;         // where the ring is, in bytes
 };
 
@@ -162,6 +162,7 @@ struct Sm90GatherSource {
   // Slabs belong to this many phases in turn. The first `whole` phases have the first tap; if others lack it,
   // there is one group of taps.
   int phases = 1, whole = 1;
+  Divisor phases_div;
 };
 
 // What a tensor copy needs to know of x (cuda/host/tensor_map.hpp).

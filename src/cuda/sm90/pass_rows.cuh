@@ -180,30 +180,36 @@ class PassRows {
   }
 
   // The same if phases are skewed: the tile's own outputs among the first vectors, and among those that its
-  // last pass leaves over.
+  // last pass leaves over. A lane has the same output of each row at either end, so it asks once whether that
+  // is the tile's.
   template <bool First, bool Last>
   __device__ void store_skewed_ends(T* y, int64_t o, int shift) const {
-    const int most = p_.writer.carried + 2 * kVector, tail = p_.writer.row_vectors * kVector;
-    const int log_lanes = most > 64 ? 7 : most > 32 ? 6 : 5, lanes = 1 << log_lanes;  // of a row
+    constexpr int kMostLate = kVector - 1;
+    const int most = p_.writer.carried + kMostLate, tail = p_.writer.row_vectors * kVector;
+    const int log_lanes = most > 64 ? 7 : most > 32 ? 6 : most > 16 ? 5 : 4, lanes = 1 << log_lanes;  // of a row
 #pragma unroll 1
-    for (int cout = thread_ >> log_lanes; cout < couts_; cout += 128 >> log_lanes) {
-      const int late = (shift + rows_[cout * p_.sizes.phases].skew) % kVector;
-      const T* from = staged_ + cout * p_.writer.row_pitch;
-      T* to = y + cout * p_.sizes.lout + o - late;
+    for (int at = thread_ & (lanes - 1); at < most; at += lanes) {
+      const int first = at, last = tail + at - kMostLate;  // after the pass's first output
+      const bool own_first = First && is_own(first, o), own_last = Last && is_own(last, o);
+      if (!own_first && !own_last) continue;
 #pragma unroll 1
-      for (int at = thread_ & (lanes - 1); at / kVector * kVector < late + p_.writer.carried; at += lanes) {
-        if (First) store_own(to + at, from + at, at - late, o);
-        if (Last && at < late + p_.writer.carried)
-          store_own(to + tail + at, from + tail + at, tail + at - late, o);
+      for (int cout = thread_ >> log_lanes; cout < couts_; cout += 128 >> log_lanes) {
+        const int late = (shift + rows_[cout * p_.sizes.phases].skew) % kVector;
+        const int whole = round_up_to_vectors(late + p_.writer.carried) - late;  // the first that is a vector's
+        const T* from = staged_ + cout * p_.writer.row_pitch + late;
+        T* to = y + cout * p_.sizes.lout + o;
+        if (own_first && first < whole) to[first] = from[first];
+        if (own_last && at + late >= kMostLate) to[last] = from[last];
       }
     }
   }
-  // Element e after the pass's first output o, if it is an output of one of the pass's columns.
-  __device__ void store_own(T* to, const T* from, int e, int64_t o) const {
-    if (e < 0 || o + e < 0 || o + e >= p_.sizes.lout) return;
+  __device__ static int round_up_to_vectors(int elements) { return (elements + kVector - 1) / kVector * kVector; }
+  // Whether element e after the pass's first output o is an output of one of the pass's columns.
+  __device__ bool is_own(int e, int64_t o) const {
+    if (e < 0 || o + e < 0 || o + e >= p_.sizes.lout) return false;
     const int slot = e - static_cast<int>(p_.sizes.stride_div.divide(e)) * p_.sizes.stride;
     const int column = e - leads_[slot];  // times the stride
-    if (column >= 0 && column < kPass * p_.sizes.stride) *to = *from;
+    return column >= 0 && column < kPass * p_.sizes.stride;
   }
 
   __device__ void store_elements(T* y, int64_t first) const {

@@ -37,6 +37,9 @@ class GatheredProduct {
     x_ = static_cast<uint32_t>(ptx::matrix_descriptor(ptx::shared_address(shared) + column * S::kN * 16,
                                                       p.source.pitch * 16, kAlongRows));
     if (takes_turns() && warpgroup == 1) give_turn(0);
+    if (resident()) {
+      for (int slot = 0; slot < p.weights.slots; ++slot) ptx::barrier_wait(rings.weights_full(slot), 0);
+    }
   }
 
   __device__ int next() {
@@ -67,6 +70,9 @@ class GatheredProduct {
     }
   }
 
+  // Whether all weights of the block's tiles have a slot. Then nothing but x is waited for: where few products
+  // make a tile, a warpgroup that multiplies alone is bound by the latencies of its loop.
+  __device__ bool resident() const { return S::kMayStay && p_.weights.resident; }
   // Whether one warpgroup multiplies while the other stores.
   __device__ bool takes_turns() const { return S::kStoring.turns && p_.grid.turns; }
 
@@ -131,7 +137,7 @@ class GatheredProduct {
       }
       uint32_t b = x_ + (stage_.at * p_.source.stage_bytes >> 4) + p_.source.halo - first * p_.sizes.step;
       for (int i = first; i < taps; ++i) {
-        ptx::barrier_wait(rings_.weights_full(slot_.at), slot_.parity);
+        if (!resident()) ptx::barrier_wait(rings_.weights_full(slot_.at), slot_.parity);
         const uint32_t a = weights_ + (slot_.at * S::kSlotBytes >> 4);
         ptx::wgmma_fence();
 #pragma unroll
@@ -146,7 +152,7 @@ class GatheredProduct {
         ptx::wgmma_wait<1>();
         release(used_stage, used_slot);
         used_stage = i == taps - 1 ? stage_.at : -1;
-        used_slot = slot_.at;
+        used_slot = resident() ? -1 : slot_.at;
         slot_.advance(p_.weights.slots);
       }
     });

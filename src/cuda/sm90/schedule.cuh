@@ -36,7 +36,7 @@ struct Block {
 class SlabPhase {
  public:
   __device__ SlabPhase(const Sm90GatherParams& p, const Block& block)
-      : at_(block.first_slab % p.source.phases) {}
+      : at_(block.first_slab - p.source.phases_div.divide(block.first_slab) * p.source.phases) {}
   __device__ bool lacks_first_tap(const Sm90GatherParams& p) const { return at_ >= p.source.whole; }
   __device__ void next(const Sm90GatherParams& p) {
     if (++at_ == p.source.phases) at_ = 0;

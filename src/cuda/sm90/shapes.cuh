@@ -29,7 +29,7 @@ struct GatherShape {
   static constexpr int kColumns = N * 2 / RowBlocks;
   static constexpr int kWide = N < 128 ? N : 128;  // columns of one wgmma
   static constexpr int kWarpgroups = 2, kRings = 1, kBlocksOfSm = 1;
-  static constexpr bool kMaySkew = true, kMayLackTaps = false;
+  static constexpr bool kMaySkew = true, kMayLackTaps = false, kMayStay = false;
   static constexpr Sm90Storing kStoring = sm90_dense_storing(Mode::kParts);
   static constexpr int kConsumers = kSm90Consumers, kThreads = kSm90Threads;
   static constexpr int kSlotBytes = RowBlocks * Mode::kParts * kSm90PartBytes;

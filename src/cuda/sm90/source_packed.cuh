@@ -44,7 +44,8 @@ class TapSlots<S, false> {
 //   x by tensor copies a slot is a slab, in pieces of a channel block
 //                        [tap][part][channel block][row block][row]
 //
-// Walk: the tiles of the thread's block, each of which needs all slots once, or once a sweep.
+// Walk: the tiles of the thread's block, each of which needs all slots once, or once a sweep. Resident weights
+// come once, whatever there is to do.
 template <class S, class Walk>
 class PackedSource {
  public:
@@ -77,7 +78,7 @@ class PackedSource {
     // Whoever multiplies waits for resident weights, even without tiles.
     there_ = p.weights.resident || walk_.there(p);
     if (!there_) return;
-    sweep_ = sweeps_.of_tile(p_, block_, walk_);
+    sweep_ = walk_.there(p) ? sweeps_.of_tile(p_, block_, walk_) : 1;
     if (tap_.lacks(p_)) next();
   }
 
@@ -116,10 +117,11 @@ class PackedSource {
     do {
       if (++slot_ < slots_) continue;
       slot_ = 0;
+      there_ = !p_.weights.resident;
+      if (!there_) return;
       if (--sweep_ > 0) continue;
-      if (p_.weights.resident) there_ = false;
       walk_.next(p_, block_);
-      if (!walk_.there(p_)) there_ = false;
+      there_ = walk_.there(p_);
       if (!there_) return;
       sweep_ = sweeps_.of_tile(p_, block_, walk_);
     } while (tap_.lacks(p_));

@@ -106,6 +106,7 @@ class LineWriter : LineRows<S> {
     const Columns columns = columns_of(origin);
     RowEpilogue<S> epilogues[2] = {epilogue_of<S>(rows[0], unscale), epilogue_of<S>(rows[1], unscale)};
     const Pieces pieces = pieces_of(origin, columns);
+    const uint32_t with_pieces = lines_of(pieces);
     const Vectors vectors = vectors_of(origin, columns);
     const bool shifted = __any_sync(~0u, pieces.row.late != 0), odd = __any_sync(~0u, pieces.row.odd() != 0);
     uint32_t at[2];
@@ -131,7 +132,7 @@ class LineWriter : LineRows<S> {
       } else if (columns_left) {
         store_sectors(vectors, line, odd);
       }
-      store_pieces(pieces, columns, line);
+      if (with_pieces >> line & 1) store_pieces(pieces, columns, line);
       left_over = ptx::load_shared16(own_piece() + kLineBytes);
       __syncwarp();
     }

@@ -28,6 +28,10 @@ class PassWriter : PassRows<S> {
   using Params = typename S::Params;
   using Later = LaterSums<S>;
   static constexpr bool kScaled = kIsScaled<Mode>;
+  // Whether staged outputs tell which sums must be made again: those that are NaN. In a search of its own, one
+  // sum waits for the one before.
+  static constexpr bool kSeesNan =
+      Mode::kParts == 1 && !kScaled && std::is_same_v<typename S::Activation, epilogue::Identity>;
   using PassRows<S>::kVector, PassRows<S>::kPass, PassRows<S>::kLeadsAt;
 
   // The table of rows; and, if phases are skewed, the lead of each place modulo the stride: its column is
@@ -57,10 +61,17 @@ class PassWriter : PassRows<S> {
     if constexpr (kMarksTiles<S>) {
       if (thread_ == 0) block_.marks(p_)[2 * tile + warpgroup_] = seen.marked || marks() != 0;
     }
+    constexpr bool kWatches = Repairs && kSeesNan;
     if (p_.writer.partial) {
       store_partial(sums, tile);
     } else {
-      store_passes(sums, tile);
+      const bool any = store_passes<kWatches>(sums, tile);
+      if constexpr (kWatches) {
+        if (!any) return false;
+        stores_done();
+        later = sums_that(sums, [](float sum) { return sum != sum; });
+        return true;
+      }
     }
     if constexpr (kMarksTiles<S> || !Repairs) return false;
     if constexpr (kScaledBlocks<S>) {
@@ -117,9 +128,13 @@ class PassWriter : PassRows<S> {
     if (p_.writer.partial) {
       __syncwarp();
     } else if (any_of_warpgroup(warpgroup_, any)) {
-      ptx::bulk_stores_done();
-      sync();
+      stores_done();
     }
+  }
+  // By all threads.
+  __device__ void stores_done() const {
+    ptx::bulk_stores_done();
+    sync();
   }
 
   // A column of a tile, `at` columns after the warpgroup's first one.
@@ -143,7 +158,9 @@ class PassWriter : PassRows<S> {
     return static_cast<T*>(p_.operands.output) + (int64_t{n} * p_.sizes.cout + channel_) * p_.sizes.lout;
   }
 
-  __device__ void store_passes(Sums& sums, int tile) {
+  // Watches: returns whether some of the warpgroup's outputs are NaN.
+  template <bool Watches>
+  __device__ bool store_passes(Sums& sums, int tile) {
     // If samples are folded, a pass begins at a column, not at an output, and finds its samples itself.
     const bool folded = p_.columns.folded;
     const Place at =
@@ -155,12 +172,12 @@ class PassWriter : PassRows<S> {
     const int shift = p_.writer.by_elements
                           ? 0
                           : static_cast<int>(reinterpret_cast<uintptr_t>(y + first) / sizeof(T) % kVector);
-    store_passes(sums, y, first, shift, this->lane_at(y + first));
+    return store_passes<Watches>(sums, y, first, shift, this->lane_at(y + first));
   }
 
   // The passes are unrolled, because the sums of a pass are in registers.
-  template <int Pass = 0>
-  __device__ void store_passes(Sums& sums, T* y, int64_t first, int shift, typename PassRows<S>::Lane lane) {
+  template <bool Watches, int Pass = 0>
+  __device__ bool store_passes(Sums& sums, T* y, int64_t first, int shift, typename PassRows<S>::Lane lane) {
     constexpr bool kFirst = Pass == 0, kLast = Pass == S::kN / kPass - 1;
     const bool folded = p_.columns.folded;
     const int64_t o = first + int64_t{Pass} * kPass * (folded ? 1 : p_.sizes.stride);
@@ -176,10 +193,15 @@ class PassWriter : PassRows<S> {
         this->put_carry(shift, carry);
       }
     }
-    stage<Pass>(sums, 0, shift);
-    stage<Pass>(sums, 1, shift);
+    stage<Watches, Pass>(sums, 0, shift);
+    stage<Watches, Pass>(sums, 1, shift);
     if (p_.writer.bulk) ptx::fence_async();
-    sync();
+    bool any = false;
+    if constexpr (Watches && kLast) {
+      any = any_of_warpgroup(warpgroup_, saw_nan());
+    } else {
+      sync();
+    }
     if (folded) {
       this->store_samples(y, static_cast<int>(o));
     } else if (p_.writer.by_elements) {
@@ -201,11 +223,12 @@ class PassWriter : PassRows<S> {
       }
     }
     lane.to += kPass * sizeof(T) * p_.sizes.stride;
-    if constexpr (!kLast) store_passes<Pass + 1>(sums, y, first, shift, lane);
+    if constexpr (!kLast) return store_passes<Watches, Pass + 1>(sums, y, first, shift, lane);
+    return any;
   }
 
-  template <int Pass>
-  __device__ void stage(const Sums& sums, int half, int shift) const {
+  template <bool Watches, int Pass>
+  __device__ void stage(const Sums& sums, int half, int shift) {
     const Row row = rows_[row_of(half)];
     if (row.at < 0) return;
     const auto epilogue = epilogue_of<S>(row, unscale_);
@@ -218,19 +241,20 @@ class PassWriter : PassRows<S> {
 #pragma unroll
       for (int j = 0; j < kChunks; ++j) {
         if constexpr (sizeof(T) == 2) {
-          *reinterpret_cast<uint32_t*>(at + 8 * j) = two_values(sums, kFrom + 4 * j, half, epilogue);
+          *reinterpret_cast<uint32_t*>(at + 8 * j) = two_values<Watches>(sums, kFrom + 4 * j, half, epilogue);
         } else {
-          store_pair(at + 8 * j, value(sums, kFrom + 4 * j, half, epilogue),
-                     value(sums, kFrom + 4 * j + 1, half, epilogue));
+          store_pair(at + 8 * j, value<Watches>(sums, kFrom + 4 * j, half, epilogue),
+                     value<Watches>(sums, kFrom + 4 * j + 1, half, epilogue));
         }
       }
       return;
     }
-    T* pair = at;
+    uint32_t pair = ptx::shared_address(at);
+    const uint32_t step = stride * static_cast<int>(sizeof(T));
 #pragma unroll
     for (int j = 0; j < kChunks; ++j) {
-      store_two(pair, pair + stride, sums, kFrom + 4 * j, half, epilogue);
-      pair += 8 * stride;
+      store_two<Watches>(pair, pair + step, sums, kFrom + 4 * j, half, epilogue);
+      pair += 8 * step;
     }
     if (row.gap == 0) return;
     const T nothing = epilogue.alone();
@@ -244,24 +268,40 @@ class PassWriter : PassRows<S> {
   }
   // half is a constant wherever these three are inlined. 16-bit outputs i and i + 1 in a word, rounded and
   // made canonical together.
-  __device__ static uint32_t two_values(const Sums& sums, int i, int half, const RowEpilogue<S>& epilogue) {
+  template <bool Watches>
+  __device__ uint32_t two_values(const Sums& sums, int i, int half, const RowEpilogue<S>& epilogue) {
     const int at = half == 0 ? i : i + 2;
-    return canonical_pair<T>(rounded_pair<T>(epilogue.value(sums[at]), epilogue.value(sums[at + 1])));
+    const uint32_t two =
+        canonical_pair<T>(rounded_pair<T>(epilogue.value(sums[at]), epilogue.value(sums[at + 1])));
+    if constexpr (Watches) most_ = __vmaxs2(most_, two);
+    return two;
   }
   // Those two outputs, to two places.
-  __device__ static void store_two(T* first, T* second, const Sums& sums, int i, int half,
-                                   const RowEpilogue<S>& epilogue) {
+  template <bool Watches>
+  __device__ void store_two(uint32_t first, uint32_t second, const Sums& sums, int i, int half,
+                            const RowEpilogue<S>& epilogue) {
     if constexpr (sizeof(T) == 2) {
-      const uint32_t two = two_values(sums, i, half, epilogue);
-      *reinterpret_cast<uint16_t*>(first) = static_cast<uint16_t>(two);
-      *reinterpret_cast<uint16_t*>(second) = static_cast<uint16_t>(two >> 16);
+      const uint32_t two = two_values<Watches>(sums, i, half, epilogue);
+      ptx::store_shared2(first, two);
+      ptx::store_shared2(second, two >> 16);
     } else {
-      *first = value(sums, i, half, epilogue);
-      *second = value(sums, i + 1, half, epilogue);
+      ptx::store_shared4(first, __float_as_uint(value<Watches>(sums, i, half, epilogue)));
+      ptx::store_shared4(second, __float_as_uint(value<Watches>(sums, i + 1, half, epilogue)));
     }
   }
-  __device__ static T value(const Sums& sums, int i, int half, const RowEpilogue<S>& epilogue) {
-    return epilogue(half == 0 ? sums[i] : sums[i + 2]);
+  template <bool Watches>
+  __device__ T value(const Sums& sums, int i, int half, const RowEpilogue<S>& epilogue) {
+    const T v = epilogue(half == 0 ? sums[i] : sums[i + 2]);
+    if constexpr (Watches) most_ = max(static_cast<int>(most_), __float_as_int(v));
+    return v;
+  }
+  // Canonical ones are above all numbers, as signed integers.
+  __device__ bool saw_nan() const {
+    if constexpr (sizeof(T) == 4) {
+      return static_cast<int>(most_) == kNanF32;
+    } else {
+      return (most_ & 0xffffu) == kNan16<T> || most_ >> 16 == kNan16<T>;
+    }
   }
 
   // Partial sums: [split][row][column], every column of the tile. The row block's first row.
@@ -317,6 +357,7 @@ class PassWriter : PassRows<S> {
   const Block& block_;
   int row_block_, first_column_;
   float unscale_ = 1;
+  uint32_t most_ = 0;  // the largest of the thread's outputs or, of 16 bits, the two largest, as integers
   int64_t channel_;  // of y, of the row block's first cout
 };
 

@@ -50,8 +50,9 @@ __device__ inline void store_shared8(uint32_t to, const uint2& v) {
 __device__ inline void store_shared4(uint32_t to, uint32_t v) {
   asm volatile("st.shared.b32 [%0], %1;\n" ::"r"(to), "r"(v) : "memory");
 }
-__device__ inline void store_shared2(uint32_t to, uint16_t v) {
-  asm volatile("st.shared.b16 [%0], %1;\n" ::"r"(to), "h"(v) : "memory");
+// The lower half of v: a register of 16 bits would be a move more.
+__device__ inline void store_shared2(uint32_t to, uint32_t v) {
+  asm volatile("st.shared.b16 [%0], %1;\n" ::"r"(to), "r"(v) : "memory");
 }
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
