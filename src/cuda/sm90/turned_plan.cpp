@@ -68,12 +68,9 @@ int sm90_slab_units(const Sm90BlockedPlan& plan) {
 bool sm90_turns(const Sm90BlockedPlan& plan) {
   const Sm90StageParams& k = plan.main.params;
   const DeepTaps& deep = plan.form.deep;
-  // With one tap at stride 1 the warps that turn bind: n8 ci128 co128 l128000 k1 takes 191 us, with
-  // cuda.sm90.dense 138.
-  const bool enough_taps = plan.form.planes || plan.form.product.k > 1;
   // Several groups of taps take a chunk by turns, so it must then be one slab.
   const bool chunk_is_slab = sm90_slab_units(plan) % deep.phases == 0;
-  return !plan.main.config.folded && enough_taps && (k.gather.tap_groups == 1 || chunk_is_slab);
+  return !plan.main.config.folded && (k.gather.tap_groups == 1 || chunk_is_slab);
 }
 
 void sm90_set_turned(Sm90BlockedPlan& plan, const Problem& asked) {
