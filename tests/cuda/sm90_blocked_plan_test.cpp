@@ -237,12 +237,28 @@ TEST(Sm90BlockedPlan, TurnsRowsThatTensorCopiesBring) {
   EXPECT_TRUE(turned("strided n64 ci96 co128 l8797 k3 s3 p0 f16"));
   EXPECT_FALSE(turned("strided n2 ci64 co63 l8001 k4 s2 op1 p1 bf16"));      // samples begin anywhere
   EXPECT_FALSE(turned("n1 ci64 co64 l4000 k3 s1 p1 xs524288,8192,2 bf16"));  // gaps between positions
-  EXPECT_FALSE(turned("n16 ci64 co64 l4000 k1 s1 p0 bf16"));
+  EXPECT_TRUE(turned("strided n16 ci64 co64 l24001 k1 s1 p0 bf16"));  // one tap: what binds is turning
+  EXPECT_FALSE(turned("strided n16 ci512 co1536 l861 k1 s1 p0 bf16"));
   EXPECT_TRUE(turned("n16 ci64 co64 l4000 k4 s2 p1 bf16"));  // several phases of y
   EXPECT_TRUE(turned("n256 ci120 co2 l15214 k2 s2 p0 bf16"));
   EXPECT_FALSE(turned("strided n1 ci2048 co2048 l625 k16 s8 p0 bf16"));  // few tiles, of partial sums
   d = cuda_test::device("h100");                                         // where a pass over x takes longer
   EXPECT_TRUE(turned("strided n16 ci32 co64 l131072 k3 s2 p1 d2 f32 tf32"));  // one phase of two
+}
+
+TEST(Sm90BlockedPlan, WeightsStayWhereTheyLeaveAsManyStages) {
+  const core::DeviceInfo d = cuda_test::device("h200");
+  const auto params = [&](const char* words) {
+    const Sm90BlockedPlan plan = sm90_blocked_plan(core::parse(words).value(), d);
+    EXPECT_GT(plan.main.blocks, 0) << words;
+    return plan.main.params;
+  };
+  const Sm90StageParams few = params("n1 ci20 co400 l17693 k118 s16 p0 bias bf16");
+  EXPECT_TRUE(few.weights.resident);
+  EXPECT_TRUE(few.grid.turns);  // stages of two tiles: their weights need no slots
+  EXPECT_LT(few.weights.slots, 2 * few.grid.slabs * few.sizes.taps);
+  EXPECT_FALSE(params("n16 ci512 co256 l8000 k3 s1 p1 bf16").weights.resident);
+  EXPECT_FALSE(params("n1 ci8 co747 l63273 k7 s3 p0 bias f32").weights.resident);  // scaled
 }
 
 TEST(Sm90BlockedPlan, MultipliesByTurnsWhereRingsHoldTwoTiles) {
@@ -271,7 +287,10 @@ TEST(Sm90BlockedPlan, IsChosenWhereItNeedsNoPass) {
   };
   EXPECT_EQ(chosen("strided n16 ci64 co64 l4000 k3 s1 p1 bias bf16"), kSm90Blocked.name);
   EXPECT_EQ(chosen("n1 ci32 co32 l128000 k7 s1 p3 bias bf16"), kSm90Blocked.name);
-  EXPECT_NE(chosen("strided n8 ci128 co128 l128000 k1 s1 p0 bias bf16"), kSm90Blocked.name);
+  EXPECT_NE(chosen("strided n16 ci512 co512 l3000 k1 s1 p0 bf16"), kSm90Blocked.name);
+  // Rows that begin on 16 bytes, and rows that do not.
+  EXPECT_EQ(chosen("n64 ci128 co128 l65536 k3 s1 p0 f32 tf32"), kSm90Dense.name);
+  EXPECT_EQ(chosen("strided n64 ci128 co128 l65536 k3 s1 p0 f32 tf32"), kSm90Blocked.name);
 }
 
 TEST(Sm90BlockedPlan, Refuses) {
