@@ -237,7 +237,7 @@ TEST(Sm90BlockedPlan, TurnsRowsThatTensorCopiesBring) {
   EXPECT_TRUE(turned("strided n64 ci96 co128 l8797 k3 s3 p0 f16"));
   EXPECT_FALSE(turned("strided n2 ci64 co63 l8001 k4 s2 op1 p1 bf16"));      // samples begin anywhere
   EXPECT_FALSE(turned("n1 ci64 co64 l4000 k3 s1 p1 xs524288,8192,2 bf16"));  // gaps between positions
-  EXPECT_TRUE(turned("strided n16 ci64 co64 l24001 k1 s1 p0 bf16"));  // one tap: what binds is turning
+  EXPECT_TRUE(turned("strided n16 ci64 co64 l24001 k1 s1 p0 bf16"));         // one tap: what binds is turning
   EXPECT_FALSE(turned("strided n16 ci512 co1536 l861 k1 s1 p0 bf16"));
   EXPECT_TRUE(turned("n16 ci64 co64 l4000 k4 s2 p1 bf16"));  // several phases of y
   EXPECT_TRUE(turned("n256 ci120 co2 l15214 k2 s2 p0 bf16"));

@@ -75,7 +75,8 @@ Rings streamed(const Sm90GatherSource& k, int least, const Room& room) {
   return {};
 }
 
-// Slots of all taps of all slabs, which the tiles of a block then share; none where slabs differ among blocks.
+// Slots of all taps of all slabs, which the tiles of a block then share; none where slabs differ among
+// blocks.
 int64_t slots_of_all(const Sm90Plan& plan) {
   const Sm90StageParams& k = plan.params;
   const bool may = k.grid.splits == 1 && sm90_weights_stay(plan.config.scaled);

@@ -17,7 +17,7 @@ struct Sm90Config {
   int splits = 1;
   int walkers = 0;        // blocks along the columns; 0: to be chosen
   int stages = 0;         // of x; 0: as many as fit
-  bool resident = false;  // weights, if x comes by tensor copies; if x is gathered, this is never faster
+  bool resident = false;  // weights, if x comes by tensor copies
   bool scaled = false;    // float32 as scaled float16, ieee in two parts; what exceeds it is computed again
   bool folded = false;
   bool aligned = false;  // columns begin at a multiple of 16 positions of x

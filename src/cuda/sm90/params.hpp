@@ -147,7 +147,7 @@ struct Sm90Weights {
   int64_t marks_at;   // row blocks with weights that are not finite, or that the mode cannot hold
   int64_t scales_at;  // where operands are scaled: 1/scale of each cout
   int slots;          // of the ring: a tap's weights of a slab if x is gathered, otherwise a slab's
-  bool resident;      // everything has a slot, and stays: not if x is gathered
+  bool resident;      // everything has a slot, and stays
   int shared;         // where the ring is, in bytes
 };
 

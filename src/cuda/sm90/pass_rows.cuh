@@ -186,7 +186,11 @@ class PassRows {
   __device__ void store_skewed_ends(T* y, int64_t o, int shift) const {
     constexpr int kMostLate = kVector - 1;
     const int most = p_.writer.carried + kMostLate, tail = p_.writer.row_vectors * kVector;
-    const int log_lanes = most > 64 ? 7 : most > 32 ? 6 : most > 16 ? 5 : 4, lanes = 1 << log_lanes;  // of a row
+    const int log_lanes = most > 64   ? 7
+                          : most > 32 ? 6
+                          : most > 16 ? 5
+                                      : 4,
+              lanes = 1 << log_lanes;  // of a row
 #pragma unroll 1
     for (int at = thread_ & (lanes - 1); at < most; at += lanes) {
       const int first = at, last = tail + at - kMostLate;  // after the pass's first output
@@ -195,7 +199,8 @@ class PassRows {
 #pragma unroll 1
       for (int cout = thread_ >> log_lanes; cout < couts_; cout += 128 >> log_lanes) {
         const int late = (shift + rows_[cout * p_.sizes.phases].skew) % kVector;
-        const int whole = round_up_to_vectors(late + p_.writer.carried) - late;  // the first that is a vector's
+        const int whole =
+            round_up_to_vectors(late + p_.writer.carried) - late;  // the first that is a vector's
         const T* from = staged_ + cout * p_.writer.row_pitch + late;
         T* to = y + cout * p_.sizes.lout + o;
         if (own_first && first < whole) to[first] = from[first];
@@ -203,7 +208,9 @@ class PassRows {
       }
     }
   }
-  __device__ static int round_up_to_vectors(int elements) { return (elements + kVector - 1) / kVector * kVector; }
+  __device__ static int round_up_to_vectors(int elements) {
+    return (elements + kVector - 1) / kVector * kVector;
+  }
   // Whether element e after the pass's first output o is an output of one of the pass's columns.
   __device__ bool is_own(int e, int64_t o) const {
     if (e < 0 || o + e < 0 || o + e >= p_.sizes.lout) return false;

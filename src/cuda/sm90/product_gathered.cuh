@@ -70,8 +70,8 @@ class GatheredProduct {
     }
   }
 
-  // Whether all weights of the block's tiles have a slot. Then nothing but x is waited for: where few products
-  // make a tile, a warpgroup that multiplies alone is bound by the latencies of its loop.
+  // Whether all weights of the block's tiles have a slot. Then nothing but x is waited for: where few
+  // products make a tile, a warpgroup that multiplies alone is bound by the latencies of its loop.
   __device__ bool resident() const { return S::kMayStay && p_.weights.resident; }
   // Whether one warpgroup multiplies while the other stores.
   __device__ bool takes_turns() const { return S::kStoring.turns && p_.grid.turns; }

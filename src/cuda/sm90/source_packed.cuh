@@ -44,8 +44,8 @@ class TapSlots<S, false> {
 //   x by tensor copies a slot is a slab, in pieces of a channel block
 //                        [tap][part][channel block][row block][row]
 //
-// Walk: the tiles of the thread's block, each of which needs all slots once, or once a sweep. Resident weights
-// come once, whatever there is to do.
+// Walk: the tiles of the thread's block, each of which needs all slots once, or once a sweep. Resident
+// weights come once, whatever there is to do.
 template <class S, class Walk>
 class PackedSource {
  public:

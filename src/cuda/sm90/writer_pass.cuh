@@ -28,8 +28,8 @@ class PassWriter : PassRows<S> {
   using Params = typename S::Params;
   using Later = LaterSums<S>;
   static constexpr bool kScaled = kIsScaled<Mode>;
-  // Whether staged outputs tell which sums must be made again: those that are NaN. In a search of its own, one
-  // sum waits for the one before.
+  // Whether staged outputs tell which sums must be made again: those that are NaN. In a search of its own,
+  // one sum waits for the one before.
   static constexpr bool kSeesNan =
       Mode::kParts == 1 && !kScaled && std::is_same_v<typename S::Activation, epilogue::Identity>;
   using PassRows<S>::kVector, PassRows<S>::kPass, PassRows<S>::kLeadsAt;
@@ -358,7 +358,7 @@ class PassWriter : PassRows<S> {
   int row_block_, first_column_;
   float unscale_ = 1;
   uint32_t most_ = 0;  // the largest of the thread's outputs or, of 16 bits, the two largest, as integers
-  int64_t channel_;  // of y, of the row block's first cout
+  int64_t channel_;    // of y, of the row block's first cout
 };
 
 #endif
