@@ -33,6 +33,9 @@ struct BlockedRates {
   // How much longer a block that turns takes if its SM has no room for a second one: 1.2 to 1.5 times on 9
   // products.
   double alone = 1.35;
+  // Of one tap, whose products hide no turning: the whole, and turning alone. Fitted to 37 pointwise products
+  // in 16 bits and tf32, 15 to 1100 us (H200): 11% off; without this, 0.53 to 1.0 of the time was expected.
+  double one_tap = 1.12, one_tap_turning = 1.3;
   double start = 5000;  // of a block
   double launch_ms = 0.003;
   // Cycles of a warp that turns: a chunk; an item of it; to find where the pieces of a box go, or where one
@@ -155,13 +158,6 @@ bool fills_lines(const Sm90Plan& plan) {
   return plan.params.pass.lines && tile.n == 256 && sizes.cout_group >= kFull * rows;
 }
 
-// With one tap nothing hides the turning. Fitted to 37 pointwise products in 16 bits and tf32, 15 to 1100 us
-// (H200): 11% off; without this, 0.53 to 1.0 of the time was expected.
-double one_tap_ms(bool one_tap, double ms, double turning) {
-  constexpr double kAll = 1.12, kTurning = 1.3;
-  return one_tap ? std::max(kAll * ms, kTurning * turning) : ms;
-}
-
 double whole_ms(const Sm90BlockedPlan& plan, const Sm90Cost& c, int element) {
   const Weights& w = weights_of(plan, element);
   const double crowded = crowding(plan), store = w.store * c.store, dram = w.dram * c.dram;
@@ -171,8 +167,9 @@ double whole_ms(const Sm90BlockedPlan& plan, const Sm90Cost& c, int element) {
                     w.rest * (c.launch - kRates.launch_ms);
   if (!plan.main.config.turned) return ms;
   const bool alone = two_share(plan) && plan.blocks_of_sm == 1;
+  const double all = alone ? kRates.alone * ms : ms;
   const bool one_tap = plan.raw.phases == 1 && plan.main.params.sizes.taps == 1;
-  return one_tap_ms(one_tap, alone ? kRates.alone * ms : ms, c.load);
+  return one_tap ? std::max(kRates.one_tap * all, kRates.one_tap_turning * c.load) : all;
 }
 
 // What packing takes: milliseconds, and a byte of weights; of tf32, of 16-bit types, and of tf32 and ieee in
