@@ -57,9 +57,9 @@ constexpr Sm90Weights kSm90[2][3] = {{{0.9e-3, 0.04, 1.25, 0.32, 0.61, 0.33, 0.7
                                       {0, 0.79, 0.08, 0.91, 1.11, 0.22, 0, 1.22, 1.09}}};
 // For tf32 by tensor copies, where memory and stores bind rather than L2: the longer of the two times counts.
 constexpr Sm90Weights kSm90Stored = {8.0e-3, 0, 0.81, 0, 0.67, 0.58, 0, 1.13, 1.01};
-// Where tensor copies bring rows that all begin on 16 bytes, both expect too much. Of 68 and 37 such layers
-// in tf32 and in 16 bits (stride 1, 8 to 900 MB, H200) that cuda.sm90.blocked takes too, the one chosen of
-// the two takes 1.016 and 1.003 times as long as the faster one, without this 1.026 and 1.017.
+// Where tensor copies bring rows that all begin on 16 bytes, these models expect too much. Of 68 and 37 such
+// layers in tf32 and in 16 bits (stride 1, 8 to 900 MB, H200) that cuda.sm90.blocked takes too, the one
+// chosen of the two takes 1.016 and 1.003 times as long as the faster one, without this 1.026 and 1.017.
 struct Aligned {
   double share = 0.92, less = 1e-3;
   double of(double ms) const { return std::max(0.0, share * ms - less); }

@@ -44,11 +44,6 @@ constexpr int sm90_blocked_threads(int columns, int parts = 1) {
 constexpr Sm90Storing sm90_blocked_storing(int columns, int parts = 1) {
   return sm90_blocks_of_sm(columns, parts) == 2 ? Sm90Storing{256, false, 64} : Sm90Storing{512, true, 128};
 }
-// Whether a kernel can have all weights of its tiles stay in shared memory: not of float32 in float16, whose
-// kernels have no register for that.
-constexpr bool sm90_weights_stay(bool scaled) {
-  return !scaled;
-}
 inline constexpr int kSm90BlockingThreads = 256;
 // Positions that a thread has in a turn of the pass; with four, 16-bit passes take 1.2 times as long (H200).
 inline constexpr int kSm90BlockingPositions = 2;

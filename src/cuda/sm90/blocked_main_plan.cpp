@@ -75,11 +75,11 @@ Rings streamed(const Sm90GatherSource& k, int least, const Room& room) {
   return {};
 }
 
-// Slots of all taps of all slabs, which the tiles of a block then share; none where slabs differ among
-// blocks.
+// Slots of all taps of all slabs, which the tiles of a block then share. None where slabs differ among
+// blocks, nor for float32 in float16, whose kernels have no register left for it (kMayStay).
 int64_t slots_of_all(const Sm90Plan& plan) {
   const Sm90StageParams& k = plan.params;
-  const bool may = k.grid.splits == 1 && sm90_weights_stay(plan.config.scaled);
+  const bool may = k.grid.splits == 1 && !plan.config.scaled;
   const int64_t rounds = k.grid.slabs / k.gather.phases, last = k.grid.slabs % k.gather.phases;
   const int64_t lacking = rounds * (k.gather.phases - k.gather.whole) +
                           std::max<int64_t>(0, last - k.gather.whole);  // slabs without the first tap

@@ -13,7 +13,7 @@ namespace tconv::cuda::sm90 {
 template <class M, int RowBlocks, int N>
 struct ChannelBlockShape : GatherShape<M, RowBlocks, N> {
   static constexpr int kWide = N;
-  static constexpr bool kMayStay = sm90_weights_stay(false);
+  static constexpr bool kMayStay = !kIsScaled<M>;  // slots_of_all() in blocked_main_plan.cpp
   // Two blocks share an SM if their sums leave enough registers: one stores while the other multiplies. All
   // of their threads then have the same number of registers.
   static constexpr int kBlocksOfSm = sm90_blocks_of_sm(N), kThreads = sm90_blocked_threads(N);
@@ -30,7 +30,6 @@ struct BlockedShape : ChannelBlockShape<M, RowBlocks, N> {
 template <class M, int RowBlocks, int N>
 struct ScaledShape : BlockedShape<M, RowBlocks, N> {
   using Params = Sm90ScaledParams;
-  static constexpr bool kMayStay = sm90_weights_stay(true);
   static constexpr int kBlocksOfSm = sm90_blocks_of_sm(N, M::kParts),
                        kThreads = sm90_blocked_threads(N, M::kParts);
   static constexpr Sm90Storing kStoring = sm90_blocked_storing(N, M::kParts);

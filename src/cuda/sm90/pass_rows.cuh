@@ -68,6 +68,12 @@ class PassRows {
     return v * kVector < static_cast<int>(row % 16 / sizeof(T)) + p_.writer.carried;
   }
 
+  // How many of a tile's first vectors also have outputs of the tile before, in a row that begins so many
+  // elements behind 16 bytes.
+  __device__ int vectors_with_ends(int late) const {
+    return (late + p_.writer.carried + kVector - 1) / kVector;
+  }
+
   // Before a pass is staged: its place is no longer read by bulk copies. By all threads.
   __device__ void wait_for_place() const {
     if (p_.writer.second > 0) {
@@ -84,8 +90,7 @@ class PassRows {
     const int cout = thread_ % 32 * 4 + thread_ / 32;
     if (cout >= couts_) return;
     const uintptr_t row = reinterpret_cast<uintptr_t>(y + cout * p_.sizes.lout + o);
-    const int late = static_cast<int>(row % 16 / sizeof(T)),
-              skip = First ? (late + p_.writer.carried + kVector - 1) / kVector : 0;
+    const int late = static_cast<int>(row % 16 / sizeof(T)), skip = First ? vectors_with_ends(late) : 0;
     ptx::bulk_store((row & ~uintptr_t{15}) + skip * 16,
                     ptx::shared_address(staged_ + cout * p_.writer.row_pitch + skip * kVector),
                     (p_.writer.row_vectors - skip) * 16);
@@ -180,8 +185,8 @@ class PassRows {
   }
 
   // The same if phases are skewed: the tile's own outputs among the first vectors, and among those that its
-  // last pass leaves over. A lane has the same output of each row at either end, so it asks once whether that
-  // is the tile's.
+  // last pass leaves over. A lane has the same output of each row at either end, so one test serves all
+  // rows.
   template <bool First, bool Last>
   __device__ void store_skewed_ends(T* y, int64_t o, int shift) const {
     constexpr int kMostLate = kVector - 1;
@@ -199,17 +204,13 @@ class PassRows {
 #pragma unroll 1
       for (int cout = thread_ >> log_lanes; cout < couts_; cout += 128 >> log_lanes) {
         const int late = (shift + rows_[cout * p_.sizes.phases].skew) % kVector;
-        const int whole =
-            round_up_to_vectors(late + p_.writer.carried) - late;  // the first that is a vector's
+        const int whole = vectors_with_ends(late) * kVector - late;  // the first output of the next vector
         const T* from = staged_ + cout * p_.writer.row_pitch + late;
         T* to = y + cout * p_.sizes.lout + o;
         if (own_first && first < whole) to[first] = from[first];
         if (own_last && at + late >= kMostLate) to[last] = from[last];
       }
     }
-  }
-  __device__ static int round_up_to_vectors(int elements) {
-    return (elements + kVector - 1) / kVector * kVector;
   }
   // Whether element e after the pass's first output o is an output of one of the pass's columns.
   __device__ bool is_own(int e, int64_t o) const {

@@ -45,7 +45,7 @@ class TapSlots<S, false> {
 //                        [tap][part][channel block][row block][row]
 //
 // Walk: the tiles of the thread's block, each of which needs all slots once, or once a sweep. Resident
-// weights come once, whatever there is to do.
+// weights come once, however many tiles there are.
 template <class S, class Walk>
 class PackedSource {
  public:

@@ -28,8 +28,8 @@ class PassWriter : PassRows<S> {
   using Params = typename S::Params;
   using Later = LaterSums<S>;
   static constexpr bool kScaled = kIsScaled<Mode>;
-  // Whether staged outputs tell which sums must be made again: those that are NaN. In a search of its own,
-  // one sum waits for the one before.
+  // Whether staged outputs show that some sums are NaN and must be made again. A separate search over the
+  // sums would be a chain in which each step waits for the one before.
   static constexpr bool kSeesNan =
       Mode::kParts == 1 && !kScaled && std::is_same_v<typename S::Activation, epilogue::Identity>;
   using PassRows<S>::kVector, PassRows<S>::kPass, PassRows<S>::kLeadsAt;

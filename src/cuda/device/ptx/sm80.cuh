@@ -50,7 +50,7 @@ __device__ inline void store_shared8(uint32_t to, const uint2& v) {
 __device__ inline void store_shared4(uint32_t to, uint32_t v) {
   asm volatile("st.shared.b32 [%0], %1;\n" ::"r"(to), "r"(v) : "memory");
 }
-// The lower half of v: a register of 16 bits would be a move more.
+// Stores the lower half of v. An operand of 16 bits would cost a move.
 __device__ inline void store_shared2(uint32_t to, uint32_t v) {
   asm volatile("st.shared.b16 [%0], %1;\n" ::"r"(to), "r"(v) : "memory");
 }
