@@ -177,7 +177,22 @@ double blocked_ms(const Problem& p, const DeviceInfo& d) {
   const bool strided = p.operation == core::Operation::strided;
   const BlockedWeights& w = strided || plan.main.config.turned ? kBlocked[1] : kBlocked[0];
   return w.start + w.total * plan.total_ms() + w.tensor * plan.main.cost.tensor +
-         w.blocking * plan.blocking_ms + 0.5 * kBlockedPack * sm90_blocked_pack_ms(plan, p);
+         w.blocking * plan.blocking_ms +
+         0.5 * kBlockedPack * sm90_blocked_pack_ms(p, plan.main.config.scaled);
+}
+
+double least_blocked_ms(const Problem& p, const DeviceInfo& d) {
+  const Sm90BlockedLeast least = sm90_blocked_least(p, d);
+  const bool strided = p.operation == core::Operation::strided;
+  const BlockedWeights &passed = kBlocked[strided], &turned = kBlocked[1];
+  double ms = 0;
+  if (least.passed_ms > 0) ms = passed.start + passed.total * least.passed_ms;
+  if (least.turned_ms > 0) {
+    const double without = turned.start + turned.total * least.turned_ms;
+    ms = ms == 0 ? without : std::min(ms, without);
+  }
+  const bool scaled = arithmetic_of(p) == Arithmetic::ieee;  // always, or maybe
+  return ms + 0.5 * kBlockedPack * sm90_blocked_pack_ms(p, scaled);
 }
 
 double dense_ms(const Problem& p, const DeviceInfo& d, bool batch_invariant) {
@@ -258,6 +273,11 @@ double slower(const DeviceInfo& d) {
 
 double memory_ms(const Problem& p, const DeviceInfo& d) {
   return d.copy_gbps > 0 ? problem_work(p).bytes / d.copy_gbps * 1e-6 : 0;
+}
+
+double least_expected_ms(const KernelEntry& entry, const Problem& p, const DeviceInfo& d) {
+  if (&entry != &kSm90Blocked || d.sm != 90 || !no_transposed_form(p).empty()) return 0;
+  return least_blocked_ms(p, d);
 }
 
 double expected_ms(const KernelEntry& entry, const Problem& p, const DeviceInfo& d, bool batch_invariant) {

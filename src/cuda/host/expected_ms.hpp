@@ -10,6 +10,10 @@ namespace tconv::cuda {
 double expected_ms(const plan::KernelEntry& entry, const core::Problem& problem,
                    const core::DeviceInfo& device, bool batch_invariant);
 
+// A time that it is not below, found without a plan; 0: there is none that is known.
+double least_expected_ms(const plan::KernelEntry& entry, const core::Problem& problem,
+                         const core::DeviceInfo& device);
+
 // The time for the problem's bytes at the rate of a copy.
 double memory_ms(const core::Problem& problem, const core::DeviceInfo& device);
 

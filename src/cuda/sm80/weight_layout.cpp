@@ -57,10 +57,13 @@ int passes_of(const int64_t* words, int lanes, int banks) {
 int passes_of(const WeightParams& k, int element, const std::vector<ColumnPlace>& columns, int64_t pitch,
               int enough) {
   const int word_shift = element == 8 ? 3 : 2, banks = 128 >> word_shift, lanes = element == 8 ? 16 : 32;
-  const int unit = 16 / element;
+  const int unit = 16 / element, skew_step = std::max(1, 8 / element);
   const int64_t apart = int64_t{element == 2 ? 2 : 1} * k.stride * element;  // of a column's lanes
+  // Where rows begin on 16 bytes, a skew moves all lanes by the same words, and changes no pass.
+  const bool alike = k.y_step[1] % unit == 0;
+  const int skews = alike ? 1 : unit / skew_step, each = alike ? unit / skew_step : 1;
   int passes = 0;
-  for (int skew = 0; skew < unit; skew += std::max(1, 8 / element)) {
+  for (int skew = 0; skew < skews * skew_step; skew += skew_step) {
     for (std::size_t first = 0; first < columns.size() && passes < enough; first += lanes / 4) {
       int64_t words[32];
       for (int column = 0; column < lanes / 4; ++column) {
@@ -68,7 +71,7 @@ int passes_of(const WeightParams& k, int element, const std::vector<ColumnPlace>
         const int64_t place = at.cout * pitch + (at.elements + (skew + at.shift) % unit) * element;
         for (int lane = 0; lane < 4; ++lane) words[4 * column + lane] = (place + lane * apart) >> word_shift;
       }
-      passes += passes_of(words, lanes, banks);
+      passes += each * passes_of(words, lanes, banks);
     }
   }
   return passes;

@@ -9,6 +9,7 @@
 #include "cuda/plan/geometry.hpp"
 #include "cuda/plan/memo.hpp"
 #include "cuda/plan/places.hpp"
+#include "cuda/sm90/bound.hpp"
 #include "cuda/sm90/cost.hpp"
 
 namespace tconv::cuda {
@@ -189,44 +190,66 @@ std::vector<Way> ways_of(const Problem& p) {
   return ways;
 }
 
-// Whether the blocks that begin at once have work for every SM.
-bool fills(const Sm90BlockedPlan& plan, const DeviceInfo& d) {
-  const int64_t rows = plan.main.blocks / plan.main.config.walkers;
-  const int64_t at_once = std::max<int64_t>(1, block_places(d, plan.blocks_of_sm, 1) / rows) * rows;
-  return std::min(plan.main.blocks, at_once) >= d.sm_count;
+struct Candidate {
+  std::size_t way;
+  Sm90Config config;
+  double least_ms;  // with packed weights
+};
+
+// In rising order of their bounds, raw weights included.
+struct Search {
+  std::vector<Way> ways;
+  std::vector<Candidate> candidates;
+};
+
+void add_candidates(Search& search, std::size_t number, const Problem& p, const DeviceInfo& d) {
+  const Way& way = search.ways[number];
+  const Problem& f = search.ways.front().form.product;
+  const int64_t units = ceil_div(f.cin_per_group(), int64_t{kSm90Unit});
+  const bool folding[2] = {folds(f, 1), folds(f, 2)};  // without a split, and with one
+  Sm90Config config;
+  config.turned = way.turned, config.phased = way.phased, config.scaled = way.scaled;
+  const Sm90BlockedBound bound(way.form, p, d, config);
+  for (config.tile = 0; config.tile < kSm90GatherTiles; ++config.tile) {
+    if (!sm90_blocks(arithmetic_of(p), config)) continue;
+    for (const int splits : kTensorSplits) {
+      if (splits > units) break;
+      config.splits = splits;
+      for (const bool folded : {false, true}) {
+        if (folded && !folding[splits > 1]) continue;
+        config.folded = folded;
+        search.candidates.push_back({number, config, bound.ms(config)});
+      }
+    }
+  }
+}
+
+const Search& search_of(const Problem& p, const DeviceInfo& d) {
+  static thread_local Memo<Search> memo;
+  return memo.get(p, d, false, [&] {
+    Search search = {ways_of(p), {}};
+    for (std::size_t way = 0; way < search.ways.size(); ++way) add_candidates(search, way, p, d);
+    const double pack_ms[2] = {sm90_blocked_pack_ms(p, false), sm90_blocked_pack_ms(p, true)};
+    const auto raw_ms = [&](const Candidate& c) { return c.least_ms + pack_ms[c.config.scaled]; };
+    std::stable_sort(search.candidates.begin(), search.candidates.end(),
+                     [&](const Candidate& a, const Candidate& b) { return raw_ms(a) < raw_ms(b); });
+    return search;
+  });
 }
 
 Sm90BlockedPlan cheapest(const Problem& p, const DeviceInfo& d) {
-  const std::vector<Way> ways = ways_of(p);
+  const Search& search = search_of(p, d);
   Sm90BlockedPlan best;
-  best.form = ways.front().form;
+  best.form = search.ways.front().form;
   double best_ms = 0;
-  const Problem& f = ways.front().form.product;
-  const int64_t units = ceil_div(f.cin_per_group(), kSm90Unit);
-  for (int t = 0; t < kSm90GatherTiles; ++t) {
-    bool full = false;  // the device, without a split
-    for (const int splits : kTensorSplits) {
-      if (splits > units || full) continue;
-      for (const bool folded : {false, true}) {
-        if (folded && !folds(f, splits)) continue;
-        for (const Way& way : ways) {
-          Sm90Config config;
-          config.tile = t;
-          config.splits = splits;
-          config.folded = folded;
-          config.turned = way.turned;
-          config.phased = way.phased;
-          config.scaled = way.scaled;
-          if (!sm90_blocks(arithmetic_of(p), config)) continue;
-          const Sm90BlockedPlan plan = plan_with(way.form, p, d, config);
-          if (plan.main.blocks == 0 || !sm90_partials_fit(plan.main, false)) continue;
-          if (splits == 1 && fills(plan, d)) full = true;
-          // A drop-in's weights come raw.
-          const double ms = plan.total_ms() + sm90_blocked_pack_ms(plan, p);
-          if (best.main.blocks == 0 || ms < best_ms) best = plan, best_ms = ms;
-        }
-      }
-    }
+  for (const Candidate& candidate : search.candidates) {
+    // A drop-in's weights come raw.
+    const double pack_ms = sm90_blocked_pack_ms(p, candidate.config.scaled);
+    if (best.main.blocks > 0 && candidate.least_ms + pack_ms >= best_ms) break;
+    const Sm90BlockedPlan plan = plan_with(search.ways[candidate.way].form, p, d, candidate.config);
+    if (plan.main.blocks == 0 || !sm90_partials_fit(plan.main, false)) continue;
+    const double ms = plan.total_ms() + pack_ms;
+    if (best.main.blocks == 0 || ms < best_ms) best = plan, best_ms = ms;
   }
   return best;
 }
@@ -236,6 +259,15 @@ Sm90BlockedPlan cheapest(const Problem& p, const DeviceInfo& d) {
 Sm90BlockedPlan sm90_blocked_plan(const Problem& p, const DeviceInfo& d) {
   static thread_local Memo<Sm90BlockedPlan> memo;
   return memo.get(p, d, false, [&] { return cheapest(p, d); });
+}
+
+Sm90BlockedLeast sm90_blocked_least(const Problem& p, const DeviceInfo& d) {
+  Sm90BlockedLeast least;
+  for (const Candidate& candidate : search_of(p, d).candidates) {
+    double& ms = candidate.config.turned ? least.turned_ms : least.passed_ms;
+    if (ms == 0 || candidate.least_ms < ms) ms = candidate.least_ms;
+  }
+  return least;
 }
 
 }  // namespace tconv::cuda

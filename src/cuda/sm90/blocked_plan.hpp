@@ -35,6 +35,13 @@ Sm90BlockedPlan sm90_blocked_plan(const core::Problem& problem, const core::Devi
 Sm90BlockedPlan sm90_blocked_plan_of(const core::Problem& problem, const core::DeviceInfo& device,
                                      const Sm90Config& config);
 
+// What total_ms() of no plan of a problem that has a form is below: with a pass over x, and without; 0: there
+// is none.
+struct Sm90BlockedLeast {
+  double passed_ms = 0, turned_ms = 0;
+};
+Sm90BlockedLeast sm90_blocked_least(const core::Problem& problem, const core::DeviceInfo& device);
+
 // Elements of what becomes channel blocks: of x, or of dy.
 int64_t sm90_blocked_input(const core::Problem& asked);
 
@@ -42,8 +49,8 @@ int64_t sm90_blocked_input(const core::Problem& asked);
 Sm90Cost sm90_blocked_cost(const Sm90BlockedPlan& plan, const core::DeviceInfo& device);
 double sm90_blocking_ms(const Sm90BlockedPlan& plan, const core::Problem& asked,
                         const core::DeviceInfo& device);
-// What raw weights take in addition.
-double sm90_blocked_pack_ms(const Sm90BlockedPlan& plan, const core::Problem& asked);
+// What raw weights take in addition; scaled: in float16.
+double sm90_blocked_pack_ms(const core::Problem& asked, bool scaled);
 
 // blocked_main_plan.cpp: columns, stages and places of the main kernel, once sm90_laid_out() has set the
 // rest; how it stores.

@@ -4,7 +4,10 @@
 #include <cmath>
 
 #include "core/polyphase.hpp"
+#include "cuda/host/phases.hpp"
 #include "cuda/plan/geometry.hpp"
+#include "cuda/plan/tensor.hpp"
+#include "cuda/sm90/bound.hpp"
 
 namespace tconv::cuda {
 namespace {
@@ -42,12 +45,12 @@ constexpr double kGatherDram = 1.05, kGatherL2 = 1.1;
 
 // How much longer loading takes: if warps have few registers, beside 256 columns in a warpgroup, or many; and
 // for pairs of 16-bit elements that are not aligned words, most of all in slabs that are not whole.
-double load_factor(const Sm90Plan& plan, const Sm90Tile& tile, const Sm90Layout& layout) {
-  const Sm90Sizes& sizes = plan.params.sizes;
+double load_factor(const core::Problem& p, const Sm90Tile& tile, const Sm90Layout& layout) {
   const bool few = tile.n == 256;
   const double factor = few ? 1.25 : 0.75;
-  if (layout.element == 4 || sizes.x_step[1] % 2 == 0) return factor;
-  const double parts = sizes.cin_group % layout.slab() != 0 ? 1.0 / plan.params.grid.slabs : 0;
+  if (layout.element == 4 || p.x_steps()[1] % 2 == 0) return factor;
+  const int64_t cin = p.cin_per_group(), slab = layout.slab();
+  const double parts = cin % slab != 0 ? 1.0 / static_cast<double>(ceil_div(cin, slab)) : 0;
   return factor * ((few ? 1.4 : 1.08) + parts);
 }
 
@@ -182,7 +185,7 @@ Sm90Cost sm90_cost(const Sm90Plan& plan, const core::Problem& p, const core::Dev
   const double positions = layout.element == 2 ? 64 : 32;
   const double pieces = static_cast<double>(k.gather.width) / positions * kSm90Blocks;
   const double stages = slabs * k.gather.tap_groups;
-  const double load = stages * (rates.stage + pieces * rates.piece) * load_factor(plan, tile, layout);
+  const double load = stages * (rates.stage + pieces * rates.piece) * load_factor(p, tile, layout);
   const double out_bytes = k.pass.partial ? 4.0 * kSm90Rows * tile.row_blocks * columns
                                           : static_cast<double>(tile.row_blocks) * k.sizes.block_couts *
                                                 columns * k.sizes.stride * layout.element;
@@ -208,6 +211,42 @@ Sm90Cost sm90_cost(const Sm90Plan& plan, const core::Problem& p, const core::Dev
   c.total = std::max(together(c.tensor, c.load, kGatherL2 * c.l2) + c.store, kGatherDram * c.dram) +
             c.launch + c.sums;
   return c;
+}
+
+Sm90DenseBound::Sm90DenseBound(const core::Problem& form, const core::DeviceInfo& device)
+    : form_(form),
+      device_(device),
+      phases_(phases_of(form)),
+      mode_(arithmetic_of(form)),
+      memory_ms_(device.copy_gbps > 0 ? problem_work(form).bytes / device.copy_gbps * 1e-6 : 0) {}
+
+// The terms of sm90_cost(), of blocks that fill every SM; by tensor copies those of memory alone.
+double Sm90DenseBound::ms(const Sm90Config& config) const {
+  constexpr double ms = 1e3 / kClock;
+  const Sm90Tile& tile = sm90_tile(config);
+  const double launch = kLaunchMs + kStartCycles * ms + (config.scaled ? kSecondMs : 0);
+  if (tile.tma) return kTmaDram * memory_ms_ + launch + (config.resident ? kResidentMs : 0);
+  const Sm90Layout layout = sm90_layout(mode_, config.scaled);
+  const Sm90LeastWork work = sm90_least_work(form_, phases_, device_, layout, config);
+  const GatherRates& rates = gather_rates(mode_, config.scaled);
+  const double blocks = work.slabs * work.taps, columns = tile.columns();
+  const double tensor = blocks * (layout.products * 2 * 2 * tile.n / 2.0 + rates.tap);
+  const double pieces = columns / (layout.element == 2 ? 64 : 32) * kSm90Blocks;
+  const double load = work.slabs * (rates.stage + pieces * rates.piece) * load_factor(form_, tile, layout);
+  const bool partial = work.partial_bytes > 0;
+  const double out_bytes =
+      partial ? 4.0 * kSm90Rows * tile.row_blocks * columns : work.outputs * layout.element;
+  const double l2 = work.slabs * 4.0 * columns * layout.unit * layout.element + out_bytes +
+                    blocks * tile.row_blocks * layout.parts * kSm90PartBytes;
+  const double busy = work.rounds * ms;
+  double rest = launch;
+  if (partial) {
+    rest += kLaunchMs + 2 * work.partial_bytes / (kL2BytesPerCycle * std::max(1, device_.sm_count)) * ms;
+  }
+  return std::max(together(busy * tensor, busy * load, kGatherL2 * busy * l2 / kL2BytesPerCycle) +
+                      busy * out_bytes / rates.store,
+                  kGatherDram * memory_ms_) +
+         rest;
 }
 
 }  // namespace tconv::cuda

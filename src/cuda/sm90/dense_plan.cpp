@@ -9,6 +9,7 @@
 #include "cuda/plan/memo.hpp"
 #include "cuda/plan/places.hpp"
 #include "cuda/plan/tensor.hpp"
+#include "cuda/sm90/bound.hpp"
 #include "cuda/sm90/cost.hpp"
 
 namespace tconv::cuda {
@@ -31,15 +32,9 @@ static_assert(marks_fit());
 int64_t cout_blocks_of(const Phases& f) {
   return ceil_div(f.count, int64_t{kSm90Rows});
 }
-// Of a group.
-int64_t row_blocks_of(const Problem& p, const Phases& f) {
-  const int64_t each = cout_blocks_of(f);
-  return each > 1 ? p.cout_per_group() * each : ceil_div(p.cout_per_group(), kSm90Rows / f.count);
-}
-
 Sm90Packing packing_of(const Problem& p, const Phases& f, Arithmetic mode, bool scaled) {
   const Sm90Layout layout = sm90_layout(mode, scaled);
-  const int64_t row_blocks = row_blocks_of(p, f) * p.groups;
+  const int64_t row_blocks = sm90_row_blocks(p, f) * p.groups;
   Sm90Packing packing{};
   packing.row_block_bytes =
       ceil_div(p.cin_per_group(), layout.slab()) * f.taps * layout.parts * kSm90PartBytes;
@@ -65,7 +60,7 @@ void set_rows(Sm90Plan& plan, const Problem& p, const Sm90Tile& tile) {
   k.grid.unit_slabs = kSm90Unit / layout.slab();
   k.sizes.cout_blocks = static_cast<int>(cout_blocks_of(f));
   k.sizes.block_couts = std::max(1, kSm90Rows / k.sizes.phases);
-  k.sizes.row_blocks = static_cast<int>(row_blocks_of(p, f));
+  k.sizes.row_blocks = static_cast<int>(sm90_row_blocks(p, f));
   k.grid.row_runs = static_cast<int>(ceil_div(k.sizes.row_blocks, tile.row_blocks));
   const Sm90Packing packing = packing_of(p, f, plan.mode, plan.config.scaled);
   k.weights.row_block_bytes = packing.row_block_bytes;
@@ -91,6 +86,11 @@ void set_columns(Sm90Plan& plan, const Problem& p, const Sm90Tile& tile) {
 }
 
 }  // namespace
+
+int64_t sm90_row_blocks(const Problem& p, const Phases& f) {
+  const int64_t each = cout_blocks_of(f);
+  return each > 1 ? p.cout_per_group() * each : ceil_div(p.cout_per_group(), kSm90Rows / f.count);
+}
 
 Sm90Plan sm90_laid_out(const Problem& p, const core::DeviceInfo& d, const Sm90Config& config,
                        const Sm90Storing* storing) {
@@ -158,41 +158,58 @@ Sm90Plan plan_with(const Problem& p, const core::DeviceInfo& d, const Sm90Config
   return plan;
 }
 
+struct Candidate {
+  Sm90Config config;
+  double least_ms;
+  std::size_t place;  // of equal times the first one's counts: narrow before wide, one sample before several
+};
+
 // forced_splits > 0: the plan's bits must not depend on n. So nothing is scaled to float16, because which
 // tiles leave its range would depend on the tiles; and x does not come by tensor copies, because sums have
 // another order there.
-Sm90Plan cheapest(const Problem& p, const core::DeviceInfo& d, int forced_splits, int most_splits) {
-  Sm90Plan best{};
-  const Phases phases = phases_of(p);
+std::vector<Candidate> candidates_of(const Problem& p, const core::DeviceInfo& d, int forced_splits,
+                                     int most_splits) {
+  const Sm90DenseBound bound(p, d);
+  const bool folds = may_fold(p, phases_of(p));
   const Arithmetic mode = arithmetic_of(p);
-  const int64_t units = ceil_div(p.cin_per_group(), kSm90Unit);
-  for (int t = 0; t < static_cast<int>(std::size(kSm90Tiles)); ++t) {
+  const int64_t units = ceil_div(p.cin_per_group(), int64_t{kSm90Unit});
+  std::vector<Candidate> candidates;
+  Sm90Config config;
+  for (config.tile = 0; config.tile < static_cast<int>(std::size(kSm90Tiles)); ++config.tile) {
+    const bool tma = kSm90Tiles[config.tile].tma;
+    if (tma && forced_splits > 0) continue;
     for (const int splits : kTensorSplits) {
-      if (splits > units || (forced_splits > 0 && splits != forced_splits)) continue;
-      if (splits > most_splits) continue;
-      for (const bool folded : {false, true}) {
-        if (folded && !may_fold(p, phases)) continue;
-        for (const bool resident : {false, true}) {
-          if (kSm90Tiles[t].tma ? folded : resident) continue;  // sm90_laid_out() has none of these
-          for (const bool scaled : {false, true}) {
-            if (scaled && (!sm90_scales(mode) || forced_splits > 0)) continue;
-            if (!sm90_has(mode, scaled, t)) continue;
-            if (kSm90Tiles[t].tma && (splits > 1 || forced_splits > 0)) continue;
-            Sm90Config config;
-            config.tile = t;
-            config.splits = splits;
-            config.resident = resident;
-            config.folded = folded;
-            config.scaled = scaled;
-            Sm90Plan plan = sm90_laid_out(p, d, config);
-            if (plan.blocks == 0 || !sm90_partials_fit(plan, forced_splits > 0)) continue;
-            plan.cost = sm90_cost(plan, p, d, kSm90Tiles[t]);
-            if (best.blocks > 0 && plan.cost.total >= best.cost.total) continue;
-            if (has_second(plan, p, d)) best = plan;
-          }
+      if (splits > std::min<int64_t>(tma ? 1 : most_splits, units)) break;
+      if (forced_splits > 0 && splits != forced_splits) continue;
+      config.splits = splits;
+      for (const bool other : {false, true}) {  // weights that stay, or samples that share tiles
+        if (other && !tma && !folds) continue;
+        config.resident = other && tma, config.folded = other && !tma;
+        for (const bool scaled : {false, true}) {
+          if ((scaled && forced_splits > 0) || !sm90_has(mode, scaled, config.tile)) continue;
+          config.scaled = scaled;
+          candidates.push_back({config, bound.ms(config), candidates.size()});
         }
       }
     }
+  }
+  return candidates;
+}
+
+Sm90Plan cheapest(const Problem& p, const core::DeviceInfo& d, int forced_splits, int most_splits) {
+  std::vector<Candidate> candidates = candidates_of(p, d, forced_splits, most_splits);
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.least_ms < b.least_ms; });
+  Sm90Plan best{};
+  std::size_t place = 0;
+  for (const Candidate& candidate : candidates) {
+    if (best.blocks > 0 && candidate.least_ms > best.cost.total) break;
+    Sm90Plan plan = sm90_laid_out(p, d, candidate.config);
+    if (plan.blocks == 0 || !sm90_partials_fit(plan, forced_splits > 0)) continue;
+    plan.cost = sm90_cost(plan, p, d, sm90_tile(candidate.config));
+    const bool better = best.blocks == 0 || plan.cost.total < best.cost.total ||
+                        (plan.cost.total == best.cost.total && candidate.place < place);
+    if (better && has_second(plan, p, d)) best = plan, place = candidate.place;
   }
   return best;
 }

@@ -76,6 +76,9 @@ struct Sm90Packing {
 };
 Sm90Packing sm90_packing(const core::Problem&, Arithmetic mode, bool scaled);
 
+// Row blocks of a group.
+int64_t sm90_row_blocks(const core::Problem&, const Phases&);
+
 // The plan of one configuration without its cost, and with no second launch; for kernels of cuda.sm90.dense,
 // or for those that store so.
 Sm90Plan sm90_laid_out(const core::Problem&, const core::DeviceInfo&, const Sm90Config&,
