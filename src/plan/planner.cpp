@@ -1,10 +1,9 @@
 #include "plan/planner.hpp"
 
 #include <algorithm>
-#include <cfenv>
 #include <cstdlib>
 
-#include "core/float_environment.hpp"
+#include "plan/float_environment.hpp"
 #include "plan/registry.hpp"
 #include "plan/with_copies.hpp"
 #include "plan/with_grad_bias.hpp"
@@ -15,22 +14,6 @@ namespace {
 using core::Code;
 using core::Result;
 using core::Status;
-
-// The default floating-point environment until the end of the scope: cost models round, and printf rounds
-// numbers in the mode of the x87 unit, which core::DefaultFloatEnvironment does not touch.
-class PlanningFloatEnvironment {
- public:
-  PlanningFloatEnvironment() {
-    std::fegetenv(&saved_);
-    std::fesetenv(FE_DFL_ENV);
-  }
-  ~PlanningFloatEnvironment() { std::fesetenv(&saved_); }
-  PlanningFloatEnvironment(const PlanningFloatEnvironment&) = delete;
-  PlanningFloatEnvironment& operator=(const PlanningFloatEnvironment&) = delete;
-
- private:
-  std::fenv_t saved_;
-};
 
 constexpr const char* kVariable = "TCONV_FORCE_KERNEL";
 
@@ -295,33 +278,6 @@ std::vector<const KernelEntry*> supporting(const core::Problem& problem, const c
     if (supports(*entry, problem, device, forced).ok) found.push_back(entry);
   }
   return found;
-}
-
-std::vector<Explained> explained(const Plan& plan) {
-  const PlanningFloatEnvironment environment;
-  const std::string forced = plan.options.force_kernel.empty() ? "" : " (forced)";
-  std::vector<Explained> lines = {{"problem", text(plan.problem)},
-                                  {"device", plan.device.name},
-                                  {"kernel", plan.name() + forced + ": " + plan.entry->summary},
-                                  {"config", plan.kernel->describe()}};
-  if (plan.bias_entry != nullptr) lines[2].words += std::string("; ") + plan.bias_entry->summary;
-  for (const StageLine& line : plan.kernel->stages()) lines.push_back({line.stage, line.words, true});
-  if (!plan.note.empty()) lines.push_back({"note", plan.note});
-  for (const Refused& r : plan.refused) {
-    lines.push_back({"refused", std::string(r.entry->name) + ": " + r.reason});
-  }
-  return lines;
-}
-
-std::string explain(const Plan& plan) {
-  constexpr std::size_t kWidth = 9;
-  std::string out;
-  for (const Explained& line : explained(plan)) {
-    out += line.stage ? "  " + line.label + ": "
-                      : line.label + std::string(kWidth - std::min(kWidth, line.label.size()), ' ');
-    out += line.words + "\n";
-  }
-  return out;
 }
 
 }  // namespace tconv::plan

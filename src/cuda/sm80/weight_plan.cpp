@@ -1,7 +1,6 @@
 #include "cuda/sm80/weight_plan.hpp"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "core/checked.hpp"
 #include "core/polyphase.hpp"
@@ -9,7 +8,6 @@
 #include "cuda/host/phases.hpp"
 #include "cuda/plan/geometry.hpp"
 #include "cuda/plan/memo.hpp"
-#include "cuda/plan/report.hpp"
 #include "cuda/plan/tensor.hpp"
 #include "cuda/sm80/weight_layout.hpp"
 
@@ -226,24 +224,6 @@ WeightPlan weight_plan(const Problem& p, const core::DeviceInfo& device) {
   });
 }
 
-WeightPlace weight_place(const WeightParams& k, int tile_rows, int64_t element) {
-  const int64_t tap = element % k.k, co = element / k.k % k.cout_group, ci = element / k.k / k.cout_group;
-  const int64_t group = ci / k.cin_group, row = ci % k.cin_group;
-  const int64_t phase = tap % k.tap_stride, shift = tap / k.tap_stride;
-  int64_t tile = group * k.cout_blocks + co / k.block_couts;
-  tile = tile * k.phase_blocks + phase / k.block_phases;
-  tile = tile * k.tap_blocks + shift / k.block_taps;
-  const int64_t column =
-      shift % k.block_taps * k.rows + co % k.block_couts * k.block_phases + phase % k.block_phases;
-  return {tile * k.row_tiles + row / tile_rows, static_cast<int>(row % tile_rows), static_cast<int>(column)};
-}
-
-std::string weight_where(const WeightParams& k, int tile_rows, const Problem& p, int64_t element) {
-  const WeightPlace at = weight_place(k, tile_rows, element);
-  return element_text(p, element) + "; " + blocks_text(at.tile, k.tiles, k.splits) + ", ci " +
-         std::to_string(at.row) + " and column " + std::to_string(at.column) + " of the tile";
-}
-
 WeightSumParams weight_sum_params(const WeightParams& k, int rows, int columns, int64_t elements) {
   // Few elements with many splits: enough threads to fill an H100, with more than four parts each.
   constexpr int64_t kEnoughThreads = int64_t{1} << 18;
@@ -263,21 +243,6 @@ WeightSumParams weight_sum_params(const WeightParams& k, int rows, int columns, 
   s.row_tiles = static_cast<uint32_t>(k.row_tiles), s.cout_blocks = static_cast<uint32_t>(k.cout_blocks);
   s.phase_blocks = static_cast<uint32_t>(k.phase_blocks), s.tap_blocks = static_cast<uint32_t>(k.tap_blocks);
   return s;
-}
-
-std::string describe(const WeightPlan& plan, const Problem&) {
-  const WeightParams& k = plan.params;
-  char text[400];
-  std::snprintf(
-      text, sizeof(text),
-      "%s, tile %s of ci x (%d couts, %d phases, %d taps), %d tiles, stages of %d x %d positions, %d kB "
-      "of shared memory%s",
-      name_of(plan.mode), kWeightTileTable[plan.config.tile].name, k.block_couts, k.block_phases,
-      k.block_taps, k.tiles, k.stage_pieces, k.piece, static_cast<int>(plan.shared_bytes >> 10),
-      k.direct ? "" : ", positions split ");
-  std::string out = text;
-  if (!k.direct) out += std::to_string(k.splits) + " ways and summed in order";
-  return out;
 }
 
 }  // namespace tconv::cuda
