@@ -234,12 +234,24 @@ double gather_ms(const Problem& p, const DeviceInfo& d) {
          kGather.term * terms;
 }
 
+// Whether tensor copies bring a large problem whose rows all begin on 16 bytes.
+bool copies_much(const Problem& p, const DeviceInfo& d, bool batch_invariant) {
+  constexpr double kMuch = 60e6;  // bytes
+  if (problem_work(p).bytes < kMuch || mode_of(p) == 2) return false;
+  const Sm90Plan plan = sm90_plan(transposed_form(p).product, d, batch_invariant);
+  return plan.blocks > 0 && sm90_tile(plan.config).tma && plan.params.tma.row_classes == 1;
+}
+
 // Models that were fitted to layers of several taps expect too little of one tap, where an element that is
 // copied takes part in few products: medians of measured over expected times of 450 random pointwise layers
-// (H100; 16-bit types, tf32 and ieee together); of blocked and overlap, whose models are newer, of 15.
-double one_tap(const KernelEntry& entry, const Problem& p) {
+// (H100; 16-bit types, tf32 and ieee together); of blocked and overlap, whose models are newer, of 15. But
+// too much of cuda.sm90.dense where tensor copies bring much: 11 layers of 60 MB to 1 GB took 0.6 to 0.97 of
+// the expected time with that factor (H200).
+double one_tap(const KernelEntry& entry, const Problem& p, const DeviceInfo& d, bool batch_invariant) {
   if (p.k != 1 || p.stride != 1 || p.padding != 0) return 1;
-  if (&entry == &kSm90Dense) return mode_of(p) == 2 ? 1 : 1.28;  // ieee is fitted to such layers too
+  if (&entry == &kSm90Dense) {  // ieee is fitted to such layers too
+    return mode_of(p) == 2 || copies_much(p, d, batch_invariant) ? 1 : 1.28;
+  }
   if (&entry == &kSm90Blocked) return 1.03;
   if (&entry == &kSm80Overlap) return 1.1;
   return &entry == &kSimtFlipped ? 1.4 : 1;
@@ -281,7 +293,7 @@ double least_expected_ms(const KernelEntry& entry, const Problem& p, const Devic
 }
 
 double expected_ms(const KernelEntry& entry, const Problem& p, const DeviceInfo& d, bool batch_invariant) {
-  return one_tap(entry, p) * model_ms(entry, p, d, batch_invariant);
+  return one_tap(entry, p, d, batch_invariant) * model_ms(entry, p, d, batch_invariant);
 }
 
 }  // namespace tconv::cuda

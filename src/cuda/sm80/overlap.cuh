@@ -106,7 +106,10 @@ __device__ __forceinline__ bool multiply_slabs(const OverlapParams& p, const Pla
   const int slabs = place.end_slab - place.first_slab;
 #pragma unroll
   for (int i = 0; i < S::kStages - 1; ++i) {
-    if (i < slabs) weights.load_next(stage_at(i));
+    if (i < slabs) {
+      weights.load_next(stage_at(i));
+      weights.store(stage_at(i));
+    }
     ptx::copy_async_commit();
   }
   columns.load_next();
@@ -143,6 +146,7 @@ __device__ __forceinline__ bool multiply_slabs(const OverlapParams& p, const Pla
         }
       }
     }
+    if (slab + S::kStages - 1 < slabs) weights.store(stage_at(free));
     if (slab + 1 < slabs) columns.store(stage_at(next) + kX);
     slot = next;
   }

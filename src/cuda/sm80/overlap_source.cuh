@@ -66,7 +66,8 @@ struct PieceMap {
         element((threadIdx.x - threadIdx.x / kPieces * kPieces) * kPieceElements) {}
 };
 
-// Copies weights to a stage, past the registers; single elements pass through them.
+// Copies weights to a stage, past the registers; single elements pass through them. A thread that has few of those
+// stores them after the slab is multiplied: who calls load_next() calls store() then.
 template <class S, OverlapCopy kCopy>
 class WeightCopies {
  public:
@@ -95,7 +96,10 @@ class WeightCopies {
   __device__ __forceinline__ void load_next(T* stage) {
     const T* from = from_;
     T* to = stage + map_.row * S::kWeightPitch + map_.element;
-    if constexpr (kCopy == OverlapCopy::element) {
+    if constexpr (kHolds) {
+#pragma unroll
+      for (int i = 0; i < kOwn; ++i) held_[i] = i * kRows < left_ ? __ldg(from + i * kRows * row_step_) : T{};
+    } else if constexpr (kCopy == OverlapCopy::element) {
       pass(to);
     } else if (kRows <= S::kSlab || map_.row < S::kSlab) {
 #pragma unroll
@@ -114,14 +118,23 @@ class WeightCopies {
     from_ += S::kSlab * row_step_;
     left_ -= S::kSlab;
   }
+  __device__ __forceinline__ void store(T* stage) const {
+    if constexpr (kHolds) {
+      T* const to = stage + map_.row * S::kWeightPitch + map_.element;
+#pragma unroll
+      for (int i = 0; i < kOwn; ++i) to[i * kRows * S::kWeightPitch] = held_[i];
+    }
+  }
 
  private:
   static constexpr int kElements = static_cast<int>(kCopy) / static_cast<int>(sizeof(T));
   using Map = PieceMap<T, S::kRows, (kElements > 0 ? kElements : 1)>;
   static constexpr int kRows = Map::kRowsAtOnce;
+  static constexpr int kOwn = S::kSlab / kRows;  // single elements of a thread
+  static constexpr bool kHolds = kCopy == OverlapCopy::element && kOwn <= (S::kColumns <= 32 ? 32 : 8);
 
   __device__ __forceinline__ void pass(T* to) const {
-    constexpr int kAhead = S::kSlab / kRows < 16 ? S::kSlab / kRows : 16;
+    constexpr int kAhead = kOwn < 16 ? kOwn : 16;
 #pragma unroll 1
     for (int row = 0; row < S::kSlab; row += kAhead * kRows) {
       T held[kAhead];
@@ -140,6 +153,7 @@ class WeightCopies {
   const T* from_;
   int64_t row_step_;
   int bytes_, left_;  // rows left, counted from the thread's first row of the next slab
+  T held_[kHolds ? kOwn : 1];
 };
 
 // Where a column is in channel 0 of the group; null: nowhere.
@@ -184,7 +198,8 @@ class XCopies {
     if constexpr (!kPairs) {
       store_words(to);
     } else {
-#pragma unroll 8
+      constexpr int kAtOnce = kHoldsPairs ? kWords : 8;
+#pragma unroll kAtOnce
       for (int i = 0; i < kWords; ++i, to += kRows * S::kXPitch) {
         uint32_t low, high;
         if constexpr (kHoldsPairs) {
@@ -209,7 +224,9 @@ class XCopies {
   using Map = PieceMap<T, S::kColumns, kPieceWords * 4 / static_cast<int>(sizeof(T))>;
   static constexpr int kRows = Map::kRowsAtOnce;
   static constexpr int kWords = (S::kSlab + kRows - 1) / kRows * kPieceWords;
-  static constexpr bool kHoldsPairs = kPairs && kWords <= 8;  // more would not fit the registers
+  // More would not fit the registers.
+  static constexpr int kMostPairs = S::kMi * S::kNi * MmaAccumulator::kRegisters <= 32 ? 16 : 8;
+  static constexpr bool kHoldsPairs = kPairs && kWords <= kMostPairs;
   static constexpr int kHeld = kPairs ? (kHoldsPairs ? 2 * kWords : 1) : kWords;
 
   __device__ __forceinline__ void advance() {
