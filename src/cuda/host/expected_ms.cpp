@@ -288,8 +288,7 @@ double memory_ms(const Problem& p, const DeviceInfo& d) {
 }
 
 double least_expected_ms(const KernelEntry& entry, const Problem& p, const DeviceInfo& d) {
-  if (&entry != &kSm90Blocked || d.sm != 90 || !no_transposed_form(p).empty()) return 0;
-  return least_blocked_ms(p, d);
+  return &entry == &kSm90Blocked && sm90_blocked_takes(p, d) ? least_blocked_ms(p, d) : 0;
 }
 
 double expected_ms(const KernelEntry& entry, const Problem& p, const DeviceInfo& d, bool batch_invariant) {

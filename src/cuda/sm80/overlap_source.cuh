@@ -66,8 +66,8 @@ struct PieceMap {
         element((threadIdx.x - threadIdx.x / kPieces * kPieces) * kPieceElements) {}
 };
 
-// Copies weights to a stage, past the registers; single elements pass through them. A thread that has few of those
-// stores them after the slab is multiplied: who calls load_next() calls store() then.
+// Copies weights to a stage, past the registers; single elements pass through them. A thread that has few of
+// those stores them after the slab is multiplied: who calls load_next() calls store() then.
 template <class S, OverlapCopy kCopy>
 class WeightCopies {
  public:
@@ -224,7 +224,7 @@ class XCopies {
   using Map = PieceMap<T, S::kColumns, kPieceWords * 4 / static_cast<int>(sizeof(T))>;
   static constexpr int kRows = Map::kRowsAtOnce;
   static constexpr int kWords = (S::kSlab + kRows - 1) / kRows * kPieceWords;
-  // More would not fit the registers.
+  // Where warps hold few sums. More would not fit the registers.
   static constexpr int kMostPairs = S::kMi * S::kNi * MmaAccumulator::kRegisters <= 32 ? 16 : 8;
   static constexpr bool kHoldsPairs = kPairs && kWords <= kMostPairs;
   static constexpr int kHeld = kPairs ? (kHoldsPairs ? 2 * kWords : 1) : kWords;

@@ -279,6 +279,10 @@ std::unique_ptr<const plan::Kernel> sm90_blocked_kernel(const Problem& problem,
   return std::make_unique<Sm90Blocked>(problem, device, sm90_blocked_plan_of(problem, device, config));
 }
 
+bool sm90_blocked_takes(const Problem& p, const core::DeviceInfo& device) {
+  return refusal(p, device, {}).empty();
+}
+
 const plan::KernelEntry kSm90Blocked = {.name = "cuda.sm90.blocked",
                                         .summary = "many channels by wgmma, x in channel blocks",
                                         .device = core::DeviceKind::cuda,

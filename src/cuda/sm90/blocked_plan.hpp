@@ -35,7 +35,10 @@ Sm90BlockedPlan sm90_blocked_plan(const core::Problem& problem, const core::Devi
 Sm90BlockedPlan sm90_blocked_plan_of(const core::Problem& problem, const core::DeviceInfo& device,
                                      const Sm90Config& config);
 
-// What total_ms() of no plan of a problem that has a form is below: with a pass over x, and without; 0: there
+// Whether it can take a problem, if its stages fit: plans, and bounds of them, are for such problems alone.
+bool sm90_blocked_takes(const core::Problem& problem, const core::DeviceInfo& device);
+
+// What total_ms() of no plan of a problem is below: with a pass over x, and without; 0: there
 // is none.
 struct Sm90BlockedLeast {
   double passed_ms = 0, turned_ms = 0;

@@ -161,7 +161,7 @@ Sm90Plan plan_with(const Problem& p, const core::DeviceInfo& d, const Sm90Config
 struct Candidate {
   Sm90Config config;
   double least_ms;
-  std::size_t place;  // of equal times the first one's counts: narrow before wide, one sample before several
+  std::size_t place;  // of equal times, the first one's plan is taken
 };
 
 // forced_splits > 0: the plan's bits must not depend on n. So nothing is scaled to float16, because which
