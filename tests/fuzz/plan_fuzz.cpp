@@ -242,7 +242,9 @@ std::vector<plan::Plan> plans_of(const Problem& p) {
                           : (Size(p.output_elements()) + p.grad_bias_elements()) * 64;
     const Size most = sums + (int64_t{kThreads + 1} << 23);
     demand(plan.workspace_bytes(true) <= static_cast<std::size_t>(most.value()), p, "too large a workspace");
-    const Size packed = Size(p.weight_elements()) * 16 * 8 + (1 << 20);
+    // cpu.amx pads a tap's weights to a tile: 16 rows of 32 channels in bf16.
+    const int64_t each = std::string_view(plan.entry->name) == "cpu.amx" ? 16 * 32 * 2 : 16 * 8;
+    const Size packed = Size(p.weight_elements()) * each + (1 << 20);
     demand(Size(static_cast<int64_t>(plan.kernel->packed_bytes())) <= packed, p, "too large packed weights");
     if (!name.empty()) plans.push_back(std::move(made.value()));
   }
