@@ -67,9 +67,7 @@ constexpr std::array<Compared, 8> kStrided = {{kTransposed[0],
 // too; to begin takes at least as long, or up to a tenth less.
 double least_ms(const Compared& c, const Problem& p, const DeviceInfo& d) {
   if (d.sm != 90 || p.dtype == core::DType::f64) return 0.9 * c.start;
-  const bool ieee = size_of(p.dtype) == 4 && p.precision == core::Precision::ieee;
-  const double tensor = size_of(p.dtype) == 2 ? d.half_gflops : d.tf32_gflops / (ieee ? 3 : 1);
-  const double rate = c.multiply_adds ? d.fp32_gflops : tensor;
+  const double rate = c.multiply_adds ? d.fp32_gflops : tensor_gflops(p, d);
   const double products = problem_work(p).flops / std::max(1.0, rate) * 1e-6;
   return std::max({c.start, c.memory * memory_ms(p, d), c.products * products});
 }

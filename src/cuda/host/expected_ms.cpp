@@ -245,8 +245,8 @@ bool copies_much(const Problem& p, const DeviceInfo& d, bool batch_invariant) {
 // Models that were fitted to layers of several taps expect too little of one tap, where an element that is
 // copied takes part in few products: medians of measured over expected times of 450 random pointwise layers
 // (H100; 16-bit types, tf32 and ieee together); of blocked and overlap, whose models are newer, of 15. But
-// too much of cuda.sm90.dense where tensor copies bring much: 11 layers of 60 MB to 1 GB took 0.6 to 0.97 of
-// the expected time with that factor (H200).
+// too much of cuda.sm90.dense where tensor copies bring much: 11 layers of 60 MB and more took 0.52 to 0.88
+// of the expected time with that factor (H200).
 double one_tap(const KernelEntry& entry, const Problem& p, const DeviceInfo& d, bool batch_invariant) {
   if (p.k != 1 || p.stride != 1 || p.padding != 0) return 1;
   if (&entry == &kSm90Dense) {  // ieee is fitted to such layers too
@@ -281,6 +281,11 @@ double slower(const DeviceInfo& d) {
   constexpr double kRate = 50.6e3 / 132;  // GFLOP/s an SM
   const double rate = d.fp32_gflops / std::max(1, d.sm_count);
   return rate > 0 ? std::max(1.0, kRate / rate) : 1;
+}
+
+double tensor_gflops(const Problem& p, const DeviceInfo& d) {
+  if (size_of(p.dtype) != 4) return d.half_gflops;
+  return d.tf32_gflops / (p.precision == core::Precision::ieee ? 3 : 1);
 }
 
 double memory_ms(const Problem& p, const DeviceInfo& d) {

@@ -14,6 +14,9 @@ double expected_ms(const plan::KernelEntry& entry, const core::Problem& problem,
 double least_expected_ms(const plan::KernelEntry& entry, const core::Problem& problem,
                          const core::DeviceInfo& device);
 
+// The full rate of tensor cores for 16-bit types, tf32, and ieee as three products; not for f64.
+double tensor_gflops(const core::Problem& problem, const core::DeviceInfo& device);
+
 // The time for the problem's bytes at the rate of a copy.
 double memory_ms(const core::Problem& problem, const core::DeviceInfo& device);
 

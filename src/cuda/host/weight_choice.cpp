@@ -2,6 +2,7 @@
 #include <array>
 
 #include "cuda/host/choice.hpp"
+#include "cuda/host/expected_ms.hpp"
 #include "cuda/plan/geometry.hpp"
 #include "cuda/plan/memo.hpp"
 #include "cuda/plan/tensor.hpp"
@@ -69,11 +70,8 @@ constexpr FamilyBound kOuterBound = {0, 1, 0}, kRowsBound = {9.4e-6, 1, 1.19},
 
 double bound(const FamilyBound& b, const Problem& p, const DeviceInfo& d) {
   const core::Work& work = problem_work(p);
-  const bool float32 = size_of(p.dtype) == 4;
-  const double rate =
-      float32 ? d.tf32_gflops / (p.precision == core::Precision::ieee ? 3 : 1) : d.half_gflops;
   return std::max({b.start, b.memory * work.bytes / (1e9 * std::max(1.0, d.copy_gbps)),
-                   b.products * work.flops / (1e9 * std::max(1.0, rate))});
+                   b.products * work.flops / (1e9 * std::max(1.0, tensor_gflops(p, d)))});
 }
 
 // Its time is not below this: a search is not needed where another kernel takes no longer.

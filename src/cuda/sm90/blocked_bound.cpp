@@ -1,3 +1,4 @@
+// bound.hpp: what both kernels' bounds have in common, and that of cuda.sm90.blocked.
 #include <algorithm>
 
 #include "core/polyphase.hpp"
@@ -29,9 +30,10 @@ Weights weights_of(const Sm90Config& way, Arithmetic mode, int element, int64_t 
   wide.tile = 0, narrow.tile = kSm90SmallestTile;
   Weights least = least_of(blocked_model::weights_of(wide, mode, element, stride, false),
                            blocked_model::weights_of(narrow, mode, element, stride, true));
-  if (!way.turned)
-    least.dram =
-        std::max(0.0, least.dram - blocked_model::weights_of(way, mode, element, stride, true).beside);
+  if (!way.turned) {
+    const double beside = blocked_model::weights_of(way, mode, element, stride, true).beside;
+    least.dram = std::max(0.0, least.dram - beside);
+  }
   return least;
 }
 

@@ -38,7 +38,7 @@ class Sm90BlockedBound {
   double lacking_;                  // of the slabs, without the first tap
 };
 
-// Of cuda.sm90.dense.
+// Of cuda.sm90.dense (cost.cpp).
 class Sm90DenseBound {
  public:
   Sm90DenseBound(const core::Problem& form, const core::DeviceInfo& device);
