@@ -13,10 +13,11 @@ inline std::vector<cuda::Sm90Config> tma_configs(const core::Problem& p) {
   std::vector<cuda::Sm90Config> configs;
   const cuda::Arithmetic mode = cuda::arithmetic_of(p);
   for (int tile = 0; tile < static_cast<int>(cuda::sm90_tiles().size()); ++tile) {
-    for (const bool resident : {false, true}) {
+    for (const int way : {0, 1, 2}) {
       cuda::Sm90Config c;
       c.tile = tile;
-      c.resident = resident;
+      c.resident = way > 0;
+      c.drawn = way == 2;
       c.scaled = cuda::sm90_scales(mode);
       if (cuda::sm90_tile(c).tma && cuda::sm90_has(mode, c.scaled, tile)) configs.push_back(c);
     }

@@ -57,13 +57,21 @@ constexpr Sm90Weights kSm90[2][3] = {{{0.9e-3, 0.04, 1.25, 0.32, 0.61, 0.33, 0.7
                                       {0, 0.79, 0.08, 0.91, 1.11, 0.22, 0, 1.22, 1.09}}};
 // For tf32 by tensor copies, where memory and stores bind rather than L2: the longer of the two times counts.
 constexpr Sm90Weights kSm90Stored = {8.0e-3, 0, 0.81, 0, 0.67, 0.58, 0, 1.13, 1.01};
-// Where tensor copies bring rows that all begin on 16 bytes, these models expect too much. Of 68 and 37 such
-// layers in tf32 and in 16 bits (stride 1, 8 to 900 MB, H200) that cuda.sm90.blocked takes too, the one
-// chosen of the two takes 1.016 and 1.003 times as long as the faster one, without this 1.026 and 1.017.
+// Where tensor copies bring rows that all begin on 16 bytes, these models expect too much. tf32: of 68 such
+// layers (stride 1, 8 to 900 MB, H200) that cuda.sm90.blocked takes too, the one chosen of the two
+// takes 1.016 times as long as the faster one, without this 1.026.
 struct Aligned {
   double share = 0.92, less = 1e-3;
   double of(double ms) const { return std::max(0.0, share * ms - less); }
 } constexpr kAligned;
+// 16 bit, where no output lacks taps; more where several runs of row blocks read x. Fitted to 1,014 layers of
+// stride 1 to 10 and 2 to 1,200 MB that cuda.sm90.blocked takes too, off by 19%; then times 0.97. Of the two,
+// the one chosen takes 1.030 times as long as the faster one (each predicted from five sixths of the others),
+// before 1.052; 63 more whose choice between the two changed take 0.88 of the time, packed and raw (H200).
+struct AlignedWeights {
+  Sm90Weights weights = {5.0e-3, 0.63, 0.375, 0.018, 0.82, 0.25, 0, 0.34, 0};
+  double runs = 1.145;
+} constexpr kAligned16;
 // Of cuda.sm80.dense: tf32, 16 bit, ieee.
 struct Sm80Weights {
   double waves, l2, dram, gap, planes;
@@ -136,6 +144,11 @@ int mode_of(const Problem& p) {
   return arithmetic_of(p) == Arithmetic::ieee ? 2 : width_of(p);
 }
 
+// Whether tensor copies bring rows that all begin on 16 bytes.
+bool copies_aligned(const Sm90Plan& plan) {
+  return plan.blocks > 0 && sm90_tile(plan.config).tma && plan.params.tma.row_classes == 1;
+}
+
 double sm90_ms(const Problem& p, const DeviceInfo& d, bool batch_invariant) {
   const TransposedForm form = transposed_form(p);
   const Sm90Plan plan = sm90_plan(form.product, d, batch_invariant);
@@ -143,17 +156,22 @@ double sm90_ms(const Problem& p, const DeviceInfo& d, bool batch_invariant) {
   const bool tma = sm90_tile(plan.config).tma;
   const int mode = mode_of(p);
   const Sm90Cost& c = plan.cost;
+  const double gap = gap_ms(p, d), planes = form.planes_ms(d);
   const auto ms = [&](const Sm90Weights& w) {
     constexpr double kOneLaunch = 2.9e-3;
     return w.start + w.tensor * c.tensor + w.load * c.load + w.l2 * c.l2 + w.store * c.store +
-           w.dram * c.dram + w.gap * gap_ms(p, d) + w.launch * std::max(0.0, c.launch - kOneLaunch) +
-           w.planes * form.planes_ms(d);
+           w.dram * c.dram + w.gap * gap + w.launch * std::max(0.0, c.launch - kOneLaunch) +
+           w.planes * planes;
   };
+  const double rest = c.sums + half_of(kPackSm90[mode], p);
+  const bool aligned = copies_aligned(plan);
+  if (mode == 1 && aligned && gap == 0 && planes == 0) {
+    const double runs = plan.params.grid.row_runs > 1 ? kAligned16.runs : 1;
+    return std::max(runs * ms(kAligned16.weights), pieces_ms(form.product, d)) + rest;
+  }
   const double one = ms(kSm90[tma ? 1 : 0][mode]), other = tma && mode == 0 ? ms(kSm90Stored) : 0;
   const double copied = std::max(one, other);
-  const bool aligned = tma && mode < 2 && plan.params.tma.row_classes == 1;
-  return std::max(aligned ? kAligned.of(copied) : copied, pieces_ms(form.product, d)) + c.sums +
-         half_of(kPackSm90[mode], p);
+  return std::max(aligned && mode < 2 ? kAligned.of(copied) : copied, pieces_ms(form.product, d)) + rest;
 }
 
 double sm80_ms(const Problem& p, const DeviceInfo& d, bool batch_invariant) {
@@ -234,23 +252,20 @@ double gather_ms(const Problem& p, const DeviceInfo& d) {
          kGather.term * terms;
 }
 
-// Whether tensor copies bring a large problem whose rows all begin on 16 bytes.
-bool copies_much(const Problem& p, const DeviceInfo& d, bool batch_invariant) {
-  constexpr double kMuch = 60e6;  // bytes
-  if (problem_work(p).bytes < kMuch || mode_of(p) == 2) return false;
-  const Sm90Plan plan = sm90_plan(transposed_form(p).product, d, batch_invariant);
-  return plan.blocks > 0 && sm90_tile(plan.config).tma && plan.params.tma.row_classes == 1;
-}
-
 // Models that were fitted to layers of several taps expect too little of one tap, where an element that is
 // copied takes part in few products: medians of measured over expected times of 450 random pointwise layers
 // (H100; 16-bit types, tf32 and ieee together); of blocked and overlap, whose models are newer, of 15. But
 // too much of cuda.sm90.dense where tensor copies bring much: 11 layers of 60 MB and more took 0.52 to 0.88
-// of the expected time with that factor (H200).
+// of the expected time with that factor; and in 16 bits its model of aligned rows is fitted to such layers,
+// though 18 of them that it took from cuda.sm90.pointwise without a factor took 1.02 times as long (H200).
 double one_tap(const KernelEntry& entry, const Problem& p, const DeviceInfo& d, bool batch_invariant) {
   if (p.k != 1 || p.stride != 1 || p.padding != 0) return 1;
-  if (&entry == &kSm90Dense) {  // ieee is fitted to such layers too
-    return mode_of(p) == 2 || copies_much(p, d, batch_invariant) ? 1 : 1.28;
+  if (&entry == &kSm90Dense) {
+    constexpr double kMuch = 60e6;  // bytes
+    if (mode_of(p) == 2) return 1;  // fitted to such layers too
+    const bool aligned = copies_aligned(sm90_plan(transposed_form(p).product, d, batch_invariant));
+    if (width_of(p) == 1) return aligned ? 1.08 : 1.28;
+    return aligned && problem_work(p).bytes >= kMuch ? 1 : 1.28;
   }
   if (&entry == &kSm90Blocked) return 1.03;
   if (&entry == &kSm80Overlap) return 1.1;

@@ -139,7 +139,8 @@ Sm90Cost tma_cost(const Sm90Plan& plan, const core::Problem& p, const core::Devi
   c.store = busy * (cycles.tile + outputs * output_cycles(k, cycles));
   c.dram = d.copy_gbps > 0 ? problem_work(p).bytes / d.copy_gbps * 1e-6 * kTmaDram : 0;
   c.launch = kLaunchMs + waves * kStartCycles * ms + (plan.config.scaled ? kSecondMs : 0) +
-             (plan.config.scaled ? kZeroMs : 0) + (k.weights.resident ? kResidentMs : 0);
+             (plan.config.scaled || plan.counter_bytes > 0 ? kZeroMs : 0) +
+             (k.weights.resident ? kResidentMs : 0);
   c.total = std::max({c.tensor, c.load + c.store, c.dram}) + c.launch;
   return c;
 }

@@ -127,9 +127,11 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
     return status.ok() ? store_bias_alone(launcher, asked_, operands, BiasStored::none) : status;
   }
 
-  // A run's first launch may run beside the packing: planes of x, zeros of marks, or the main kernel.
+  // A run's first launch may run beside the packing: planes of x, zeros of marks and counters, or the main
+  // kernel.
   LaunchOrder main_order(bool just_packed) const {
-    const bool first = !form_.planes && !(sm90_tile(plan_.config).tma && plan_.tile_marks_bytes > 0);
+    const bool first =
+        !form_.planes && !(sm90_tile(plan_.config).tma && plan_.tile_marks_bytes + plan_.counter_bytes > 0);
     return {just_packed && first, plan_.config.scaled};
   }
 
@@ -142,8 +144,10 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
     plan.params.sizes.ragged = plan.params.sizes.ragged || form_.deep.ragged;
   }
 
-  // The workspace holds partial sums, then tile marks, then planes.
-  int64_t planes_at() const { return round_up<int64_t>(plan_.partial_bytes + plan_.tile_marks_bytes, 256); }
+  // The workspace holds partial sums, then tile marks, then counters of tiles, then planes.
+  int64_t planes_at() const {
+    return round_up<int64_t>(plan_.partial_bytes + plan_.tile_marks_bytes + plan_.counter_bytes, 256);
+  }
 
   // marked: only what the first launch marked.
   Status launch(const Launcher& launcher, const Sm90Plan& plan, const plan::Operands& operands,
@@ -176,7 +180,8 @@ class Sm90Dense final : public FormKernel<Sm90Plan> {
         params.source.by_elements ? Status() : set_x_maps(params, problem_, warpgroup_tile.channels);
     if (!made.ok()) return made;
     params.order = main_order(just_packed);
-    const auto bytes = static_cast<std::size_t>(plan.tile_marks_bytes);
+    if (plan.counter_bytes > 0) params.tiles.counters = marks.tiles + plan.tile_marks_bytes / 4;
+    const auto bytes = static_cast<std::size_t>(plan.tile_marks_bytes + plan.counter_bytes);
     const Status zeroed =
         bytes > 0 ? zero(launcher, marks.tiles, bytes, {just_packed && !form_.planes, true}) : Status();
     if (!zeroed.ok()) return zeroed;

@@ -86,6 +86,17 @@ void set_columns(Sm90Plan& plan, const Problem& p, const Sm90Tile& tile) {
   k.sizes.skewed = reach >= p.stride;
 }
 
+// Whether warpgroups draw tiles from a counter. By turns they drift apart, and what they read and write at a
+// time lies further and further apart in memory: n64 ci128 co128 l65536 k3 p0 in bf16 takes 0.94 ms by turns
+// and 0.76 with the counter, 8 like it of 1.1 to 2.1 GB 0.78 to 0.97 of the time. Of 12 with 130 to 550 MB
+// they take 1.01 of it, with 2 and 4 runs of row blocks, each with its own counter, 1.00 and 1.09 (H200); and
+// where sums are short and runs are eight or more, two to four times as long (H100).
+bool is_drawn(const Sm90Plan& plan, const Problem& p) {
+  constexpr double kLarge = 550e6;  // bytes
+  const Sm90StageParams& k = plan.params;
+  return k.sizes.groups * k.grid.row_runs == 1 && problem_work(p).bytes >= kLarge;
+}
+
 }  // namespace
 
 int64_t sm90_row_blocks(const Problem& p, const Phases& f) {
@@ -125,6 +136,8 @@ Sm90Plan sm90_laid_out(const Problem& p, const core::DeviceInfo& d, const Sm90Co
   k.grid.walkers = plan.config.walkers;
   if (config.scaled)
     plan.tile_marks_bytes = 8LL * k.grid.splits * k.sizes.groups * k.grid.row_runs * k.columns.column_tiles;
+  plan.config.drawn = tile.tma && k.weights.resident && (config.drawn || is_drawn(plan, p));
+  if (plan.config.drawn) plan.counter_bytes = 4LL * k.sizes.groups * k.grid.row_runs;
   plan.config.stages = tile.tma ? k.tma.stages : k.gather.stages;
   plan.blocks = int64_t{k.grid.walkers} * k.grid.row_runs * k.sizes.groups * k.grid.splits;
   return plan;

@@ -19,6 +19,7 @@ struct Sm90Config {
   int stages = 0;         // of x; 0: as many as fit
   bool resident = false;  // weights, if x comes by tensor copies
   bool scaled = false;    // float32 as scaled float16, ieee in two parts; what exceeds it is computed again
+  bool drawn = false;  // tiles from counters, if weights are resident; the plan sets it if x and y are large
   bool folded = false;
   bool aligned = false;  // columns begin at a multiple of 16 positions of x
   bool turned = false;   // for cuda.sm90.blocked: channel blocks are made in shared memory
@@ -58,7 +59,7 @@ struct Sm90Plan {
   std::size_t shared_bytes = 0;
   int64_t blocks = 0;                       // 0: does not fit
   int64_t packed_bytes = 0, packed_at = 0;  // of all layouts of the mode; where this one begins
-  int64_t partial_bytes = 0, tile_marks_bytes = 0;
+  int64_t partial_bytes = 0, tile_marks_bytes = 0, counter_bytes = 0;
 };
 
 // Whether a mode also has a layout of scaled float16.
@@ -148,7 +149,8 @@ bool sm90_tma_takes(const Sm90Plan& plan, const core::Problem& problem);
 void sm90_set_tma(Sm90Plan& plan, const Sm90Tile& tile, int64_t limit);
 Sm90WarpgroupTile sm90_warpgroup_tile(const Sm90Plan& plan, const Sm90Tile& tile);
 
-// report.cpp: the plan in words, and who holds an output that has a phase.
+// report.cpp: the plan in words, and who holds an output that has a phase. If tiles are drawn from a counter,
+// as if the first warpgroup of the first block had drawn all of them.
 Holder holder_of(const Sm90Plan& plan, const OutputPlace& place);
 std::string where(const Sm90Plan& plan, const core::Problem& problem, int64_t element);
 std::vector<plan::StageLine> stages(const Sm90Plan& plan, const core::Problem& problem);

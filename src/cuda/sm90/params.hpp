@@ -190,6 +190,7 @@ struct Sm90WarpgroupTiles {
   int step;            // positions from a tile to the next
   int rounds;          // tiles, divided by the number of warpgroups that multiply
   Divisor per_sample;  // tiles
+  int* counters;       // tiles drawn so far, for each group and run of row blocks; null: they go by turns
 };
 
 // If x is gathered. PassWriter: of a warpgroup's staged columns, elements from a cout's row to the next;

@@ -102,27 +102,32 @@ struct TileRounds {
   __device__ void next(const Sm90TmaParams& p, const Block&) { round += p.grid.walkers; }
 };
 
-// The tiles of a warpgroup, in order: neighbouring warpgroups take neighbouring tiles. All have the same
-// number: the last ones may be of a sample that does not exist, all zeros. The alternative, to draw tiles
-// from a counter for each run of row blocks, takes 1.03 times as long on 52 drawn products whose weights stay
-// in shared memory (H100; geometric mean, 0.90 to 1.47), and two to four times where sums are short and runs
-// are eight or more (n1 ci8 co2048 l121344 k3 in bf16: 1.50 ms instead of 0.45).
+// The tiles of a warpgroup, in order. By turns, neighbouring warpgroups take neighbouring tiles, and all have
+// the same number: the last ones may be of a sample that does not exist, all zeros. Large problems draw them
+// from a counter instead (is_drawn() in dense_plan.cpp).
 template <class S>
 class WarpgroupTiles {
  public:
-  __device__ WarpgroupTiles(const Sm90TmaParams& p, const Block& block, int warpgroup)
-      : end_(S::kWarpgroups * p.tiles.rounds),
+  // takes: whether this lane draws them.
+  __device__ WarpgroupTiles(const Sm90TmaParams& p, const Block& block, int warpgroup, bool takes = true)
+      : counter_(takes && p.tiles.counters != nullptr
+                     ? p.tiles.counters + block.group * p.grid.row_runs + block.run
+                     : nullptr),
+        end_(S::kWarpgroups * p.tiles.rounds),
         step_(S::kWarpgroups * p.grid.walkers),
-        next_(S::kWarpgroups * block.walker + warpgroup) {}
-  // -1: no more.
+        next_(S::kWarpgroups * block.walker + warpgroup) {
+    if (counter_ != nullptr) next_ = atomicAdd(counter_, 1);
+  }
+  // -1: no more. Drawn one tile ahead, which hides the latency.
   __device__ int take() {
     const int now = next_;
     if (now >= end_) return -1;
-    next_ += step_;
+    next_ = counter_ != nullptr ? atomicAdd(counter_, 1) : now + step_;
     return now;
   }
 
  private:
+  int* counter_;
   int end_, step_, next_;
 };
 

@@ -78,9 +78,9 @@ class ElementSource {
   __device__ void run(const Rings<S>& rings) const {
     const int steps = p_.grid.slabs * (32 / S::kChannels);
     RingPlace raw;
-    WarpgroupTiles<S> turns(p_, block_, warpgroup_);
+    WarpgroupTiles<S> turns(p_, block_, warpgroup_, lane_ == 0);
     for (;;) {
-      const int tile = turns.take();
+      const int tile = __shfl_sync(0xffffffffu, lane_ == 0 ? turns.take() : 0, 0);
       for (int step = 0; step < steps; ++step) {
         ptx::barrier_wait(rings.empty(warpgroup_, raw.at), raw.parity ^ 1);
         if (lane_ == 0 && step < S::kFirst) tiles_[raw.at] = tile;
