@@ -193,6 +193,24 @@ TEST(Sm90Sound, OverRandomProblems) {
   EXPECT_GT(split, 20);
 }
 
+// Large problems of one run of row blocks whose weights stay draw tiles from counters; others go by turns.
+TEST(Sm90Sound, LargeProblemsDrawTiles) {
+  const auto plan_of = [](const char* text) {
+    return sm90_plan(core::parse(text).value(), device("h200"), false);
+  };
+  for (const char* text :
+       {"n64 ci128 co128 l65536 k3 p0 bf16", "n16 ci32 co64 l131072 k3 s2 p1 d2 f32 tf32"}) {
+    const Sm90Plan plan = plan_of(text);
+    EXPECT_TRUE(plan.config.drawn && plan.params.weights.resident) << text;
+    EXPECT_EQ(plan.counter_bytes, 4) << text;
+  }
+  for (const char* text : {"n16 ci128 co128 l65536 k3 p0 bf16", "n64 ci128 co256 l65536 k3 p0 bf16"}) {
+    const Sm90Plan plan = plan_of(text);
+    EXPECT_FALSE(plan.config.drawn) << text;
+    EXPECT_EQ(plan.counter_bytes, 0) << text;
+  }
+}
+
 TEST(Sm90Sound, OutputsWithoutTapsBehindASkewedPhase) {
   for (const char* text :
        {"n1 ci4 co5 l1 k2 s5 p2 d6 bias f16", "n1 ci16 co20 l3 k2 s5 p2 d6 bias f16",
