@@ -69,9 +69,10 @@ TEST_F(Sm90, ConfigurationsAgree) {
     const cuda::Arithmetic mode = cuda::arithmetic_of(o.problem);
     std::vector<std::byte> first[2][2][3];
     int ran = 0;
+    constexpr int kOthers = 2 * 2 * 2 * 2 * 3;  // of a tile, drawn or not
     const int tiles = static_cast<int>(cuda::sm90_tiles().size());
-    for (int variant = 0; variant < tiles * 2 * 2 * 2 * 2 * 3 * 2; ++variant) {
-      const int others = variant / tiles % 48;
+    for (int variant = 0; variant < tiles * kOthers * 2; ++variant) {
+      const int others = variant / tiles % kOthers;
       cuda::Sm90Config c;
       c.tile = variant % tiles;
       c.splits = 1 + others % 2;
@@ -80,7 +81,7 @@ TEST_F(Sm90, ConfigurationsAgree) {
       c.scaled = others / 8 % 2 == 1;
       c.stages = others / 16 == 0 ? 0 : 1 + others / 16;
       c.walkers = others / 16;
-      c.drawn = variant / tiles / 48 == 1;
+      c.drawn = variant / tiles / kOthers == 1;
       if (c.drawn && !c.resident) continue;
       if (!cuda::sm90_has(mode, c.scaled, c.tile)) continue;
       if (c.folded && o.problem.n == 1) continue;

@@ -57,17 +57,19 @@ constexpr Sm90Weights kSm90[2][3] = {{{0.9e-3, 0.04, 1.25, 0.32, 0.61, 0.33, 0.7
                                       {0, 0.79, 0.08, 0.91, 1.11, 0.22, 0, 1.22, 1.09}}};
 // For tf32 by tensor copies, where memory and stores bind rather than L2: the longer of the two times counts.
 constexpr Sm90Weights kSm90Stored = {8.0e-3, 0, 0.81, 0, 0.67, 0.58, 0, 1.13, 1.01};
-// Where tensor copies bring rows that all begin on 16 bytes, these models expect too much. tf32: of 68 such
-// layers (stride 1, 8 to 900 MB, H200) that cuda.sm90.blocked takes too, the one chosen of the two
-// takes 1.016 times as long as the faster one, without this 1.026.
+// Where tensor copies bring rows that all begin on 16 bytes, these models expect too much: this is for tf32,
+// and for what kAligned16 leaves out. Of 68 such layers in tf32 (stride 1, 8 to 900 MB, H200) that
+// cuda.sm90.blocked takes too, the one chosen of the two takes 1.016 times as long as the faster one, without
+// this 1.026.
 struct Aligned {
   double share = 0.92, less = 1e-3;
   double of(double ms) const { return std::max(0.0, share * ms - less); }
 } constexpr kAligned;
-// 16 bit, where no output lacks taps; more where several runs of row blocks read x. Fitted to 1,014 layers of
-// stride 1 to 10 and 2 to 1,200 MB that cuda.sm90.blocked takes too, off by 19%; then times 0.97. Of the two,
-// the one chosen takes 1.030 times as long as the faster one (each predicted from five sixths of the others),
-// before 1.052; 63 more whose choice between the two changed take 0.88 of the time, packed and raw (H200).
+// 16 bit, where no output lacks taps and no pass makes planes; more where several runs of row blocks read x.
+// Fitted to 1,014 layers of stride 1 to 10 and 2 to 1,200 MB that cuda.sm90.blocked takes too, off by 19%;
+// then times 0.97. Of the two, the one chosen takes 1.030 times as long as the faster one (each predicted
+// from five sixths of the others), before 1.052; 63 more whose choice between the two changed take 0.88 of
+// the time, packed and raw (H200).
 struct AlignedWeights {
   Sm90Weights weights = {5.0e-3, 0.63, 0.375, 0.018, 0.82, 0.25, 0, 0.34, 0};
   double runs = 1.145;
@@ -263,9 +265,9 @@ double one_tap(const KernelEntry& entry, const Problem& p, const DeviceInfo& d, 
   if (&entry == &kSm90Dense) {
     constexpr double kMuch = 60e6;  // bytes
     if (mode_of(p) == 2) return 1;  // fitted to such layers too
-    const bool aligned = copies_aligned(sm90_plan(transposed_form(p).product, d, batch_invariant));
-    if (width_of(p) == 1) return aligned ? 1.08 : 1.28;
-    return aligned && problem_work(p).bytes >= kMuch ? 1 : 1.28;
+    const bool half = width_of(p) == 1, fitted = half || problem_work(p).bytes >= kMuch;
+    if (!fitted || !copies_aligned(sm90_plan(transposed_form(p).product, d, batch_invariant))) return 1.28;
+    return half ? 1.08 : 1;
   }
   if (&entry == &kSm90Blocked) return 1.03;
   if (&entry == &kSm80Overlap) return 1.1;

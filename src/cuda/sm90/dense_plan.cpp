@@ -32,7 +32,6 @@ static_assert(marks_fit());
 int64_t cout_blocks_of(const Phases& f) {
   return ceil_div(f.count, int64_t{kSm90Rows});
 }
-
 Sm90Packing packing_of(const Problem& p, const Phases& f, Arithmetic mode, bool scaled) {
   const Sm90Layout layout = sm90_layout(mode, scaled);
   const int64_t row_blocks = sm90_row_blocks(p, f) * p.groups;

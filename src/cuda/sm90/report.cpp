@@ -23,9 +23,9 @@ std::string schedule_words(const Sm90Plan& plan) {
   return count(k.grid.walkers, "block", "blocks") + " for each of " + to_string(k.grid.row_runs) +
          " runs of row blocks x " + to_string(k.sizes.groups) + " groups x " + to_string(k.grid.splits) +
          " splits, " +
-         (!tma                     ? "tiles of columns by turns"
-          : plan.counter_bytes > 0 ? "whose warpgroups draw tiles from a counter"
-                                   : "whose warpgroups take neighbouring tiles by turns");
+         (!tma                ? "tiles of columns by turns"
+          : plan.config.drawn ? "whose warpgroups draw tiles from a counter"
+                              : "whose warpgroups take neighbouring tiles by turns");
 }
 
 std::string words(const Sm90GatherSource& s) {
@@ -160,7 +160,7 @@ Holder tma_holder(const Sm90Plan& plan, const OutputPlace& at) {
   const int packed =
       static_cast<int>(row_block_of(k.sizes, at) % tile.row_blocks) * kSm90Rows + row_of(k.sizes, at);
   const LaneRegister held = holder(own, k.tma.tap_group > 0, {inside % own.warp_positions(), packed});
-  const bool drawn = plan.counter_bytes > 0;  // any warpgroup of the blocks may have it then
+  const bool drawn = plan.config.drawn;  // any warpgroup of the blocks may have it then
   const int64_t warpgroup = drawn ? 0 : index % own.warpgroups;
   return {first_block(plan, at) + (drawn ? 0 : index / own.warpgroups % k.grid.walkers),
           static_cast<int>(128 * warpgroup + 32 * (inside / own.warp_positions()) + held.lane),
@@ -195,7 +195,7 @@ std::string where(const Sm90Plan& plan, const Problem& p, int64_t element) {
   if (!at.has_phase())
     return text(at) + "; " + (k.pass.partial ? sum : "its bias, stored with its neighbours");
   std::string out = text(at) + "; " + text(holder_of(plan, at));
-  if (plan.counter_bytes > 0) {
+  if (plan.config.drawn) {
     out +=
         ", of any warpgroup of " + count(k.grid.walkers, "block", "blocks") + ": the one that drew the tile";
   }
